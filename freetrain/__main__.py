@@ -1,0 +1,5 @@
+"""``python -m freetrain`` is the same as ``freetrain``."""
+
+from freetrain.cli.main import main
+
+main()

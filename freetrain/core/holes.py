@@ -1,0 +1,114 @@
+"""Holes: the idle node × time intervals of a machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Holes:
+    """Every hole of a machine within a window, one row per (node, start, end).
+
+    The rows are sorted by start, then node; holes of one node neither overlap nor touch.
+
+    Attributes:
+        node_names: the machine's nodes; rows name them by position.
+        node: position in ``node_names``, shape (holes,).
+        start_s: when the node becomes idle, UTC epoch seconds, shape (holes,).
+        end_s: when it is taken back, shape (holes,); always after ``start_s``.
+        from_s: start of the window.
+        until_s: end of the window.
+    """
+
+    node_names: tuple[str, ...]
+    node: NDArray[np.int32]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    from_s: float
+    until_s: float
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    @property
+    def length_s(self) -> NDArray[np.float64]:
+        """How long each hole lasts, shape (holes,)."""
+        return self.end_s - self.start_s
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the window."""
+        return self.until_s - self.from_s
+
+    @property
+    def idle_node_hours(self) -> float:
+        """Idle node-hours in the window."""
+        return float(self.length_s.sum()) / SECONDS_PER_HOUR
+
+    @property
+    def mean_idle_nodes(self) -> float:
+        """Idle nodes on average over the window."""
+        return self.idle_node_hours * SECONDS_PER_HOUR / self.duration_s
+
+
+def find_holes(
+    node_names: tuple[str, ...],
+    busy_node: NDArray[np.int32],
+    busy_start_s: NDArray[np.float64],
+    busy_end_s: NDArray[np.float64],
+    from_s: float,
+    until_s: float,
+) -> Holes:
+    """What is left of the window once each node's busy intervals are taken out.
+
+    Args:
+        node_names: the machine's nodes; a node without a busy interval is idle throughout.
+        busy_node: node of each busy interval, by position, shape (intervals,). Intervals may overlap.
+        busy_start_s: start of each busy interval.
+        busy_end_s: end of each busy interval; ``inf`` for one that has not ended.
+        from_s: start of the window.
+        until_s: end of the window.
+    """
+    count = len(node_names)
+    everywhere = np.arange(count, dtype=np.int32)
+    # Two intervals of no length at the window's ends spare every special case for first and last holes.
+    node = np.concatenate([everywhere, np.asarray(busy_node, np.int32), everywhere])
+    start_s = np.concatenate([np.full(count, from_s), busy_start_s, np.full(count, until_s)]).clip(from_s, until_s)
+    end_s = np.concatenate([np.full(count, from_s), busy_end_s, np.full(count, until_s)]).clip(from_s, until_s)
+    order = np.lexsort((start_s, node))
+    node, start_s, end_s = node[order], start_s[order], end_s[order]
+    busy_until_s = _running_maximum_within(node, end_s)
+    follows = (node[1:] == node[:-1]) & (start_s[1:] > busy_until_s[:-1])
+    return sorted_holes(
+        node_names, node[1:][follows], busy_until_s[:-1][follows], start_s[1:][follows], from_s, until_s
+    )
+
+
+def sorted_holes(
+    node_names: tuple[str, ...],
+    node: NDArray[np.int32],
+    start_s: NDArray[np.float64],
+    end_s: NDArray[np.float64],
+    from_s: float,
+    until_s: float,
+) -> Holes:
+    """Holes from rows in any order, cut to the window; what falls outside it is dropped."""
+    start_s, end_s = start_s.clip(from_s, until_s), end_s.clip(from_s, until_s)
+    inside = end_s > start_s
+    node, start_s, end_s = node[inside], start_s[inside], end_s[inside]
+    order = np.lexsort((node, start_s))
+    return Holes(node_names, node[order], start_s[order], end_s[order], from_s, until_s)
+
+
+def _running_maximum_within(group: NDArray[np.int32], value: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Largest value so far within each run of equal group numbers (groups sorted ascending)."""
+    # Ranks instead of values, each group lifted above the one before: one exact running maximum serves all.
+    distinct, rank = np.unique(value, return_inverse=True)
+    lift = group.astype(np.int64) * len(distinct)
+    running: NDArray[np.float64] = distinct[np.maximum.accumulate(rank + lift) - lift]
+    return running

@@ -1,0 +1,81 @@
+"""A trainer: one elastic training job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field
+
+from freetrain.core.throughput import Curve, check_curve, rates
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """One elastic training job and what a change of its size costs it.
+
+    Costs are seconds of training lost, at the rate the trainer had before the change (for ``start_s``: at
+    the rate it starts with). The defaults are the costs measured for Elastic Horovod on Summit in the
+    published FreeTrain data; a start is free there.
+
+    Attributes:
+        id: name, unique among the trainers.
+        throughput: measured points (nodes, samples/s).
+        min_nodes: fewest nodes it can train on; with fewer it stands still.
+        max_nodes: most nodes it can use; None, and anything past the last point, is the last point.
+        scale_up_s: seconds lost when it grows.
+        scale_down_s: seconds lost when freetrain shrinks it.
+        forced_loss_s: seconds lost when nodes are taken from it unasked; None: as ``scale_down_s``.
+        start_s: seconds lost when it starts from nothing.
+        weight: how much its samples count against those of others.
+        submitted_s: when it was submitted, UTC epoch seconds; None: before everything else.
+        target_samples: samples after which it is complete; None: never.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    id: Annotated[str, Field(min_length=1)]
+    throughput: Annotated[Curve, Field(min_length=1)]
+    min_nodes: Annotated[int, Field(ge=1)] = 1
+    max_nodes: Annotated[int | None, Field(ge=1)] = None
+    scale_up_s: Seconds = 18.0
+    scale_down_s: Seconds = 12.0
+    forced_loss_s: Seconds | None = None
+    start_s: Seconds = 0.0
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    submitted_s: Annotated[float | None, Field(alias="submitted", allow_inf_nan=False)] = None
+    target_samples: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+
+    def __post_init__(self) -> None:
+        check_curve(self.throughput)
+        if self.max_nodes is not None and self.min_nodes > self.max_nodes:
+            raise ValueError(f"min_nodes {self.min_nodes} is more than max_nodes {self.max_nodes}")
+
+    @property
+    def most_nodes(self) -> int:
+        """Most nodes it may get: ``max_nodes``, but never past the last measured point."""
+        last = self.throughput[-1][0]
+        return last if self.max_nodes is None else min(self.max_nodes, last)
+
+    @property
+    def can_run(self) -> bool:
+        """Whether any size satisfies both its minimum and its curve."""
+        return self.min_nodes <= self.most_nodes
+
+    @property
+    def eviction_s(self) -> float:
+        """Seconds lost when nodes are taken from it unasked."""
+        return self.scale_down_s if self.forced_loss_s is None else self.forced_loss_s
+
+    @property
+    def samples_per_s(self) -> NDArray[np.float64]:
+        """Samples/s on 0 … ``most_nodes`` nodes, shape (most_nodes + 1,), whatever its minimum."""
+        return rates(self.throughput, self.most_nodes)
+
+    def rate(self, nodes: int) -> float:
+        """Samples/s on this many nodes: 0 below the minimum, flat beyond the maximum."""
+        return float(self.samples_per_s[min(nodes, self.most_nodes)]) if nodes >= self.min_nodes else 0.0

@@ -1,0 +1,45 @@
+"""Errors that a user can do something about."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What freetrain's exit status says; numbers as in sysexits.h where it has one."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    STATE_IO = 74
+    CONFIGURATION = 78
+
+
+class FreetrainError(Exception):
+    """Something went wrong that the user, not the developer, can mend.
+
+    Args:
+        what: one sentence on what happened and what it means.
+        hint: one sentence on what to do about it; empty where there is nothing to add.
+        exit_code: the status that a command ends with.
+    """
+
+    def __init__(self, what: str, hint: str = "", exit_code: ExitCode = ExitCode.FAILED) -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+        self.exit_code = exit_code
+
+
+class InputError(FreetrainError):
+    """What the user gave (a file, an option, a problem) cannot be used as it stands."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what, hint, ExitCode.USAGE)
+
+
+class StateError(FreetrainError):
+    """freetrain's own state (the store) cannot be read or written."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what, hint, ExitCode.STATE_IO)

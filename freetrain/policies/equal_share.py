@@ -1,0 +1,60 @@
+"""Equal share: every trainer the same number of nodes, as far as its limits and the nodes allow."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from freetrain.core.decision import Decision, Status
+from freetrain.core.placement import place
+from freetrain.core.problem import Problem
+from freetrain.core.supply import supply_of
+from freetrain.core.value import total_value
+from freetrain.policies.solver.pricing import Sizes
+from freetrain.policies.spread import spread
+
+
+class EqualShare:
+    """The fair baseline that an optimiser has to beat.
+
+    Minimum sizes are served first, the smallest first and then in order of admission; then all are raised
+    to one level. What is left of the last round stays with those that have one more already, so that nobody
+    is rescaled for fairness's sake alone.
+    """
+
+    def decide(self, problem: Problem) -> Decision:
+        """Equal sizes, longest-lived nodes first to whom an eviction would cost most."""
+        supply = supply_of(problem)
+        counts = supply.held
+        if supply.classes and problem.trainers:
+            counts = spread(supply, equal_sizes(problem, supply.held.sum(axis=1), supply.node_count))
+        return Decision(Status.HEURISTIC, total_value(supply, counts), place(supply, counts), "equal-share")
+
+
+def equal_sizes(problem: Problem, held_nodes: Sizes, nodes: int) -> Sizes:
+    """Size of each trainer, shape (trainers,)."""
+    fewest = np.array([trainer.min_nodes for trainer in problem.trainers], dtype=np.int64)
+    most = np.array([trainer.most_nodes if trainer.can_run else 0 for trainer in problem.trainers], dtype=np.int64)
+    sizes = np.zeros(len(fewest), dtype=np.int64)
+    left = nodes
+    for row in np.argsort(fewest, kind="stable"):
+        if fewest[row] <= min(left, most[row]):
+            sizes[row] = fewest[row]
+            left -= int(fewest[row])
+    return _level(sizes, np.where(sizes > 0, most, 0), held_nodes, left)
+
+
+def _level(sizes: Sizes, most: Sizes, held_nodes: Sizes, left: int) -> Sizes:
+    """Raise the smallest sizes together while nodes are left."""
+    low, high = 0, int(most.max(initial=0))
+    while low < high:
+        share = (low + high + 1) // 2
+        if int((np.clip(share, sizes, np.maximum(most, sizes)) - sizes).sum()) <= left:
+            low = share
+        else:
+            high = share - 1
+    levelled: Sizes = np.clip(low, sizes, np.maximum(most, sizes))
+    left -= int((levelled - sizes).sum())
+    could_grow = np.flatnonzero((levelled == low) & (levelled < most))
+    larger_before_first = could_grow[np.argsort(held_nodes[could_grow] <= low, kind="stable")]
+    levelled[larger_before_first[:left]] += 1
+    return levelled

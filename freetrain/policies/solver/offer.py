@@ -1,0 +1,25 @@
+"""An offer: what one trainer may be given, in the form in which HiGHS gets to see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from freetrain.policies.solver.pieces import Piece
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one trainer may be given.
+
+    Attributes:
+        pieces: value of its size in each interval, one list per class.
+        held: nodes it has now, by class.
+        eviction_loss: what it loses when class c is taken back, by size in interval c: one piece for each
+            of ``pieces[c]``; empty where the class stays to the horizon, and for class 0, whose loss is
+            certain and therefore part of the value.
+    """
+
+    pieces: Sequence[Sequence[Piece]]
+    held: Sequence[int]
+    eviction_loss: Sequence[Sequence[Piece]]

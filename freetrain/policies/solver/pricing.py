@@ -1,0 +1,138 @@
+r"""Pricing: which sizes can still be part of an optimum, and a good allocation to start from.
+
+Choosing one size per trainer, sizes adding up to at most *N* nodes, is a multiple-choice knapsack. A price
+λ per node takes the trainers apart: each takes the size of largest V(n) − λ·n, and
+
+.. math:: L(\lambda) = \lambda N + \sum_j \max_n \bigl(V_j(n) - \lambda n\bigr)
+
+bounds every allocation from above. At the price where the nodes just suffice the bound is nearly tight, and
+a size whose V(n) − λ·n lies below its trainer's best by more than the bound lies above a known allocation
+can be in no better one. The idea is old (Dyer 1984, Zemel 1984; Pisinger 1995 solves large knapsacks with it);
+here it leaves a few sizes of a few trainers, whatever the size of the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freetrain.core.value import Table
+
+Sizes = NDArray[np.int64]
+"""Nodes of each trainer, shape (trainers,)."""
+
+_MOST_PRICE_STEPS = 100
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """What pricing found out.
+
+    Attributes:
+        values: value tables in one array, shape (trainers, most sizes), -inf where a size is impossible.
+        worthwhile: sizes that can be part of an optimum, shape of ``values``.
+        sizes: a good allocation; its sizes are all worthwhile.
+        bound: no allocation is worth more.
+    """
+
+    values: NDArray[np.float64]
+    worthwhile: NDArray[np.bool_]
+    sizes: Sizes
+    bound: float
+
+    @property
+    def value(self) -> float:
+        """What the good allocation is worth."""
+        return _worth(self.values, self.sizes)
+
+    @property
+    def proven(self) -> bool:
+        """Whether the good allocation reaches the bound, so that there is nothing left to solve."""
+        return self.bound - self.value <= _ROUNDING * max(1.0, abs(self.bound))
+
+
+def stack(tables: Sequence[Table]) -> NDArray[np.float64]:
+    """The trainers' value tables in one array, padded with -inf."""
+    values = np.full((len(tables), max(map(len, tables), default=1)), -np.inf)
+    for row, table in enumerate(tables):
+        values[row, : len(table)] = table
+    return values
+
+
+def price_out(tables: Sequence[Table], nodes: int) -> Priced:
+    """Find the best price per node, an allocation close to the optimum, and the sizes that can beat it."""
+    values = stack(tables)[:, : nodes + 1]
+    price, modest, generous = _market_price(values, nodes)
+    sizes = _fill_up(values, _hand_out(values, modest, generous, nodes), nodes)
+    reduced = values - price * np.arange(values.shape[1])
+    best = reduced.max(axis=1, initial=-np.inf)
+    bound = float(best.sum()) + price * nodes
+    slack = bound - _worth(values, sizes)
+    worthwhile = reduced >= (best - slack)[:, None] - _ROUNDING * max(1.0, abs(bound))
+    return Priced(values, worthwhile, sizes, bound)
+
+
+def _worth(values: NDArray[np.float64], sizes: Sizes) -> float:
+    return float(values[np.arange(len(sizes)), sizes].sum())
+
+
+def _market_price(values: NDArray[np.float64], nodes: int) -> tuple[float, Sizes, Sizes]:
+    """Price that minimises L, with the choices just above it (they fit) and just below (they do not).
+
+    L is convex and piecewise linear: the lines of a price too high and one too low cross at the next to
+    try, until no line lies above the crossing.
+    """
+    size = np.arange(values.shape[1])
+
+    def choices_at(price: float) -> tuple[Sizes, float, int]:
+        chosen = np.argmax(values - price * size, axis=1)
+        return chosen, _worth(values, chosen), int(chosen.sum())
+
+    generous, generous_worth, generous_nodes = choices_at(0.0)
+    if generous_nodes <= nodes:
+        return 0.0, generous, generous
+    modest = np.zeros(len(values), dtype=np.int64)
+    modest_worth, modest_nodes, price = _worth(values, modest), 0, 0.0
+    for _ in range(_MOST_PRICE_STEPS):
+        price = (generous_worth - modest_worth) / (generous_nodes - modest_nodes)
+        chosen, worth, total = choices_at(price)
+        if total in (modest_nodes, generous_nodes):
+            break
+        if total <= nodes:
+            modest, modest_worth, modest_nodes = chosen, worth, total
+        else:
+            generous, generous_worth, generous_nodes = chosen, worth, total
+    return price, modest, generous
+
+
+def _hand_out(values: NDArray[np.float64], modest: Sizes, generous: Sizes, nodes: int) -> Sizes:
+    """Move trainers from the modest to the generous choice while the nodes last, best gain per node first."""
+    sizes = modest.copy()
+    rows = np.flatnonzero(generous > modest)
+    gain = values[rows, generous[rows]] - values[rows, modest[rows]]
+    left = nodes - int(sizes.sum())
+    for row in rows[np.argsort(-gain / (generous - modest)[rows], kind="stable")]:
+        more = int(generous[row] - modest[row])
+        if more <= left:
+            sizes[row], left = generous[row], left - more
+    return sizes
+
+
+def _fill_up(values: NDArray[np.float64], sizes: Sizes, nodes: int) -> Sizes:
+    """Give what is left to whoever gains most from it, until nobody gains."""
+    rows = np.arange(len(values))
+    size = np.arange(values.shape[1])
+    for _ in rows:
+        left = nodes - int(sizes.sum())
+        reachable = np.where(size <= sizes[:, None] + left, values, -np.inf)
+        wanted = np.argmax(reachable, axis=1)
+        gain = reachable[rows, wanted] - values[rows, sizes]
+        winner = int(np.argmax(gain))
+        if gain[winner] <= 0:
+            break
+        sizes[winner] = wanted[winner]
+    return sizes
