@@ -27,7 +27,7 @@ def throughput(trainer: Trainer) -> NDArray[np.float64]:
 def speedup(trainer: Trainer) -> NDArray[np.float64]:
     """Throughput relative to the trainer's own on one node: fair between fast and slow models."""
     table = trainer.samples_per_s
-    one_node = float(table[1] or table.max())
+    one_node = float(table[1] or table.max()) or 1.0
     return table / one_node
 
 

@@ -33,11 +33,12 @@ def plan_moves(now: Placement, wanted: Placement) -> Iterator[Action]:
     Every release comes before every lend, so that after any prefix each node has at most one owner and no
     trainer has more nodes than it has now or is to have.
     """
-    for trainer in sorted(now):
-        if left := _without(now[trainer], wanted.get(trainer, ())):
+    changing = sorted(trainer for trainer in now.keys() | wanted.keys() if now.get(trainer) != wanted.get(trainer))
+    for trainer in changing:
+        if left := _without(now.get(trainer, ()), wanted.get(trainer, ())):
             yield Release(trainer, left)
-    for trainer in sorted(wanted):
-        if gained := _without(wanted[trainer], now.get(trainer, ())):
+    for trainer in changing:
+        if gained := _without(wanted.get(trainer, ()), now.get(trainer, ())):
             yield Lend(trainer, gained)
 
 

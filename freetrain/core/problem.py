@@ -5,37 +5,31 @@ Its JSON form, ``freetrain-problem/1``, is described in docs/formats.md.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from freetrain.core.classes import Node, NodeClass, group_nodes
 from freetrain.core.objectives import find_objective
+from freetrain.core.terms import Sizes, Terms, terms_of
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
+
+__all__ = ["Counts", "Node", "Problem", "first_complaint", "problem_from_json", "problem_to_dict"]
+
+Counts = NDArray[np.int64]
+"""Nodes of each trainer in each class, shape (trainers, classes)."""
 
 PROBLEM_FORMAT = "freetrain-problem/1"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """An idle node that freetrain may lend, or lends already.
-
-    Attributes:
-        name: Slurm's name of it.
-        free_until_s: when it is expected to be taken back, UTC epoch seconds; None: not within the horizon.
-        held_by: trainer that has it now; None: nobody.
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    name: Annotated[str, Field(min_length=1)]
-    free_until_s: Annotated[float | None, Field(alias="free_until", allow_inf_nan=False)] = None
-    held_by: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Problem:
     """Who shall have which idle node?
 
@@ -55,6 +49,60 @@ class Problem:
     horizon_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 120.0
     objective: str = "speedup"
 
+    @cached_property
+    def classes(self) -> tuple[NodeClass, ...]:
+        """The nodes by the time they are expected to stay, longest first; those already due are left out."""
+        return group_nodes(self.nodes, self.now_s, self.horizon_s)
+
+    @cached_property
+    def class_of_node(self) -> Mapping[str, int]:
+        """Name of a node → position of its class."""
+        return {
+            name: position
+            for position, node_class in enumerate(self.classes)
+            for names in node_class.names.values()
+            for name in names
+        }
+
+    @cached_property
+    def capacity(self) -> NDArray[np.int64]:
+        """Nodes in each class, shape (classes,)."""
+        return np.array([node_class.count for node_class in self.classes], dtype=np.int64)
+
+    @cached_property
+    def node_count(self) -> int:
+        """Nodes in all classes."""
+        return int(self.capacity.sum())
+
+    @cached_property
+    def held(self) -> Counts:
+        """Nodes that each trainer has now, by class."""
+        counts = [
+            [len(node_class.names.get(trainer.id, ())) for node_class in self.classes] for trainer in self.trainers
+        ]
+        return np.array(counts, dtype=np.int64).reshape(len(self.trainers), len(self.classes))
+
+    @cached_property
+    def held_nodes(self) -> Sizes:
+        """Nodes that each trainer has now, shape (trainers,)."""
+        nodes: Sizes = self.held.sum(axis=1)
+        return nodes
+
+    @cached_property
+    def held_names(self) -> Mapping[str, tuple[str, ...]]:
+        """Trainer → the nodes it has now; trainers without a node are left out."""
+        held: defaultdict[str, list[str]] = defaultdict(list)
+        for node_class in self.classes:
+            for holder, names in node_class.names.items():
+                if holder is not None:
+                    held[holder] += names
+        return {trainer: tuple(names) for trainer, names in held.items()}
+
+    @cached_property
+    def terms(self) -> Terms:
+        """The trainers' limits, worth and costs as arrays."""
+        return terms_of(self.trainers, self.objective)
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """What in the trainers is not as its owner may think."""
@@ -73,7 +121,7 @@ class Problem:
         return cut + stuck
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _ProblemFile(Problem):
     __pydantic_config__ = ConfigDict(extra="forbid")
 

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from freetrain.core.throughput import Curve, check_curve, rates
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+def _epoch_s(given: object) -> object:
+    """Epoch seconds of a date as TOML or ISO 8601 text gives it; UTC where it names no zone."""
+    if isinstance(given, str):
+        given = datetime.fromisoformat(given)
+    if isinstance(given, datetime):
+        return (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()
+    return given
+
+
+Instant = Annotated[float, BeforeValidator(_epoch_s), Field(allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +60,17 @@ class Trainer:
     forced_loss_s: Seconds | None = None
     start_s: Seconds = 0.0
     weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    submitted_s: Annotated[float | None, Field(alias="submitted", allow_inf_nan=False)] = None
+    submitted_s: Annotated[Instant | None, Field(alias="submitted")] = None
     target_samples: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
 
     def __post_init__(self) -> None:
         check_curve(self.throughput)
         if self.max_nodes is not None and self.min_nodes > self.max_nodes:
             raise ValueError(f"min_nodes {self.min_nodes} is more than max_nodes {self.max_nodes}")
+
+    def __hash__(self) -> int:
+        """By id alone: trainers key many caches, and two of one id in one place are an error anyway."""
+        return hash(self.id)
 
     @property
     def most_nodes(self) -> int:

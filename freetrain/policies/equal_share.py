@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from freetrain.core.decision import Decision, Status
 from freetrain.core.placement import place
 from freetrain.core.problem import Problem
-from freetrain.core.supply import supply_of
+from freetrain.core.terms import Sizes
+from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value
-from freetrain.policies.solver.pricing import Sizes
 from freetrain.policies.spread import spread
 
 
@@ -23,23 +25,23 @@ class EqualShare:
 
     def decide(self, problem: Problem) -> Decision:
         """Equal sizes, longest-lived nodes first to whom an eviction would cost most."""
-        supply = supply_of(problem)
-        counts = supply.held
-        if supply.classes and problem.trainers:
-            counts = spread(supply, equal_sizes(problem, supply.held.sum(axis=1), supply.node_count))
-        return Decision(Status.HEURISTIC, total_value(supply, counts), place(supply, counts), "equal-share")
+        counts = problem.held
+        if counts.size:
+            counts = spread(problem, equal_sizes(problem.trainers, problem.node_count, problem.held_nodes))
+        return Decision(Status.HEURISTIC, total_value(problem, counts), place(problem, counts), "equal-share")
 
 
-def equal_sizes(problem: Problem, held_nodes: Sizes, nodes: int) -> Sizes:
-    """Size of each trainer, shape (trainers,)."""
-    fewest = np.array([trainer.min_nodes for trainer in problem.trainers], dtype=np.int64)
-    most = np.array([trainer.most_nodes if trainer.can_run else 0 for trainer in problem.trainers], dtype=np.int64)
+def equal_sizes(trainers: Sequence[Trainer], nodes: int, held_nodes: Sizes | None = None) -> Sizes:
+    """Size of each trainer on so many nodes, shape (trainers,); ``held_nodes`` is what they have now."""
+    fewest = np.array([trainer.min_nodes for trainer in trainers], dtype=np.int64)
+    most = np.array([trainer.most_nodes if trainer.can_run else 0 for trainer in trainers], dtype=np.int64)
     sizes = np.zeros(len(fewest), dtype=np.int64)
     left = nodes
     for row in np.argsort(fewest, kind="stable"):
         if fewest[row] <= min(left, most[row]):
             sizes[row] = fewest[row]
             left -= int(fewest[row])
+    held_nodes = np.zeros_like(sizes) if held_nodes is None else held_nodes
     return _level(sizes, np.where(sizes > 0, most, 0), held_nodes, left)
 
 

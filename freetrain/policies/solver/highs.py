@@ -7,9 +7,9 @@ it has the same optimum to decide how many nodes of each class *c* each trainer 
   time during which the nodes of classes 0 … c are alive and no others.
 * ``picks[j,c,p]``: whether in interval c the size of trainer j lies in piece p of its value, binary.
 * ``part[j,c,p]``: how far into that piece, 0 where it is not picked.
-* ``hurt[j,c]``: whether the trainer loses nodes when class c is taken back, binary; ``loss[j,c]``: what of.
 
-With one class this is a multiple-choice knapsack with one interval and no ``hurt``.
+A class that is taken back before the horizon hurts whoever has some of its nodes: there each piece comes
+twice, with and without that loss. With one class this is a multiple-choice knapsack.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyomo.environ as pyo
 from pyomo.contrib.solver.common.results import SolutionStatus, TerminationCondition
 from pyomo.contrib.solver.solvers.highs import Highs
 
-from freetrain.core.supply import Counts
+from freetrain.core.problem import Counts
 from freetrain.policies.solver.offer import Offer
 from freetrain.policies.solver.pieces import Piece
 
@@ -85,7 +85,7 @@ def state_model(offers: Sequence[Offer], capacity: Sequence[int]) -> pyo.Concret
     classes_suffice(model, capacity)
     if len(capacity) > 1:
         nobody_migrates(model, offers, capacity)
-        evictions_cost(model, offers)
+        evictions_hurt(model, offers, capacity)
     value_is_maximal(model, offers)
     return model
 
@@ -101,16 +101,12 @@ def _declare(model: Any, offers: Sequence[Offer], capacity: Sequence[int]) -> No
             for p in range(len(ps))
         ]
     )
-    model.eviction = pyo.Set(
-        initialize=[(j, c) for j, offer in enumerate(offers) for c, loss in enumerate(offer.eviction_loss) if loss]
-    )
     model.nodes = pyo.Var(
         model.trainer, model.klass, domain=pyo.NonNegativeIntegers, bounds=lambda _, j, c: (0, capacity[c])
     )
     model.picks = pyo.Var(model.piece, domain=pyo.Binary)
-    model.part = pyo.Var(model.piece, domain=pyo.NonNegativeReals)
-    model.hurt = pyo.Var(model.eviction, domain=pyo.Binary)
-    model.loss = pyo.Var(model.eviction, domain=pyo.NonNegativeReals)
+    # Without bounds of their own, HiGHS 1.15.1 can loop for ever in presolve, whatever its time limit.
+    model.part = pyo.Var(model.piece, bounds=lambda _, j, c, p: (0, _length(offers[j].pieces[c][p])))
 
 
 def one_piece_per_interval(model: Any, offers: Sequence[Offer]) -> None:
@@ -126,8 +122,7 @@ def sizes_lie_in_their_pieces(model: Any, offers: Sequence[Offer]) -> None:
     """part[j,c,p] ≤ (most_p − fewest_p) · picks[j,c,p]."""
 
     def in_piece(m: Any, j: int, c: int, p: int) -> Any:
-        piece = offers[j].pieces[c][p]
-        return m.part[j, c, p] <= (piece.most - piece.fewest) * m.picks[j, c, p]
+        return m.part[j, c, p] <= _length(offers[j].pieces[c][p]) * m.picks[j, c, p]
 
     model.in_piece = pyo.Constraint(model.piece, rule=in_piece)
 
@@ -156,62 +151,62 @@ def classes_suffice(model: Any, capacity: Sequence[int]) -> None:
 def nobody_migrates(model: Any, offers: Sequence[Offer], capacity: Sequence[int]) -> None:
     """A trainer that grows keeps all its nodes, any other gets no new one.
 
-    With g_j = Σ picks of the pieces of the whole size above what j has now, and C its nodes now:
-    C_jc · g_j ≤ nodes[j,c] ≤ C_jc + (capacity_c − C_jc) · g_j.
+    With C its nodes now and p over the pieces of its whole size that lie above C:
+    C_jc · Σ_p picks[j,·,p] ≤ nodes[j,c] ≤ C_jc + Σ_p min(capacity_c − C_jc, most_p − C_j) · picks[j,·,p].
     """
     whole = len(capacity) - 1
 
-    def grows(m: Any, j: int) -> Any:
+    def growth(m: Any, j: int) -> list[tuple[Piece, Any]]:
         now = sum(offers[j].held)
-        return sum(m.picks[j, whole, p] for p, piece in enumerate(offers[j].pieces[whole]) if piece.fewest > now)
+        pieces = enumerate(offers[j].pieces[whole])
+        return [(piece, m.picks[j, whole, p]) for p, piece in pieces if piece.fewest > now]
 
     def keeps(m: Any, j: int, c: int) -> Any:
         held = offers[j].held[c]
-        return pyo.Constraint.Skip if held == 0 else m.nodes[j, c] >= held * grows(m, j)
-
-    model.keeps = pyo.Constraint(model.trainer, model.klass, rule=keeps)
+        return m.nodes[j, c] >= held * sum(pick for _, pick in growth(m, j)) if held else pyo.Constraint.Skip
 
     def gains(m: Any, j: int, c: int) -> Any:
-        held = offers[j].held[c]
-        return m.nodes[j, c] <= held + (capacity[c] - held) * grows(m, j)
+        held, now = offers[j].held[c], sum(offers[j].held)
+        return m.nodes[j, c] <= held + sum(
+            min(capacity[c] - held, piece.most - now) * pick for piece, pick in growth(m, j)
+        )
 
+    model.keeps = pyo.Constraint(model.trainer, model.klass, rule=keeps)
     model.gains = pyo.Constraint(model.trainer, model.klass, rule=gains)
 
 
-def evictions_cost(model: Any, offers: Sequence[Offer]) -> None:
-    """A trainer with nodes of a class that is taken back is hurt once, whatever their number.
+def evictions_hurt(model: Any, offers: Sequence[Offer], capacity: Sequence[int]) -> None:
+    """Who has nodes of a class that is taken back picks a piece that charges the eviction, once.
 
-    nodes[j,c] ≤ M · hurt[j,c],  M = most nodes it can have;
-    loss[j,c] ≥ (loss by size in interval c) − L · (1 − hurt[j,c]),  L = largest such loss.
+    With p over the pieces that charge it: nodes[j,c] ≤ Σ_p min(capacity_c, most_p) · picks[j,c,p].
     """
 
-    def is_hurt(m: Any, j: int, c: int) -> Any:
-        return m.nodes[j, c] <= offers[j].pieces[c][-1].most * m.hurt[j, c]
+    def hurts(m: Any, j: int, c: int) -> Any:
+        pieces = offers[j].pieces[c]
+        if not any(piece.evicted for piece in pieces):
+            return pyo.Constraint.Skip
+        return m.nodes[j, c] <= sum(
+            min(capacity[c], piece.most) * m.picks[j, c, p] for p, piece in enumerate(pieces) if piece.evicted
+        )
 
-    model.is_hurt = pyo.Constraint(model.eviction, rule=is_hurt)
-
-    def loses(m: Any, j: int, c: int) -> Any:
-        pieces = offers[j].eviction_loss[c]
-        largest = max(piece.largest for piece in pieces)
-        loss = sum(_piece_value(m, j, c, p, piece) for p, piece in enumerate(pieces))
-        return m.loss[j, c] >= loss - largest * (1 - m.hurt[j, c])
-
-    model.loses = pyo.Constraint(model.eviction, rule=loses)
+    model.hurts = pyo.Constraint(model.trainer, model.klass, rule=hurts)
 
 
 def value_is_maximal(model: Any, offers: Sequence[Offer]) -> None:
-    """Max Σ_{j,c,p} (value_p · picks[j,c,p] + slope_p · part[j,c,p]) − Σ loss[j,c]."""
-    gains = sum(
-        _piece_value(model, j, c, p, piece)
-        for j, offer in enumerate(offers)
-        for c, pieces in enumerate(offer.pieces)
-        for p, piece in enumerate(pieces)
+    """Max Σ_{j,c,p} (value_p · picks[j,c,p] + slope_p · part[j,c,p])."""
+    model.value = pyo.Objective(
+        expr=sum(
+            piece.value * model.picks[j, c, p] + piece.slope * model.part[j, c, p]
+            for j, offer in enumerate(offers)
+            for c, pieces in enumerate(offer.pieces)
+            for p, piece in enumerate(pieces)
+        ),
+        sense=pyo.maximize,
     )
-    model.value = pyo.Objective(expr=gains - sum(model.loss[key] for key in model.eviction), sense=pyo.maximize)
 
 
-def _piece_value(model: Any, j: int, c: int, p: int, piece: Piece) -> Any:
-    return piece.value * model.picks[j, c, p] + piece.slope * model.part[j, c, p]
+def _length(piece: Piece) -> int:
+    return piece.most - piece.fewest
 
 
 def _counts(model: Any, results: Any) -> Counts:

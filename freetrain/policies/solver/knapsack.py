@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.policies.solver.pricing import Priced, Sizes
+from freetrain.core.terms import Sizes
+from freetrain.policies.solver.pricing import Priced
 
 
 def best_sizes(priced: Priced, nodes: int) -> Sizes:
@@ -39,9 +40,8 @@ def _shifted(
     best: NDArray[np.float64], values: NDArray[np.float64], options: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Value of each spare capacity by the option this trainer takes, shape (options, spare + 1)."""
-    candidates = np.full((len(options), len(best)), -np.inf)
-    for row, size in enumerate(options):
-        extra = size - options[0]
-        if extra < len(best):
-            candidates[row, extra:] = values[size] + best[: len(best) - extra]
+    extra = options - options[0]
+    out_of_reach = np.full(extra[-1], -np.inf)
+    left = np.arange(len(best)) + extra[-1] - extra[:, None]
+    candidates: NDArray[np.float64] = values[options][:, None] + np.concatenate([out_of_reach, best])[left]
     return candidates

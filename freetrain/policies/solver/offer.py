@@ -15,11 +15,7 @@ class Offer:
     Attributes:
         pieces: value of its size in each interval, one list per class.
         held: nodes it has now, by class.
-        eviction_loss: what it loses when class c is taken back, by size in interval c: one piece for each
-            of ``pieces[c]``; empty where the class stays to the horizon, and for class 0, whose loss is
-            certain and therefore part of the value.
     """
 
     pieces: Sequence[Sequence[Piece]]
     held: Sequence[int]
-    eviction_loss: Sequence[Sequence[Piece]]

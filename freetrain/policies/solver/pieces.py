@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from freetrain.core.value import Table
+from freetrain.core.terms import Table
 
 Run = tuple[int, int]
 """Fewest and most nodes of a run of sizes."""
@@ -17,17 +17,16 @@ _STRAIGHT = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Sizes ``fewest`` … ``most``, at which a table reads ``value + slope · (n − fewest)``."""
+    """Sizes ``fewest`` … ``most``, at which a table reads ``value + slope · (n − fewest)``.
+
+    ``evicted`` tells that the table charges the loss of nodes at the end of the interval.
+    """
 
     fewest: int
     most: int
     value: float
     slope: float
-
-    @property
-    def largest(self) -> float:
-        """The largest value on the piece."""
-        return max(self.value, self.value + self.slope * (self.most - self.fewest))
+    evicted: bool = False
 
 
 def linear_runs(table: Table, sizes: Iterable[int], held_nodes: int) -> Iterator[Run]:
@@ -50,7 +49,7 @@ def linear_runs(table: Table, sizes: Iterable[int], held_nodes: int) -> Iterator
         yield fewest, most
 
 
-def pieces_on(table: Table, runs: Iterable[Run]) -> list[Piece]:
+def pieces_on(table: Table, runs: Iterable[Run], evicted: bool = False) -> list[Piece]:
     """The table's values on runs of sizes on which it is linear."""
     return [
         Piece(
@@ -58,6 +57,7 @@ def pieces_on(table: Table, runs: Iterable[Run]) -> list[Piece]:
             most,
             float(table[fewest]),
             float(table[most] - table[fewest]) / (most - fewest) if most > fewest else 0.0,
+            evicted,
         )
         for fewest, most in runs
     ]

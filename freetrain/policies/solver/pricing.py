@@ -13,16 +13,12 @@ here it leaves a few sizes of a few trainers, whatever the size of the machine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.value import Table
-
-Sizes = NDArray[np.int64]
-"""Nodes of each trainer, shape (trainers,)."""
+from freetrain.core.terms import Sizes, Table
 
 _MOST_PRICE_STEPS = 100
 _ROUNDING = 1e-9
@@ -33,13 +29,13 @@ class Priced:
     """What pricing found out.
 
     Attributes:
-        values: value tables in one array, shape (trainers, most sizes), -inf where a size is impossible.
+        values: value tables, shape (trainers, sizes), -inf where a size is impossible.
         worthwhile: sizes that can be part of an optimum, shape of ``values``.
         sizes: a good allocation; its sizes are all worthwhile.
         bound: no allocation is worth more.
     """
 
-    values: NDArray[np.float64]
+    values: Table
     worthwhile: NDArray[np.bool_]
     sizes: Sizes
     bound: float
@@ -55,17 +51,14 @@ class Priced:
         return self.bound - self.value <= _ROUNDING * max(1.0, abs(self.bound))
 
 
-def stack(tables: Sequence[Table]) -> NDArray[np.float64]:
-    """The trainers' value tables in one array, padded with -inf."""
-    values = np.full((len(tables), max(map(len, tables), default=1)), -np.inf)
-    for row, table in enumerate(tables):
-        values[row, : len(table)] = table
-    return values
+def price_out(tables: Table, nodes: int) -> Priced:
+    """Find the best price per node, an allocation close to the optimum, and the sizes that can beat it.
 
-
-def price_out(tables: Sequence[Table], nodes: int) -> Priced:
-    """Find the best price per node, an allocation close to the optimum, and the sizes that can beat it."""
-    values = stack(tables)[:, : nodes + 1]
+    Args:
+        tables: value of each trainer by its size, -inf where impossible, shape (trainers, sizes).
+        nodes: how many there are.
+    """
+    values = tables[:, : nodes + 1]
     price, modest, generous = _market_price(values, nodes)
     sizes = _fill_up(values, _hand_out(values, modest, generous, nodes), nodes)
     reduced = values - price * np.arange(values.shape[1])
@@ -76,11 +69,11 @@ def price_out(tables: Sequence[Table], nodes: int) -> Priced:
     return Priced(values, worthwhile, sizes, bound)
 
 
-def _worth(values: NDArray[np.float64], sizes: Sizes) -> float:
+def _worth(values: Table, sizes: Sizes) -> float:
     return float(values[np.arange(len(sizes)), sizes].sum())
 
 
-def _market_price(values: NDArray[np.float64], nodes: int) -> tuple[float, Sizes, Sizes]:
+def _market_price(values: Table, nodes: int) -> tuple[float, Sizes, Sizes]:
     """Price that minimises L, with the choices just above it (they fit) and just below (they do not).
 
     L is convex and piecewise linear: the lines of a price too high and one too low cross at the next to
@@ -109,7 +102,7 @@ def _market_price(values: NDArray[np.float64], nodes: int) -> tuple[float, Sizes
     return price, modest, generous
 
 
-def _hand_out(values: NDArray[np.float64], modest: Sizes, generous: Sizes, nodes: int) -> Sizes:
+def _hand_out(values: Table, modest: Sizes, generous: Sizes, nodes: int) -> Sizes:
     """Move trainers from the modest to the generous choice while the nodes last, best gain per node first."""
     sizes = modest.copy()
     rows = np.flatnonzero(generous > modest)
@@ -122,7 +115,7 @@ def _hand_out(values: NDArray[np.float64], modest: Sizes, generous: Sizes, nodes
     return sizes
 
 
-def _fill_up(values: NDArray[np.float64], sizes: Sizes, nodes: int) -> Sizes:
+def _fill_up(values: Table, sizes: Sizes, nodes: int) -> Sizes:
     """Give what is left to whoever gains most from it, until nobody gains."""
     rows = np.arange(len(values))
     size = np.arange(values.shape[1])

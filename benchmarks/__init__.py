@@ -1,0 +1,1 @@
+"""Measurements of freetrain; run them from the repository's root, as ``python -m benchmarks.solve``."""

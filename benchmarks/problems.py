@@ -1,0 +1,148 @@
+"""Random decision problems, for the benchmarks and the tests; the same arguments give the same problem."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from freetrain.core.problem import Node, Problem
+from freetrain.core.throughput import Curve
+from freetrain.core.trainer import Trainer
+
+NOW_S = 1_700_000_000.0
+
+_SIZES = (1, 2, 4, 8, 16, 32, 64)
+
+SEVEN_CURVES: Mapping[str, Curve] = {
+    model: tuple(zip(_SIZES, samples_per_s, strict=True))
+    for model, samples_per_s in {
+        "AlexNet": (7115.3, 13071.7, 21066.1, 40484.9, 74002.9, 130762.0, 202135.4),
+        "VGG-16": (1193.3, 2389.2, 4691.7, 9257.9, 18348.9, 36208.5, 70151.7),
+        "ResNet18": (5218.8, 10582.5, 20436.0, 39584.0, 78023.8, 144762.5, 262723.0),
+        "DenseNet": (989.9, 1952.5, 3849.8, 7608.1, 14993.2, 28812.2, 57773.9),
+        "MnasNet": (3245.7, 6001.9, 11489.3, 23075.6, 43899.7, 83474.2, 160493.6),
+        "ShuffleNet": (2831.0, 5259.0, 9988.0, 20379.2, 38895.3, 74125.1, 145081.5),
+        "MobileNet": (3039.9, 5893.0, 11386.0, 22024.8, 42488.4, 82268.3, 155213.8),
+    }.items()
+}
+"""Samples/s of a whole ImageNet training on so many Summit nodes, from the published FreeTrain data."""
+
+
+def random_problem(
+    seed: int,
+    trainers: int,
+    nodes: int,
+    *,
+    horizon_s: float = 120.0,
+    objective: str = "throughput",
+    free_share: float = 0.3,
+    curves: Mapping[str, Curve] = SEVEN_CURVES,
+) -> Problem:
+    """A problem of any size: the curves in turn, each node free or with a random trainer that has room.
+
+    Args:
+        seed: which problem of this kind.
+        trainers: how many there are; each takes 1 to 64 nodes, growing costs 18 s and shrinking 12 s.
+        nodes: how many there are.
+        horizon_s: how far ahead value is counted.
+        objective: what is maximised.
+        free_share: probability that nobody holds a node.
+        curves: model → throughput points.
+    """
+    draw = random.Random(seed)
+    models = list(curves)
+    jobs = tuple(
+        Trainer(f"{models[number % len(models)]}-{number}", curves[models[number % len(models)]], max_nodes=64)
+        for number in range(trainers)
+    )
+    room = {job.id: job.most_nodes for job in jobs}
+    lent = (_random_holder(draw, free_share, room) for _ in range(nodes))
+    return Problem(
+        NOW_S,
+        tuple(Node(f"n{number:05}", held_by=holder) for number, holder in enumerate(lent)),
+        jobs,
+        horizon_s,
+        objective,
+    )
+
+
+def _random_holder(draw: random.Random, free_share: float, room: dict[str, int]) -> str | None:
+    if draw.random() < free_share or not room:
+        return None
+    holder = draw.choice(list(room))
+    room[holder] -= 1
+    if room[holder] <= 0:
+        del room[holder]
+    return holder
+
+
+def mixed_problem(seed: int, *, lives: bool = False) -> Problem:
+    """A small problem out of corner cases: few nodes, odd minima and maxima, curves of any shape.
+
+    Args:
+        seed: which problem of this kind.
+        lives: give the nodes up to four times at which they are due back, some of them already past.
+    """
+    draw = random.Random(seed)
+    horizon_s = draw.choice((10.0, 15.0, 60.0, 120.0, 300.0, 600.0))
+    jobs = tuple(_mixed_trainer(draw, f"t{number}") for number in range(draw.randint(1, 6)))
+    count = draw.randint(0, 14)
+    ends = _mixed_ends(draw, horizon_s) if lives else [None]
+    holders = _mixed_holders(draw, jobs, count)
+    nodes = tuple(Node(f"n{number}", draw.choice(ends), holder) for number, holder in enumerate(holders))
+    return Problem(NOW_S, nodes, jobs, horizon_s, draw.choice(("throughput", "speedup", "weighted")))
+
+
+def _mixed_trainer(draw: random.Random, name: str) -> Trainer:
+    curve = _mixed_curve(draw)
+    min_nodes = draw.choice((1, 1, 1, 2, 2, 3, 4, 6))
+    # Up to a curve's first positive point a trainer with a small maximum would never get on.
+    useful = next(nodes for nodes, rate in curve if rate > 0)
+    fewest = max(min_nodes, useful)
+    max_nodes = draw.choice((None, fewest, fewest + draw.randint(0, 6), curve[-1][0] + draw.randint(0, 5)))
+    return Trainer(
+        name,
+        curve,
+        min_nodes,
+        None if max_nodes is None else max(fewest, max_nodes),
+        scale_up_s=draw.choice((0.0, 0.5, 18.0, draw.uniform(0, 60))),
+        scale_down_s=draw.choice((0.0, 0.5, 12.0, draw.uniform(0, 60))),
+        forced_loss_s=draw.choice((None, 0.0, draw.uniform(0, 60))),
+        start_s=draw.choice((0.0, 0.0, draw.uniform(0, 60))),
+        weight=draw.choice((1.0, 1.0, draw.uniform(0.1, 5))),
+    )
+
+
+def _mixed_curve(draw: random.Random) -> Curve:
+    sizes = sorted(draw.sample(range(1, draw.choice((6, 9, 17))), draw.randint(1, 5)))
+    if draw.random() < 0.6:
+        sizes[0] = 1
+    # Sizes raised to a random power: concave, convex, or (by the noise) falling in places.
+    power = draw.uniform(0.3, 1.6)
+    rates = [100 * size**power * draw.uniform(0.6, 1.3) for size in sizes]
+    if len(rates) > 1 and draw.random() < 0.1:
+        rates[draw.randrange(len(rates) - 1)] = 0.0
+    origin = ((0, 0.0),) if draw.random() < 0.2 else ()
+    return (*origin, *zip(sizes, rates, strict=True))
+
+
+def _mixed_holders(draw: random.Random, jobs: tuple[Trainer, ...], count: int) -> list[str | None]:
+    free_share = draw.choice((0.0, 0.2, 0.5, 0.9, 1.0))
+    over_full = draw.random() < 0.05
+    room = {
+        job.id: count if over_full else job.most_nodes for job in draw.sample(jobs, draw.randint(1, len(jobs)))
+    }
+    return [_random_holder(draw, free_share, room) for _ in range(count)]
+
+
+def _mixed_ends(draw: random.Random, horizon_s: float) -> list[float | None]:
+    def one_end() -> float:
+        kind = draw.random()
+        if kind < 0.1:
+            return NOW_S - draw.choice((0, 5, 1000))
+        if kind < 0.25:
+            return NOW_S + horizon_s * draw.choice((1.0, 1.5, 10.0))
+        return NOW_S + horizon_s * draw.randint(1, 99) / 100
+
+    ends: list[float | None] = [one_end() for _ in range(draw.randint(1, 4))]
+    return ends if draw.random() < 0.4 else [*ends, None]

@@ -1,0 +1,79 @@
+"""The ``freetrain`` command: finds the sub-command, and turns errors into sentences and exit codes."""
+
+from __future__ import annotations
+
+import importlib
+from typing import IO, Any
+
+import click
+
+from freetrain import __version__
+from freetrain.errors import ExitCode, FreetrainError
+
+_COMMANDS = {
+    "replay": "freetrain.cli.replay:replay_command",
+    "runs": "freetrain.cli.runs:runs_group",
+    "solve": "freetrain.cli.solve:solve_command",
+}
+
+
+class Complaint(click.ClickException):
+    """An error as the user gets to see it: what happened, what to do."""
+
+    def __init__(self, what: str, hint: str, exit_code: int) -> None:
+        super().__init__(what)
+        self.hint = hint
+        setattr(self, "exit_code", exit_code)  # noqa: B010 (click declares it for the class)
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print it to standard error."""
+        click.echo(f"freetrain: {self.message}", err=True)
+        if self.hint:
+            click.echo(f"  {self.hint}", err=True)
+
+
+class LazyGroup(click.Group):
+    """Imports a sub-command only when it is wanted, and lets no traceback through unless asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all sub-commands."""
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The sub-command of this name."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, attribute = _COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the sub-command."""
+        try:
+            return super().invoke(ctx)
+        except FreetrainError as error:
+            if ctx.params["debug"]:
+                raise
+            raise Complaint(error.what, error.hint, error.exit_code) from error
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            if ctx.params["debug"]:
+                raise
+            raise Complaint(
+                f"this is a defect in freetrain, not in what you gave it: {type(error).__name__}: {error}",
+                "Please report it, with what 'freetrain --debug …' prints.",
+                ExitCode.FAILED,
+            ) from error
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="freetrain")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def cli(debug: bool) -> None:
+    """Turn the idle node × time holes of a Slurm machine into deep-learning training."""
+
+
+def main() -> None:
+    """Entry point of the ``freetrain`` command."""
+    cli()

@@ -1,0 +1,47 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from freetrain.policies import POLICIES, Solver
+
+Command = Callable[..., Any]
+
+store_option = click.option(
+    "--store",
+    "store_path",
+    type=click.Path(path_type=Path),
+    help="The store's file [default: $FREETRAIN_STORE, else freetrain/freetrain.db in ~/.local/state].",
+)
+
+
+def policy_options(command: Command) -> Command:
+    """Add the options that say who decides."""
+    for option in (
+        click.option(
+            "--time-limit",
+            "time_limit_s",
+            type=click.FloatRange(min=0, min_open=True),
+            default=10.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="Most seconds HiGHS may take for one decision; its best answer until then is used.",
+        ),
+        click.option(
+            "--solver",
+            type=click.Choice([solver.value for solver in Solver]),
+            default=Solver.AUTO.value,
+            show_default=True,
+            help="auto: an exact dynamic programme where all nodes are alike, HiGHS otherwise; highs: HiGHS.",
+        ),
+        click.option(
+            "--policy", type=click.Choice(POLICIES), default=POLICIES[0], show_default=True, help="Who decides."
+        ),
+    ):
+        command = option(command)
+    return command

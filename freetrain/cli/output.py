@@ -1,0 +1,113 @@
+"""What the commands print: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+NOTHING = "–"
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print a document; numbers that JSON does not know (inf, nan) become null."""
+    click.echo(json.dumps(_finite(document), indent=2, ensure_ascii=False))
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = (), header: bool = True
+) -> None:
+    """Print a table; ``right`` names the columns that are aligned to the right.
+
+    It is fitted to a terminal's width, but never cut where it goes into a file or a pipe.
+    """
+    if not sys.stdout.isatty():
+        click.echo("\n".join(_plain_lines([columns, *rows], [column in right for column in columns])))
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=header)
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    _console().print(table)
+
+
+def print_heading(text: str) -> None:
+    """Print a line that leads a section."""
+    console = _console()
+    console.print()
+    console.print(text, style="bold")
+
+
+def show_time(epoch_s: float | None) -> str:
+    """A time in UTC, to the second."""
+    return NOTHING if epoch_s is None else f"{datetime.fromtimestamp(epoch_s, UTC):%Y-%m-%d %H:%M:%SZ}"
+
+
+def show_day(epoch_s: float) -> str:
+    """The day of a time in UTC."""
+    return f"{datetime.fromtimestamp(epoch_s, UTC):%Y-%m-%d}"
+
+
+def show_value(value: object) -> str:
+    """A value of any kind, numbers with four digits or to the unit."""
+    match value:
+        case None:
+            return NOTHING
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.0f}" if abs(value) >= 1000 and math.isfinite(value) else f"{value:.4g}"
+        case str():
+            return value
+        case _:
+            return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """The values of nested mappings with dotted names."""
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from flatten(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _plain_lines(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
+    """The rows in aligned columns; rich would take seconds for ten thousand of them."""
+    clean = [[cell.replace("\n", " ") for cell in row] for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(*clean, strict=True)]
+    for row in clean:
+        cells = zip(row, widths, right, strict=True)
+        yield "  ".join(cell.rjust(width) if flush else cell.ljust(width) for cell, width, flush in cells).rstrip()
+
+
+def _console() -> Console:
+    styled = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return Console(
+        file=sys.stdout,
+        color_system="auto" if styled else None,
+        force_terminal=None if styled else False,
+        # Names and commands are no markup, whatever brackets and colons they contain.
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

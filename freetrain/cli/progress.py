@@ -1,0 +1,39 @@
+"""Progress bars on standard error, where somebody is looking."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+
+@contextmanager
+def reading(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Show a spinner; what is yielded is told the stage that begins."""
+    with _progress(quiet) as progress:
+        task = progress.add_task("Reading", total=None)
+        yield lambda stage: progress.update(task, description=stage)
+
+
+@contextmanager
+def replaying(from_s: float, until_s: float, quiet: bool) -> Iterator[Callable[[float], None]]:
+    """Show a bar; what is yielded is told the log's time."""
+    with _progress(quiet) as progress:
+        task = progress.add_task("Replaying", total=until_s - from_s)
+        yield lambda at_s: progress.update(task, completed=at_s - from_s)
+
+
+def _progress(quiet: bool) -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=Console(file=sys.stderr),
+        transient=True,
+        disable=quiet or not sys.stderr.isatty(),
+    )

@@ -1,0 +1,190 @@
+"""``freetrain replay``: what would a site's idle nodes have trained?"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from freetrain import __version__
+from freetrain.cli.options import policy_options, store_option
+from freetrain.cli.output import print_json
+from freetrain.cli.progress import reading, replaying
+from freetrain.cli.replay_options import (
+    aim_options,
+    costs,
+    log_options,
+    output_options,
+    read_options,
+    trainer_options,
+)
+from freetrain.cli.replay_summary import Result, print_definitions, print_summary, result_document
+from freetrain.core.decision import Decision
+from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.core.objectives import find_objective
+from freetrain.core.problem import Problem
+from freetrain.core.trainer import Trainer
+from freetrain.errors import FreetrainError
+from freetrain.loop.cycle import Aims, Journal
+from freetrain.policies import find_policy
+from freetrain.replay.logs import read_site_log
+from freetrain.replay.outcome import outcome_to_dict
+from freetrain.replay.study import Study, study
+from freetrain.replay.trainer_run import Loss, TrainerRun
+from freetrain.replay.trainers import find_trainers
+from freetrain.store import NewRun, RunJournal, Store, TrainerRecord, default_store_path
+
+DEFAULT_REPORT = Path("freetrain-report.html")
+
+
+def _definitions(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        print_definitions()
+        context.exit()
+
+
+@click.command("replay")
+@click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG…")
+@log_options
+@trainer_options
+@policy_options
+@aim_options
+@output_options
+@store_option
+@click.option(
+    "--definitions",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_definitions,
+    help="Print what each figure of the outcome means, and end.",
+)
+def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
+    """Replay a scheduler's log and show what its idle nodes would have trained.
+
+    The idle node × time holes are shared among elastic trainers with FreeTrain's mixed-integer programme.
+
+    LOG is the output of 'sacct -P' (see docs/logs.md for the fields), an SWF file, or node events as CSV
+    (t,node,idle), gzipped or not; several files are read as one log, - is standard input.
+    """
+    policy = find_policy(given["policy"], given["solver"], given["time_limit_s"])
+    find_objective(given["objective"])
+    trainers = find_trainers(given["trainers_source"])
+    with reading(given["quiet"]) as stage:
+        log = read_site_log(logs, read_options(given), stage)
+    aims = Aims(policy, given["objective"], given["horizon_s"])
+    settings = _settings(given)
+    with _journal(given, log.holes, settings) as journal:
+        done = _replay(log.holes, trainers, aims, given, journal)
+        run_id = _finish(journal, done)
+    result = Result(logs, log, settings, done, run_id, None)
+    result = result.with_report(_report(result, given))
+    if given["as_json"]:
+        print_json(result_document(result))
+    else:
+        print_summary(result)
+
+
+def _replay(
+    holes: Holes, trainers: Iterable[Trainer], aims: Aims, given: Mapping[str, Any], journal: Journal
+) -> Study:
+    with replaying(holes.from_s, holes.until_s, given["quiet"]) as progress:
+        return study(
+            holes, trainers, costs(given), aims, given["max_running"], journal, time.perf_counter, progress
+        )
+
+
+def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the replay depends on, as the store keeps it and the report shows it."""
+    chosen = {
+        "policy": given["policy"],
+        "solver": given["solver"],
+        "objective": given["objective"],
+        "horizon_s": given["horizon_s"],
+        "trainers": given["trainers_source"],
+        "max_running": given["max_running"],
+    }
+    for name in ("scale_up", "scale_down", "forced_loss", "start"):
+        if given[name] is not None:
+            chosen[f"{name}_s"] = given[name]
+    return chosen
+
+
+class NullJournal:
+    """Keeps nothing."""
+
+    def record(self, problem: Problem, decision: Decision) -> None:
+        """Forget the decision."""
+
+
+@contextmanager
+def _journal(
+    given: Mapping[str, Any], holes: Holes, settings: dict[str, Any]
+) -> Iterator[RunJournal | NullJournal]:
+    if given["no_store"]:
+        yield NullJournal()
+        return
+    run = NewRun(command_line(), __version__, settings, time.time(), holes.from_s, holes.until_s, holes.node_names)
+    with Store.open(given["store_path"] or default_store_path()).begin_run(run) as journal:
+        yield journal
+
+
+def _finish(journal: RunJournal | NullJournal, done: Study) -> int | None:
+    if isinstance(journal, NullJournal):
+        return None
+    journal.finish(outcome_to_dict(done.outcome), [_trainer_record(run) for run in done.record.runs], time.time())
+    return journal.run_id
+
+
+def _trainer_record(run: TrainerRun) -> TrainerRecord:
+    rescales = run.losses[Loss.SCALE_UP] + run.losses[Loss.SCALE_DOWN]
+    return TrainerRecord(
+        run.trainer.id,
+        run.started_s,
+        run.completed_s,
+        run.samples,
+        run.node_s / SECONDS_PER_HOUR,
+        run.evicted_nodes,
+        rescales,
+    )
+
+
+def _report(result: Result, given: Mapping[str, Any]) -> Path | None:
+    """Write the report; a missing matplotlib is an error only for who asked for a report."""
+    if given["no_report"]:
+        return None
+    from freetrain.replay.report import ReportInput, write_report
+
+    path = given["report_path"] or DEFAULT_REPORT
+    done = result.study
+    try:
+        write_report(
+            path,
+            ReportInput(
+                title=", ".join(log.name for log in result.logs),
+                log=result.log,
+                record=done.record,
+                dedicated=done.dedicated,
+                outcome=done.outcome,
+                settings={name: str(value) for name, value in result.settings.items()},
+                version=__version__,
+                command=command_line(),
+            ),
+        )
+    except FreetrainError as error:
+        if given["report_path"] is not None or "matplotlib" not in error.what:
+            raise
+        click.echo(f"freetrain: no report: {error.what} {error.hint}", err=True)
+        return None
+    return Path(path)
+
+
+def command_line() -> str:
+    """The command as the user could type it again."""
+    return shlex.join(["freetrain", *sys.argv[1:]])

@@ -1,0 +1,160 @@
+"""What ``freetrain replay`` prints: the outcome in a few lines, or all of it as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from freetrain import __version__
+from freetrain.cli.output import NOTHING, print_heading, print_table, show_time
+from freetrain.core.holes import SECONDS_PER_HOUR
+from freetrain.replay.logs import RowCount, SiteLog
+from freetrain.replay.outcome import Outcome, definitions, outcome_to_dict
+from freetrain.replay.study import Study
+
+RESULT_FORMAT = "freetrain-replay/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A replay with all that is to be said about it."""
+
+    logs: tuple[Path, ...]
+    log: SiteLog
+    settings: Mapping[str, Any]
+    study: Study
+    run_id: int | None
+    report: Path | None
+
+    def with_report(self, report: Path | None) -> Result:
+        """The same, with the report's path."""
+        return replace(self, report=report)
+
+
+def result_document(result: Result) -> dict[str, Any]:
+    """All of it, for programs."""
+    log, done = result.log, result.study
+    return {
+        "format": RESULT_FORMAT,
+        "version": __version__,
+        "run": result.run_id,
+        "report": None if result.report is None else str(result.report),
+        "log": {
+            "files": [str(path) for path in result.logs],
+            "format": log.format,
+            "packed": log.packed,
+            "jobs": log.jobs,
+            "rows": asdict(log.rows),
+            "notes": list(log.notes),
+            "from_s": log.holes.from_s,
+            "until_s": log.holes.until_s,
+            "nodes": len(log.holes.node_names),
+            "holes": len(log.holes),
+        },
+        "settings": dict(result.settings),
+        "outcome": outcome_to_dict(done.outcome),
+        "wall_s": done.wall_s,
+        "events_per_s": done.events_per_s,
+    }
+
+
+def print_definitions() -> None:
+    """What each figure means."""
+    print_table(("figure", "definition"), definitions().items())
+
+
+def print_summary(result: Result) -> None:
+    """The outcome in a few lines."""
+    _print_rows(result.log)
+    print_heading("Outcome")
+    rows = _outcome_rows(result.log, result.study)
+    print_table(("figure", "value", "meaning"), rows, right=("value",), header=False)
+    for note in result.log.notes:
+        click.echo(f"Note: {note}")
+    if result.report is not None:
+        click.echo(f"Report: {result.report}")
+    if result.run_id is not None:
+        click.echo(f"Recorded as run {result.run_id}: freetrain runs show {result.run_id}")
+
+
+def _print_rows(log: SiteLog) -> None:
+    rows, holes = log.rows, log.holes
+    click.echo(f"Read as {log.format}: {rows_sentence(rows)}")
+    for reject in rows.first_rejects:
+        click.echo(f"  {reject.file}:{reject.line}: {reject.reason}", err=True)
+    if rows.rejected > len(rows.first_rejects):
+        click.echo(
+            f"  … and {rows.rejected - len(rows.first_rejects):,} more (--rejects FILE keeps all)", err=True
+        )
+    click.echo(
+        f"Window: {show_time(holes.from_s)} to {show_time(holes.until_s)} "
+        f"({holes.duration_s / 86400:.1f} days), {len(holes.node_names):,} nodes, {len(holes):,} holes"
+    )
+
+
+def rows_sentence(rows: RowCount) -> str:
+    """How the rows add up."""
+    ignored = ", ".join(f"{count:,} {reason}" for reason, count in rows.ignored.items())
+    return (
+        f"{rows.read:,} rows = {rows.used:,} used + {sum(rows.ignored.values()):,} ignored"
+        f"{f' ({ignored})' if ignored else ''} + {rows.rejected:,} rejected"
+    )
+
+
+def _outcome_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]]:
+    out = done.outcome
+    capacity = len(log.holes.node_names) * log.holes.duration_s / SECONDS_PER_HOUR
+    yield (
+        "idle",
+        f"{out.idle_node_hours:,.0f}",
+        f"node-hours, {_share(out.idle_node_hours, capacity)} of the machine",
+    )
+    yield (
+        "lent",
+        f"{out.lent_node_hours:,.0f}",
+        f"node-hours, {_share(out.lent_node_hours, out.idle_node_hours)} of idle",
+    )
+    yield (
+        "useful",
+        f"{out.useful_node_hours:,.0f}",
+        f"node-hours, {_share(out.useful_node_hours, out.idle_node_hours)} of idle",
+    )
+    yield "samples", f"{out.samples:.4g}", ""
+    yield "U", _u(out.u_dedicated), f"of the same trainers on {out.dedicated_nodes:,.1f} dedicated nodes"
+    yield "U oracle", _u(out.u_oracle), "of the best division at every instant, changes costing nothing"
+    yield from _trouble_rows(out)
+    yield "trainers", f"{out.trainers_completed:,}", f"completed of {out.trainers_admitted:,} admitted"
+    yield (
+        "decisions",
+        f"{out.decisions:,}",
+        f"for {out.events:,} events in {done.wall_s:,.1f} s ({done.events_per_s:,.0f} events/s)",
+    )
+    yield "solve", f"{1e3 * out.solve_p50_s:.2g} ms", _solve_words(out)
+
+
+def _trouble_rows(out: Outcome) -> Iterator[tuple[str, str, str]]:
+    rescale_lost_s = out.scale_up_lost_s + out.scale_down_lost_s
+    yield (
+        "evictions",
+        f"{out.evictions:,}",
+        f"nodes in {out.forced_rescales:,} forced rescales, {out.eviction_lost_s / SECONDS_PER_HOUR:,.1f} h lost",
+    )
+    yield "rescales", f"{out.rescales:,}", f"decided, {rescale_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
+    yield "starts", f"{out.starts:,}", f"{out.start_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
+
+
+def _solve_words(out: Outcome) -> str:
+    statuses = ", ".join(f"{count:,} {status}" for status, count in out.statuses.items())
+    return f"median; p95 {1e3 * out.solve_p95_s:.2g} ms, max {1e3 * out.solve_max_s:.2g} ms; {statuses or 'none'}"
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole:.1%}" if whole > 0 else NOTHING
+
+
+def _u(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.4f}"

@@ -1,0 +1,188 @@
+"""``freetrain runs``: what has been recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from freetrain.cli.options import store_option
+from freetrain.cli.output import (
+    NOTHING,
+    flatten,
+    print_heading,
+    print_json,
+    print_table,
+    show_day,
+    show_time,
+    show_value,
+)
+from freetrain.store import DecisionSummary, RunDetails, RunSummary, Store, default_store_path
+
+LIST_FORMAT = "freetrain-runs/1"
+SHOW_FORMAT = "freetrain-run/1"
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group("runs", invoke_without_command=True)
+@_json_option
+@store_option
+@click.pass_context
+def runs_group(context: click.Context, as_json: bool, store_path: Path | None) -> None:
+    """List the recorded runs, newest first, or show one of them."""
+    if context.invoked_subcommand is not None:
+        context.obj = (as_json, store_path)
+        return
+    runs = _open(store_path).runs()
+    if as_json:
+        print_json({"format": LIST_FORMAT, "runs": [asdict(run) for run in runs]})
+    elif runs:
+        _print_runs(runs)
+    else:
+        click.echo("No run has been recorded yet.")
+
+
+@runs_group.command("show")
+@click.argument("run_id", metavar="ID", type=int)
+@click.option("--decisions", "with_decisions", is_flag=True, help="List the decisions, too.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Most trainers and decisions to list as text; 0: all. JSON has them all.",
+)
+@_json_option
+@store_option
+@click.pass_obj
+def show_command(
+    group_options: tuple[bool, Path | None],
+    run_id: int,
+    with_decisions: bool,
+    limit: int,
+    as_json: bool,
+    store_path: Path | None,
+) -> None:
+    """Show a run: its settings, what it came to, and its trainers."""
+    group_json, group_store_path = group_options
+    store = _open(store_path or group_store_path)
+    details = store.run(run_id)
+    if as_json or group_json:
+        decisions = store.decisions(run_id) if with_decisions else None
+        print_json(_details_document(details, decisions))
+        return
+    _print_details(details, limit)
+    if with_decisions:
+        _print_decisions(store.decisions(run_id, most=limit or None), details.summary.decision_count)
+
+
+def _open(path: Path | None) -> Store:
+    return Store.open_existing(path or default_store_path())
+
+
+def _details_document(details: RunDetails, decisions: Sequence[DecisionSummary] | None) -> dict[str, Any]:
+    whole = asdict(details)
+    document = {"format": SHOW_FORMAT, **whole.pop("summary"), **whole}
+    if decisions is not None:
+        document["decisions"] = [asdict(decision) for decision in decisions]
+    return document
+
+
+def _print_runs(runs: Sequence[RunSummary]) -> None:
+    print_table(
+        ("id", "started", "command", "status", "window", "decisions", "lent node-h", "U"),
+        [
+            (
+                str(run.id),
+                show_time(run.started_s),
+                run.command,
+                str(run.status),
+                f"{show_day(run.from_s)} to {show_day(run.until_s)}",
+                f"{run.decision_count:,}",
+                show_value(run.outcome.get("lent_node_hours")),
+                show_value(run.outcome.get("u_dedicated")),
+            )
+            for run in runs
+        ],
+        right=("id", "decisions", "lent node-h", "U"),
+    )
+
+
+def _print_details(details: RunDetails, limit: int) -> None:
+    run = details.summary
+    print_table(
+        ("run", str(run.id)),
+        [
+            ("command", run.command),
+            ("freetrain", run.version),
+            ("status", str(run.status)),
+            ("started", show_time(run.started_s)),
+            ("ended", show_time(run.ended_s)),
+            ("window", f"{show_time(run.from_s)} to {show_time(run.until_s)}"),
+            ("nodes", show_value(run.node_count)),
+            ("decisions", f"{run.decision_count:,}"),
+            *((f"  {status}", f"{count:,}") for status, count in details.statuses.items()),
+            ("solvers", ", ".join(f"{name} ({count:,})" for name, count in details.solvers.items()) or NOTHING),
+            ("trainers", f"{details.trainer_count:,}"),
+        ],
+    )
+    for title, values in (("Settings", details.settings), ("Outcome", run.outcome)):
+        if values:
+            print_heading(title)
+            print_table(("name", "value"), [(name, show_value(value)) for name, value in flatten(values)])
+    if details.trainers:
+        _print_trainers(details, limit)
+
+
+def _print_trainers(details: RunDetails, limit: int) -> None:
+    shown = details.trainers[: limit or None]
+    print_heading(_title("Trainers, most samples first", len(shown), len(details.trainers)))
+    columns = ("trainer", "samples", "node-h", "evictions", "rescales", "started", "completed")
+    print_table(
+        columns,
+        [
+            (
+                each.id,
+                show_value(each.samples),
+                show_value(each.node_hours),
+                show_value(each.evictions),
+                show_value(each.rescales),
+                show_time(each.started_s),
+                show_time(each.completed_s),
+            )
+            for each in shown
+        ],
+        right=columns[1:5],
+    )
+
+
+def _print_decisions(decisions: Sequence[DecisionSummary], count: int) -> None:
+    print_heading(_title("Decisions", len(decisions), count))
+    columns = ("number", "time", "idle", "lent", "value", "gap", "solve ms", "status", "solver", "notes")
+    print_table(
+        columns,
+        [
+            (
+                str(each.number),
+                show_time(each.now_s),
+                show_value(each.idle_nodes),
+                show_value(each.lent_nodes),
+                show_value(each.objective),
+                show_value(each.gap),
+                f"{1000 * each.solve_s:.1f}",
+                str(each.status),
+                each.solver,
+                " ".join(each.notes),
+            )
+            for each in decisions
+        ],
+        right=("number", *columns[2:7]),
+    )
+
+
+def _title(what: str, shown: int, count: int) -> str:
+    return what if shown >= count else f"{what} ({shown:,} of {count:,}; --limit 0 shows all)"

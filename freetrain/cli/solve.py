@@ -1,0 +1,82 @@
+"""``freetrain solve``: decision problems in, results out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from freetrain.cli.options import policy_options, store_option
+from freetrain.core.decision import decision_to_dict
+from freetrain.core.problem import Problem, problem_from_json
+from freetrain.errors import InputError
+from freetrain.loop.deciding import decide
+from freetrain.policies import find_policy
+from freetrain.store import Store, default_store_path
+
+
+@click.command("solve")
+@click.argument("file", type=click.File("rb"), required=False)
+@click.option("--decision", metavar="RUN:N", help="Solve decision N of a recorded run again.")
+@policy_options
+@store_option
+def solve_command(
+    file: BinaryIO | None,
+    decision: str | None,
+    policy: str,
+    solver: str,
+    time_limit_s: float,
+    store_path: Path | None,
+) -> None:
+    """Solve one decision problem (JSON) or many (JSON lines) and print a result line for each.
+
+    FILE may be - for standard input. The formats freetrain-problem/1 and freetrain-result/1 are described in
+    docs/formats.md.
+    """
+    if (file is None) == (decision is None):
+        raise click.UsageError("Give either a FILE or --decision RUN:N.")
+    chosen = find_policy(policy, solver, time_limit_s)
+    problems = _problems(file.read()) if file is not None else iter([_recorded(decision or "", store_path)])
+    for problem in problems:
+        answer = decide(chosen, problem, time.perf_counter)
+        for note in answer.notes:
+            click.echo(f"freetrain: {note}", err=True)
+        click.echo(json.dumps(decision_to_dict(answer)))
+
+
+def _problems(content: bytes) -> Iterator[Problem]:
+    """The problems of a file: all of it is one, or each line is one."""
+    lines = [(number, line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise InputError("The file is empty.", "docs/formats.md shows what a problem looks like.")
+    if len(lines) == 1 or not _is_json(lines[0][1]):
+        yield problem_from_json(content)
+        return
+    for number, line in lines:
+        try:
+            yield problem_from_json(line)
+        except InputError as error:
+            raise InputError(f"Line {number}: {error.what}", error.hint) from error
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _recorded(reference: str, store_path: Path | None) -> Problem:
+    run, colon, number = reference.partition(":")
+    if not colon or not run.isdecimal() or not number.isdecimal():
+        raise InputError(
+            f"{reference!r} names no decision.",
+            "Give the run and the decision's number, such as --decision 3:120.",
+        )
+    problem, _ = Store.open_existing(store_path or default_store_path()).decision(int(run), int(number))
+    return problem

@@ -1,0 +1,60 @@
+"""Terms: the trainers' limits, worth and costs as arrays, the form in which policies reckon with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freetrain.core.objectives import worth_per_s
+from freetrain.core.trainer import Trainer
+
+Table = NDArray[np.float64]
+"""A number for each size of one trainer, shape (sizes,), or of each trainer, shape (trainers, sizes)."""
+Sizes = NDArray[np.int64]
+"""Nodes of each trainer, shape (trainers,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is to be known of trainers in order to value allocations; row j is trainer j.
+
+    Attributes:
+        worth: worth per second by size, shape (trainers, sizes); 0 where a trainer may not have the size.
+        possible: whether a trainer may have the size, shape (trainers, sizes).
+        most_nodes: largest possible size, shape (trainers,).
+        scale_up_s: cost of growing, shape (trainers,); the other costs likewise.
+        scale_down_s: cost of shrinking.
+        eviction_s: cost of losing nodes unasked.
+        start_s: cost of starting from nothing.
+    """
+
+    worth: Table
+    possible: NDArray[np.bool_]
+    most_nodes: Sizes
+    scale_up_s: NDArray[np.float64]
+    scale_down_s: NDArray[np.float64]
+    eviction_s: NDArray[np.float64]
+    start_s: NDArray[np.float64]
+
+
+@lru_cache(maxsize=32)
+def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
+    """The trainers' terms under an objective; not to be written to, for callers share them."""
+    most = np.array([trainer.most_nodes if trainer.can_run else 0 for trainer in trainers], dtype=np.int64)
+    fewest = np.array([trainer.min_nodes for trainer in trainers], dtype=np.int64)
+    size = np.arange(int(most.max(initial=0)) + 1)
+    worth = np.zeros((len(trainers), len(size)))
+    for row, trainer in enumerate(trainers):
+        worth[row, : most[row] + 1] = worth_per_s(trainer, objective)[: most[row] + 1]
+    return Terms(
+        worth,
+        (size == 0) | ((size >= fewest[:, None]) & (size <= most[:, None])),
+        most,
+        np.array([trainer.scale_up_s for trainer in trainers]),
+        np.array([trainer.scale_down_s for trainer in trainers]),
+        np.array([trainer.eviction_s for trainer in trainers]),
+        np.array([trainer.start_s for trainer in trainers]),
+    )

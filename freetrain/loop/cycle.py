@@ -1,0 +1,73 @@
+"""One cycle of the loop. Live and replay differ only in the cluster they hand in and in who calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from freetrain.core.decision import Decision
+from freetrain.core.plan import Action, plan_moves
+from freetrain.core.problem import Node, Problem
+from freetrain.core.trainer import Trainer
+from freetrain.loop.deciding import decide
+from freetrain.policies import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What there is at one instant: idle nodes, lent ones included, and the trainers that may have them."""
+
+    now_s: float
+    nodes: tuple[Node, ...]
+    trainers: tuple[Trainer, ...]
+
+
+class Cluster(Protocol):
+    """Where nodes and trainers are: Slurm, or a log being replayed."""
+
+    def observe(self) -> Observation:
+        """What there is now."""
+
+    def act(self, action: Action) -> None:
+        """Carry out one action of a plan."""
+
+
+class Journal(Protocol):
+    """Keeps every decision, so that it can be asked about and solved again."""
+
+    def record(self, problem: Problem, decision: Decision) -> None:
+        """Keep one decision with its problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aims:
+    """What a site wants decided, and how far ahead.
+
+    Attributes:
+        policy: who decides.
+        objective: name of what is maximised.
+        horizon_s: how far ahead value is counted.
+    """
+
+    policy: Policy
+    objective: str
+    horizon_s: float
+
+
+def run_cycle(cluster: Cluster, aims: Aims, journal: Journal, stopwatch_s: Callable[[], float]) -> Decision:
+    """Look at the cluster, decide, and bring it to what was decided.
+
+    Args:
+        cluster: what is looked at and acted on.
+        aims: what is wanted.
+        journal: where the decision is kept, after it has been carried out.
+        stopwatch_s: running seconds, to measure how long deciding takes.
+    """
+    seen = cluster.observe()
+    problem = Problem(seen.now_s, seen.nodes, seen.trainers, aims.horizon_s, aims.objective)
+    decision = decide(aims.policy, problem, stopwatch_s)
+    for action in plan_moves(problem.held_names, decision.placement):
+        cluster.act(action)
+    journal.record(problem, decision)
+    return decision

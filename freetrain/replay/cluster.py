@@ -1,0 +1,92 @@
+"""The replayed cluster: a machine whose idle nodes come and go as a log says, with simulated trainers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from freetrain.core.objectives import worth_per_s
+from freetrain.core.plan import Action, Lend
+from freetrain.core.problem import Node
+from freetrain.core.trainer import Trainer
+from freetrain.loop.cycle import Observation
+from freetrain.replay.trainer_run import TrainerRun
+
+
+class ReplayedCluster:
+    """Idle nodes, admitted trainers and who has what, at one instant of the log.
+
+    Attributes:
+        now_s: that instant.
+        running: admitted trainers by id, in order of admission.
+        lent_nodes: how many idle nodes a trainer has.
+        retired_samples: samples of the trainers that have reached their target.
+    """
+
+    def __init__(self, now_s: float, objective: str) -> None:
+        self._objective = objective
+        self.now_s = now_s
+        self.running: dict[str, TrainerRun] = {}
+        self.lent_nodes = 0
+        self.retired_samples = 0.0
+        self._idle: dict[str, Node] = {}
+
+    @property
+    def idle_nodes(self) -> int:
+        """How many nodes are idle, lent ones included."""
+        return len(self._idle)
+
+    def observe(self) -> Observation:
+        """What there is now; when nodes will be taken back is not known beforehand."""
+        trainers = tuple(run.trainer for run in self.running.values())
+        return Observation(self.now_s, tuple(self._idle.values()), trainers)
+
+    def act(self, action: Action) -> None:
+        """Lend or release nodes."""
+        run = self.running[action.trainer]
+        if isinstance(action, Lend):
+            run.grow(action.nodes, self.now_s)
+            self._hold(action.nodes, action.trainer)
+            self.lent_nodes += len(action.nodes)
+        else:
+            run.shrink(action.nodes, self.now_s)
+            self._hold(action.nodes, None)
+            self.lent_nodes -= len(action.nodes)
+
+    def holder_of(self, node: str) -> str | None:
+        """Who has this node: a trainer's id, "" where it is idle, None where it is busy."""
+        held = self._idle.get(node)
+        return None if held is None else held.held_by or ""
+
+    def join(self, nodes: Iterable[str]) -> None:
+        """These nodes become idle."""
+        self._hold(nodes, None)
+
+    def leave(self, nodes: Sequence[str]) -> None:
+        """These nodes are taken back; whoever has some of them is hurt once."""
+        evicted: defaultdict[str, set[str]] = defaultdict(set)
+        for name in nodes:
+            holder = self._idle.pop(name).held_by
+            if holder is not None:
+                evicted[holder].add(name)
+        for holder, names in evicted.items():
+            self.running[holder].evict(names, self.now_s)
+            self.lent_nodes -= len(names)
+
+    def admit(self, trainer: Trainer) -> TrainerRun:
+        """Let a trainer compete for nodes from now on."""
+        run = TrainerRun(trainer, worth_per_s(trainer, self._objective), self.now_s)
+        self.running[trainer.id] = run
+        return run
+
+    def retire(self, trainer_id: str) -> None:
+        """A trainer has reached its target."""
+        run = self.running.pop(trainer_id)
+        self._hold(run.nodes, None)
+        self.lent_nodes -= len(run.nodes)
+        run.complete(self.now_s)
+        self.retired_samples += run.samples
+
+    def _hold(self, nodes: Iterable[str], holder: str | None) -> None:
+        for name in nodes:
+            self._idle[name] = Node(name, None, holder)

@@ -1,0 +1,83 @@
+"""The same trainers on a machine of their own: what the paper's headline figure compares with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import ceil, floor, inf
+
+from freetrain.core.trainer import Trainer
+from freetrain.policies.equal_share import equal_sizes
+from freetrain.replay.admission import AdmissionQueue
+
+_NEGLIGIBLE_S = 1e-6
+
+
+@dataclass(slots=True)
+class DedicatedRecord:
+    """What a dedicated machine trains.
+
+    Attributes:
+        nodes: how many nodes it has, a fraction of a node included.
+        samples: samples of all trainers in the window.
+        at_s: instants of arrivals and completions, and the window's end.
+        samples_at: samples until then.
+    """
+
+    nodes: float
+    samples: float = 0.0
+    at_s: list[float] = field(default_factory=list)
+    samples_at: list[float] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Training:
+    trainer: Trainer
+    samples: float = 0.0
+    rate: float = 0.0
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until its target."""
+        if self.trainer.target_samples is None or self.rate == 0:
+            return inf
+        return (self.trainer.target_samples - self.samples) / self.rate
+
+
+def train_dedicated(
+    trainers: Iterable[Trainer], nodes: float, from_s: float, until_s: float, max_running: int
+) -> DedicatedRecord:
+    """Run the trainers on ``nodes`` nodes that never change, in equal shares, nothing lost to rescaling.
+
+    A fraction of a node counts as the same share of what one more node would add.
+    """
+    record = DedicatedRecord(nodes)
+    queue = AdmissionQueue(trainers, max_running)
+    running: list[_Training] = []
+    now_s = from_s
+    while now_s < until_s and (running or not queue.is_empty):
+        admitted = [_Training(trainer) for trainer in queue.admit(len(running), now_s)]
+        running += admitted
+        _share(running, nodes)
+        step_s = min(
+            min((training.left_s for training in running), default=inf),
+            queue.next_arrival_s(len(running), now_s) - now_s,
+            until_s - now_s,
+        )
+        now_s += step_s
+        for training in running:
+            training.samples += training.rate * step_s
+            record.samples += training.rate * step_s
+        running = [training for training in running if training.left_s > _NEGLIGIBLE_S]
+        record.at_s.append(now_s)
+        record.samples_at.append(record.samples)
+    return record
+
+
+def _share(running: Sequence[_Training], nodes: float) -> None:
+    """Set every rate to that of an equal share, between those of the whole numbers of nodes around."""
+    trainers = [training.trainer for training in running]
+    fewer, more = equal_sizes(trainers, floor(nodes)).tolist(), equal_sizes(trainers, ceil(nodes)).tolist()
+    fraction = nodes - floor(nodes)
+    for training, low, high in zip(running, fewer, more, strict=True):
+        training.rate = (1 - fraction) * training.trainer.rate(low) + fraction * training.trainer.rate(high)

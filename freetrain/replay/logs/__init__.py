@@ -1,0 +1,9 @@
+"""Readers of a site's logs: from sacct, SWF or node events to the holes of the machine."""
+
+from __future__ import annotations
+
+from freetrain.replay.logs.model import ReadOptions, RejectedRow, RowCount, SiteLog
+from freetrain.replay.logs.reader import read_site_log
+from freetrain.replay.logs.times import parse_time
+
+__all__ = ["ReadOptions", "RejectedRow", "RowCount", "SiteLog", "parse_time", "read_site_log"]

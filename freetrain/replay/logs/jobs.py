@@ -1,0 +1,124 @@
+"""The jobs of all files together: on which nodes they ran, and what that leaves to say about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from freetrain.core.holes import SECONDS_PER_HOUR
+from freetrain.errors import InputError
+from freetrain.replay.logs.machine import Machine, read_machine, uniform_machine
+from freetrain.replay.logs.model import ReadOptions
+from freetrain.replay.logs.packing import peak_in_use
+from freetrain.replay.logs.parsed import MachineSize, ParsedFile, Proof, prove, without_repeats
+from freetrain.replay.logs.placing import Placed, place_by_lists, place_by_packing
+from freetrain.replay.logs.tally import RowTally
+from freetrain.replay.logs.window import Window
+
+DOWN_NODES = "Job logs do not show which nodes were down or drained: those look idle."
+
+
+@dataclass(frozen=True, slots=True)
+class JobsOnNodes:
+    """The jobs of a log on the machine's nodes.
+
+    Attributes:
+        placed: which run was on which nodes.
+        packed: the log does not say; the runs were packed first-fit.
+        notes: sentences for the report.
+    """
+
+    placed: Placed
+    packed: bool
+    notes: tuple[str, ...]
+
+
+def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowTally) -> tuple[JobsOnNodes, Proof]:
+    """Put the jobs of all files on the machine's nodes.
+
+    Raises:
+        InputError: if no job ran, or the machine is not known.
+    """
+    proof = prove(pl.concat(file.seen for file in files))
+    everything = pl.concat(file.runs for file in files)
+    runs = without_repeats(everything)
+    tally.ignore("repeated row", len(everything) - len(runs))
+    if proof is None or runs.is_empty():
+        raise _no_job_ran(tally)
+    machine = read_machine(options.machine) if options.machine is not None else None
+    notes = [note for file in files for note in file.notes]
+    packed = not runs.select((pl.col("node_list") != "").any()).item()
+    if packed:
+        size = next((file.size for file in files if file.size is not None), None)
+        machine = machine or _assumed_machine(runs, options.nodes, size)
+        placed = place_by_packing(runs, machine, tally)
+        notes.append(_packing_note(machine))
+    else:
+        placed = place_by_lists(runs, machine, options.nodes, tally)
+    if placed.runs.is_empty():
+        raise _no_job_ran(tally)
+    return JobsOnNodes(placed, packed, (*notes, *placed.notes, DOWN_NODES)), proof
+
+
+def settle_window(jobs: JobsOnNodes, window: Window, tally: RowTally) -> list[str]:
+    """Count runs outside the window as ignored, and say what else the window does to the jobs."""
+    start_s, end_s = jobs.placed.runs["start_s"].to_numpy(), jobs.placed.runs["end_s"].to_numpy()
+    inside = (end_s > window.from_s) & (start_s < window.until_s)
+    tally.ignore("outside the window", int((~inside).sum()))
+    cut = inside & ((start_s < window.from_s) | (end_s > window.until_s))
+    endless = inside & np.isinf(end_s)
+    within_s = end_s.clip(window.from_s, window.until_s) - start_s.clip(window.from_s, window.until_s)
+    notes = []
+    if not inside.any():
+        notes.append("No job ran within the window: every node looks idle throughout.")
+    if cut.any():
+        notes.append(f"{_jobs(cut)} over the window's edges and cut there.")
+    if endless.any():
+        notes.append(f"{_jobs(endless)} without an end (still running then) and busy to the window's end.")
+    short_h = float((jobs.placed.missing_nodes * within_s).sum()) / SECONDS_PER_HOUR
+    if short_h > 0:
+        notes.append(f"Packing found no room for {short_h:,.1f} node-hours of the jobs; they are left out.")
+    return notes
+
+
+def _assumed_machine(runs: pl.DataFrame, nodes: int | None, size: MachineSize | None) -> Machine:
+    """The machine of a log without node lists, from --nodes or the log's header."""
+    if nodes is not None:
+        cores = -(-size.nodes * size.cores_per_node // nodes) if size is not None else 1
+        return uniform_machine("--nodes", nodes, cores)
+    if size is not None:
+        return uniform_machine("the log's header", size.nodes, size.cores_per_node)
+    counted = runs["nodes"].fill_null(runs["cores"]).fill_null(0).to_numpy()
+    peak = peak_in_use(runs["start_s"].to_numpy(), runs["end_s"].to_numpy(), counted)
+    what = "processors" if runs["nodes"].is_null().all() else "nodes"
+    raise InputError(
+        "The log names no nodes, so the size of the machine is not known.",
+        f"Give --nodes N or --machine FILE.toml; the log has up to {peak:,} {what} in use at once.",
+    )
+
+
+def _packing_note(machine: Machine) -> str:
+    pools = ", ".join(
+        f"{pool.end - pool.begin:,} {pool.name} nodes {'shared by the core' if pool.shared else 'taken whole'}"
+        for pool in machine.pools
+    )
+    return (
+        "The log names no nodes: its jobs were packed first-fit, lowest node first, on the machine of "
+        f"{machine.name} ({pools}). Which nodes are idle together, and for how long, is an assumption."
+    )
+
+
+def _no_job_ran(tally: RowTally) -> InputError:
+    return InputError(
+        f"There is no job in the log that ran: {tally.summary()}.",
+        "Check that it is the right file and that sacct was run with -a and the right --starttime.",
+    )
+
+
+def _jobs(which: NDArray[np.bool_]) -> str:
+    count = int(which.sum())
+    return "1 job is" if count == 1 else f"{count:,} jobs are"

@@ -1,0 +1,149 @@
+"""The machine behind a log: pools of nodes, from a TOML file, a node count or a log's header."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+
+from freetrain.errors import InputError
+from freetrain.replay.logs.nodelists import MOST_NODES, NodeListError, expand
+
+_Count = Annotated[StrictInt, Field(ge=1, le=MOST_NODES)]
+_Names = Annotated[StrictStr, Field(min_length=1)]
+_SEE = "See etc/machine.example.toml and docs/logs.md."
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Nodes that are alike, at the positions ``begin`` to ``end`` (excluded) of the machine.
+
+    Attributes:
+        name: the pool's name.
+        begin: position of its first node.
+        end: position after its last node.
+        cores: cores of each node.
+        gpus: GPUs of each node.
+        partitions: partitions whose jobs run on it; empty for all.
+        shared: jobs share nodes and take cores; otherwise they take whole nodes.
+    """
+
+    name: str
+    begin: int
+    end: int
+    cores: int
+    gpus: int = 0
+    partitions: tuple[str, ...] = ()
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The nodes of a machine.
+
+    Attributes:
+        name: the machine's name.
+        node_names: its nodes, pool after pool.
+        pools: its pools, in the same order.
+        named: the nodes' names are the machine's own, not made up.
+    """
+
+    name: str
+    node_names: tuple[str, ...]
+    pools: tuple[Pool, ...]
+    named: bool = False
+
+    def pools_of(self, partition: str) -> tuple[Pool, ...]:
+        """Pools that a partition's jobs may run on: those that list it, else those for all."""
+        listed = tuple(pool for pool in self.pools if partition in pool.partitions)
+        return listed or tuple(pool for pool in self.pools if not pool.partitions)
+
+
+class _PoolEntry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: _Names
+    nodes: _Count | _Names
+    cores: _Count = 1
+    gpus: Annotated[StrictInt, Field(ge=0)] = 0
+    partitions: tuple[_Names, ...] = ()
+    shared: StrictBool = False
+
+    def names(self) -> list[str]:
+        """The pool's nodes; made up from its name where only their number is given."""
+        return made_up(self.name, self.nodes) if isinstance(self.nodes, int) else expand(self.nodes)
+
+
+class _MachineEntry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: _Names
+    pools: Annotated[tuple[_PoolEntry, ...], Field(min_length=1)]
+
+
+def uniform_machine(name: str, nodes: int, cores: int = 1) -> Machine:
+    """A machine of one pool of made-up nodes that jobs have for themselves."""
+    return Machine(name, tuple(made_up("node", nodes)), (Pool("all", 0, nodes, cores),))
+
+
+def made_up(prefix: str, count: int) -> list[str]:
+    """Names such as node001 … node128."""
+    width = len(str(count))
+    return [f"{prefix}{number:0{width}d}" for number in range(1, count + 1)]
+
+
+def read_machine(path: Path) -> Machine:
+    """Read a machine file.
+
+    Raises:
+        InputError: if it cannot be read or describes no machine; the sentence names the field.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"The machine file {path} cannot be read: {error.strerror}.", _SEE) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"The machine file {path} is no TOML: {error}.", _SEE) from None
+    try:
+        entry = _MachineEntry.model_validate(content)
+    except ValidationError as error:
+        raise InputError(f"The machine file {path} is wrong: {'; '.join(_wrong_fields(error))}.", _SEE) from None
+    return _machine(entry, path)
+
+
+def _machine(entry: _MachineEntry, path: Path) -> Machine:
+    names: list[str] = []
+    pools: list[Pool] = []
+    for number, pool in enumerate(entry.pools):
+        try:
+            own = pool.names()
+        except NodeListError as error:
+            raise InputError(f"The machine file {path} is wrong: pools[{number}].nodes: {error}.", _SEE) from None
+        begin = len(names)
+        names += own
+        pools.append(Pool(pool.name, begin, len(names), pool.cores, pool.gpus, pool.partitions, pool.shared))
+    _refuse_twins(names, path)
+    return Machine(entry.name, tuple(names), tuple(pools), all(isinstance(p.nodes, str) for p in entry.pools))
+
+
+def _refuse_twins(names: list[str], path: Path) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(f"The machine file {path} is wrong: node {name!r} is in two pools.", _SEE)
+        seen.add(name)
+
+
+def _wrong_fields(error: ValidationError) -> Iterator[str]:
+    told: set[str] = set()
+    for problem in error.errors():
+        # pydantic names the branch of a union last (nodes.int, nodes.str); the field is what the user wrote.
+        path = [part for part in problem["loc"] if not (isinstance(part, str) and ("[" in part or part == "str"))]
+        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+        if field not in told:
+            told.add(field)
+            yield f"{field}: {problem['msg'][0].lower()}{problem['msg'][1:]}"

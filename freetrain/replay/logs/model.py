@@ -1,0 +1,85 @@
+"""What a log reader is asked for and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from freetrain.core.holes import Holes
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How to read a log.
+
+    Attributes:
+        columns: header of a headerless sacct file.
+        nodes: number of nodes of the machine.
+        machine: a TOML file that describes the machine (docs/logs.md).
+        only_nodes: read the holes of these nodes alone, such as ``0-255`` or ``c[01-16]``.
+        from_s: start of the window; the log's own where not given.
+        until_s: end of the window; the log's own where not given.
+        timezone: zone of the times in the log that name none (zoneinfo name).
+        strict: stop at the first bad row.
+        rejects: write every rejected row to this file.
+    """
+
+    columns: tuple[str, ...] = ()
+    nodes: int | None = None
+    machine: Path | None = None
+    only_nodes: str | None = None
+    from_s: float | None = None
+    until_s: float | None = None
+    timezone: str = "UTC"
+    strict: bool = False
+    rejects: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRow:
+    """A row that could not be used: where it stands and what is wrong with it."""
+
+    file: str
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowCount:
+    """What became of every row: ``read == used + sum(ignored.values()) + rejected``.
+
+    Attributes:
+        read: rows of the log, headers and blank lines left out.
+        used: rows that the holes come from.
+        ignored: rows that say nothing about busy nodes, by reason.
+        rejected: bad rows.
+        first_rejects: the first bad rows by file and line, at most 20.
+    """
+
+    read: int
+    used: int
+    ignored: Mapping[str, int]
+    rejected: int
+    first_rejects: tuple[RejectedRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SiteLog:
+    """A log that was read.
+
+    Attributes:
+        holes: the machine's holes within the window.
+        rows: what became of every row.
+        format: "sacct", "SWF" or "node events".
+        packed: True where the log names no nodes and jobs were packed first-fit.
+        notes: what was assumed, in sentences for the report.
+        jobs: jobs that ran within the window; 0 for node events.
+    """
+
+    holes: Holes
+    rows: RowCount
+    format: str
+    packed: bool
+    notes: tuple[str, ...]
+    jobs: int

@@ -1,0 +1,97 @@
+"""Node events: CSV with the columns t, node, idle, one row per change of a node's state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from freetrain.replay.logs.fates import judge, settle
+from freetrain.replay.logs.rows import read_fields, split_lines
+from freetrain.replay.logs.tally import RowTally
+from freetrain.replay.logs.times import parse_times
+
+_STATES = {"1": True, "0": False, "true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class BusyTimes:
+    """When nodes are busy, one row per interval.
+
+    Attributes:
+        node_names: the nodes.
+        node: position in ``node_names``.
+        start_s: start of the interval; -inf for a node that is busy from the first.
+        end_s: its end; inf for one that is busy to the last.
+    """
+
+    node_names: tuple[str, ...]
+    node: NDArray[np.int32]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+
+
+def read_node_events(data: bytes, file: int, timezone: str, tally: RowTally) -> pl.DataFrame:
+    """The events of one file: columns file, line, t_s, node, idle; rows in the file's order."""
+    lines = split_lines(data, ",")
+    first = next(line for line in range(len(lines)) if lines.text(line).strip())
+    names = [name.strip().lower() for name in lines.text(first).split(",")]
+    body = np.arange(first + 1, len(lines), dtype=np.int64)
+    body = body[lines.end[body] > lines.start[body]]
+    sound = lines.separators[body] == len(names) - 1
+    tally.read += len(body)
+    tally.reject(
+        (file, line + 1, f"has {lines.separators[line] + 1} fields where the header has {len(names)}")
+        for line in body[~sound].tolist()
+    )
+    columns = {name: names.index(name) for name in ("t", "node", "idle")}
+    rows = read_fields(lines, body[sound], columns)
+    # A plain number is a time here, zero among them: simulated logs begin there.
+    number_s = rows["t"].str.strip_chars().cast(pl.Float64, strict=False)
+    written_s = parse_times(
+        pl.select(pl.when(number_s.is_null()).then(rows["t"])).to_series().fill_null(""), timezone
+    )
+    rows = rows.with_columns(
+        pl.lit(file, pl.Int32).alias("file"),
+        pl.select(pl.coalesce(number_s, written_s)).to_series().alias("t_s"),
+        pl.col("node").str.strip_chars(),
+        pl.col("idle").str.strip_chars().str.to_lowercase().replace_strict(_STATES, default=None).alias("state"),
+    )
+    return settle(_judged(rows), tally).select("file", "line", "t_s", "node", pl.col("state").alias("idle"))
+
+
+def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
+    """When nodes are busy; a node's state before its first event is the opposite of what that event says."""
+    names, node = np.unique(events["node"].to_numpy().astype(str), return_inverse=True)
+    t_s, idle = events["t_s"].to_numpy(), events["idle"].to_numpy()
+    # Stable: of events at the same time, the later row is the later change.
+    order = np.lexsort((t_s, node))
+    node, t_s, idle = node[order].astype(np.int32), t_s[order], idle[order]
+    first = np.append(True, node[1:] != node[:-1])
+    change = first | np.append(True, idle[1:] != idle[:-1])
+    tally.ignore("repeats the node's state", int((~change).sum()))
+    node, t_s, idle, first = node[change], t_s[change], idle[change], first[change]
+    last = np.append(first[1:], True)
+    opening = first & idle
+    begin = np.where(opening, -np.inf, t_s)
+    end = np.where(last, np.inf, np.append(t_s[1:], np.inf))
+    # From each change to busy to the node's next event; and before a first change to idle.
+    starts = np.concatenate([begin[~idle], begin[opening]])
+    ends = np.concatenate([end[~idle], t_s[opening]])
+    nodes = np.concatenate([node[~idle], node[opening]])
+    lasting = ends > starts
+    return BusyTimes(tuple(names.tolist()), nodes[lasting], starts[lasting], ends[lasting])
+
+
+def _judged(rows: pl.DataFrame) -> pl.DataFrame:
+    return judge(
+        rows,
+        ignored=[(pl.col("t").str.to_lowercase().str.strip_chars() == "t", "repeated header")],
+        bad=[
+            (pl.col("t_s").is_null() | ~pl.col("t_s").is_finite(), pl.format("t '{}' is no time", "t")),
+            (pl.col("node") == "", "names no node"),
+            (pl.col("state").is_null(), pl.format("idle '{}' is neither 0 nor 1", "idle")),
+        ],
+    )

@@ -1,0 +1,138 @@
+"""Node lists such as ``c[01-16],gpu3``: from text to positions in the machine."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+from ClusterShell.RangeSet import RangeSetException
+from numpy.typing import NDArray
+
+MOST_NODES = 1_000_000
+_ITEM = re.compile(r"([A-Za-z0-9_.\-]+)(?:\[([0-9,\-]+)\])?(?:,(?=.)|$)")
+_PIECE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_RANGE = re.compile(r"(\d+)-(\d+)")
+# NodeSet reads !&^@* and blanks as operators; no node's name holds them.
+_NODE_SET = re.compile(r"[A-Za-z0-9_.\-,\[\]/:]+")
+
+
+class NodeListError(ValueError):
+    """A node list that cannot be read; the message says why."""
+
+
+def expand(text: str) -> list[str]:
+    """The nodes that a list names: nested, many-dimensional, whatever ClusterShell reads.
+
+    Raises:
+        NodeListError: if it cannot be read or names more than a million nodes.
+    """
+    widths = (int(high) - int(low) for low, high in _RANGE.findall(text))
+    if any(width >= MOST_NODES for width in widths):
+        raise NodeListError(f"node list {_short(text)} names more than a million nodes")
+    if not _NODE_SET.fullmatch(text):
+        raise NodeListError(f"node list {_short(text)} cannot be read")
+    try:
+        nodes = NodeSet(text, resolver=RESOLVER_NOGROUP)
+        if len(nodes) > MOST_NODES:
+            raise NodeListError(f"node list {_short(text)} names more than a million nodes")
+        return [str(node) for node in nodes]
+    except (NodeSetException, RangeSetException, ValueError) as error:
+        if isinstance(error, NodeListError):
+            raise
+        raise NodeListError(f"node list {_short(text)} cannot be read") from None
+
+
+class NodeIndex:
+    """Positions of nodes by name; grows with each new name unless the machine is closed.
+
+    Args:
+        names: nodes known beforehand.
+        closed: the machine has no other nodes.
+    """
+
+    def __init__(self, names: Iterable[str] = (), closed: bool = False) -> None:
+        self.position = {name: position for position, name in enumerate(names)}
+        self.closed = closed
+        self._memo: dict[tuple[str, str], tuple[int, ...]] = {}
+
+    def positions(self, text: str) -> Sequence[int]:
+        """Positions of the nodes that a list names; NodeListError if it cannot be read."""
+        if not text:
+            raise NodeListError("ran but names no nodes")
+        if text in self.position:
+            return (self.position[text],)
+        found = array("i")
+        at = 0
+        while at < len(text):
+            item = _ITEM.match(text, at)
+            if item is None:
+                return [self._of(name) for name in expand(text)]
+            prefix, pieces = item.groups()
+            if pieces is None:
+                found.append(self._of(prefix))
+            else:
+                for piece in pieces.split(","):
+                    found.extend(self._memo.get((prefix, piece)) or self._piece(prefix, piece, text))
+            at = item.end()
+        return found
+
+    def _piece(self, prefix: str, piece: str, text: str) -> tuple[int, ...]:
+        """Positions of ``prefix[piece]``; a million lists repeat the same few thousand pieces."""
+        match = _PIECE.fullmatch(piece)
+        if match is None:
+            raise NodeListError(f"node list {_short(text)} cannot be read")
+        low, high = match[1], match[2] or match[1]
+        if int(high) < int(low) or len(high) < len(low):
+            raise NodeListError(f"node list {_short(text)} counts backwards")
+        if int(high) - int(low) >= MOST_NODES:
+            raise NodeListError(f"node list {_short(text)} names more than a million nodes")
+        numbers = range(int(low), int(high) + 1)
+        found = tuple(self._of(f"{prefix}{number:0{len(low)}d}") for number in numbers)
+        self._memo[prefix, piece] = found
+        return found
+
+    def _of(self, name: str) -> int:
+        position = self.position.get(name)
+        if position is None:
+            if self.closed:
+                raise NodeListError(f"node {name!r} is not in the machine")
+            position = self.position[name] = len(self.position)
+        return position
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLists:
+    """Many lists at once: list i names ``node[begin[i] : begin[i + 1]]``; ``bad`` tells why a list names none."""
+
+    begin: NDArray[np.int64]
+    node: NDArray[np.int32]
+    bad: dict[int, str]
+
+
+def read_node_lists(texts: Iterable[str], index: NodeIndex) -> NodeLists:
+    """Read lists; those that cannot be read are empty and named in ``bad``."""
+    node, begin, bad = array("i"), array("q", [0]), {}
+    for number, text in enumerate(texts):
+        try:
+            node.extend(index.positions(text))
+        except NodeListError as error:
+            bad[number] = str(error)
+        begin.append(len(node))
+    return NodeLists(np.array(begin, np.int64), np.array(node, np.int32), bad)
+
+
+def natural_order(names: Iterable[str]) -> list[str]:
+    """Names sorted as people count: c2 before c10."""
+
+    def key(name: str) -> list[tuple[int, str]]:
+        return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+    return sorted(names, key=key)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:59] + "…")

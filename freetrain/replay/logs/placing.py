@@ -1,0 +1,169 @@
+"""From jobs to busy nodes: by the log's own node lists, or packed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from freetrain.errors import InputError
+from freetrain.replay.logs.machine import Machine, made_up
+from freetrain.replay.logs.node_events import BusyTimes
+from freetrain.replay.logs.nodelists import NodeIndex, NodeLists, natural_order, read_node_lists
+from freetrain.replay.logs.packing import Group, pack
+from freetrain.replay.logs.tally import RowTally
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Jobs on nodes.
+
+    Attributes:
+        busy: when nodes are busy.
+        runs: the runs that were placed; others were rejected.
+        missing_nodes: for each run, nodes that packing found no room for.
+        notes: sentences for the report.
+    """
+
+    busy: BusyTimes
+    runs: pl.DataFrame
+    missing_nodes: NDArray[np.float64]
+    notes: tuple[str, ...] = ()
+
+
+def place_by_lists(runs: pl.DataFrame, machine: Machine | None, nodes: int | None, tally: RowTally) -> Placed:
+    """Put each run on the nodes that its list names.
+
+    Args:
+        runs: runs, of which at least one has a node list.
+        machine: the machine, if it was described.
+        nodes: the machine's number of nodes, if it was given.
+        tally: counts runs whose list is missing, unreadable or names a node outside the machine.
+    """
+    index = NodeIndex(machine.node_names, closed=True) if machine and machine.named else NodeIndex()
+    distinct = runs["node_list"].unique().sort()
+    lists = read_node_lists(distinct, index)
+    code = (runs["node_list"].rank("dense") - 1).to_numpy().astype(np.int64)
+    runs, code = _without_bad(runs, code, lists.bad, tally)
+    node, count = _gathered(lists, code)
+    if index.closed:
+        names, notes = tuple(index.position), tuple[str, ...]()
+    else:
+        node, seen = _in_natural_order(node, list(index.position))
+        names, notes = _padded(seen, len(machine.node_names) if machine else nodes)
+    return Placed(_busy(names, node, count, runs), runs, np.zeros(len(runs)), notes)
+
+
+def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> Placed:
+    """Put runs on nodes first-fit.
+
+    Args:
+        runs: runs without node lists.
+        machine: the machine to put them on.
+        tally: counts runs that the machine cannot hold.
+    """
+    partitions = runs["partition"].unique().sort()
+    groups = [_group(machine, partition) for partition in partitions]
+    group = (runs["partition"].rank("dense") - 1).to_numpy().astype(np.int64)
+    need = np.zeros(len(runs), np.int64)
+    why: list[str | None] = [None] * len(runs)
+    nodes, cores = runs["nodes"].to_list(), runs["cores"].to_list()
+    for row, number in enumerate(group.tolist()):
+        need[row], why[row] = _need(groups[number], partitions[number], nodes[row], cores[row])
+    sound = np.array([reason is None for reason in why], bool)
+    _reject(runs, ~sound, [reason for reason in why if reason], tally)
+    runs, need, group = runs.filter(pl.Series(sound)), need[sound], group[sound]
+    node_cores = np.concatenate([np.full(pool.end - pool.begin, pool.cores, np.int32) for pool in machine.pools])
+    real = [found or Group(np.empty(0, np.int32), np.empty(0, np.int32), False) for found in groups]
+    packed = pack(runs["start_s"].to_numpy(), runs["end_s"].to_numpy(), need, group, real, node_cores)
+    return Placed(_busy(machine.node_names, packed.node, packed.count, runs), runs, packed.missing_nodes)
+
+
+def _need(group: Group | None, partition: str, nodes: int | None, cores: int | None) -> tuple[int, str | None]:
+    """What a run needs of its group, and why it cannot have it."""
+    if group is None:
+        return 0, f"partition {partition!r} is in no pool of the machine"
+    each = int(group.cores[0])
+    what = "cores" if group.shared else "nodes"
+    if group.shared:
+        need = cores if cores else (nodes or 0) * each
+    else:
+        need = nodes if nodes else -(-(cores or 0) // each)
+    if need <= 0:
+        return 0, f"ran but says of no {what}"
+    if need > group.capacity:
+        return need, f"needs {need:,} {what}, but the machine has {group.capacity:,} for it"
+    return need, None
+
+
+def _group(machine: Machine, partition: str) -> Group | None:
+    pools = machine.pools_of(partition)
+    if not pools:
+        return None
+    position = np.concatenate([np.arange(pool.begin, pool.end, dtype=np.int32) for pool in pools])
+    cores = np.concatenate([np.full(pool.end - pool.begin, pool.cores, np.int32) for pool in pools])
+    return Group(position, cores, pools[0].shared)
+
+
+def _without_bad(
+    runs: pl.DataFrame, code: NDArray[np.int64], why: dict[int, str], tally: RowTally
+) -> tuple[pl.DataFrame, NDArray[np.int64]]:
+    if not why:
+        return runs, code
+    bad = np.isin(code, list(why))
+    _reject(runs, bad, [why[number] for number in code[bad].tolist()], tally)
+    return runs.filter(pl.Series(~bad)), code[~bad]
+
+
+def _reject(runs: pl.DataFrame, bad: NDArray[np.bool_], reasons: list[str], tally: RowTally) -> None:
+    rows = runs.filter(pl.Series(bad)).select("file", "line").iter_rows()
+    tally.reject((file, line, reason) for (file, line), reason in zip(rows, reasons, strict=True))
+
+
+def _gathered(lists: NodeLists, code: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The nodes of all runs, run after run, and how many each has."""
+    count = np.diff(lists.begin)[code]
+    # Position within its own run of each node, by counting through and stepping back where a run begins.
+    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    return lists.node[np.repeat(lists.begin[:-1][code], count) + within], count
+
+
+def _in_natural_order(node: NDArray[np.int32], names: list[str]) -> tuple[NDArray[np.int32], list[str]]:
+    """Renumber nodes so that c2 comes before c10; names that no sound row uses are dropped."""
+    used = np.unique(node).tolist()
+    ordered = natural_order(names[position] for position in used)
+    place = {name: position for position, name in enumerate(ordered)}
+    new = np.zeros(len(names), np.int32)
+    new[used] = [place[names[position]] for position in used]
+    return new[node], ordered
+
+
+def _padded(seen: list[str], total: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The machine's names, filled up to its number of nodes, and a note if that was needed."""
+    if total is None:
+        note = (
+            f"The machine is taken to be the {len(seen):,} nodes that the log names; others cannot be seen in it."
+        )
+        return tuple(seen), (note,)
+    if total < len(seen):
+        raise InputError(
+            f"The log names {len(seen):,} nodes, but the machine is said to have {total:,}.",
+            f"Give at least --nodes {len(seen)}, or choose nodes with --only-nodes.",
+        )
+    if total == len(seen):
+        return tuple(seen), ()
+    unseen = made_up("unseen", total - len(seen))
+    note = (
+        f"{len(unseen):,} of the machine's {total:,} nodes are never named in the log: "
+        "they look idle all the time."
+    )
+    return (*seen, *unseen), (note,)
+
+
+def _busy(
+    names: tuple[str, ...], node: NDArray[np.int32], count: NDArray[np.int64], runs: pl.DataFrame
+) -> BusyTimes:
+    start_s, end_s = runs["start_s"].to_numpy(), runs["end_s"].to_numpy()
+    return BusyTimes(names, node, np.repeat(start_s, count), np.repeat(end_s, count))

@@ -1,0 +1,168 @@
+"""Reading a site's log from its files to the holes of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from freetrain.core.holes import find_holes
+from freetrain.errors import InputError
+from freetrain.replay.logs.detect import LogFormat, detect_format
+from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, settle_window
+from freetrain.replay.logs.machine import read_machine
+from freetrain.replay.logs.model import ReadOptions, SiteLog
+from freetrain.replay.logs.node_events import BusyTimes, busy_times, read_node_events
+from freetrain.replay.logs.parsed import ParsedFile, Proof
+from freetrain.replay.logs.sacct_jobs import read_sacct
+from freetrain.replay.logs.selecting import add_always_busy, select_nodes
+from freetrain.replay.logs.source import display_name, read_source
+from freetrain.replay.logs.swf import read_swf
+from freetrain.replay.logs.tally import RowTally
+from freetrain.replay.logs.times import find_zone
+from freetrain.replay.logs.window import choose_window
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    name: str
+    data: bytes
+    format: LogFormat
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """When the machine's nodes are busy, however the log tells it."""
+
+    busy: BusyTimes
+    proof: Proof
+    notes: tuple[str, ...]
+    jobs: JobsOnNodes | None = None
+
+
+def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progress = lambda stage: None) -> SiteLog:
+    """Read a log, in one file or several, and find the machine's holes.
+
+    Args:
+        paths: the log's files; ``-`` is standard input.
+        options: how to read them.
+        progress: is told each stage as it begins.
+
+    Raises:
+        InputError: if there is no log in the files, or it does not say enough to find holes.
+    """
+    _check(paths, options)
+    sources = [_open(path, options, progress) for path in paths]
+    kind = _common_format(sources)
+    tally = RowTally(tuple(source.name for source in sources))
+    read = _read_events if kind is LogFormat.NODE_EVENTS else _read_jobs
+    try:
+        machine = read(sources, options, tally, progress)
+        if options.strict:
+            tally.stop_if_bad()
+    finally:
+        if options.rejects is not None:
+            _write_rejects(options.rejects, sources, tally)
+    return _site_log(machine, kind, options, tally, progress)
+
+
+def _site_log(
+    machine: _Machine, kind: LogFormat, options: ReadOptions, tally: RowTally, progress: Progress
+) -> SiteLog:
+    progress("finding holes")
+    window = choose_window(machine.proof, options.from_s, options.until_s)
+    notes = list(machine.notes)
+    if machine.jobs is not None:
+        notes = [*window.notes, *notes, *settle_window(machine.jobs, window, tally)]
+    busy = machine.busy
+    if options.only_nodes is not None:
+        busy, chosen = select_nodes(busy, options.only_nodes)
+        notes += chosen
+    holes = find_holes(busy.node_names, busy.node, busy.start_s, busy.end_s, window.from_s, window.until_s)
+    rows = tally.count()
+    packed = machine.jobs is not None and machine.jobs.packed
+    return SiteLog(holes, rows, str(kind), packed, tuple(notes), rows.used if machine.jobs else 0)
+
+
+def _check(paths: Sequence[Path], options: ReadOptions) -> None:
+    """Refuse options that make no sense before any long reading begins."""
+    find_zone(options.timezone)
+    if not paths:
+        raise InputError("No log was given.", "Name a file, or - for standard input.")
+    if options.nodes is not None and options.machine is not None:
+        raise InputError("--nodes and --machine both say what the machine is.", "Give one of them.")
+    if options.nodes is not None and options.nodes < 1:
+        raise InputError(f"A machine of {options.nodes} nodes has no holes.", "Give --nodes 1 or more.")
+    if options.from_s is not None and options.until_s is not None and options.until_s <= options.from_s:
+        raise InputError("The window is empty: --until is not after --from.", "Give a later --until.")
+
+
+def _open(path: Path, options: ReadOptions, progress: Progress) -> _Source:
+    name = display_name(path)
+    progress(f"reading {name}")
+    data = read_source(path)
+    return _Source(name, data, detect_format(data, name, bool(options.columns)))
+
+
+def _common_format(sources: Sequence[_Source]) -> LogFormat:
+    first = sources[0]
+    for source in sources:
+        if source.format is not first.format:
+            raise InputError(
+                f"{first.name} is a log in the format {first.format}, {source.name} one in {source.format}.",
+                "Give files of one format at a time.",
+            )
+    return first.format
+
+
+def _read_jobs(sources: Sequence[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> _Machine:
+    files: list[ParsedFile] = []
+    for number, source in enumerate(sources):
+        progress(f"understanding {source.name}")
+        if source.format is LogFormat.SWF:
+            files.append(read_swf(source.data, number, tally))
+        else:
+            files.append(read_sacct(source.data, source.name, number, options.columns, options.timezone, tally))
+    if options.strict:
+        tally.stop_if_bad()
+    progress("placing jobs on nodes")
+    jobs, proof = jobs_on_nodes(files, options, tally)
+    return _Machine(jobs.placed.busy, proof, jobs.notes, jobs)
+
+
+def _read_events(
+    sources: Sequence[_Source], options: ReadOptions, tally: RowTally, progress: Progress
+) -> _Machine:
+    progress("understanding node events")
+    events = pl.concat(
+        read_node_events(source.data, number, options.timezone, tally) for number, source in enumerate(sources)
+    )
+    if options.strict:
+        tally.stop_if_bad()
+    if events.is_empty():
+        raise InputError(f"There is no event in the log: {tally.summary()}.", "Check that it is the right file.")
+    busy = busy_times(events, tally)
+    total = options.nodes
+    if options.machine is not None:
+        total = len(read_machine(options.machine).node_names)
+    busy, notes = add_always_busy(busy, total)
+    t_s = events["t_s"].to_numpy()
+    first_s, last_s = float(t_s.min()), float(t_s.max())
+    return _Machine(busy, Proof(first_s, last_s, first_s, last_s), notes)
+
+
+def _write_rejects(path: Path, sources: Sequence[_Source], tally: RowTally) -> None:
+    newlines = [np.flatnonzero(np.frombuffer(source.data, np.uint8) == ord("\n")) for source in sources]
+
+    def text_of(file: int, line: int) -> str:
+        ends, data = newlines[file], sources[file].data
+        begin = int(ends[line - 2]) + 1 if line > 1 else 0
+        end = int(ends[line - 1]) if line <= len(ends) else len(data)
+        return data[begin:end].decode(errors="replace")
+
+    tally.write_rejects(path, text_of)

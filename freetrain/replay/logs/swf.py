@@ -1,0 +1,106 @@
+"""The Standard Workload Format of the Parallel Workloads Archive."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+
+from freetrain.replay.logs.fates import judge, settle
+from freetrain.replay.logs.parsed import RUN_SCHEMA, TIMES, MachineSize, ParsedFile
+from freetrain.replay.logs.rows import Lines, read_fields, split_lines
+from freetrain.replay.logs.tally import RowTally
+
+_FIELDS = 18
+_COLUMNS = {"job": 0, "submit": 1, "wait": 2, "run": 3, "got": 4, "asked": 7, "status": 10, "partition": 15}
+_PARTIAL = (2.0, 3.0, 4.0)
+_HEADER = re.compile(r"^;\s*(\w+):\s*(-?\d+)")
+
+
+def read_swf(data: bytes, file: int, tally: RowTally) -> ParsedFile:
+    """Read one SWF file.
+
+    Args:
+        data: its text.
+        file: its number among the files read.
+        tally: counts its rows.
+    """
+    # One blank between fields makes SWF a delimited file like the others; lines stay where they are.
+    lines = split_lines(re.sub(rb"(?m)^[ \t]+|[ \t]+$", b"", re.sub(rb"[ \t]+", b" ", data)), " ")
+    header = _header(lines)
+    rows = _rows(lines, file, tally)
+    numbers = rows.with_columns(
+        pl.col(name).cast(pl.Float64, strict=False) for name in _COLUMNS if name not in ("job", "partition")
+    )
+    begin_s = float(header.get("UnixStartTime", 0))
+    judged = _judged(_timed(numbers, begin_s))
+    seen = judged.filter(pl.col("bad").is_null()).select(TIMES)
+    runs = settle(judged, tally).select(*RUN_SCHEMA)
+    notes = () if begin_s > 0 else ("The SWF header has no UnixStartTime: times count from 1970-01-01.",)
+    return ParsedFile(runs, seen, _size(header), notes)
+
+
+def _header(lines: Lines) -> Mapping[str, int]:
+    header: dict[str, int] = {}
+    for line in np.flatnonzero(_comments(lines)).tolist():
+        match = _HEADER.match(lines.text(line))
+        if match:
+            header.setdefault(match[1], int(match[2]))
+    return header
+
+
+def _comments(lines: Lines) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    characters = np.frombuffer(lines.data, np.uint8)
+    first = characters[np.minimum(lines.start, max(len(characters) - 1, 0))]
+    comments: np.ndarray[tuple[int], np.dtype[np.bool_]] = first == ord(";")
+    return comments
+
+
+def _rows(lines: Lines, file: int, tally: RowTally) -> pl.DataFrame:
+    body = np.flatnonzero((lines.end > lines.start) & ~_comments(lines))
+    sound = lines.separators[body] == _FIELDS - 1
+    tally.read += len(body)
+    tally.reject(
+        (file, line + 1, f"has {lines.separators[line] + 1} fields where SWF has {_FIELDS}")
+        for line in body[~sound].tolist()
+    )
+    return read_fields(lines, body[sound], _COLUMNS).with_columns(pl.lit(file, pl.Int32).alias("file"))
+
+
+def _timed(rows: pl.DataFrame, begin_s: float) -> pl.DataFrame:
+    started = pl.when(pl.col("wait") >= 0).then(begin_s + pl.col("submit") + pl.col("wait"))
+    cores = pl.when(pl.col("got") > 0).then(pl.col("got")).otherwise(pl.col("asked"))
+    return rows.with_columns(
+        (begin_s + pl.col("submit")).alias("submit_s"),
+        started.alias("start_s"),
+        pl.when(pl.col("run") >= 0).then(started + pl.col("run")).alias("end_s"),
+        pl.lit(None, pl.Int64).alias("nodes"),
+        cores.cast(pl.Int64, strict=False).alias("cores"),
+        pl.lit("").alias("node_list"),
+    )
+
+
+def _judged(rows: pl.DataFrame) -> pl.DataFrame:
+    needed = [name for name in _COLUMNS if name not in ("job", "partition")]
+    unread = pl.any_horizontal(pl.col(name).is_null() | ~pl.col(name).is_finite() for name in needed)
+    return judge(
+        rows,
+        ignored=[
+            (~unread & pl.col("status").is_in(_PARTIAL), "part of a job that another row sums up"),
+            (~unread & (pl.col("wait") < 0), "never started"),
+            (~unread & (pl.col("run") < 0), "run time unknown"),
+            (~unread & (pl.col("run") == 0), "ended when it started"),
+        ],
+        bad=[(unread, "has a field that is no number"), (pl.col("cores") <= 0, "has no number of processors")],
+    )
+
+
+def _size(header: Mapping[str, int]) -> MachineSize | None:
+    cores = header.get("MaxProcs", 0)
+    nodes = header.get("MaxNodes", 0)
+    if nodes <= 0 and cores <= 0:
+        return None
+    nodes = nodes if nodes > 0 else cores
+    return MachineSize(nodes, max(1, -(-cores // nodes)))

@@ -1,0 +1,80 @@
+"""Counting what becomes of every row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from freetrain.errors import InputError
+from freetrain.replay.logs.model import RejectedRow, RowCount
+
+SHOWN_REJECTS = 20
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+@dataclass(slots=True)
+class RowTally:
+    """Rows counted so far.
+
+    Attributes:
+        file_names: the files' names for messages; rows name them by position.
+        read: rows seen.
+        ignored: rows ignored, by reason.
+        bad: (file, line, reason) of every rejected row.
+    """
+
+    file_names: tuple[str, ...]
+    read: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
+    bad: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def ignore(self, reason: str, rows: int) -> None:
+        """Count rows that say nothing about busy nodes."""
+        if rows:
+            self.ignored[reason] += rows
+
+    def reject(self, rows: Iterable[tuple[int, int, str]]) -> None:
+        """Count bad rows, each as (file, line, reason)."""
+        self.bad.extend(rows)
+
+    def stop_if_bad(self) -> None:
+        """Raise an InputError that names the first bad row, if there is one (``--strict``)."""
+        if not self.bad:
+            return
+        first = self._named(min(self.bad))
+        raise InputError(
+            f"{first.file}, line {first.line}: {first.reason}.",
+            "Mend or remove the row, or read without --strict, which counts bad rows and goes on.",
+        )
+
+    def count(self) -> RowCount:
+        """The final count; every row that was neither ignored nor rejected was used."""
+        used = self.read - sum(self.ignored.values()) - len(self.bad)
+        first = tuple(self._named(row) for row in sorted(self.bad)[:SHOWN_REJECTS])
+        return RowCount(self.read, used, dict(self.ignored), len(self.bad), first)
+
+    def summary(self) -> str:
+        """The count in half a sentence, for errors."""
+        parts = [f"{count:,} ignored ({reason})" for reason, count in self.ignored.most_common()]
+        if self.bad:
+            parts.append(f"{len(self.bad):,} rejected (the first: {self._named(min(self.bad)).reason})")
+        return f"{self.read:,} rows read, " + (", ".join(parts) or "none ignored or rejected")
+
+    def write_rejects(self, path: Path, text_of: Callable[[int, int], str]) -> None:
+        r"""Write every rejected row as TSV: file, line, reason, text; tabs and newlines as ``\t``, ``\n``."""
+        try:
+            with path.open("w", encoding="utf-8", newline="\n") as output:
+                output.write("file\tline\treason\ttext\n")
+                for file, line, reason in sorted(self.bad):
+                    cells = (self.file_names[file], str(line), reason, text_of(file, line))
+                    output.write("\t".join(cell.translate(_ESCAPES) for cell in cells) + "\n")
+        except OSError as error:
+            raise InputError(
+                f"The rejected rows cannot be written to {path}: {error.strerror}.",
+                "Give --rejects a file in a directory that can be written to.",
+            ) from None
+
+    def _named(self, row: tuple[int, int, str]) -> RejectedRow:
+        return RejectedRow(self.file_names[row[0]], row[1], row[2])

@@ -1,0 +1,122 @@
+"""Times as logs write them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo
+
+import polars as pl
+
+from freetrain.errors import InputError
+
+MISSING_WORDS = ("", "unknown", "none", "n/a", "null", "(null)", "invalid", "none assigned")
+_EPOCH = re.compile(r"\d{1,11}(\.\d+)?")
+_NAIVE = "%Y-%m-%dT%H:%M:%S"
+# In a log a shorter number is no time but a field that slipped into the wrong column.
+_EPOCH_IN_LOG = r"^(0|\d{9,11}(\.\d+)?)$"
+
+
+def parse_time(text: str, timezone: str = "UTC") -> float:
+    """Epoch seconds of a time: ISO with or without offset, a date alone, or epoch seconds.
+
+    A time that the zone's clocks skip counts as if they had not been put forward yet; of one that they show
+    twice, the first is meant.
+
+    Raises:
+        InputError: if the text is no time or the zone is unknown.
+    """
+    return _parse(text, find_zone(timezone))
+
+
+def find_zone(timezone: str) -> tzinfo:
+    """The zone of that name; InputError if there is none."""
+    if timezone.upper() == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(timezone)
+    except (KeyError, ValueError, OSError):
+        raise InputError(
+            f"There is no time zone {timezone!r}.", "Give a zoneinfo name such as UTC or Europe/Berlin."
+        ) from None
+
+
+def parse_times(text: pl.Series, timezone: str, later: bool = False) -> pl.Series:
+    """Epoch seconds of many times: null where the log says that there is none, NaN where it is no time.
+
+    Args:
+        text: times as the log writes them.
+        timezone: zone of those without offset.
+        later: of a time that clocks show twice, the second is meant.
+    """
+    zone = find_zone(timezone)
+    text = text.str.strip_chars()
+    naive = text.str.to_datetime(_NAIVE, strict=False, time_unit="ms")
+    try:
+        local = naive.dt.replace_time_zone(
+            timezone if zone is not UTC else "UTC",
+            ambiguous="latest" if later else "earliest",
+            non_existent="null",
+        )
+    except pl.exceptions.PolarsError:
+        raise InputError(
+            f"The time zone {timezone!r} cannot be used.", "Give a zoneinfo name such as UTC or Europe/Berlin."
+        ) from None
+    seconds = local.dt.epoch("ms").cast(pl.Float64) / 1000
+    offset = text.str.to_datetime(_NAIVE + "%z", strict=False, time_unit="ms", time_zone="UTC")
+    seconds = _first(seconds, offset.dt.epoch("ms").cast(pl.Float64) / 1000)
+    seconds = _first(seconds, _epochs(text))
+    return _with_odd_forms(text, seconds, zone, later)
+
+
+def iso(time_s: float) -> str:
+    """A time for people: ISO in UTC, to the second."""
+    return datetime.fromtimestamp(round(time_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _with_odd_forms(text: pl.Series, seconds: pl.Series, zone: tzinfo, later: bool) -> pl.Series:
+    """Fill in what the vectorised forms left open: missing, skipped by the clocks, or no time at all."""
+    missing = text.str.to_lowercase().is_in(MISSING_WORDS)
+    # Slurm prints the epoch itself where a time was never set.
+    missing = missing | (seconds <= 0).fill_null(False)
+    odd = (seconds.is_null() & ~missing).arg_true()
+    if len(odd):
+        distinct = text.gather(odd).unique()
+        meaning = {value: _parse_or_nan(value, zone, later) for value in distinct}
+        values = [meaning[value] for value in text.gather(odd)]
+        seconds = seconds.scatter(odd, pl.Series(values, dtype=pl.Float64))
+    return pl.select(pl.when(missing).then(None).otherwise(seconds)).to_series()
+
+
+def _epochs(text: pl.Series) -> pl.Series:
+    digits = text.str.contains(_EPOCH_IN_LOG)
+    return pl.select(pl.when(digits).then(text).otherwise(None)).to_series().cast(pl.Float64, strict=False)
+
+
+def _first(one: pl.Series, other: pl.Series) -> pl.Series:
+    return pl.select(pl.coalesce(one, other)).to_series()
+
+
+def _parse_or_nan(text: str, zone: tzinfo, later: bool) -> float:
+    if _EPOCH.fullmatch(text):
+        return float("nan")
+    try:
+        return _parse(text, zone, later)
+    except InputError:
+        return float("nan")
+
+
+def _parse(text: str, zone: tzinfo, later: bool = False) -> float:
+    text = text.strip()
+    if _EPOCH.fullmatch(text):
+        return float(text)
+    try:
+        time = datetime.fromisoformat(text)
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=zone, fold=int(later))
+        return time.timestamp()
+    except (ValueError, OverflowError):
+        raise InputError(
+            f"{text!r} is no time.",
+            "Write it as 2024-03-31, 2024-03-31T02:30:00, with +02:00, or as epoch seconds.",
+        ) from None

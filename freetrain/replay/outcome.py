@@ -1,0 +1,110 @@
+"""The outcome of a replay: what a site would have gained, each figure with its definition.
+
+docs/metrics.md says more about the definitions; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, get_type_hints
+
+import numpy as np
+
+from freetrain.core.holes import SECONDS_PER_HOUR
+from freetrain.replay.dedicated import DedicatedRecord
+from freetrain.replay.driver import ReplayRecord
+from freetrain.replay.trainer_run import Loss, TrainerRun
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """All figures of a replay."""
+
+    idle_node_hours: Annotated[float, "node-hours in which nodes ran none of the site's jobs"]
+    lent_node_hours: Annotated[float, "idle node-hours in which a trainer had the node"]
+    useful_node_hours: Annotated[float, "lent node-hours less those lost to evictions, rescales and starts"]
+    samples: Annotated[float, "training samples processed, losses subtracted"]
+    u_dedicated: Annotated[
+        float | None,
+        "samples / samples of the same trainers on equal shares of a dedicated machine of equal node-hours",
+    ]
+    u_oracle: Annotated[
+        float | None,
+        "work / work of the best division of the idle nodes at every instant, changes costing nothing",
+    ]
+    dedicated_nodes: Annotated[float, "size of that dedicated machine: idle node-hours / hours replayed"]
+    dedicated_samples: Annotated[float, "samples of the same trainers on it"]
+    trainers_admitted: Annotated[int, "trainers that got a place"]
+    trainers_completed: Annotated[int, "trainers that reached their target"]
+    evictions: Annotated[int, "times a node was taken from a trainer for one of the site's jobs"]
+    forced_rescales: Annotated[int, "times a trainer paid for evictions (several nodes at once count once)"]
+    rescales: Annotated[int, "times a trainer paid for a change of size that freetrain decided"]
+    starts: Annotated[int, "times a trainer started from nothing"]
+    eviction_lost_s: Annotated[float, "seconds of training lost to evictions, over all trainers"]
+    scale_up_lost_s: Annotated[float, "seconds of training lost to growing"]
+    scale_down_lost_s: Annotated[float, "seconds of training lost to shrinking"]
+    start_lost_s: Annotated[float, "seconds of training lost to starting"]
+    events: Annotated[int, "instants at which nodes or trainers came or went"]
+    decisions: Annotated[int, "problems decided"]
+    solve_p50_s: Annotated[float, "median wall seconds to decide"]
+    solve_p95_s: Annotated[float, "95th percentile of it"]
+    solve_max_s: Annotated[float, "longest of it"]
+    statuses: Annotated[dict[str, int], "decisions by status and solver"]
+
+
+def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> Outcome:
+    """Add up a replay."""
+    runs = record.runs
+    samples = sum(run.samples for run in runs)
+    lent_node_s = sum(run.node_s for run in runs)
+    solve_s = record.timeline.solve_s or [0.0]
+    return Outcome(
+        idle_node_hours=record.holes.idle_node_hours,
+        lent_node_hours=lent_node_s / SECONDS_PER_HOUR,
+        useful_node_hours=(lent_node_s - sum(run.lost_node_s for run in runs)) / SECONDS_PER_HOUR,
+        samples=samples,
+        u_dedicated=_ratio(samples, dedicated.samples),
+        u_oracle=_ratio(sum(run.work for run in runs), record.oracle_work),
+        dedicated_nodes=dedicated.nodes,
+        dedicated_samples=dedicated.samples,
+        trainers_admitted=len(runs),
+        trainers_completed=sum(run.completed_s is not None for run in runs),
+        evictions=sum(run.evicted_nodes for run in runs),
+        forced_rescales=_times(runs, Loss.EVICTION),
+        rescales=_times(runs, Loss.SCALE_UP) + _times(runs, Loss.SCALE_DOWN),
+        starts=_times(runs, Loss.START),
+        eviction_lost_s=_lost_s(runs, Loss.EVICTION),
+        scale_up_lost_s=_lost_s(runs, Loss.SCALE_UP),
+        scale_down_lost_s=_lost_s(runs, Loss.SCALE_DOWN),
+        start_lost_s=_lost_s(runs, Loss.START),
+        events=record.events,
+        decisions=len(record.timeline.solve_s),
+        solve_p50_s=float(np.percentile(solve_s, 50)),
+        solve_p95_s=float(np.percentile(solve_s, 95)),
+        solve_max_s=max(solve_s),
+        statuses=dict(record.timeline.statuses),
+    )
+
+
+def outcome_to_dict(outcome: Outcome) -> dict[str, Any]:
+    """The figures by name."""
+    return asdict(outcome)
+
+
+def definitions() -> dict[str, str]:
+    """What each figure means, by name."""
+    hints = get_type_hints(Outcome, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None
+
+
+def _times(runs: Iterable[TrainerRun], why: Loss) -> int:
+    return sum(run.losses[why] for run in runs)
+
+
+def _lost_s(runs: Iterable[TrainerRun], why: Loss) -> float:
+    return sum(run.lost_s.get(why, 0.0) for run in runs)

@@ -1,0 +1,86 @@
+"""What a replay remembers of its course, for the outcome and the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from freetrain.core.decision import Decision
+from freetrain.core.holes import Holes
+from freetrain.replay.cluster import ReplayedCluster
+
+PICTURED_NODES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A pictured node in one state: idle (holder "") or with a trainer."""
+
+    node: str
+    from_s: float
+    until_s: float
+    holder: str
+
+
+class Timeline:
+    """Lent nodes and training rate after every event, the stays of some nodes, and how decisions were found.
+
+    Attributes:
+        at_s: instants of the events.
+        lent_nodes: nodes lent from then on.
+        samples_per_s: rate of all trainers from then on.
+        samples: samples of all trainers until then.
+        pictured: the nodes whose stays are kept, spread evenly over those that are ever idle.
+        solve_s: how long each decision took.
+        statuses: decisions by status and solver.
+    """
+
+    def __init__(self, holes: Holes) -> None:
+        self.at_s: list[float] = []
+        self.lent_nodes: list[int] = []
+        self.samples_per_s: list[float] = []
+        self.samples: list[float] = []
+        self.solve_s: list[float] = []
+        self.statuses: Counter[str] = Counter()
+        self.pictured = _spread_evenly(holes)
+        self._until_s = holes.until_s
+        self._stays: list[Stay] = []
+        self._open: dict[str, Stay] = {}
+
+    def decided(self, decision: Decision) -> None:
+        """Note how a decision was found."""
+        self.solve_s.append(decision.solve_s)
+        self.statuses[f"{decision.status} ({decision.solver})"] += 1
+
+    def note(self, cluster: ReplayedCluster) -> None:
+        """Note the state after an event."""
+        self.at_s.append(cluster.now_s)
+        self.lent_nodes.append(cluster.lent_nodes)
+        runs = cluster.running.values()
+        self.samples_per_s.append(sum(run.rate for run in runs))
+        self.samples.append(
+            cluster.retired_samples + sum(run.samples + run.rate * (cluster.now_s - run.as_of_s) for run in runs)
+        )
+        for name in self.pictured:
+            self._note_node(name, cluster.holder_of(name), cluster.now_s)
+
+    def stays(self) -> list[Stay]:
+        """All stays of the pictured nodes; those still open end with the window."""
+        still_open = [Stay(stay.node, stay.from_s, self._until_s, stay.holder) for stay in self._open.values()]
+        return self._stays + still_open
+
+    def _note_node(self, name: str, holder: str | None, now_s: float) -> None:
+        before = self._open.get(name)
+        if (before.holder if before else None) == holder:
+            return
+        if before:
+            self._stays.append(Stay(name, before.from_s, now_s, before.holder))
+            del self._open[name]
+        if holder is not None:
+            self._open[name] = Stay(name, now_s, self._until_s, holder)
+
+
+def _spread_evenly(holes: Holes) -> tuple[str, ...]:
+    ever_idle = sorted(set(holes.node.tolist()))
+    step = max(1, -(-len(ever_idle) // PICTURED_NODES))
+    return tuple(holes.node_names[node] for node in ever_idle[::step])

@@ -1,0 +1,119 @@
+"""A trainer as it runs in a replay: its progress, and what every change of size costs it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from enum import StrEnum
+from math import inf
+
+from freetrain.core.terms import Table
+from freetrain.core.trainer import Trainer
+
+
+class Loss(StrEnum):
+    """Why a trainer lost training time."""
+
+    EVICTION = "eviction"
+    SCALE_UP = "scale_up"
+    SCALE_DOWN = "scale_down"
+    START = "start"
+
+
+class TrainerRun:
+    """One admitted trainer. Progress is linear between changes, so it is brought up to date only then.
+
+    Costs are charged as published: seconds × the rate before the change, at once (for a start: × the rate it
+    starts with).
+
+    Attributes:
+        trainer: what is trained.
+        nodes: the nodes it has.
+        rate: samples/s on them.
+        samples: samples done as of ``as_of_s``, losses subtracted.
+        work: the same in the objective's unit: worth of the nodes it trained on, losses subtracted.
+        node_s: node-seconds lent to it as of ``as_of_s``.
+        lost_node_s: node-seconds of them that went into losses.
+        losses: how often it paid for what.
+        lost_s: seconds that it lost to what.
+        evicted_nodes: nodes that were taken from it unasked.
+    """
+
+    def __init__(self, trainer: Trainer, worth: Table, admitted_s: float) -> None:
+        self.trainer = trainer
+        self._worth = worth
+        self.admitted_s = admitted_s
+        self.as_of_s = admitted_s
+        self.started_s: float | None = None
+        self.completed_s: float | None = None
+        self.nodes: set[str] = set()
+        self.rate = 0.0
+        self.worth_per_s = 0.0
+        self.samples = 0.0
+        self.work = 0.0
+        self.node_s = 0.0
+        self.lost_node_s = 0.0
+        self.losses: Counter[Loss] = Counter()
+        self.lost_s: defaultdict[Loss, float] = defaultdict(float)
+        self.evicted_nodes = 0
+
+    @property
+    def completes_s(self) -> float:
+        """When it will have its target samples if nothing changes."""
+        if self.trainer.target_samples is None or self.rate == 0:
+            return inf
+        return self.as_of_s + (self.trainer.target_samples - self.samples) / self.rate
+
+    def settle(self, now_s: float) -> None:
+        """Bring the progress up to date."""
+        elapsed_s = now_s - self.as_of_s
+        self.samples += self.rate * elapsed_s
+        self.work += self.worth_per_s * elapsed_s
+        self.node_s += len(self.nodes) * elapsed_s
+        self.as_of_s = now_s
+
+    def grow(self, nodes: Iterable[str], now_s: float) -> None:
+        """Get nodes."""
+        self.settle(now_s)
+        if self.rate > 0:
+            self._lose(Loss.SCALE_UP, self.trainer.scale_up_s)
+        was_running = self.rate > 0
+        self._resize(self.nodes.union(nodes))
+        if not was_running and self.rate > 0:
+            self.started_s = now_s if self.started_s is None else self.started_s
+            self._lose(Loss.START, self.trainer.start_s)
+
+    def shrink(self, nodes: Iterable[str], now_s: float) -> None:
+        """Give up nodes because freetrain decided so."""
+        self.settle(now_s)
+        if self.rate > 0:
+            self._lose(Loss.SCALE_DOWN, self.trainer.scale_down_s)
+        self._resize(self.nodes.difference(nodes))
+
+    def evict(self, nodes: set[str], now_s: float) -> None:
+        """Lose nodes to the site's own jobs."""
+        self.settle(now_s)
+        if self.rate > 0:
+            self._lose(Loss.EVICTION, self.trainer.eviction_s)
+        self.evicted_nodes += len(nodes)
+        self._resize(self.nodes - nodes)
+
+    def complete(self, now_s: float) -> None:
+        """Reach the target: all samples done, all nodes given back, nothing lost."""
+        self.settle(now_s)
+        if self.trainer.target_samples is not None:
+            self.samples = self.trainer.target_samples
+        self.completed_s = now_s
+        self._resize(set())
+
+    def _lose(self, why: Loss, seconds: float) -> None:
+        self.samples -= seconds * self.rate
+        self.work -= seconds * self.worth_per_s
+        self.lost_node_s += seconds * len(self.nodes)
+        self.losses[why] += 1
+        self.lost_s[why] += seconds
+
+    def _resize(self, nodes: set[str]) -> None:
+        self.nodes = nodes
+        self.rate = self.trainer.rate(len(nodes))
+        self.worth_per_s = float(self._worth[min(len(nodes), len(self._worth) - 1)])

@@ -1,0 +1,71 @@
+"""What SQLite and the file system complain about, in sentences that help."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy.exc import DBAPIError
+
+from freetrain.errors import StateError
+
+_ELSEWHERE = "Name another place with --store or the variable FREETRAIN_STORE."
+_UNREADABLE = (
+    "cannot be opened or written",
+    "Check that the file and its folder belong to you and that the file system is not mounted read-only, "
+    "or name another place with --store or the variable FREETRAIN_STORE.",
+)
+_COMPLAINTS = {
+    sqlite3.SQLITE_FULL: ("cannot be written: the disk is full", f"Free some space. {_ELSEWHERE}"),
+    sqlite3.SQLITE_BUSY: (
+        "is locked by another process",
+        "Wait until that process is done, or end it, and try again.",
+    ),
+    sqlite3.SQLITE_LOCKED: (
+        "is locked by another process",
+        "Wait until that process is done, or end it, and try again.",
+    ),
+    sqlite3.SQLITE_NOTADB: ("is no SQLite database", f"Check the path. {_ELSEWHERE}"),
+    sqlite3.SQLITE_CORRUPT: ("is damaged", "Restore it from a backup, or move it away to begin a new one."),
+    sqlite3.SQLITE_READONLY: _UNREADABLE,
+    sqlite3.SQLITE_CANTOPEN: _UNREADABLE,
+    sqlite3.SQLITE_PERM: _UNREADABLE,
+    sqlite3.SQLITE_IOERR: ("cannot be read or written", f"Look for disk errors in the system's log. {_ELSEWHERE}"),
+}
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn what goes wrong with the store at ``path`` into a StateError with a hint."""
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error) as error:
+        said = error.orig if isinstance(error, DBAPIError) else error
+        # The other kinds (a broken constraint, a wrong statement) are faults of freetrain, not of the file.
+        if type(said) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
+            raise
+        raise _state_error(path, said) from error
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and those above it.
+
+    Raises:
+        StateError: it cannot be created.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateError(
+            f"The store's folder {folder} cannot be created: {error.strerror}.", _ELSEWHERE
+        ) from error
+
+
+def _state_error(path: Path, error: BaseException | None) -> StateError:
+    # The low byte is the kind of error; the others say in which corner of SQLite it arose.
+    kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    what, hint = _COMPLAINTS.get(kind, ("cannot be used", _ELSEWHERE))
+    said = "" if kind in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_NOTADB) else f" ({error})"
+    return StateError(f"The store {path} {what}{said}.", hint)

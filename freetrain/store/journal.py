@@ -1,0 +1,194 @@
+"""The journal: writes a run into the store while it happens."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection, Engine, bindparam, insert, update
+from sqlalchemy.dialects.sqlite import insert as insert_or_skip
+
+from freetrain.core.decision import Decision
+from freetrain.core.problem import Problem
+from freetrain.core.trainer import Trainer
+from freetrain.errors import StateError
+from freetrain.store.complaints import explained
+from freetrain.store.engine import for_writing
+from freetrain.store.packing import TRAINER, Packer, Roll
+from freetrain.store.records import NewRun, RunStatus, TrainerRecord
+from freetrain.store.tables import DecisionRow, RunRow, TrainerRow
+
+BATCH_DECISIONS = 256
+"""Decisions per transaction: what a process that is killed outright loses at most."""
+
+# Ctrl-C may strike between a commit and the clearing of the buffers; the rows then come a second time.
+_INSERT_TRAINER = insert_or_skip(TrainerRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
+_INSERT_DECISION = insert_or_skip(DecisionRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
+_UPDATE_TRAINER = update(TrainerRow).where(
+    TrainerRow.run_id == bindparam("of_run"), TrainerRow.number == bindparam("of_number")
+)
+
+
+class RunJournal:
+    """Records one run. Use it as a context manager; ``Store.begin_run`` makes it.
+
+    A run that ends without ``finish`` (an error, Ctrl-C) keeps what was recorded and is marked interrupted.
+
+    Attributes:
+        run_id: the run's number in the store.
+    """
+
+    def __init__(self, engine: Engine, path: Path, run: NewRun) -> None:
+        self._path = path
+        self._packer = Packer(run.node_names)
+        self._seen: dict[str, tuple[int, Trainer]] = {}
+        self._new_trainers: list[dict[str, Any]] = []
+        self._new_decisions: list[dict[str, Any]] = []
+        self._decisions = 0
+        self._finished = False
+        with explained(path), ExitStack() as on_error:
+            # One connection for the whole run: SQLite tidies up the file each time the last one closes.
+            self._connection: Connection = on_error.enter_context(for_writing(engine).connect())
+            self.run_id = self._insert_run(run)
+            on_error.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if not self._finished:
+                self._interrupt(error)
+        finally:
+            self._connection.close()
+
+    def record(self, problem: Problem, decision: Decision) -> None:
+        """Record the next decision; the first one has number 1.
+
+        Args:
+            problem: what was asked.
+            decision: the answer; it has passed ``verify``.
+        """
+        packed = self._packer.pack(problem, decision.placement, self._call_roll(problem.trainers))
+        self._decisions += 1
+        self._new_decisions.append(
+            {
+                "run_id": self.run_id,
+                "number": self._decisions,
+                "now_s": float(problem.now_s),
+                "status": str(decision.status),
+                "solver": decision.solver,
+                "objective": float(decision.objective),
+                "gap": None if decision.gap is None else float(decision.gap),
+                "solve_s": float(decision.solve_s),
+                "idle_nodes": len(problem.nodes),
+                "lent_nodes": sum(map(len, decision.placement.values())),
+                "notes": list(decision.notes),
+                "problem": packed.problem,
+                "placement": packed.placement,
+            }
+        )
+        if len(self._new_decisions) >= BATCH_DECISIONS:
+            self._flush()
+
+    def finish(self, outcome: dict[str, Any], trainers: Sequence[TrainerRecord], ended_s: float) -> None:
+        """Mark the run complete.
+
+        Args:
+            outcome: what it came to: numbers by name, nested as needed.
+            trainers: what became of the trainers; those that never were in a problem are left out.
+            ended_s: wall time, UTC epoch seconds.
+        """
+        self._flush()
+        results = [self._results(record) for record in trainers if record.id in self._seen]
+        with explained(self._path), self._connection.begin():
+            if results:
+                self._connection.execute(_UPDATE_TRAINER, results)
+            self._update_run(status=str(RunStatus.COMPLETE), outcome=outcome, ended_s=ended_s)
+        self._finished = True
+
+    def _insert_run(self, run: NewRun) -> int:
+        names = json.dumps(run.node_names, separators=(",", ":")).encode()
+        with self._connection.begin():
+            result = self._connection.execute(
+                insert(RunRow).values(
+                    command=run.command,
+                    version=run.version,
+                    status=str(RunStatus.RUNNING),
+                    settings=run.settings,
+                    started_s=run.started_s,
+                    from_s=run.from_s,
+                    until_s=run.until_s,
+                    node_count=len(run.node_names),
+                    node_names=zlib.compress(names),
+                    decision_count=0,
+                )
+            )
+        return int(result.lastrowid)
+
+    def _call_roll(self, trainers: Sequence[Trainer]) -> Roll:
+        numbers = []
+        redefined = []
+        for trainer in trainers:
+            number, known = self._seen.get(trainer.id) or self._enrol(trainer)
+            numbers.append(number)
+            if known is not trainer and known != trainer:
+                redefined.append(trainer)
+        return Roll(numbers, redefined)
+
+    def _enrol(self, trainer: Trainer) -> tuple[int, Trainer]:
+        number = len(self._seen) + 1
+        definition = TRAINER.dump_json(trainer, by_alias=True).decode()
+        self._new_trainers.append(
+            {"run_id": self.run_id, "number": number, "id": trainer.id, "definition": definition}
+        )
+        self._seen[trainer.id] = number, trainer
+        return number, trainer
+
+    def _results(self, record: TrainerRecord) -> dict[str, Any]:
+        return {
+            "of_run": self.run_id,
+            "of_number": self._seen[record.id][0],
+            "started_s": record.started_s,
+            "completed_s": record.completed_s,
+            "samples": float(record.samples),
+            "node_hours": float(record.node_hours),
+            "evictions": int(record.evictions),
+            "rescales": int(record.rescales),
+        }
+
+    def _flush(self) -> None:
+        if not self._new_decisions:
+            return
+        with explained(self._path), self._connection.begin():
+            if self._new_trainers:
+                self._connection.execute(_INSERT_TRAINER, self._new_trainers)
+            self._connection.execute(_INSERT_DECISION, self._new_decisions)
+            self._update_run(decision_count=self._decisions)
+        self._new_trainers.clear()
+        self._new_decisions.clear()
+
+    def _update_run(self, **values: object) -> None:
+        self._connection.execute(update(RunRow).where(RunRow.id == self.run_id).values(**values))
+
+    def _interrupt(self, error: BaseException | None) -> None:
+        """Save what can be saved; a complaint about that must not hide the error that ended the run."""
+        try:
+            self._flush()
+        except StateError as complaint:
+            if error is None:
+                raise
+            if complaint.what != str(error):
+                error.add_note(
+                    f"Besides, the last {len(self._new_decisions)} decisions are lost: {complaint.what}"
+                )
+        finally:
+            with suppress(StateError), explained(self._path), self._connection.begin():
+                self._update_run(status=str(RunStatus.INTERRUPTED))

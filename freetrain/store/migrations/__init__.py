@@ -1,0 +1,1 @@
+"""The store's migrations; alembic runs them when a store is opened."""

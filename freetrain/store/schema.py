@@ -1,0 +1,119 @@
+"""The schema's version: what a file has, what this freetrain needs, and the way there."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, Engine
+
+from freetrain.errors import StateError
+from freetrain.store.complaints import explained
+from freetrain.store.engine import BUSY_TIMEOUT_S, for_writing, make_migration_engine
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+SCHEMA = "0001"
+"""The newest migration's number."""
+
+MIGRATIONS = Path(__file__).with_name("migrations")
+
+
+def read_schema(connection: Connection) -> str | None:
+    """The schema's version; None: there is nothing in the file yet.
+
+    Raises:
+        StateError: it is some other program's database.
+    """
+    tables = set(connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars())
+    if not tables:
+        return None
+    if "alembic_version" not in tables:
+        raise StateError(
+            f"{connection.engine.url.database} is an SQLite database, but not freetrain's: it has the tables "
+            f"{', '.join(sorted(tables)[:3])}.",
+            "Check the path given with --store or the variable FREETRAIN_STORE.",
+        )
+    return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+
+
+def is_up_to_date(engine: Engine, path: Path) -> bool:
+    """Whether the store has the schema that this freetrain needs; nothing is written.
+
+    Raises:
+        StateError: it cannot be read.
+    """
+    with explained(path), engine.connect() as connection:
+        return read_schema(connection) == SCHEMA
+
+
+def bring_up_to_date(engine: Engine, path: Path) -> None:
+    """Create the tables or migrate them to what this freetrain needs, with a copy of the old file beside it.
+
+    Raises:
+        StateError: the schema is a newer one, or the file cannot be written.
+    """
+    with explained(path):
+        # Also shows, before any work is done, whether the store can be written at all.
+        with for_writing(engine).begin() as connection:
+            found = read_schema(connection)
+        if found == SCHEMA:
+            return
+        _check_known(found, path)
+        if found is not None:
+            _back_up(path, found)
+        with closing(_connect(path)) as alone:
+            # Stays with the file: readers and the writer do not wait for each other. Not allowed in a transaction.
+            alone.execute("PRAGMA journal_mode = WAL")
+        with for_writing(make_migration_engine(path)).begin() as connection:
+            _migrate(connection)
+
+
+def _check_known(found: str | None, path: Path) -> None:
+    from alembic.script import ScriptDirectory  # takes 0.1 s, and is seldom needed
+
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if found is not None and found not in known:
+        raise StateError(
+            f"The store {path} has schema {found}, this freetrain knows those up to {SCHEMA}: a newer freetrain "
+            "wrote it.",
+            "Use that freetrain, or name another store with --store or the variable FREETRAIN_STORE.",
+        )
+
+
+def _back_up(path: Path, schema: str) -> None:
+    backup = path.with_name(f"{path.name}.schema-{schema}.backup")
+    copy = 1
+    while backup.exists():
+        copy += 1
+        backup = path.with_name(f"{path.name}.schema-{schema}.backup-{copy}")
+    try:
+        with closing(_connect(path)) as connection:
+            connection.execute("VACUUM INTO ?", (str(backup),))
+    except sqlite3.Error:
+        backup.unlink(missing_ok=True)
+        raise
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=BUSY_TIMEOUT_S)
+
+
+def _migrate(connection: Connection) -> None:
+    from alembic import command
+
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _config() -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    # A % in the path would be taken for an interpolation.
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    return config

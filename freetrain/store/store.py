@@ -1,0 +1,228 @@
+"""The store: where runs and their decisions are kept, and asked about."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlalchemy import Engine, func, select
+from sqlalchemy.orm import Session, undefer
+
+from freetrain.core.decision import Decision, Status
+from freetrain.core.problem import Problem
+from freetrain.core.trainer import Trainer
+from freetrain.errors import InputError, StateError
+from freetrain.store.complaints import explained, make_folder
+from freetrain.store.engine import make_engine
+from freetrain.store.journal import RunJournal
+from freetrain.store.packing import TRAINER, PackedDecision, unpack
+from freetrain.store.records import (
+    DecisionSummary,
+    NewRun,
+    RunDetails,
+    RunStatus,
+    RunSummary,
+    TrainerRecord,
+)
+from freetrain.store.schema import bring_up_to_date, is_up_to_date
+from freetrain.store.tables import DecisionRow, RunRow, TrainerRow
+
+_RECORD_HINT = "freetrain replay records one; --store or the variable FREETRAIN_STORE names another store."
+
+
+def default_store_path() -> Path:
+    """Where the store is unless the user names another: $FREETRAIN_STORE, else in the user's state folder."""
+    if named := os.environ.get("FREETRAIN_STORE"):
+        return Path(named).expanduser()
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser() / "freetrain" / "freetrain.db"
+
+
+class Store:
+    """The runs in one file. ``Store.open`` and ``Store.open_existing`` make it."""
+
+    def __init__(self, engine: Engine, path: Path) -> None:
+        self._engine = engine
+        self.path = path
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """Open a store for recording; create it, or bring its schema up to date, where needed.
+
+        Raises:
+            StateError: it cannot be read or written, or is no store of this freetrain or an older one.
+        """
+        make_folder(path.parent)
+        engine = make_engine(path)
+        bring_up_to_date(engine, path)
+        return cls(engine, path)
+
+    @classmethod
+    def open_existing(cls, path: Path) -> Store:
+        """Open a store for reading; an up-to-date one is not written to.
+
+        Raises:
+            StateError: there is none yet, or it cannot be read.
+        """
+        if not path.exists():
+            raise StateError(f"No run has been recorded yet: there is no store {path}.", _RECORD_HINT)
+        engine = make_engine(path)
+        return cls(engine, path) if is_up_to_date(engine, path) else cls.open(path)
+
+    def begin_run(self, run: NewRun) -> RunJournal:
+        """Record a new run.
+
+        Raises:
+            StateError: the store cannot be written.
+        """
+        return RunJournal(self._engine, self.path, run)
+
+    def runs(self) -> list[RunSummary]:
+        """All runs, the newest first."""
+        with explained(self.path), Session(self._engine) as session:
+            return [_summary(row) for row in session.scalars(select(RunRow).order_by(RunRow.id.desc()))]
+
+    def run(self, run_id: int) -> RunDetails:
+        """A run with its settings and results.
+
+        Raises:
+            InputError: there is no such run; the sentence names those there are.
+        """
+        with explained(self.path), Session(self._engine) as session:
+            row = _find_run(session, run_id)
+            trainers = session.scalars(
+                select(TrainerRow)
+                .where(TrainerRow.run_id == run_id, TrainerRow.samples.is_not(None))
+                .order_by(TrainerRow.samples.desc(), TrainerRow.number)
+            )
+            seen = select(func.count()).select_from(TrainerRow).where(TrainerRow.run_id == run_id)
+            return RunDetails(
+                summary=_summary(row),
+                settings=row.settings,
+                statuses=_tally(session, run_id, "status"),
+                solvers=_tally(session, run_id, "solver"),
+                trainer_count=session.scalar(seen) or 0,
+                trainers=tuple(map(_record, trainers)),
+            )
+
+    def decisions(self, run_id: int, most: int | None = None) -> list[DecisionSummary]:
+        """The run's decisions in their order, without their problems; at most the first ``most``.
+
+        Raises:
+            InputError: there is no such run.
+        """
+        with explained(self.path), Session(self._engine) as session:
+            _find_run(session, run_id)
+            query = (
+                select(DecisionRow).where(DecisionRow.run_id == run_id).order_by(DecisionRow.number).limit(most)
+            )
+            return [_decision_summary(row) for row in session.scalars(query)]
+
+    def decision(self, run_id: int, number: int) -> tuple[Problem, Decision]:
+        """A decision and its problem, nodes in the order of the run's ``node_names``.
+
+        Raises:
+            InputError: there is no such run or decision; the sentence names those there are.
+        """
+        with explained(self.path), Session(self._engine) as session:
+            run = _find_run(session, run_id)
+            whole = [undefer(DecisionRow.problem), undefer(DecisionRow.placement)]
+            row = session.get(DecisionRow, (run_id, number), options=whole)
+            if row is None:
+                raise InputError(
+                    f"Run {run_id} has no decision {number}; "
+                    + (f"it has 1 to {run.decision_count}." if run.decision_count else "none has been recorded.")
+                )
+            problem, placement = unpack(
+                PackedDecision(row.problem, row.placement),
+                row.now_s,
+                json.loads(zlib.decompress(run.node_names)),
+                lambda numbers: _trainers(session, run_id, numbers),
+            )
+            return problem, Decision(
+                Status(row.status), row.objective, placement, row.solver, row.gap, row.solve_s, tuple(row.notes)
+            )
+
+
+def _find_run(session: Session, run_id: int) -> RunRow:
+    row = session.get(RunRow, run_id)
+    if row is not None:
+        return row
+    ids = list(session.scalars(select(RunRow.id).order_by(RunRow.id)))
+    if not ids:
+        raise InputError(f"There is no run {run_id}: no run has been recorded yet.", _RECORD_HINT)
+    raise InputError(f"There is no run {run_id}; there is {_ranges(ids)}.", "freetrain runs lists them.")
+
+
+def _ranges(ids: Sequence[int]) -> str:
+    """1, 2, 3, 7 as ``1–3, 7``."""
+    parts: list[list[int]] = []
+    for each in ids:
+        if parts and parts[-1][-1] == each - 1:
+            parts[-1][1:] = [each]
+        else:
+            parts.append([each])
+    return ", ".join("–".join(map(str, part)) for part in parts)
+
+
+def _trainers(session: Session, run_id: int, numbers: Sequence[int]) -> list[Trainer]:
+    if not numbers:
+        return []
+    # A range instead of the numbers themselves: SQLite limits how many values a statement may have.
+    query = select(TrainerRow.number, TrainerRow.definition).where(
+        TrainerRow.run_id == run_id, TrainerRow.number.between(min(numbers), max(numbers))
+    )
+    definitions = {row.number: row.definition for row in session.execute(query)}
+    return [TRAINER.validate_json(definitions[number]) for number in numbers]
+
+
+def _tally(session: Session, run_id: int, column: str) -> dict[str, int]:
+    key = getattr(DecisionRow, column)
+    query = select(key, func.count()).where(DecisionRow.run_id == run_id).group_by(key)
+    return {row[0]: row[1] for row in session.execute(query.order_by(func.count().desc(), key))}
+
+
+def _summary(row: RunRow) -> RunSummary:
+    return RunSummary(
+        id=row.id,
+        command=row.command,
+        version=row.version,
+        status=RunStatus(row.status),
+        started_s=row.started_s,
+        ended_s=row.ended_s,
+        from_s=row.from_s,
+        until_s=row.until_s,
+        node_count=row.node_count,
+        decision_count=row.decision_count,
+        outcome=row.outcome or {},
+    )
+
+
+def _record(row: TrainerRow) -> TrainerRecord:
+    return TrainerRecord(
+        id=row.id,
+        started_s=row.started_s,
+        completed_s=row.completed_s,
+        samples=row.samples or 0.0,
+        node_hours=row.node_hours or 0.0,
+        evictions=row.evictions or 0,
+        rescales=row.rescales or 0,
+    )
+
+
+def _decision_summary(row: DecisionRow) -> DecisionSummary:
+    return DecisionSummary(
+        number=row.number,
+        now_s=row.now_s,
+        status=Status(row.status),
+        solver=row.solver,
+        objective=row.objective,
+        gap=row.gap,
+        solve_s=row.solve_s,
+        idle_nodes=row.idle_nodes,
+        lent_nodes=row.lent_nodes,
+        notes=tuple(row.notes),
+    )

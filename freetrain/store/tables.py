@@ -1,0 +1,80 @@
+"""The tables. A change here needs a migration (see docs/store.md)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlalchemy import JSON, Float, ForeignKey, LargeBinary, MetaData, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class Base(DeclarativeBase):
+    """What the tables have in common: constraints with names, so that a migration can change them."""
+
+    # SQLAlchemy 2.0 and 2.1 differ in what they make of a float.
+    type_annotation_map: ClassVar = {float: Float()}
+    metadata = MetaData(
+        naming_convention={
+            "pk": "pk_%(table_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        }
+    )
+
+
+class RunRow(Base):
+    """One replay, or one life of the service."""
+
+    __tablename__ = "runs"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    command: Mapped[str]
+    version: Mapped[str]
+    status: Mapped[str]
+    settings: Mapped[dict[str, Any]] = mapped_column(JSON)
+    started_s: Mapped[float]
+    ended_s: Mapped[float | None]
+    from_s: Mapped[float]
+    until_s: Mapped[float]
+    node_count: Mapped[int]
+    node_names: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
+    decision_count: Mapped[int] = mapped_column(default=0)
+    outcome: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+
+
+class TrainerRow(Base):
+    """A trainer of a run, numbered as it was first seen in a problem; its results come when the run ends."""
+
+    __tablename__ = "trainers"
+    __table_args__ = (UniqueConstraint("run_id", "id"),)
+
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[str]
+    definition: Mapped[str]
+    started_s: Mapped[float | None]
+    completed_s: Mapped[float | None]
+    samples: Mapped[float | None]
+    node_hours: Mapped[float | None]
+    evictions: Mapped[int | None]
+    rescales: Mapped[int | None]
+
+
+class DecisionRow(Base):
+    """A decision of a run, with its problem and placement packed (see ``freetrain.store.packing``)."""
+
+    __tablename__ = "decisions"
+
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    now_s: Mapped[float]
+    status: Mapped[str]
+    solver: Mapped[str]
+    objective: Mapped[float]
+    gap: Mapped[float | None]
+    solve_s: Mapped[float]
+    idle_nodes: Mapped[int]
+    lent_nodes: Mapped[int]
+    notes: Mapped[list[str]] = mapped_column(JSON)
+    problem: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
+    placement: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)

@@ -1,0 +1,133 @@
+r"""The optimum by trying everything: for small problems, nodes that are due back included.
+
+Nothing of ``freetrain.core`` is used but the problem itself: worth, costs, lives and the no-migration rule
+are all worked out here once more, in plain Python, from what docs say about them.
+
+Nodes that are due back at the same time are interchangeable, so what a trainer may have is a number of
+nodes for each such time. Every trainer's every choice is valued, and the best choices that fit together
+are found by going through the trainers one by one, with the best value known for each number of nodes
+used up so far.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, product
+
+import numpy as np
+
+from freetrain.core.problem import Node, Problem
+from freetrain.core.trainer import Trainer
+
+Amounts = tuple[int, ...]
+"""Nodes for each time at which nodes are due back, in the order of the times."""
+
+
+def best_by_enumeration(problem: Problem) -> float:
+    """The most that any allocation of the problem's nodes is worth."""
+    ends_s = sorted({_end_s(problem, node) for node in _present(problem)})
+    there = _amounts(problem, ends_s, _present(problem))
+    best = np.zeros([count + 1 for count in there])
+    for trainer in problem.trainers:
+        best = _with_trainer(best, _choices(problem, trainer, ends_s))
+    return float(best.max())
+
+
+def _with_trainer(best: np.ndarray, choices: Mapping[Amounts, float]) -> np.ndarray:
+    """Best value by nodes used up, once one more trainer has made its choice."""
+    after = np.full_like(best, -np.inf)
+    for amounts, value in choices.items():
+        used = tuple(slice(amount, None) for amount in amounts)
+        before = tuple(slice(None, size - amount) for size, amount in zip(best.shape, amounts, strict=True))
+        after[used] = np.maximum(after[used], best[before] + value)
+    return after
+
+
+def _present(problem: Problem) -> list[Node]:
+    """The nodes that are not already due back."""
+    return [node for node in problem.nodes if node.free_until_s is None or node.free_until_s > problem.now_s]
+
+
+def _end_s(problem: Problem, node: Node) -> float:
+    """When the node is due back, seconds from now; nothing after the horizon is of interest."""
+    if node.free_until_s is None:
+        return problem.horizon_s
+    return min(problem.horizon_s, node.free_until_s - problem.now_s)
+
+
+def _amounts(problem: Problem, ends_s: Sequence[float], nodes: Sequence[Node]) -> Amounts:
+    counted = Counter(_end_s(problem, node) for node in nodes)
+    return tuple(counted[end_s] for end_s in ends_s)
+
+
+def _choices(problem: Problem, trainer: Trainer, ends_s: Sequence[float]) -> dict[Amounts, float]:
+    """Value of everything that the trainer may be given."""
+    there = _amounts(problem, ends_s, _present(problem))
+    held = _amounts(problem, ends_s, [node for node in _present(problem) if node.held_by == trainer.id])
+    worth = _worth(problem, trainer)
+    return {
+        amounts: _value(problem, trainer, worth, ends_s, held, amounts)
+        for amounts in _without_migration(held, there)
+        if sum(amounts) == 0 or trainer.min_nodes <= sum(amounts) < len(worth)
+    }
+
+
+def _without_migration(held: Amounts, there: Amounts) -> Iterator[Amounts]:
+    """Amounts out of what the trainer holds, then amounts that leave it all it holds."""
+    yield from product(*(range(count + 1) for count in held))
+    yield from product(*(range(now, most + 1) for now, most in zip(held, there, strict=True)))
+
+
+def _value(
+    problem: Problem,
+    trainer: Trainer,
+    worth: Sequence[float],
+    ends_s: Sequence[float],
+    held: Amounts,
+    amounts: Amounts,
+) -> float:
+    """Value of one trainer's choice, interval by interval between the times at which nodes are due back.
+
+    With o the worth per second, C the nodes held now, N₀ ≥ N₁ ≥ … those it has in the intervals of Δᵢ seconds::
+
+        Σᵢ Δᵢ·o(Nᵢ)  −  switch  −  Σ over ends before the horizon at which it loses a node: eviction·o(N before)
+
+        switch = up·o(C) if N₀ > C,  down·o(C) if N₀ < C,  and start·o(N₀) instead where o(C) = 0
+    """
+    nodes = sum(amounts)
+    value = -_switch(trainer, worth, sum(held), nodes)
+    for (start_s, end_s), leaving in zip(pairwise((0.0, *ends_s)), amounts, strict=True):
+        value += (end_s - start_s) * worth[nodes]
+        if leaving and end_s < problem.horizon_s:
+            lost_s = trainer.scale_down_s if trainer.forced_loss_s is None else trainer.forced_loss_s
+            value -= lost_s * worth[nodes]
+        nodes -= leaving
+    return value
+
+
+def _switch(trainer: Trainer, worth: Sequence[float], held_nodes: int, nodes: int) -> float:
+    now = worth[min(held_nodes, len(worth) - 1)] if held_nodes >= trainer.min_nodes else 0.0
+    if now == 0:
+        return trainer.start_s * worth[nodes]
+    if nodes > held_nodes:
+        return trainer.scale_up_s * now
+    return trainer.scale_down_s * now if nodes < held_nodes else 0.0
+
+
+def _worth(problem: Problem, trainer: Trainer) -> list[float]:
+    """Worth of a second on 0, 1, … nodes, up to the most that the trainer can use."""
+    last = trainer.throughput[-1][0]
+    most = last if trainer.max_nodes is None else min(last, trainer.max_nodes)
+    rates = [_rate(trainer, nodes) for nodes in range(most + 1)]
+    weight = trainer.weight if problem.objective in ("throughput", "weighted") else 1.0
+    unit = 1.0 if problem.objective == "throughput" else rates[1] or max(rates)
+    return [weight * rate / unit if nodes >= trainer.min_nodes else 0.0 for nodes, rate in enumerate(rates)]
+
+
+def _rate(trainer: Trainer, nodes: int) -> float:
+    """Samples per second, on the straight line between the two points around this size."""
+    for (left, low), (right, high) in pairwise(((0, 0.0), *trainer.throughput)):
+        if left < nodes <= right:
+            return low + (high - low) * (nodes - left) / (right - left)
+    return 0.0

@@ -1,0 +1,135 @@
+"""The policies against the oracles: the optimum is reached, never passed, and always found the same way."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.problems import NOW_S, SEVEN_CURVES, mixed_problem, random_problem
+from freetrain.core.decision import Decision, Status
+from freetrain.core.problem import Node, Problem
+from freetrain.core.trainer import Trainer
+from freetrain.core.verify import verify
+from freetrain.policies import find_policy
+from tests.oracle.enumeration import best_by_enumeration
+from tests.oracle.published import solve_published
+
+SOLVERS = ("auto", "highs")
+BASELINES = ("equal-share", "greedy")
+EVERYDAY = range(100)
+MANY = pytest.param(range(100, 2000), marks=pytest.mark.slow, id="many")
+
+
+def about(value: float) -> object:
+    return pytest.approx(value, rel=1e-6, abs=1e-6)
+
+
+def decide(problem: Problem, solver: str) -> Decision:
+    return find_policy("freetrain", solver=solver, time_limit_s=30.0).decide(problem)
+
+
+def assert_optimal(problem: Problem, decision: Decision, optimum: float, which: object) -> None:
+    assert decision.status == Status.OPTIMAL, which
+    assert verify(problem, decision) == (), which
+    assert decision.objective == about(optimum), which
+
+
+@pytest.mark.parametrize("seeds", [pytest.param(EVERYDAY, id="few"), MANY])
+@pytest.mark.parametrize("lives", [False, True], ids=["alike", "lives"])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_freetrain_is_the_best_of_all_allocations(solver: str, lives: bool, seeds: range) -> None:
+    for seed in seeds:
+        problem = mixed_problem(seed, lives=lives)
+        assert_optimal(problem, decide(problem, solver), best_by_enumeration(problem), f"seed {seed}")
+
+
+@pytest.mark.parametrize("objective", ["throughput", "speedup"])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(("trainers", "nodes"), [(1, 5), (3, 8), (5, 32), (10, 24)])
+def test_freetrain_is_as_good_as_the_published_model(
+    trainers: int, nodes: int, solver: str, objective: str
+) -> None:
+    problem = random_problem(nodes, trainers, nodes, objective=objective)
+    published = solve_published(problem)
+    assert published.proven
+    assert_optimal(problem, decide(problem, solver), published.objective, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("seed", range(5))
+def test_freetrain_is_as_good_as_the_published_model_on_a_small_machine(seed: int, solver: str) -> None:
+    problem = random_problem(seed, 10, 128)
+    published = solve_published(problem)
+    assert published.proven
+    assert_optimal(problem, decide(problem, solver), published.objective, f"seed {seed}")
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(("trainers", "nodes"), [(10, 64), (40, 256)])
+def test_both_solvers_agree_where_no_oracle_reaches(trainers: int, nodes: int, seed: int) -> None:
+    problem = random_problem(seed, trainers, nodes)
+    quick = decide(problem, "auto")
+    assert_optimal(problem, decide(problem, "highs"), quick.objective, f"seed {seed}")
+    assert verify(problem, quick) == ()
+
+
+@pytest.mark.parametrize("lives", [False, True], ids=["alike", "lives"])
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_a_baseline_is_usable_and_never_beats_the_optimum(baseline: str, lives: bool) -> None:
+    for seed in range(300):
+        problem = mixed_problem(seed, lives=lives)
+        decision = find_policy(baseline).decide(problem)
+        optimum = best_by_enumeration(problem)
+        assert verify(problem, decision) == (), f"seed {seed}"
+        assert decision.objective <= optimum + 1e-6 * max(1.0, abs(optimum)), f"seed {seed}"
+
+
+@pytest.mark.parametrize("policy", ["freetrain", *BASELINES])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_same_problem_gets_the_same_decision(policy: str, solver: str) -> None:
+    for problem in (random_problem(1, 6, 24), *(mixed_problem(seed, lives=True) for seed in range(8))):
+        first, second = (
+            dataclasses.replace(find_policy(policy, solver=solver).decide(problem), solve_s=0.0) for _ in range(2)
+        )
+        assert first == second
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_one_trainer_takes_all_five_idle_nodes(solver: str) -> None:
+    """The published rows, with their constant of N + 1, let it have only three."""
+    shufflenet = Trainer("shufflenet", SEVEN_CURVES["ShuffleNet"], max_nodes=64)
+    problem = Problem(NOW_S, tuple(Node(f"n{number}") for number in range(5)), (shufflenet,), 120.0, "throughput")
+    decision = decide(problem, solver)
+    assert len(decision.placement["shufflenet"]) == 5
+    assert_optimal(problem, decision, 1_510_296.0, "")
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_trainer_too_large_for_the_nodes_stops_nobody_else(solver: str) -> None:
+    """The published rows have no solution at all here."""
+    curve = SEVEN_CURVES["ShuffleNet"]
+    small, large = Trainer("small", curve), Trainer("large", curve, min_nodes=8)
+    problem = Problem(NOW_S, tuple(Node(f"n{number}") for number in range(5)), (large, small), 120.0, "throughput")
+    decision = decide(problem, solver)
+    assert set(decision.placement) == {"small"}
+    assert_optimal(problem, decision, 1_510_296.0, "")
+
+
+def decide_what_highs_once_never_ended() -> None:
+    """Two trainers, six nodes: an endless presolve, all that did not matter left out."""
+    trainers = (Trainer("a", ((3, 199.0),), min_nodes=2), Trainer("b", ((5, 1379.0),)))
+    problem = Problem(NOW_S, tuple(Node(f"n{number}") for number in range(6)), trainers, 100.0, "throughput")
+    assert_optimal(problem, decide(problem, "highs"), 137_900.0, "")
+
+
+def test_highs_comes_to_an_end() -> None:
+    """HiGHS 1.15.1's presolve can run for ever, past any time limit, on columns that only rows bound from above.
+
+    Nothing but killing it helps then, hence the process of its own.
+    """
+    call = f"import {__name__} as test; test.decide_what_highs_once_never_ended()"
+    subprocess.run([sys.executable, "-c", call], check=True, timeout=10)

@@ -1,0 +1,70 @@
+"""Free text that breaks rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.replay.logs.build import HEADER, Write, holes_of, read, row, sacct
+
+WITH_COMMENT = f"{HEADER}|Comment"
+
+
+@pytest.mark.parametrize("name", ["a|b", "a|b|c", "|", "x | y | z"])
+def test_pipes_in_a_name_belong_to_the_name(write: Write, name: str) -> None:
+    log = read(write(sacct(row("1", start="03", end="04"), row("2", name=name, start="05", end="06"))))
+    assert holes_of(log, "c1") == [(0, 3), (4, 5), (6, 24)]
+
+
+def test_pipes_in_two_columns_are_shared_out(write: Write) -> None:
+    log = read(write(sacct(row(name="a|b", start="05", end="06") + "|say c|d", header=WITH_COMMENT)))
+    assert holes_of(log, "c1") == [(0, 5), (6, 24)]
+
+
+def test_pipes_in_three_columns_are_shared_out(write: Write) -> None:
+    fields = row(name="a|b", start="05", end="06").split("|")
+    header = "|".join(("AdminComment", WITH_COMMENT.replace("NNodes", "SubmitLine|NNodes")))
+    text = "|".join(("x|y", *fields[:8], "env | grep A | sed s/a/b/", *fields[8:], "say|c"))
+    assert holes_of(read(write(sacct(text, header=header))), "c1") == [(0, 5), (6, 24)]
+
+
+def test_a_newline_in_a_name_goes_on_in_the_next_line(write: Write) -> None:
+    log = read(write(sacct(row("1", name="one\ntwo\n\nthree"), row("2", start="05", end="06"))))
+    assert (log.rows.read, log.rows.used) == (2, 2)
+
+
+def test_a_newline_and_a_pipe_in_one_name_are_mended_together(write: Write) -> None:
+    log = read(write(sacct(row("1", name="one | two\nthree"), row("2"))))
+    assert (log.rows.read, log.rows.used) == (2, 2)
+
+
+def test_text_below_a_last_free_column_is_no_row(write: Write) -> None:
+    log = read(write(sacct(row("1") + "|begins\ngoes on\nends", row("2") + "|", header=WITH_COMMENT)))
+    assert (log.rows.read, log.rows.used) == (2, 2)
+
+
+def test_a_sound_line_is_never_swallowed(write: Write) -> None:
+    log = read(write(sacct("1|cut", row("2"), "3|cut", row("4"))))
+    assert (log.rows.used, log.rows.rejected) == (2, 2)
+    assert [reject.line for reject in log.rows.first_rejects] == [2, 4]
+    assert log.rows.first_rejects[0].reason == "has 2 fields where the header has 10"
+
+
+def test_two_cut_rows_make_no_sound_one(write: Write) -> None:
+    whole = row("2").split("|")
+    log = read(write(sacct(row("1"), "|".join(whole[:4]), "|".join(whole[3:]), row("3"))))
+    assert (log.rows.used, log.rows.rejected) == (2, 2)
+
+
+def test_surplus_that_fits_nowhere_is_rejected(write: Write) -> None:
+    log = read(write(sacct(row("1"), row("2", state="COM|PLETED|3"))))
+    assert log.rows.first_rejects[0].reason == "has 12 fields where the header has 10"
+
+
+def test_line_numbers_are_those_of_the_file(write: Write) -> None:
+    log = read(write("\n\n" + sacct(row("1", name="a\nb"), "", row("2", nodes="x"))))
+    assert [reject.line for reject in log.rows.first_rejects] == [7]
+
+
+def test_a_long_run_of_broken_lines_takes_no_time(write: Write) -> None:
+    log = read(write(sacct(row("1"), *["x"] * 50_000)))
+    assert log.rows.rejected == 50_000

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+from ClusterShell.NodeSet import NodeSet
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freetrain.replay.logs.nodelists import NodeIndex, NodeListError, expand, natural_order, read_node_lists
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("c1", ["c1"]),
+        ("c[08-11]", ["c08", "c09", "c10", "c11"]),
+        ("c[8-11]", ["c8", "c9", "c10", "c11"]),
+        ("d13n[03,05,07-08],gpu3", ["d13n03", "d13n05", "d13n07", "d13n08", "gpu3"]),
+        ("cpn-q06-04-[01-02],cpn-u25-[20,36]", ["cpn-q06-04-01", "cpn-q06-04-02", "cpn-u25-20", "cpn-u25-36"]),
+        ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"]),
+        ("r[1-2]-ib", ["r1-ib", "r2-ib"]),
+    ],
+)
+def test_a_list_names_its_nodes(text: str, nodes: list[str]) -> None:
+    index = NodeIndex()
+    names = [list(index.position)[position] for position in index.positions(text)]
+    assert sorted(names) == sorted(nodes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["c[1-", "c]1[", "c[]", "c[a-b]", "c[5-1]", "c[010-9]", "a b", "@all", "c*", "c[1-2]!c1", ",", "c[1-9999999]"],
+)
+def test_an_unreadable_list_is_refused(text: str) -> None:
+    with pytest.raises(NodeListError):
+        NodeIndex().positions(text)
+
+
+@pytest.mark.parametrize("text", ["c[1-99999999999999]x", "r[1-900000]n[1-900000]"])
+def test_a_list_that_names_too_many_nodes_is_refused_at_once(text: str) -> None:
+    with pytest.raises(NodeListError, match="million"):
+        expand(text)
+
+
+def test_a_closed_machine_has_no_other_nodes() -> None:
+    lists = read_node_lists(["c1", "c2", "c[1-2]"], NodeIndex(["c1"], closed=True))
+    assert lists.bad == {1: "node 'c2' is not in the machine", 2: "node 'c2' is not in the machine"}
+    assert lists.node.tolist() == [0]
+
+
+@given(st.sets(st.integers(1, 300), min_size=1), st.integers(1, 4))
+def test_the_fast_path_reads_what_clustershell_writes(numbers: set[int], width: int) -> None:
+    nodes = {f"n{number:0{width}d}" for number in numbers}
+    index = NodeIndex()
+    positions = index.positions(str(NodeSet.fromlist(sorted(nodes))))
+    assert {list(index.position)[position] for position in positions} == nodes
+
+
+def test_names_sort_as_people_count() -> None:
+    assert natural_order(["c10", "c2", "gpu1", "7", "10", "c"]) == ["7", "10", "c", "c2", "c10", "gpu1"]

@@ -1,0 +1,47 @@
+"""Small runs, problems and decisions to record."""
+
+from __future__ import annotations
+
+from freetrain.core.decision import Decision, Status
+from freetrain.core.placement import Placement
+from freetrain.core.problem import Node, Problem
+from freetrain.core.trainer import Trainer
+from freetrain.core.value import counts_of, total_value
+from freetrain.store import NewRun, TrainerRecord
+
+NAMES = tuple(f"n{number:02d}" for number in range(12))
+
+RESNET = Trainer("resnet", ((1, 100.0), (8, 640.0)), target_samples=1e6)
+BERT = Trainer("bert", ((2, 30.5), (4, 55.25)), min_nodes=2, submitted_s=90.0)
+
+PROBLEM = Problem(
+    100.0,
+    (
+        Node("n01", None, "resnet"),
+        Node("n02", 160.5, "resnet"),
+        Node("n05", 160.5),
+        Node("n06"),
+        Node("n11", 400.0, "bert"),
+    ),
+    (RESNET, BERT),
+)
+PLACEMENT = {"resnet": ("n01", "n02", "n05")}
+
+RECORDS = (
+    TrainerRecord("bert", None, None, 0.0, 0.0, 0, 0),
+    TrainerRecord("resnet", 100.0, 900.0, 1e6, 12.5, 3, 4),
+    TrainerRecord("never in a problem", None, None, 0.0, 0.0, 0, 0),
+)
+OUTCOME = {"lent_node_hours": 12.5, "u_dedicated": 0.875, "harm": {"jobs": 0, "seconds": 0.0}}
+
+
+def decide(problem: Problem = PROBLEM, placement: Placement = PLACEMENT, solver: str = "by hand") -> Decision:
+    """A decision that claims what its placement is worth."""
+    worth = total_value(problem, counts_of(problem, placement))
+    return Decision(Status.HEURISTIC, worth, placement, solver, None, 0.25, ("said the test",))
+
+
+def new_run(command: str = "replay log.txt", node_names: tuple[str, ...] = NAMES) -> NewRun:
+    """A run of a day in 2024 on the machine with ``NAMES``."""
+    settings = {"policy": "freetrain", "solver": {"threads": 2}}
+    return NewRun(command, "0.1.0", settings, 1.7e9, 1704067200.0, 1704153600.0, node_names)

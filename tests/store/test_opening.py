@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from freetrain.errors import ExitCode, StateError
+from freetrain.store import Store, engine, schema
+from freetrain.store.complaints import explained
+from freetrain.store.tables import Base
+from tests.store.samples import PROBLEM, decide, new_run
+
+SHIPPED_MIGRATIONS = schema.MIGRATIONS
+ADD_A_COLUMN = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade():
+    with op.batch_alter_table("runs") as runs:
+        runs.add_column(sa.Column("comment", sa.String()))
+        runs.alter_column("command", nullable=True)
+"""
+
+
+def execute(path, *statements):
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+def complaint(path):
+    with pytest.raises(StateError) as caught:
+        Store.open(path)
+    assert caught.value.exit_code is ExitCode.STATE_IO
+    assert caught.value.hint
+    return str(caught.value)
+
+
+@pytest.fixture
+def newer_freetrain(tmp_path, monkeypatch):
+    """A freetrain with one more migration."""
+    migrations = tmp_path / "a 100% newer freetrain" / "migrations"
+    shutil.copytree(schema.MIGRATIONS, migrations)
+    (migrations / "versions" / "0002_comment.py").write_text(ADD_A_COLUMN)
+    monkeypatch.setattr(schema, "MIGRATIONS", migrations)
+    monkeypatch.setattr(schema, "SCHEMA", "0002")
+
+
+def test_the_migrations_make_the_tables_as_they_are_declared(tmp_path):
+    store = Store.open(tmp_path / "runs.db")
+    with engine.make_engine(store.path).connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_the_schema_is_that_of_the_last_migration():
+    assert ScriptDirectory.from_config(schema._config()).get_current_head() == schema.SCHEMA
+
+
+def test_opening_creates_the_folders_above_whatever_they_are_called(tmp_path):
+    path = tmp_path / 'it\'s a 50% "folder"' / "ü?x=1#" / "runs.db"
+    Store.open(path)
+    assert Store.open_existing(path).runs() == []
+
+
+def test_an_up_to_date_store_opens_at_once_and_without_alembic(tmp_path):
+    path = tmp_path / "runs.db"
+    Store.open(path)
+    started_s = time.perf_counter()
+    Store.open(path)
+    assert time.perf_counter() - started_s < 0.15
+    check = f"""if True:
+        import sys
+        from pathlib import Path
+        from freetrain.store import Store
+        Store.open(Path({str(path)!r}))
+        sys.exit("alembic" in sys.modules)"""
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+def test_opening_leaves_logging_as_it_is(tmp_path):
+    root = logging.getLogger()
+    before = (root.level, list(root.handlers), logging.getLogger("freetrain").disabled)
+    Store.open(tmp_path / "runs.db")
+    assert (root.level, list(root.handlers), logging.getLogger("freetrain").disabled) == before
+
+
+def test_readers_and_the_writer_do_not_block_each_other(tmp_path):
+    Store.open(tmp_path / "runs.db")
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_two_runs_at_a_time_are_both_recorded(tmp_path):
+    first, second = (Store.open(tmp_path / "runs.db") for _ in range(2))
+    with first.begin_run(new_run()) as one, second.begin_run(new_run()) as other:
+        for run in (one, other):
+            run.record(PROBLEM, decide())
+            run.finish({}, (), 1.0)
+    assert [run.decision_count for run in first.runs()] == [1, 1]
+
+
+def test_an_old_store_is_migrated_and_its_old_state_kept_beside(tmp_path, newer_freetrain, monkeypatch):
+    path = tmp_path / "runs.db"
+    with monkeypatch.context() as older:
+        older.setattr(schema, "SCHEMA", "0001")
+        older.setattr(schema, "MIGRATIONS", SHIPPED_MIGRATIONS)
+        with Store.open(path).begin_run(new_run()) as run:
+            run.record(PROBLEM, decide())
+    assert Store.open_existing(path).decision(1, 1)[0] == PROBLEM
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT comment, command FROM runs").fetchall() == [(None, "replay log.txt")]
+        assert connection.execute("SELECT count(*) FROM decisions").fetchone() == (1,)
+    with closing(sqlite3.connect(tmp_path / "runs.db.schema-0001.backup")) as backup:
+        assert backup.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
+        assert backup.execute("SELECT count(*) FROM decisions").fetchone() == (1,)
+
+
+def test_a_newer_schema_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "runs.db"
+    Store.open(path)
+    execute(path, "UPDATE alembic_version SET version_num = '0999'")
+    assert "has schema 0999" in complaint(path)
+    assert "a newer freetrain wrote it" in complaint(path)
+    with pytest.raises(StateError, match="a newer freetrain"):
+        Store.open_existing(path)
+    assert [each.name for each in tmp_path.iterdir()] == ["runs.db"]
+
+
+def test_a_folder_that_cannot_be_created_is_named(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    said = complaint(tmp_path / "file" / "folder" / "runs.db")
+    assert said == f"The store's folder {tmp_path}/file/folder cannot be created: Not a directory."
+
+
+def test_a_folder_that_cannot_be_written_is_named():
+    # No one, not even root, creates files there.
+    assert "The store /proc/self/runs.db cannot be opened or written" in complaint(Path("/proc/self/runs.db"))
+
+
+def test_a_folder_in_the_place_of_the_store_is_told(tmp_path):
+    assert "cannot be opened or written" in complaint(tmp_path)
+
+
+def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("no database, but long enough to look at " * 100)
+    before = path.read_bytes()
+    assert complaint(path) == f"The store {path} is no SQLite database."
+    assert path.read_bytes() == before
+
+
+def test_another_programs_database_is_told_and_left_alone(tmp_path):
+    path = tmp_path / "places.sqlite"
+    execute(path, "CREATE TABLE bookmarks (url TEXT)")
+    assert "not freetrain's: it has the tables bookmarks" in complaint(path)
+
+
+def test_a_locked_store_is_told_after_a_while(tmp_path, monkeypatch):
+    path = tmp_path / "runs.db"
+    Store.open(path)
+    monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 0.05)
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert complaint(path) == f"The store {path} is locked by another process."
+    Store.open(path)
+
+
+def test_reading_before_anything_was_recorded_is_told_and_creates_nothing(tmp_path):
+    with pytest.raises(StateError, match="No run has been recorded yet"):
+        Store.open_existing(tmp_path / "none" / "runs.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_statement_is_a_fault_of_freetrain_and_not_of_the_file(tmp_path):
+    store = Store.open(tmp_path / "runs.db")
+    with pytest.raises(sqlite3.IntegrityError), explained(store.path):
+        execute(store.path, *["INSERT INTO alembic_version VALUES ('0001')"] * 2)
