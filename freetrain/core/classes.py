@@ -50,13 +50,14 @@ class NodeClass:
 
 def group_nodes(nodes: Iterable[Node], now_s: float, horizon_s: float) -> tuple[NodeClass, ...]:
     """Put nodes together by the time they are expected to stay, longest first; those already due are left out."""
-    by_end: defaultdict[float | None, defaultdict[str | None, list[str]]]
-    by_end = defaultdict(lambda: defaultdict(list))
+    groups: defaultdict[tuple[float | None, str | None], list[str]] = defaultdict(list)
     for node in nodes:
-        end_s = node.free_until_s
-        by_end[None if end_s is None or end_s >= now_s + horizon_s else end_s][node.held_by].append(node.name)
-    beyond_horizon = by_end.pop(None, None)
-    classes = [NodeClass(horizon_s, False, beyond_horizon)] if beyond_horizon else []
-    for end_s in sorted((end_s for end_s in by_end if end_s is not None and end_s > now_s), reverse=True):
-        classes.append(NodeClass(end_s - now_s, True, by_end[end_s]))
-    return tuple(classes)
+        groups[node.free_until_s, node.held_by].append(node.name)
+    by_life: defaultdict[float, defaultdict[str | None, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for (end_s, holder), names in groups.items():
+        by_life[horizon_s if end_s is None else min(end_s - now_s, horizon_s)][holder] += names
+    return tuple(
+        NodeClass(life_s, life_s < horizon_s, by_life[life_s])
+        for life_s in sorted(by_life, reverse=True)
+        if life_s > 0
+    )

@@ -1,0 +1,84 @@
+"""Numbers, times and shares as a reader expects them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from math import inf
+
+NOTHING = "–"
+_SPACE = "\N{NO-BREAK SPACE}"
+_LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+_LENGTHS_S = (
+    (172_800, 86_400, "day", "d"),
+    (5_400, 3_600, "hour", "h"),
+    (100, 60, "minute", "min"),
+    (-inf, 1, "second", "s"),
+)
+
+
+def number(value: float) -> str:
+    """A number with thousands separators; digits after the point only where it is small."""
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    rounded = f"{value:,.{digits}f}"
+    return _without_zeros(rounded) if "." in rounded else rounded
+
+
+def count(value: float, one: str, many: str = "") -> str:
+    """A number with its noun, singular or plural."""
+    shown = number(value)
+    return f"{shown}{_SPACE}{one if shown == '1' else many or one + 's'}"
+
+
+def large(value: float) -> str:
+    """A large number with three digits and a word: 130 billion."""
+    for unit, word in _LARGE:
+        if abs(value) >= unit * 0.9995:
+            return f"{_three_digits(value / unit)}{_SPACE}{word}"
+    return f"{value:,.0f}"
+
+
+def share(value: float | None) -> str:
+    """A share in percent, with a digit after the point where it is near nothing or near everything."""
+    if value is None:
+        return NOTHING
+    percent = 100 * value
+    if abs(percent - 100) < 1e-4:
+        percent = 100.0
+    if 0 < percent < 0.1:
+        return f"under 0.1{_SPACE}%"
+    near_an_end = 0 < percent < 9.95 or 98.95 < percent < 100
+    shown = _without_zeros(f"{min(percent, 99.9):.1f}") if near_an_end else f"{percent:,.0f}"
+    return f"{shown}{_SPACE}%"
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the unit that suits it: 14 days, 6.5 hours, 10 minutes, 45 seconds."""
+    shown, noun, _ = _in_units(seconds)
+    return f"{shown}{_SPACE}{noun if shown == '1' else noun + 's'}"
+
+
+def brief_duration(seconds: float) -> str:
+    """The same for tables: 14 d, 6.5 h, 10 min, 45 s; a dash for none."""
+    shown, _, symbol = _in_units(seconds)
+    return f"{shown}{_SPACE}{symbol}" if seconds else NOTHING
+
+
+def moment(epoch_s: float | None) -> str:
+    """A time in UTC to the minute."""
+    return NOTHING if epoch_s is None else f"{datetime.fromtimestamp(epoch_s, UTC):%Y-%m-%d %H:%M}"
+
+
+def _in_units(seconds: float) -> tuple[str, str, str]:
+    _, unit_s, noun, symbol = next(unit for unit in _LENGTHS_S if seconds >= unit[0])
+    value = max(seconds, 0.0) / unit_s
+    digits = 0 if value >= 9.95 else 1 if value >= 1 else 2
+    return _without_zeros(f"{value:,.{digits}f}"), noun, symbol
+
+
+def _three_digits(value: float) -> str:
+    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
+    return f"{value:,.{digits}f}"
+
+
+def _without_zeros(shown: str) -> str:
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown

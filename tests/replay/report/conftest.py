@@ -1,0 +1,92 @@
+"""One small replay that all tests of the report share, and ways to make others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+import pytest
+
+from freetrain.core.decision import Decision
+from freetrain.core.holes import Holes, sorted_holes
+from freetrain.core.problem import Problem
+from freetrain.core.trainer import Trainer
+from freetrain.loop.cycle import Aims
+from freetrain.policies import find_policy
+from freetrain.replay.dedicated import train_dedicated
+from freetrain.replay.driver import Replay, ReplayRecord
+from freetrain.replay.logs.model import RejectedRow, RowCount, SiteLog
+from freetrain.replay.outcome import outcome_of
+from freetrain.replay.presets import CURVES, PRESETS
+from freetrain.replay.report import ReportInput
+
+FROM_S = 1_700_000_000.0
+HOUR_S = 3600.0
+SETTINGS = {"policy": "freetrain", "trainers": "preset:mix"}
+
+
+class _NoJournal:
+    def record(self, problem: Problem, decision: Decision) -> None:
+        pass
+
+
+def make_holes(rows: Iterable[tuple[int, float, float]], nodes: int, duration_s: float) -> Holes:
+    """Holes from (node, start, end), seconds since the window's start."""
+    node, start_s, end_s = zip(*rows, strict=True) if (rows := list(rows)) else ((), (), ())
+    names = tuple(f"n{number:03d}" for number in range(nodes))
+    start, end = FROM_S + np.array(start_s, float), FROM_S + np.array(end_s, float)
+    return sorted_holes(names, np.array(node, np.int32), start, end, FROM_S, FROM_S + duration_s)
+
+
+def make_record(holes: Holes, trainers: Iterable[Trainer], max_running: int = 4) -> ReplayRecord:
+    """Replay FreeTrain's own policy over holes."""
+    aims = Aims(find_policy("freetrain"), "throughput", 600.0)
+    ticks = count()
+    return Replay(holes, trainers, aims, max_running, _NoJournal(), lambda: 0.001 * next(ticks)).run()
+
+
+def make_input(
+    holes: Holes, trainers: Iterable[Trainer], title: str = "a machine", settings: Mapping[str, str] = SETTINGS
+) -> ReportInput:
+    """A replay with everything that its report is made of."""
+    record = make_record(holes, trainers)
+    nodes = holes.mean_idle_nodes
+    dedicated = train_dedicated(trainers, nodes, holes.from_s, holes.until_s, 4)
+    rejected = (RejectedRow("jobs.psv", 7, "the end is before the start"),)
+    rows = RowCount(120, 100, {"did not run": 19}, 1, rejected)
+    log = SiteLog(holes, rows, "sacct", False, ("Nothing was assumed.",), 100)
+    outcome = outcome_of(record, dedicated)
+    return ReportInput(title, log, record, dedicated, outcome, settings, "0.1.0", "freetrain replay jobs.psv")
+
+
+@pytest.fixture(scope="session")
+def holes() -> Holes:
+    """Twelve nodes over a day, idle in turns for 20 s to 5 hours."""
+    lengths_s = (20, 90, 400, 1200, 2400, 5400, 18000)
+    rows = [
+        (node, start_s + 311.0 * node, start_s + 311.0 * node + lengths_s[(node + number) % len(lengths_s)])
+        for node in range(12)
+        for number, start_s in enumerate((0.0, 6 * HOUR_S, 12 * HOUR_S, 18 * HOUR_S))
+    ]
+    return make_holes(rows, 14, 24 * HOUR_S)
+
+
+@pytest.fixture(scope="session")
+def trainers() -> tuple[Trainer, ...]:
+    """Mixed trainers, the first with a name that is markup and can complete."""
+    mixed = [trainer for trainer, _ in zip(PRESETS["mix"], range(8), strict=False)]
+    return (Trainer("<b>x", CURVES["ResNet18"], target_samples=5e7), *(replace(t, id=f"{t.id}&") for t in mixed))
+
+
+@pytest.fixture(scope="session")
+def report(holes: Holes, trainers: tuple[Trainer, ...]) -> ReportInput:
+    """The shared replay with its figures."""
+    return make_input(holes, trainers)
+
+
+@pytest.fixture(scope="session")
+def record(report: ReportInput) -> ReplayRecord:
+    """The shared replay."""
+    return report.record

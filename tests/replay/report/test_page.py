@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import islice
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from freetrain.core.holes import Holes
+from freetrain.core.trainer import Trainer
+from freetrain.errors import FreetrainError, StateError
+from freetrain.replay.outcome import definitions
+from freetrain.replay.presets import PRESETS
+from freetrain.replay.report import ReportInput, write_report
+from freetrain.replay.report.page import render
+from freetrain.replay.report.svg import NARROW, WIDE
+from tests.replay.report.conftest import make_holes, make_input
+
+PICTURES = 4
+FORMATS = 2
+VOID = {"meta", "br"}
+
+
+@pytest.fixture(scope="module")
+def page(report: ReportInput) -> str:
+    return render(report)
+
+
+class _Balance(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_everything_is_there(page: str, report: ReportInput) -> None:
+    assert page.lstrip().startswith("<!DOCTYPE html>")
+    assert page.count("<svg") == PICTURES * FORMATS
+    for text in ("Nothing was assumed.", "jobs.psv, line 7", "freetrain replay jobs.psv", *definitions()):
+        assert text in page
+    text = page.replace("\N{NO-BREAK SPACE}", " ")
+    assert "In 24 hours, " in text
+    assert f"{len(report.record.runs)} trainers were admitted" in text
+
+
+def test_nothing_is_loaded(page: str) -> None:
+    assert "<script" not in page
+    namespaces = re.sub(r' xmlns(:\w+)?="[^"]*"', "", page)
+    assert "http:" not in namespaces
+    assert "https:" not in namespaces
+    assert "url(" not in re.sub(r"url\(#", "", page)
+    assert all(
+        link.startswith(("#", "data:image/png;base64,")) for link in re.findall(r'(?:href|src)="([^"]*)"', page)
+    )
+
+
+def test_tags_are_balanced(page: str) -> None:
+    balance = _Balance()
+    balance.feed(page)
+    assert balance.open == []
+
+
+def test_pictures_are_xml_with_names(page: str) -> None:
+    for svg in _svgs(page):
+        root = ElementTree.fromstring(svg)
+        assert root.get("role") == "img"
+        assert root.get("viewBox")
+        assert root.get("width") is None
+        title = root.find("{*}title")
+        assert title is not None
+        assert title.get("id") == root.get("aria-labelledby")
+        assert title.text
+
+
+def test_ids_are_unique_and_found(page: str) -> None:
+    ids = re.findall(r'\bid="([^"]*)"', page)
+    assert len(ids) == len(set(ids))
+    used = re.findall(r'(?:url\(|href=")#([^")]+)', page) + re.findall(r'aria-labelledby="([^"]*)"', page)
+    assert set(used) == set(ids)
+
+
+def test_node_pictures_fill_their_axes(page: str) -> None:
+    places = re.findall(r'<image [^>]* width="(\d+)" [^>]*transform="matrix\(([-\d. ]+)\)"', page)
+    rights = [int(width) * float(matrix.split()[0]) + float(matrix.split()[4]) for width, matrix in places]
+    assert rights == pytest.approx([WIDE.width - 10, NARROW.width - 10], abs=0.1)
+
+
+def test_equal_replays_give_equal_pages(page: str, holes: Holes, trainers: tuple[Trainer, ...]) -> None:
+    assert render(make_input(holes, trainers)) == page
+
+
+def test_what_users_name_is_no_markup(report: ReportInput, page: str) -> None:
+    assert "&lt;b&gt;x" in page
+    assert "<b>x" not in page
+    hostile = replace(
+        report, title="<script>t", command="<script>c", settings={"<script>k": "<script>v"}, version='"><script>'
+    )
+    assert "<script" not in render(hostile)
+
+
+def test_node_names_are_no_markup() -> None:
+    holes = make_holes([(0, 0, 300)], 1, 600)
+    named = replace(holes, node_names=("<i>$x^2$&",))
+    shown = render(make_input(named, tuple(islice(PRESETS["hpo"], 1))))
+    assert "&lt;i&gt;$x^2$&amp;" in shown
+    assert [ElementTree.fromstring(svg).tag for svg in _svgs(shown)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "trainers", "expected"),
+    [
+        ([], (), "no node was ever idle"),
+        ([], tuple(islice(PRESETS["hpo"], 2)), "no node was ever idle"),
+        ([(0, 0, 300)], (), "no trainer got anywhere on them"),
+        ([(0, 0, 0.5)], tuple(islice(PRESETS["hpo"], 1)), "One trainer was admitted"),
+        ([(0, 0, 600), (1, 30, 90)], PRESETS["mix"], "In 10 minutes"),
+        ([(0, 0, 600)], (Trainer("big", ((8, 5.0),), min_nodes=8),), "no trainer got anywhere on them"),
+    ],
+)
+def test_little_to_show(rows: list[tuple[int, float, float]], trainers: Iterable[Trainer], expected: str) -> None:
+    shown = render(make_input(make_holes(rows, 2, 600), trainers)).replace("\N{NO-BREAK SPACE}", " ")
+    assert expected in shown
+    assert [ElementTree.fromstring(svg).tag for svg in _svgs(shown)] or not rows
+
+
+def test_ninety_days() -> None:
+    rows = [(node, day * 86400.0, day * 86400.0 + 7200) for node in range(3) for day in range(0, 90, 9)]
+    shown = render(make_input(make_holes(rows, 3, 90 * 86400.0), tuple(islice(PRESETS["hpo"], 3))))
+    assert "In 90\N{NO-BREAK SPACE}days" in shown
+
+
+def test_says_where_trainers_ran_out() -> None:
+    short = (Trainer("a", ((1, 10.0),), target_samples=100), Trainer("b", ((1, 10.0),), target_samples=200))
+    shown = render(make_input(make_holes([(0, 0, 600)], 1, 600), short))
+    assert "had reached their targets by 2023-11-14 22:13" in shown
+
+
+def test_packed_log_says_so(report: ReportInput, page: str) -> None:
+    sentence = "The log names no nodes"
+    assert sentence not in page
+    assert sentence in render(replace(report, log=replace(report.log, packed=True)))
+
+
+def test_file_is_written(tmp_path: Path, report: ReportInput, page: str) -> None:
+    path = tmp_path / "report.html"
+    write_report(path, report)
+    assert path.read_text(encoding="utf-8") == page
+    assert len(page) < 400_000
+
+
+def test_unwritable_path_is_explained(tmp_path: Path, report: ReportInput) -> None:
+    with pytest.raises(StateError, match=r"cannot be written to .*missing/report\.html: No such file") as raised:
+        write_report(tmp_path / "missing" / "report.html", report)
+    assert raised.value.hint
+
+
+def test_missing_matplotlib_is_explained(monkeypatch: pytest.MonkeyPatch, report: ReportInput) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(FreetrainError, match="needs matplotlib") as raised:
+        render(report)
+    assert "freetrain[report]" in raised.value.hint
+
+
+def _svgs(page: str) -> list[str]:
+    return re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL)
