@@ -8,24 +8,9 @@ from collections.abc import Mapping
 from freetrain.core.problem import Node, Problem
 from freetrain.core.throughput import Curve
 from freetrain.core.trainer import Trainer
+from freetrain.replay.presets import CURVES
 
 NOW_S = 1_700_000_000.0
-
-_SIZES = (1, 2, 4, 8, 16, 32, 64)
-
-SEVEN_CURVES: Mapping[str, Curve] = {
-    model: tuple(zip(_SIZES, samples_per_s, strict=True))
-    for model, samples_per_s in {
-        "AlexNet": (7115.3, 13071.7, 21066.1, 40484.9, 74002.9, 130762.0, 202135.4),
-        "VGG-16": (1193.3, 2389.2, 4691.7, 9257.9, 18348.9, 36208.5, 70151.7),
-        "ResNet18": (5218.8, 10582.5, 20436.0, 39584.0, 78023.8, 144762.5, 262723.0),
-        "DenseNet": (989.9, 1952.5, 3849.8, 7608.1, 14993.2, 28812.2, 57773.9),
-        "MnasNet": (3245.7, 6001.9, 11489.3, 23075.6, 43899.7, 83474.2, 160493.6),
-        "ShuffleNet": (2831.0, 5259.0, 9988.0, 20379.2, 38895.3, 74125.1, 145081.5),
-        "MobileNet": (3039.9, 5893.0, 11386.0, 22024.8, 42488.4, 82268.3, 155213.8),
-    }.items()
-}
-"""Samples/s of a whole ImageNet training on so many Summit nodes, from the published FreeTrain data."""
 
 
 def random_problem(
@@ -36,7 +21,7 @@ def random_problem(
     horizon_s: float = 120.0,
     objective: str = "throughput",
     free_share: float = 0.3,
-    curves: Mapping[str, Curve] = SEVEN_CURVES,
+    curves: Mapping[str, Curve] = CURVES,
 ) -> Problem:
     """A problem of any size: the curves in turn, each node free or with a random trainer that has room.
 

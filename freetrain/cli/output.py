@@ -30,7 +30,8 @@ def print_table(
     It is fitted to a terminal's width, but never cut where it goes into a file or a pipe.
     """
     if not sys.stdout.isatty():
-        click.echo("\n".join(_plain_lines([columns, *rows], [column in right for column in columns])))
+        lines = [columns, *rows] if header else list(rows)
+        click.echo("\n".join(_plain_lines(lines, [column in right for column in columns])))
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=header)
     for column in columns:

@@ -74,6 +74,8 @@ def find_holes(
         from_s: start of the window.
         until_s: end of the window.
     """
+    takes_time = busy_end_s > busy_start_s
+    busy_node, busy_start_s, busy_end_s = busy_node[takes_time], busy_start_s[takes_time], busy_end_s[takes_time]
     count = len(node_names)
     everywhere = np.arange(count, dtype=np.int32)
     # Two intervals of no length at the window's ends spare every special case for first and last holes.

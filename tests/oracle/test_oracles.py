@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.problems import NOW_S, SEVEN_CURVES, mixed_problem, random_problem
+from benchmarks.problems import NOW_S, mixed_problem, random_problem
 from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Node, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
+from freetrain.replay.presets import CURVES
 from tests.oracle.enumeration import best_by_enumeration
 from tests.oracle.published import solve_published
 
@@ -45,7 +46,7 @@ def test_enumeration_and_published_model_agree_on_many() -> None:
 
 
 def test_one_trainer_takes_all_idle_nodes() -> None:
-    shufflenet = Trainer("shufflenet", SEVEN_CURVES["ShuffleNet"], max_nodes=64)
+    shufflenet = Trainer("shufflenet", CURVES["ShuffleNet"], max_nodes=64)
     problem = Problem(NOW_S, tuple(Node(f"n{number}") for number in range(5)), (shufflenet,), 120.0, "throughput")
     assert best_by_enumeration(problem) == pytest.approx(1_510_296)
     assert solve_published(problem).objective == pytest.approx(1_510_296)

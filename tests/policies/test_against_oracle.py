@@ -8,12 +8,13 @@ import sys
 
 import pytest
 
-from benchmarks.problems import NOW_S, SEVEN_CURVES, mixed_problem, random_problem
+from benchmarks.problems import NOW_S, mixed_problem, random_problem
 from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Node, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.policies import find_policy
+from freetrain.replay.presets import CURVES
 from tests.oracle.enumeration import best_by_enumeration
 from tests.oracle.published import solve_published
 
@@ -101,7 +102,7 @@ def test_the_same_problem_gets_the_same_decision(policy: str, solver: str) -> No
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_one_trainer_takes_all_five_idle_nodes(solver: str) -> None:
     """The published rows, with their constant of N + 1, let it have only three."""
-    shufflenet = Trainer("shufflenet", SEVEN_CURVES["ShuffleNet"], max_nodes=64)
+    shufflenet = Trainer("shufflenet", CURVES["ShuffleNet"], max_nodes=64)
     problem = Problem(NOW_S, tuple(Node(f"n{number}") for number in range(5)), (shufflenet,), 120.0, "throughput")
     decision = decide(problem, solver)
     assert len(decision.placement["shufflenet"]) == 5
@@ -111,7 +112,7 @@ def test_one_trainer_takes_all_five_idle_nodes(solver: str) -> None:
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_trainer_too_large_for_the_nodes_stops_nobody_else(solver: str) -> None:
     """The published rows have no solution at all here."""
-    curve = SEVEN_CURVES["ShuffleNet"]
+    curve = CURVES["ShuffleNet"]
     small, large = Trainer("small", curve), Trainer("large", curve, min_nodes=8)
     problem = Problem(NOW_S, tuple(Node(f"n{number}") for number in range(5)), (large, small), 120.0, "throughput")
     decision = decide(problem, solver)

@@ -102,9 +102,9 @@ def _assumed_machine(runs: pl.DataFrame, nodes: int | None, size: MachineSize | 
 
 
 def _packing_note(machine: Machine) -> str:
+    how = {True: "shared by the core", False: "taken whole"}
     pools = ", ".join(
-        f"{pool.end - pool.begin:,} {pool.name} nodes {'shared by the core' if pool.shared else 'taken whole'}"
-        for pool in machine.pools
+        f"pool {pool.name}: {pool.end - pool.begin:,} nodes {how[pool.shared]}" for pool in machine.pools
     )
     return (
         "The log names no nodes: its jobs were packed first-fit, lowest node first, on the machine of "

@@ -1,0 +1,40 @@
+# Two commands on a fresh machine:
+#   make demo   replay a sample log and write a report
+#   make test   everything that CI checks
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint unit bench clean
+
+demo: $(STAMP)
+	@mkdir -p demo
+	$(BIN)/freetrain replay sample_logs/small-cluster.sacct.gz --trainers preset:mix \
+		--report demo/report.html --store demo/freetrain.db
+
+test: lint unit
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(STAMP)
+	$(BIN)/pytest
+
+bench: $(STAMP)
+	@mkdir -p benchmarks/results
+	$(BIN)/python -m benchmarks.solve --json benchmarks/results/solve.json
+	$(BIN)/python -m benchmarks.replay --json benchmarks/results/replay.json
+
+clean:
+	rm -rf $(VENV) demo benchmarks/results build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(STAMP): setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "freetrain needs Python 3.11 or newer: say which with 'make PYTHON=/path/to/python3.11'"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,88 @@
+"""Replay speed: events per second on the sample logs, policies side by side."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from freetrain.core.decision import Decision
+from freetrain.core.problem import Problem
+from freetrain.loop.cycle import Aims
+from freetrain.policies import POLICIES, find_policy
+from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log
+from freetrain.replay.presets import PRESETS
+from freetrain.replay.study import Costs, study
+
+SAMPLE_LOGS = Path(__file__).parent.parent / "sample_logs"
+LOGS = ("small-cluster.sacct.gz", "large-machine.swf.gz")
+REPEATS = 3
+
+
+class _NullJournal:
+    def record(self, problem: Problem, decision: Decision) -> None:
+        """Keep nothing: what is measured is deciding, not SQLite."""
+
+
+def measure_replay(log: SiteLog, policy: str, max_running: int) -> dict[str, Any]:
+    """Replay a log a few times: median and range of events/s, and what came of it."""
+    speeds, outcome = [], None
+    for _ in range(REPEATS):
+        aims = Aims(find_policy(policy), "speedup", 120.0)
+        done = study(log.holes, PRESETS["mix"], Costs(), aims, max_running, _NullJournal(), time.perf_counter)
+        speeds.append(done.events_per_s)
+        outcome = done.outcome
+    assert outcome is not None
+    return {
+        "policy": policy,
+        "max_running": max_running,
+        "events": outcome.events,
+        "events_per_s_p50": statistics.median(speeds),
+        "events_per_s_min": min(speeds),
+        "events_per_s_max": max(speeds),
+        "solve_p50_s": outcome.solve_p50_s,
+        "u_dedicated": outcome.u_dedicated,
+        "u_oracle": outcome.u_oracle,
+    }
+
+
+def main() -> None:
+    """Measure, print a table, and keep it as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="keep the figures here")
+    parser.add_argument("--quick", action="store_true", help="the small log alone")
+    given = parser.parse_args()
+    rows = []
+    for name in LOGS[:1] if given.quick else LOGS:
+        log = read_site_log([SAMPLE_LOGS / name], ReadOptions())
+        for max_running in (10, 50):
+            rows += [{"log": name, **measure_replay(log, policy, max_running)} for policy in POLICIES]
+    _print(rows)
+    if given.json:
+        given.json.write_text(json.dumps({"format": "freetrain-bench-replay/1", "rows": rows}, indent=2) + "\n")
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    table = Table("log", "policy", "running", "events", "events/s p50 (min–max)", "solve p50", "U", "U oracle")
+    for row in rows:
+        table.add_row(
+            row["log"],
+            row["policy"],
+            str(row["max_running"]),
+            f"{row['events']:,}",
+            f"{row['events_per_s_p50']:,.0f} ({row['events_per_s_min']:,.0f}–{row['events_per_s_max']:,.0f})",
+            f"{1e3 * row['solve_p50_s']:.2f} ms",
+            f"{row['u_dedicated']:.3f}",
+            f"{row['u_oracle']:.3f}",
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from freetrain.cli.main import cli
+from freetrain.replay.outcome import definitions
+
+SAMPLE_LOGS = Path(__file__).parents[2] / "sample_logs"
+SMALL = SAMPLE_LOGS / "small-cluster.sacct.gz"
+
+LOG = """JobID|State|Submit|Start|End|NNodes|NodeList
+1|COMPLETED|2024-06-03T00:00:00|2024-06-03T00:00:00|2024-06-03T01:00:00|2|c[1-2]
+2|COMPLETED|2024-06-03T00:00:00|2024-06-03T02:00:00|2024-06-03T05:00:00|1|c1
+3|RUNNING|2024-06-03T04:00:00|2024-06-03T04:00:00|Unknown|1|c2
+"""
+
+
+def freetrain(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def outcome(*arguments: str | Path) -> dict[str, Any]:
+    result = freetrain("replay", *arguments, "--json", "--no-report", "--no-store")
+    assert result.exit_code == 0, result.output
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "site.psv"
+    path.write_text(LOG)
+    return path
+
+
+def test_a_small_log_comes_out_as_reckoned_by_hand(log: Path) -> None:
+    document = outcome(log, "--trainers", "preset:hpo", "--max-running", "2")
+    figures = document["outcome"]
+    # Window 01:00 to 04:00: c1 is idle for one hour, c2 for three.
+    assert figures["idle_node_hours"] == figures["lent_node_hours"] == 4.0
+    # Two trainers of one node each, one evicted at 02:00, none at the window's end.
+    assert figures["samples"] == pytest.approx(2831.0 * (4 * 3600 - 12))
+    assert figures["evictions"] == 1
+    rows = document["log"]["rows"]
+    assert (rows["read"], rows["used"], rows["ignored"], rows["rejected"]) == (3, 1, {"outside the window": 2}, 0)
+
+
+def test_costs_can_be_replaced(log: Path) -> None:
+    figures = outcome(log, "--trainers", "preset:hpo", "--max-running", "2", "--forced-loss", "0.5")["outcome"]
+    assert figures["samples"] == pytest.approx(2831.0 * (4 * 3600 - 0.5))
+
+
+@pytest.mark.parametrize("name", ["small-cluster.sacct.gz", "large-machine.swf.gz"])
+def test_sample_logs_replay_close_to_what_is_possible(name: str) -> None:
+    figures = outcome(SAMPLE_LOGS / name, "--trainers", "preset:hpo")["outcome"]
+    assert 0.95 < figures["u_oracle"] <= 1
+    assert figures["useful_node_hours"] <= figures["lent_node_hours"] <= figures["idle_node_hours"]
+
+
+def test_freetrain_beats_a_fair_equal_share_on_the_sample_log() -> None:
+    by_policy = {
+        policy: outcome(SMALL, "--policy", policy, "--trainers", "preset:hpo")["outcome"]["samples"]
+        for policy in ("freetrain", "equal-share")
+    }
+    assert by_policy["freetrain"] > 1.01 * by_policy["equal-share"]
+
+
+def test_a_replay_is_recorded_and_its_decisions_can_be_solved_again(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    result = freetrain("replay", SMALL, "--no-report", "--store", store, "--until", "2024-06-04")
+    assert result.exit_code == 0, result.output
+    run = json.loads(freetrain("runs", "--json", "--store", store).stdout)["runs"][0]["id"]
+    shown = json.loads(freetrain("runs", "show", str(run), "--json", "--decisions", "--store", store).stdout)
+    recorded = shown["decisions"][40]
+    again = freetrain("solve", "--decision", f"{run}:{recorded['number']}", "--solver", "highs", "--store", store)
+    assert json.loads(again.stdout)["objective"] == pytest.approx(recorded["objective"], rel=1e-9)
+
+
+def test_a_report_is_written_where_it_is_wanted(log: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    result = freetrain("replay", log, "--report", path, "--no-store")
+    assert result.exit_code == 0, result.output
+    assert path.read_text().startswith("<!DOCTYPE html>")
+    assert str(path) in result.stdout
+
+
+def test_the_summary_says_how_the_rows_add_up(log: Path) -> None:
+    log.write_text(LOG + "4|COMPLETED|2024-06-03T00:00:00|yesterday|2024-06-03T05:00:00|1|c1\n5.batch|||||1|c1\n")
+    result = freetrain("replay", log, "--no-report", "--no-store")
+    assert "5 rows = 1 used + 3 ignored (1 job step, 2 outside the window) + 1 rejected" in result.stdout
+    assert f"{log}:5:" in result.stderr
+
+
+def test_every_figure_is_defined_one_flag_away_and_in_the_docs() -> None:
+    printed = freetrain("replay", "--definitions").stdout
+    documented = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    for name in definitions():
+        assert name in printed
+        assert f"`{name}`" in documented
+
+
+def test_a_sites_own_objective_decides(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "own_objective.py").write_text(
+        "def deadline(trainer):\n    return [10.0 * rate for rate in trainer.samples_per_s]\n"
+    )
+    document = outcome(log, "--objective", "own_objective:deadline")
+    assert document["settings"]["objective"] == "own_objective:deadline"
+    assert document["outcome"]["samples"] > 0
+
+
+def rejected(result: Result, exit_code: int, complaint: str) -> None:
+    assert result.exit_code == exit_code, result.output
+    assert complaint in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_bad_input_ends_with_a_sentence(log: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.write_text("")
+    other = tmp_path / "access.log"
+    other.write_text('10.0.0.1 - - [03/Jun/2024] "GET / HTTP/1.1" 200 45\n' * 5)
+    cut = tmp_path / "cut.gz"
+    cut.write_bytes(gzip.compress(LOG.encode() * 50)[:-40])
+    rejected(freetrain("replay", empty), 2, "empty")
+    rejected(freetrain("replay", other), 2, "access.log")
+    rejected(freetrain("replay", cut), 2, "cut")
+    rejected(freetrain("replay", tmp_path / "none"), 2, "none")
+    rejected(freetrain("replay", log, "--nodes", "1"), 2, "1")
+    rejected(freetrain("replay", log, "--trainers", "preset:nas"), 2, "no preset 'nas'")
+    rejected(freetrain("replay", log, "--objective", "fastest"), 2, "no objective 'fastest'")
+    rejected(freetrain("replay", log, "--from", "noon"), 2, "noon")
+    rejected(freetrain("replay", log, "--strict", "--store", empty / "x" / "db"), 74, "empty")
+
+
+def test_an_unwritable_report_ends_with_a_sentence(log: Path) -> None:
+    rejected(freetrain("replay", log, "--no-store", "--report", log / "report.html"), 74, "report.html")
+
+
+def test_a_defect_shows_no_traceback_unless_asked(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("oops")
+
+    monkeypatch.setattr("freetrain.cli.replay.study", broken)
+    rejected(freetrain("replay", log, "--no-store"), 1, "defect in freetrain")
+    assert isinstance(freetrain("--debug", "replay", log, "--no-store").exception, KeyError)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from benchmarks.problems import mixed_problem
+from freetrain.cli.main import cli
+from freetrain.core.problem import problem_to_dict
+
+PROBLEM: dict[str, Any] = {
+    "format": "freetrain-problem/1",
+    "now": 0,
+    "horizon_s": 120,
+    "objective": "throughput",
+    "nodes": [{"name": "n1", "free_until": None, "held_by": "A"}, {"name": "n2"}, {"name": "n3"}],
+    "trainers": [{"id": "A", "max_nodes": 64, "throughput": [[1, 2831.0], [2, 5259.0], [4, 9988.0]]}],
+}
+
+
+def solve(tmp_path: Path, content: str, *options: str) -> Result:
+    path = tmp_path / "problem.json"
+    path.write_text(content)
+    return CliRunner().invoke(cli, ["solve", str(path), *options])
+
+
+def test_one_problem_gives_one_result(tmp_path: Path) -> None:
+    result = solve(tmp_path, json.dumps(PROBLEM, indent=2))
+    answer = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert answer["format"] == "freetrain-result/1"
+    assert answer["status"] == "optimal"
+    assert answer["gap"] == 0.0
+    assert sorted(answer["allocation"]["A"]) == ["n1", "n2", "n3"]
+    assert answer["objective"] == pytest.approx(120 * 7623.5 - 18 * 2831)
+    assert "cut to 4" in result.stderr
+
+
+def test_many_problems_give_results_in_order(tmp_path: Path) -> None:
+    problems = [mixed_problem(seed) for seed in range(20)]
+    lines = "\n".join(json.dumps(problem_to_dict(problem)) for problem in problems)
+    by_solver = [
+        [json.loads(line)["objective"] for line in solve(tmp_path, lines, "--solver", solver).stdout.splitlines()]
+        for solver in ("auto", "highs")
+    ]
+    assert len(by_solver[0]) == 20
+    assert by_solver[0] == pytest.approx(by_solver[1], rel=1e-6, abs=1e-6)
+
+
+def test_standard_input_is_a_file_too() -> None:
+    result = CliRunner().invoke(cli, ["solve", "-"], input=json.dumps(PROBLEM))
+    assert json.loads(result.stdout)["status"] == "optimal"
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (json.dumps(PROBLEM | {"horizon_s": -1}), "horizon_s: "),
+        (json.dumps(PROBLEM) + "\n" + json.dumps(PROBLEM | {"now": "x"}), "Line 2: "),
+        ("", "empty"),
+        ("{", "Invalid JSON"),
+        ("\x00\x01", "Invalid JSON"),
+    ],
+)
+def test_a_malformed_problem_ends_with_2_and_a_sentence(tmp_path: Path, content: str, complaint: str) -> None:
+    result = solve(tmp_path, content)
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_problem_or_a_recorded_decision_must_be_named(tmp_path: Path) -> None:
+    assert CliRunner().invoke(cli, ["solve"]).exit_code == 2
+    missing = CliRunner().invoke(cli, ["solve", "--decision", "1:1", "--store", str(tmp_path / "none.db")])
+    assert missing.exit_code == 74
+    odd = CliRunner().invoke(cli, ["solve", "--decision", "latest", "--store", str(tmp_path / "none.db")])
+    assert odd.exit_code == 2
+    assert "names no decision" in odd.stderr

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from freetrain.core.problem import Node, Problem
+from freetrain.core.trainer import Trainer
+from freetrain.core.value import total_value
+
+CURVE = ((1, 10.0), (2, 18.0), (4, 30.0))
+
+
+def value(trainer: Trainer, held: int, counts: list[int], ends_s: tuple[float | None, ...] = (None,)) -> float:
+    """Value for a trainer that has ``held`` nodes of the first class, with this many of each class."""
+    nodes = tuple(
+        Node(f"n{position}-{number}", end_s, trainer.id if position == 0 and number < held else None)
+        for position, end_s in enumerate(ends_s)
+        for number in range(4)
+    )
+    problem = Problem(0.0, nodes, (trainer,), horizon_s=100.0, objective="throughput")
+    return total_value(problem, np.array([counts]))
+
+
+def test_keeping_its_nodes_costs_a_trainer_nothing() -> None:
+    assert value(Trainer("A", CURVE), 2, [2]) == 100 * 18
+
+
+def test_growing_is_charged_at_the_old_rate() -> None:
+    assert value(Trainer("A", CURVE, scale_up_s=5), 2, [4]) == 100 * 30 - 5 * 18
+
+
+def test_shrinking_is_charged_at_the_old_rate() -> None:
+    assert value(Trainer("A", CURVE, scale_down_s=7), 2, [1]) == 100 * 10 - 7 * 18
+    assert value(Trainer("A", CURVE, scale_down_s=7), 2, [0]) == -7 * 18
+
+
+def test_a_start_is_charged_at_the_new_rate_and_free_by_default() -> None:
+    assert value(Trainer("A", CURVE), 0, [2]) == 100 * 18
+    assert value(Trainer("A", CURVE, start_s=30), 0, [2]) == (100 - 30) * 18
+
+
+def test_a_trainer_below_its_minimum_starts_rather_than_grows() -> None:
+    assert value(Trainer("A", CURVE, min_nodes=2, start_s=30), 1, [2]) == (100 - 30) * 18
+
+
+def test_nodes_that_leave_count_while_they_stay_and_hurt_once_when_they_go() -> None:
+    trainer = Trainer("A", CURVE, forced_loss_s=3)
+    expected = 40 * 30 + 60 * 18 - 3 * 30
+    assert value(trainer, 2, [2, 2], (None, 40.0)) == pytest.approx(expected - 18 * trainer.scale_up_s)
+
+
+def test_nodes_that_all_leave_end_the_training() -> None:
+    assert value(Trainer("A", CURVE, forced_loss_s=3), 2, [2], (40.0,)) == pytest.approx(40 * 18 - 3 * 18)

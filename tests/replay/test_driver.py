@@ -1,0 +1,176 @@
+"""Replays small enough to be reckoned by hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from freetrain.core.decision import Decision
+from freetrain.core.holes import Holes, sorted_holes
+from freetrain.core.problem import Problem
+from freetrain.core.trainer import Trainer
+from freetrain.core.verify import verify
+from freetrain.loop.cycle import Aims
+from freetrain.policies import find_policy
+from freetrain.replay.dedicated import train_dedicated
+from freetrain.replay.driver import Replay, ReplayRecord
+from freetrain.replay.outcome import outcome_of
+from freetrain.replay.presets import PRESETS
+from freetrain.replay.study import Costs, study
+from freetrain.replay.trainer_run import Loss
+
+CURVE = ((1, 10.0), (2, 20.0), (4, 40.0))
+
+
+class Kept:
+    """A journal in memory."""
+
+    def __init__(self) -> None:
+        self.decisions: list[tuple[Problem, Decision]] = []
+
+    def record(self, problem: Problem, decision: Decision) -> None:
+        self.decisions.append((problem, decision))
+
+
+def holes(*rows: tuple[int, float, float], until_s: float = 1000.0) -> Holes:
+    node, start_s, end_s = (np.array([row[column] for row in rows], dtype=float) for column in range(3))
+    return sorted_holes(("n0", "n1", "n2", "n3"), node.astype(np.int32), start_s, end_s, 0.0, until_s)
+
+
+def replay(
+    idle: Holes,
+    trainers: Iterable[Trainer],
+    max_running: int = 10,
+    policy: str = "freetrain",
+    horizon_s: float = 120.0,
+) -> tuple[ReplayRecord, Kept]:
+    kept = Kept()
+    aims = Aims(find_policy(policy), "throughput", horizon_s)
+    return Replay(idle, trainers, aims, max_running, kept, time.perf_counter).run(), kept
+
+
+def test_one_trainer_on_one_hole_trains_as_long_as_it_lasts() -> None:
+    record, _ = replay(holes((0, 100, 400)), [Trainer("A", CURVE)])
+    (run,) = record.runs
+    assert run.samples == 300 * 10 - 12 * 10
+    assert run.evicted_nodes == 1
+    assert run.started_s == 100
+
+
+def test_a_hole_that_reaches_the_windows_end_evicts_nobody() -> None:
+    record, _ = replay(holes((0, 100, 1000)), [Trainer("A", CURVE)])
+    assert record.runs[0].samples == 900 * 10
+    assert record.runs[0].evicted_nodes == 0
+
+
+def test_losing_two_nodes_at_once_hurts_once() -> None:
+    record, _ = replay(holes((0, 0, 500), (1, 0, 500), (2, 0, 1000)), [Trainer("A", ((1, 10.0), (3, 30.0)))])
+    (run,) = record.runs
+    assert run.evicted_nodes == 2
+    assert run.losses[Loss.EVICTION] == 1
+    assert run.samples == 500 * 30 + 500 * 10 - 12 * 30
+
+
+def test_growing_costs_seconds_at_the_old_rate() -> None:
+    record, _ = replay(holes((0, 0, 1000), (1, 500, 1000)), [Trainer("A", CURVE, scale_up_s=18)])
+    assert record.runs[0].samples == 500 * 10 + 500 * 20 - 18 * 10
+    assert record.runs[0].lost_s[Loss.SCALE_UP] == 18
+
+
+def test_a_trainer_completes_at_its_exact_time_and_its_node_goes_to_the_next() -> None:
+    trainers = [Trainer("A", CURVE, max_nodes=1, target_samples=1005.0), Trainer("B", CURVE, max_nodes=1)]
+    record, kept = replay(holes((0, 0, 1000)), trainers, max_running=1)
+    first, second = record.runs
+    assert first.completed_s == pytest.approx(100.5)
+    assert first.samples == 1005.0
+    assert second.samples == pytest.approx((1000 - 100.5) * 10)
+    assert [problem.now_s for problem, _ in kept.decisions] == pytest.approx([0.0, 100.5])
+
+
+def test_a_trainer_that_arrives_gets_nodes_at_once() -> None:
+    record, kept = replay(
+        holes((0, 0, 1000), (1, 0, 1000)),
+        [Trainer("A", ((1, 10.0),)), Trainer("B", ((1, 10.0),), submitted_s=250.0)],
+    )
+    assert record.runs[1].started_s == 250.0
+    assert [problem.now_s for problem, _ in kept.decisions] == [0.0, 250.0]
+
+
+def test_places_are_given_first_come_first_served() -> None:
+    trainers = [Trainer(name, ((1, 10.0),), target_samples=1000.0) for name in "ABCD"]
+    record, _ = replay(holes((0, 0, 1000)), trainers, max_running=2)
+    assert [run.trainer.id for run in record.runs] == ["A", "B", "C", "D"]
+    completed = [run.completed_s for run in record.runs]
+    assert completed == [100.0, 200.0, 300.0, 400.0]
+
+
+def test_what_happens_at_one_instant_is_one_decision() -> None:
+    _, kept = replay(holes((0, 0, 500), (1, 500, 1000)), [Trainer("A", CURVE)])
+    assert [problem.now_s for problem, _ in kept.decisions] == [0.0, 500.0]
+
+
+def test_nothing_to_train_is_an_outcome_too() -> None:
+    record, kept = replay(holes((0, 0, 500)), [])
+    outcome = outcome_of(record, train_dedicated([], record.holes.mean_idle_nodes, 0, 1000, 10))
+    assert kept.decisions == []
+    assert outcome.samples == 0
+    assert outcome.u_dedicated is None
+
+
+def random_holes(seed: int) -> Holes:
+    random = np.random.default_rng(seed)
+    rows = []
+    for node in range(4):
+        edges = np.cumsum(random.exponential(200, 40))
+        rows += [(node, float(start), float(end)) for start, end in zip(edges[::2], edges[1::2], strict=True)]
+    return holes(*rows, until_s=6000.0)
+
+
+@pytest.mark.parametrize("policy", ["freetrain", "equal-share", "greedy"])
+def test_every_decision_of_a_replay_verifies_and_the_books_balance(policy: str) -> None:
+    idle = random_holes(1)
+    trainers = [Trainer(f"T{number}", CURVE, target_samples=4000.0, start_s=5.0) for number in range(40)]
+    record, kept = replay(idle, trainers, 3, policy)
+    outcome = outcome_of(record, train_dedicated(trainers, idle.mean_idle_nodes, 0, 6000, 3))
+    assert kept.decisions
+    assert all(verify(problem, decision) == () for problem, decision in kept.decisions)
+    assert outcome.useful_node_hours <= outcome.lent_node_hours <= outcome.idle_node_hours + 1e-9
+    assert outcome.u_oracle is not None
+    assert 0 < outcome.u_oracle <= 1 + 1e-9
+    assert outcome.decisions == sum(outcome.statuses.values()) == len(kept.decisions)
+
+
+def test_a_replay_gives_the_same_twice() -> None:
+    first, second = (replay(random_holes(2), PRESETS["mix"], 5)[0] for _ in range(2))
+    assert [run.samples for run in first.runs] == [run.samples for run in second.runs]
+
+
+def test_highs_agrees_with_the_dynamic_programme_on_every_decision_of_a_replay() -> None:
+    trainers = [Trainer(f"T{number}", CURVE, target_samples=9000.0) for number in range(6)]
+    _, kept = replay(random_holes(3), trainers, 3)
+    assert len(kept.decisions) > 20
+    for problem, decision in kept.decisions:
+        again = find_policy("freetrain", "highs").decide(problem)
+        assert again.objective == pytest.approx(decision.objective, rel=1e-9)
+
+
+def test_without_costs_a_replay_reaches_the_best_division() -> None:
+    aims = Aims(find_policy("freetrain"), "throughput", 120.0)
+    free = Costs(scale_up_s=0, scale_down_s=0, forced_loss_s=0, start_s=0)
+    done = study(random_holes(4), PRESETS["hpo"], free, aims, 3, Kept(), time.perf_counter)
+    assert done.outcome.u_oracle == pytest.approx(1.0)
+
+
+def test_a_dedicated_machine_shares_fractions_of_nodes() -> None:
+    trainers = [Trainer("A", CURVE), Trainer("B", CURVE)]
+    assert train_dedicated(trainers, 2.5, 0, 100, 2).samples == pytest.approx(2.5 * 10 * 100)
+
+
+def test_a_dedicated_machine_takes_the_next_trainer_when_one_completes() -> None:
+    trainers = [Trainer(name, ((1, 10.0),), target_samples=500.0) for name in "ABC"]
+    record = train_dedicated(trainers, 1.0, 0, 1000, 1)
+    assert record.samples == pytest.approx(1500.0)
+    assert record.at_s == pytest.approx([50.0, 100.0, 150.0])

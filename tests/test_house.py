@@ -1,0 +1,35 @@
+"""The house's own rules, where no tool holds them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import freetrain
+
+PACKAGE = Path(freetrain.__file__).parent
+MOST_LINES = 400
+
+
+def test_no_file_is_too_long_to_hold_in_the_head() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
+    assert {path.name: lines for path, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
+def test_every_package_says_what_it_is() -> None:
+    silent = [path for path in PACKAGE.rglob("__init__.py") if not path.read_text().startswith('"""')]
+    assert silent == []
+
+
+def test_commands_that_need_no_solver_and_no_log_import_neither() -> None:
+    script = "import sys, freetrain.cli.solve; print([n for n in ('pyomo', 'polars', 'matplotlib') if n in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_the_module_can_be_run() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "freetrain", "--version"], capture_output=True, text=True, check=True
+    )
+    assert freetrain.__version__ in result.stdout
