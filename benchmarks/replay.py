@@ -9,9 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
+from freetrain.cli.output import print_table
 from freetrain.core.decision import Decision
 from freetrain.core.problem import Problem
 from freetrain.loop.cycle import Aims
@@ -69,19 +67,22 @@ def main() -> None:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    table = Table("log", "policy", "running", "events", "events/s p50 (min–max)", "solve p50", "U", "U oracle")
-    for row in rows:
-        table.add_row(
+    columns = ("log", "policy", "running", "events", "events/s p50", "min–max", "solve p50", "U", "U oracle")
+    cells = [
+        (
             row["log"],
             row["policy"],
             str(row["max_running"]),
             f"{row['events']:,}",
-            f"{row['events_per_s_p50']:,.0f} ({row['events_per_s_min']:,.0f}–{row['events_per_s_max']:,.0f})",
+            f"{row['events_per_s_p50']:,.0f}",
+            f"{row['events_per_s_min']:,.0f}–{row['events_per_s_max']:,.0f}",
             f"{1e3 * row['solve_p50_s']:.2f} ms",
             f"{row['u_dedicated']:.3f}",
             f"{row['u_oracle']:.3f}",
         )
-    Console().print(table)
+        for row in rows
+    ]
+    print_table(columns, cells, right=columns[2:])
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from benchmarks.problems import random_problem
 from freetrain.core.decision import Status
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.problem import Problem
+from freetrain.core.terms import terms_of
 from freetrain.core.throughput import rates
 from freetrain.policies import find_policy
 from tests.oracle.published import solve_published
@@ -100,9 +101,10 @@ def warm_up(methods: Sequence[str]) -> None:
 
 
 def _timed(method: Method, problem: Problem) -> tuple[float, float, bool]:
-    # Else whoever comes second would find the curves' tables ready-made.
-    worth_per_s.cache_clear()
-    rates.cache_clear()
+    # Else whoever comes second would find tables and node classes ready-made.
+    for cache in (worth_per_s, rates, terms_of):
+        cache.cache_clear()
+    problem = replace(problem)
     start_s = time.perf_counter()
     value, proven = method(problem)
     return time.perf_counter() - start_s, value, proven

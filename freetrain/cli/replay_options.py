@@ -53,7 +53,7 @@ trainer_options = _options(
     click.option(
         "--max-running",
         type=click.IntRange(min=1),
-        default=10,
+        default=20,
         show_default=True,
         metavar="N",
         help="Most trainers at once; the others wait, first come, first served.",

@@ -1,0 +1,90 @@
+"""What the documentation shows, done."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.problems import random_problem
+from freetrain.cli.main import cli
+from freetrain.core.objectives import worth_per_s
+from freetrain.core.verify import verify
+from freetrain.replay.presets import PRESETS
+from freetrain.replay.trainers import read_trainers
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "sample_logs/README.md", *(ROOT / "docs").glob("*.md")]
+
+
+def block(page: str, language: str, containing: str) -> str:
+    """The first code block of a page in this language that contains a text."""
+    blocks = re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    return next(found for found in blocks if containing in found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+    missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    assert missing == []
+
+
+def test_the_documented_objective_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "site_objectives.py").write_text(block("docs/objectives.md", "python", "def thrifty"))
+    alexnet = next(iter(PRESETS["mix"]))
+    worth = worth_per_s(alexnet, "site_objectives:thrifty")
+    assert worth[1] == 1.0
+    assert worth[64] == 0.0
+
+
+def test_the_documented_policy_works() -> None:
+    names: dict[str, Any] = {}
+    imports = (
+        "import numpy as np\n"
+        "from freetrain.core.decision import Decision, Status\n"
+        "from freetrain.core.placement import place\n"
+        "from freetrain.core.problem import Problem\n"
+        "from freetrain.core.value import total_value\n"
+        "from freetrain.policies.spread import spread\n"
+    )
+    exec(imports + block("docs/policies.md", "python", "FirstComeFirstServed"), names)
+    problem = random_problem(1, 5, 50, free_share=1.0)
+    decision = names["FirstComeFirstServed"]().decide(problem)
+    assert verify(problem, decision) == ()
+    assert len(decision.placement) == 1
+
+
+def test_the_documented_trainers_are_trainers(tmp_path: Path) -> None:
+    path = tmp_path / "trainers.toml"
+    path.write_text(block("docs/formats.md", "toml", "[[trainers]]"))
+    assert read_trainers(path)[0].most_nodes == 16
+
+
+def test_the_documented_problem_has_the_documented_result() -> None:
+    problem = block("docs/formats.md", "json", "freetrain-problem/1")
+    result = CliRunner().invoke(cli, ["solve", "-"], input=problem)
+    answer, documented = json.loads(result.stdout), json.loads(block("docs/formats.md", "json", '"status"'))
+    assert answer | {"solve_s": 0} == documented | {"solve_s": 0}
+
+
+def test_the_weekly_report_unit_runs_its_command(tmp_path: Path) -> None:
+    unit = (ROOT / "systemd/freetrain-report.service").read_text()
+    command = re.search(r"ExecStart=/bin/sh -c '(.*)'", unit)
+    assert command is not None
+    sample = ROOT / "sample_logs/small-cluster.sacct.gz"
+    script = command[1].replace("freetrain replay", f"{sys.executable} -m freetrain replay")
+    (tmp_path / "sacct").write_text(f"#!/bin/sh\ngzip -dc {sample}\n")
+    (tmp_path / "sacct").chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "STATE_DIRECTORY": str(tmp_path)}
+    subprocess.run(["/bin/sh", "-c", script], env=environment, check=True, capture_output=True, cwd=tmp_path)
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+    assert (tmp_path / "freetrain.db").exists()
