@@ -30,11 +30,14 @@ class DedicatedRecord:
     samples_at: list[float] = field(default_factory=list)
 
 
-@dataclass(slots=True)
 class _Training:
-    trainer: Trainer
-    samples: float = 0.0
-    rate: float = 0.0
+    """A trainer with its progress; its rates are looked up very often."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+        self.rates = [trainer.rate(nodes) for nodes in range(trainer.most_nodes + 1)]
+        self.samples = 0.0
+        self.rate = 0.0
 
     @property
     def left_s(self) -> float:
@@ -80,4 +83,4 @@ def _share(running: Sequence[_Training], nodes: float) -> None:
     fewer, more = equal_sizes(trainers, floor(nodes)).tolist(), equal_sizes(trainers, ceil(nodes)).tolist()
     fraction = nodes - floor(nodes)
     for training, low, high in zip(running, fewer, more, strict=True):
-        training.rate = (1 - fraction) * training.trainer.rate(low) + fraction * training.trainer.rate(high)
+        training.rate = (1 - fraction) * training.rates[low] + fraction * training.rates[high]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.lib.stride_tricks import sliding_window_view
 
 from freetrain.core.terms import Sizes
 from freetrain.policies.solver.pricing import Priced
@@ -17,31 +17,26 @@ def best_sizes(priced: Priced, nodes: int) -> Sizes:
     """
     if priced.proven:
         return priced.sizes
-    options = [np.flatnonzero(row) for row in priced.worthwhile]
-    fewest = np.array([sizes[0] for sizes in options], dtype=np.int64)
-    spread = sum(int(sizes[-1] - sizes[0]) for sizes in options)
-    spare = min(nodes - int(fewest.sum()), spread)
-    open_rows = [row for row, sizes in enumerate(options) if len(sizes) > 1]
-    best = np.zeros(spare + 1)
-    chosen: list[NDArray[np.int64]] = []
+    row_of_option, size = np.nonzero(priced.worthwhile)
+    begin = np.searchsorted(row_of_option, np.arange(len(priced.values) + 1))
+    fewest, most = size[begin[:-1]], size[begin[1:] - 1]
+    value, extra = priced.values[row_of_option, size], size - fewest[row_of_option]
+    spare = min(nodes - int(fewest.sum()), int((most - fewest).sum()))
+    reach = int((most - fewest).max())
+    # Behind -inf up to the largest extra, so that every shift of ``best`` is a window and none runs out.
+    padded = np.full(reach + spare + 1, -np.inf)
+    padded[reach:] = 0.0
+    shifted = sliding_window_view(padded, spare + 1)
+    options = [slice(*bounds) for bounds in zip(begin[:-1].tolist(), begin[1:].tolist(), strict=True)]
+    open_rows = np.flatnonzero(most > fewest).tolist()
+    chosen = []
     for row in open_rows:
-        candidates = _shifted(best, priced.values[row], options[row])
-        choice = np.argmax(candidates, axis=0)
-        best = candidates[choice, np.arange(spare + 1)]
-        chosen.append(options[row][choice])
-    sizes = fewest.copy()
+        candidates = shifted[reach - extra[options[row]]] + value[options[row], None]
+        chosen.append(candidates.argmax(axis=0))
+        padded[reach:] = candidates.max(axis=0)
+    sizes: Sizes = fewest.copy()
     for row, choice in zip(reversed(open_rows), reversed(chosen), strict=True):
-        sizes[row] = choice[spare]
-        spare -= int(sizes[row] - fewest[row])
+        more = int(extra[options[row]][choice[spare]])
+        sizes[row] += more
+        spare -= more
     return sizes
-
-
-def _shifted(
-    best: NDArray[np.float64], values: NDArray[np.float64], options: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Value of each spare capacity by the option this trainer takes, shape (options, spare + 1)."""
-    extra = options - options[0]
-    out_of_reach = np.full(extra[-1], -np.inf)
-    left = np.arange(len(best)) + extra[-1] - extra[:, None]
-    candidates: NDArray[np.float64] = values[options][:, None] + np.concatenate([out_of_reach, best])[left]
-    return candidates
