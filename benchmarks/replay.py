@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from freetrain.cli.output import print_table
-from freetrain.core.decision import Decision
-from freetrain.core.problem import Problem
-from freetrain.loop.cycle import Aims
+from freetrain.loop.cycle import Aims, NullJournal
 from freetrain.policies import POLICIES, find_policy
 from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log
 from freetrain.replay.presets import PRESETS
@@ -23,17 +21,12 @@ LOGS = ("small-cluster.sacct.gz", "large-machine.swf.gz")
 REPEATS = 3
 
 
-class _NullJournal:
-    def record(self, problem: Problem, decision: Decision) -> None:
-        """Keep nothing: what is measured is deciding, not SQLite."""
-
-
 def measure_replay(log: SiteLog, policy: str, max_running: int) -> dict[str, Any]:
     """Replay a log a few times: median and range of events/s, and what came of it."""
     speeds, outcome = [], None
     for _ in range(REPEATS):
         aims = Aims(find_policy(policy), "speedup", 120.0)
-        done = study(log.holes, PRESETS["mix"], Costs(), aims, max_running, _NullJournal(), time.perf_counter)
+        done = study(log.holes, PRESETS["mix"], Costs(), aims, max_running, NullJournal(), time.perf_counter)
         speeds.append(done.events_per_s)
         outcome = done.outcome
     assert outcome is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -25,16 +26,15 @@ from freetrain.cli.replay_options import (
     trainer_options,
 )
 from freetrain.cli.replay_summary import Result, print_definitions, print_summary, result_document
-from freetrain.core.decision import Decision
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.core.objectives import find_objective
-from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
-from freetrain.errors import FreetrainError
-from freetrain.loop.cycle import Aims, Journal
+from freetrain.errors import FreetrainError, StateError
+from freetrain.loop.cycle import Aims, Journal, NullJournal
 from freetrain.policies import find_policy
 from freetrain.replay.logs import read_site_log
 from freetrain.replay.outcome import outcome_to_dict
+from freetrain.replay.report import ReportInput, require_matplotlib, write_report
 from freetrain.replay.study import Study, study
 from freetrain.replay.trainer_run import Loss, TrainerRun
 from freetrain.replay.trainers import find_trainers
@@ -73,18 +73,25 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     LOG is the output of 'sacct -P' (see docs/logs.md for the fields), an SWF file, or node events as CSV
     (t,node,idle), gzipped or not; several files are read as one log, - is standard input.
     """
-    policy = find_policy(given["policy"], given["solver"], given["time_limit_s"])
-    find_objective(given["objective"])
+    # Everything that can be wrong is found out before the long work begins.
+    aims = Aims(
+        find_policy(given["policy"], given["solver"], given["time_limit_s"]),
+        given["objective"],
+        given["horizon_s"],
+    )
+    find_objective(aims.objective)
     trainers = find_trainers(given["trainers_source"])
+    report_path = _report_path(given)
+    store = None if given["no_store"] else Store.open(given["store_path"] or default_store_path())
     with reading(given["quiet"]) as stage:
         log = read_site_log(logs, read_options(given), stage)
-    aims = Aims(policy, given["objective"], given["horizon_s"])
     settings = _settings(given)
-    with _journal(given, log.holes, settings) as journal:
+    with _journal(store, log.holes, settings) as journal:
         done = _replay(log.holes, trainers, aims, given, journal)
         run_id = _finish(journal, done)
-    result = Result(logs, log, settings, done, run_id, None)
-    result = result.with_report(_report(result, given))
+    result = Result(logs, log, settings, done, run_id, report_path)
+    if report_path is not None:
+        _write_report(report_path, result)
     if given["as_json"]:
         print_json(result_document(result))
     else:
@@ -116,22 +123,13 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     return chosen
 
 
-class NullJournal:
-    """Keeps nothing."""
-
-    def record(self, problem: Problem, decision: Decision) -> None:
-        """Forget the decision."""
-
-
 @contextmanager
-def _journal(
-    given: Mapping[str, Any], holes: Holes, settings: dict[str, Any]
-) -> Iterator[RunJournal | NullJournal]:
-    if given["no_store"]:
+def _journal(store: Store | None, holes: Holes, settings: dict[str, Any]) -> Iterator[RunJournal | NullJournal]:
+    if store is None:
         yield NullJournal()
         return
     run = NewRun(command_line(), __version__, settings, time.time(), holes.from_s, holes.until_s, holes.node_names)
-    with Store.open(given["store_path"] or default_store_path()).begin_run(run) as journal:
+    with store.begin_run(run) as journal:
         yield journal
 
 
@@ -155,34 +153,41 @@ def _trainer_record(run: TrainerRun) -> TrainerRecord:
     )
 
 
-def _report(result: Result, given: Mapping[str, Any]) -> Path | None:
-    """Write the report; a missing matplotlib is an error only for who asked for a report."""
+def _report_path(given: Mapping[str, Any]) -> Path | None:
+    """Where a report can go; a missing matplotlib is an error only for who asked for one."""
     if given["no_report"]:
         return None
-    from freetrain.replay.report import ReportInput, write_report
-
-    path = given["report_path"] or DEFAULT_REPORT
-    done = result.study
+    path = Path(given["report_path"] or DEFAULT_REPORT)
     try:
-        write_report(
-            path,
-            ReportInput(
-                title=", ".join(log.name for log in result.logs),
-                log=result.log,
-                record=done.record,
-                dedicated=done.dedicated,
-                outcome=done.outcome,
-                settings={name: str(value) for name, value in result.settings.items()},
-                version=__version__,
-                command=command_line(),
-            ),
-        )
+        require_matplotlib()
     except FreetrainError as error:
-        if given["report_path"] is not None or "matplotlib" not in error.what:
+        if given["report_path"] is not None:
             raise
         click.echo(f"freetrain: no report: {error.what} {error.hint}", err=True)
         return None
-    return Path(path)
+    if not os.access(path.parent, os.W_OK):
+        raise StateError(
+            f"No report can be written to {path}: {path.parent.resolve()} is no directory that you may write to.",
+            "Name another place with --report, or give --no-report.",
+        )
+    return path
+
+
+def _write_report(path: Path, result: Result) -> None:
+    done = result.study
+    write_report(
+        path,
+        ReportInput(
+            title=", ".join(log.name for log in result.logs),
+            log=result.log,
+            record=done.record,
+            dedicated=done.dedicated,
+            outcome=done.outcome,
+            settings={name: str(value) for name, value in result.settings.items()},
+            version=__version__,
+            command=command_line(),
+        ),
+    )
 
 
 def command_line() -> str:

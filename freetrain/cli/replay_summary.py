@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,6 @@ class Result:
     study: Study
     run_id: int | None
     report: Path | None
-
-    def with_report(self, report: Path | None) -> Result:
-        """The same, with the report's path."""
-        return replace(self, report=report)
 
 
 def result_document(result: Result) -> dict[str, Any]:

@@ -40,6 +40,13 @@ class Journal(Protocol):
         """Keep one decision with its problem."""
 
 
+class NullJournal:
+    """Keeps nothing."""
+
+    def record(self, problem: Problem, decision: Decision) -> None:
+        """Forget the decision."""
+
+
 @dataclass(frozen=True, slots=True)
 class Aims:
     """What a site wants decided, and how far ahead.
