@@ -45,7 +45,14 @@ class TrainerDirectory:
         """The directory, made if need be; raises a sentence if it cannot be used."""
         self = cls(root.absolute())
         make_folder(self.root)
-        for folder in (self.checkpoints, self._members, self._generations, self._beats, self._requests, self._agents):
+        for folder in (
+            self.checkpoints,
+            self._members,
+            self._generations,
+            self._beats,
+            self._requests,
+            self._agents,
+        ):
             make_folder(folder)
         self._check_writable()
         self.secret = Secret.of(self.root / "secret")
@@ -71,7 +78,7 @@ class TrainerDirectory:
                 "All members of a trainer must be able to write there; check its owner, mode, quota and mount.",
             ) from error
 
-    # -- members ---------------------------------------------------------------------------------------------------
+    # -- members
 
     def join(self, member: Member) -> None:
         """Say that this member is ready."""
@@ -93,7 +100,7 @@ class TrainerDirectory:
         """Why the member is gone; None if it is not."""
         return self._reason(f"{member}.gone") if (self._members / f"{member}.gone").exists() else None
 
-    # -- generations -----------------------------------------------------------------------------------------------
+    # -- generations
 
     def publish(self, generation: Generation) -> bool:
         """Create the generation; False if another one of this number exists."""
@@ -161,7 +168,7 @@ class TrainerDirectory:
                 _remove(self._members / f"{id_}.{suffix}")
             _remove(self._beats / id_)
 
-    # -- heartbeats ------------------------------------------------------------------------------------------------
+    # -- heartbeats
 
     def beat(self, member: str, count: int) -> None:
         """Leave a sign of life; opened and closed each time, or NFS would keep it to itself."""
@@ -175,7 +182,7 @@ class TrainerDirectory:
         except OSError:
             return ""
 
-    # -- requests to agents, and what became of the agents -----------------------------------------------------------
+    # -- requests to agents, and what became of the agents
 
     def request(self, name: str, document: dict[str, object]) -> Path:
         """Ask any agent for something; the file vanishes when one takes it."""

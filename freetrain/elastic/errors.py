@@ -25,7 +25,7 @@ class AbandonedError(Exception):
     """A generation was given up before its world had formed; the runtime goes on to the next one."""
 
 
-class Departed(SystemExit):  # noqa: N818 (not an error: the worker's proper end)
+class Departed(SystemExit):
     """This worker's part in the training has ended while the training goes on elsewhere."""
 
     def __init__(self, reason: str, status: int = 0) -> None:

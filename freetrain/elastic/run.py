@@ -109,7 +109,7 @@ class Run:
         self._checkpoints: Checkpoints
         self._progress: Progress
 
-    # -- what scripts ask ------------------------------------------------------------------------------------------
+    # -- what scripts ask
 
     @property
     def rank(self) -> int:
@@ -151,7 +151,7 @@ class Run:
             self._depart(departed)
             raise
 
-    # -- context ---------------------------------------------------------------------------------------------------
+    # -- context
 
     def __enter__(self) -> Self:
         """Join the trainer."""
@@ -183,7 +183,7 @@ class Run:
         self._session = Session(directory, Settings.from_environment(), backend_for(module), mark)
         self._session.join()
 
-    # -- worlds ----------------------------------------------------------------------------------------------------
+    # -- worlds
 
     def _enter_world(self) -> None:
         """Form worlds until one holds, and bring all its members to the same state."""
@@ -251,7 +251,7 @@ class Run:
                 pause_s=pause_s,
             )
 
-    # -- steps -----------------------------------------------------------------------------------------------------
+    # -- steps
 
     def _next_step(self) -> Step:
         sampler, world = self.state.sampler, self._world
@@ -330,7 +330,7 @@ class Run:
         except CheckpointError as error:
             log.warning("%s %s", error.what, error.hint)
 
-    # -- ends ------------------------------------------------------------------------------------------------------
+    # -- ends
 
     def _finish(self) -> None:
         """All epochs are through: the last checkpoint, and the word for the daemon."""
@@ -352,5 +352,3 @@ class Run:
                 self._save()
         log.info("%s", departed.reason)
         self._session.say_goodbye(departed.reason)
-
-

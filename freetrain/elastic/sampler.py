@@ -48,7 +48,9 @@ class Sampler:
     def _epoch_order(self) -> torch.Tensor:
         if self._order is None or self._order[0] != self.epoch:
             generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
-            order = torch.randperm(self.samples, generator=generator) if self.shuffle else torch.arange(self.samples)
+            order = (
+                torch.randperm(self.samples, generator=generator) if self.shuffle else torch.arange(self.samples)
+            )
             self._order = (self.epoch, order)
         return self._order[1]
 

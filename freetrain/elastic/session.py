@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import socket
 import time
-import uuid
 
 import torch
 
 from freetrain.elastic.directory import TrainerDirectory
 from freetrain.elastic.errors import EVICTED_STATUS, AbandonedError, Departed, ForeignTrainerError
-from freetrain.elastic.records import Generation, Member, start_ticks, this_host
+from freetrain.elastic.identity import this_member
+from freetrain.elastic.records import Generation, Member, this_host
 from freetrain.elastic.roster import Proposal, View
 from freetrain.elastic.settings import Settings
 from freetrain.elastic.watcher import Guard, Watcher
@@ -21,9 +20,6 @@ from freetrain.elastic.world import World, open_store
 
 log = logging.getLogger(__name__)
 
-MEMBER_VARIABLE = "FREETRAIN_MEMBER"
-AGENT_VARIABLE = "FREETRAIN_AGENT"
-ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
 STORE_VARIABLE = "FREETRAIN_STORE"
 
 _BROKEN_AFTER_S = 1.0
@@ -42,7 +38,7 @@ class Session:
 
     def __init__(self, directory: TrainerDirectory, settings: Settings, backend: str, fingerprint: str) -> None:
         self.directory = directory
-        self.member = this_member(fingerprint)
+        self.member = this_member(fingerprint, torch.__version__)
         self.world: World | None = None
         self._settings = settings
         self._backend = backend
@@ -180,28 +176,16 @@ class Session:
         return _difference(self.member, newcomer)
 
 
-_FOREIGN_HINT = "Give each trainer a directory of its own (--trainer), and all its members the same script and torch."
+_FOREIGN_HINT = (
+    "Give each trainer a directory of its own (--trainer), and all its members the same script and torch."
+)
 
 
 def _difference(member: Member, newcomer: Member) -> str | None:
     if newcomer.torch != member.torch:
         return f"it runs torch {newcomer.torch}, the others {member.torch}"
     if newcomer.fingerprint != member.fingerprint:
-        return "another training runs there (its model, data set or batch differs), and two cannot share a directory"
+        return (
+            "another training runs there (its model, data set or batch differs), and two cannot share a directory"
+        )
     return None
-
-
-def this_member(fingerprint: str, slots: int = 1) -> Member:
-    """This process as a member."""
-    return Member(
-        id=os.environ.get(MEMBER_VARIABLE) or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}",
-        agent=os.environ.get(AGENT_VARIABLE, ""),
-        host=this_host(),
-        address=os.environ.get(ADDRESS_VARIABLE) or socket.gethostname(),
-        pid=os.getpid(),
-        started_ticks=start_ticks(os.getpid()),
-        torch=torch.__version__,
-        fingerprint=fingerprint,
-        joined_s=time.time(),
-        slots=slots,
-    )

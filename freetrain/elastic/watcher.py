@@ -131,7 +131,9 @@ class Watcher:
             return
         generation = self._open_store(proposal)
         won = self._directory.publish(generation)
-        log.info("generation %d with %d members %s", generation.number, generation.world, "published" if won else "lost")
+        log.info(
+            "generation %d with %d members %s", generation.number, generation.world, "published" if won else "lost"
+        )
 
     def _settled(self, proposal: Proposal) -> bool:
         """Whether the same proposal has been due for a moment."""
