@@ -142,10 +142,9 @@ class Agent:
         self._directory.mark_gone(worker.name, describe(status))
         if status == 0 or self._leaving is not None or worker.told_to_leave_s is not None:
             return
-        self._failures.append(
-            f"{worker.name}: {'given up for lost' if status == EVICTED_STATUS else describe(status)}"
-        )
-        log.warning("worker %s failed: %s", worker.name, describe(status))
+        why = "given up for lost" if status == EVICTED_STATUS else describe(status)
+        self._failures.append(f"{worker.name}: {why}")
+        log.warning("worker %s failed: %s", worker.name, why)
         if len(self._failures) <= self._options.max_restarts and self._was_member(worker):
             self._start(worker.index)
 

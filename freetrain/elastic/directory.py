@@ -45,15 +45,8 @@ class TrainerDirectory:
         """The directory, made if need be; raises a sentence if it cannot be used."""
         self = cls(root.absolute())
         make_folder(self.root)
-        for folder in (
-            self.checkpoints,
-            self._members,
-            self._generations,
-            self._beats,
-            self._requests,
-            self._agents,
-        ):
-            make_folder(folder)
+        for name in ("checkpoints", "members", "generations", "beats", "requests", "agents"):
+            make_folder(self.root / name)
         self._check_writable()
         self.secret = Secret.of(self.root / "secret")
         return self

@@ -1,4 +1,4 @@
-"""Files that several hosts write and read without locks: atomic writes, exclusive creation, checks before trust."""
+"""Files that several hosts write and read without locks: written whole, created once, checked before use."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class ElasticModel:
                 gradient_as_bucket_view=True,
                 **self._ddp_options,
             )
-        # torch compares annotations with types, which "from __future__ import annotations" makes strings: a lambda.
+        # A lambda, since torch compares annotations with types, and here they are strings.
         self._ddp.register_comm_hook(None, lambda state, bucket: self._sum_gradients(bucket))
 
     def leave(self) -> None:

@@ -185,7 +185,5 @@ def _difference(member: Member, newcomer: Member) -> str | None:
     if newcomer.torch != member.torch:
         return f"it runs torch {newcomer.torch}, the others {member.torch}"
     if newcomer.fingerprint != member.fingerprint:
-        return (
-            "another training runs there (its model, data set or batch differs), and two cannot share a directory"
-        )
+        return "another training runs there (model, data set or batch differ), and two cannot share a directory"
     return None

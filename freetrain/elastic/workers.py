@@ -53,7 +53,7 @@ class Worker:
     def poll(self) -> int | None:
         """Its exit status, negative for a signal; None while it runs. Who ended takes its children along.
 
-        Forked children (of a data loader) would keep the connections open, and the others would not notice the end.
+        Forked children (of a data loader) would keep its connections open, and hide its end from the others.
         """
         status = self._process.poll()
         if status is not None:

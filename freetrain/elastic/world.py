@@ -18,8 +18,8 @@ from freetrain.elastic.records import Generation, this_host
 from freetrain.elastic.sockets import Wires
 
 _FOREVER = timedelta(days=7)
-"""Collectives never time out by themselves: a slow rank is no lost rank. Losses are found by the watcher, which cuts
-the connections."""
+"""Collectives never time out by themselves: a slow rank is no lost rank. Losses are found by the watcher, which
+cuts the connections."""
 
 _WORDS = (
     "gloo", "nccl", "connection", "socket", "broken pipe", "timed out", "timeout", "process group", "store",
@@ -106,7 +106,7 @@ class World:
             raise AbandonedError("superseded by a newer generation")
 
     def _await_verdict(self, store: dist.Store, newer: Callable[[], bool]) -> bool:
-        """What rank 0 decided; its word counts even if a newer generation is in sight, for the others heed it too."""
+        """What rank 0 decided; its word counts even with a newer generation in sight, since all heed it."""
         patience_s = None
         while not store.check(["verdict"]):
             if newer():
@@ -114,7 +114,7 @@ class World:
                 if time.monotonic() > patience_s:
                     return False
             time.sleep(0.002)
-        return store.get("verdict") == b"go"
+        return bool(store.get("verdict") == b"go")
 
     def cut(self) -> None:
         """Make every collective of this world fail, from whatever thread."""
