@@ -11,7 +11,9 @@ from freetrain import __version__
 from freetrain.errors import ExitCode, FreetrainError
 
 _COMMANDS = {
+    "poke": "freetrain.cli.poke:poke_command",
     "replay": "freetrain.cli.replay:replay_command",
+    "run": "freetrain.cli.run:run_command",
     "runs": "freetrain.cli.runs:runs_group",
     "solve": "freetrain.cli.solve:solve_command",
 }

@@ -1,0 +1,93 @@
+"""``freetrain run``: the agent that a fragment runs on its node, or a user on a laptop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from pathlib import Path
+
+import click
+
+from freetrain.elastic.agent import Agent, AgentOptions, Ending, Signals
+from freetrain.elastic.directory import TRAINER_VARIABLE, TrainerDirectory
+from freetrain.elastic.restart import RestartAgent
+from freetrain.elastic.settings import Settings
+from freetrain.elastic.workers import count_gpus
+from freetrain.errors import InputError
+
+_ALWAYS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
+
+@click.command("run")
+@click.option(
+    "--trainer",
+    "root",
+    type=click.Path(path_type=Path),
+    envvar=TRAINER_VARIABLE,
+    metavar="DIR",
+    help="The trainer's directory on the shared file system; a new one in the working directory by default.",
+)
+@click.option("--nproc", type=click.IntRange(1), help="Workers on this node.  [default: one per GPU, else 1]")
+@click.option(
+    "--restart", is_flag=True, help="For unmodified torchrun-style scripts: start them anew at every rescale."
+)
+@click.option("--min", "min_members", type=click.IntRange(1), help="Members needed to start from nothing.")
+@click.option(
+    "--max-restarts", type=click.IntRange(0), default=3, show_default=True, help="Failed workers to replace."
+)
+@click.option(
+    "--leave-timeout",
+    "leave_timeout_s",
+    type=click.FloatRange(0),
+    default=20.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long workers may take to the next step boundary when they must leave, before they are killed.",
+)
+@click.option("--leave-on", "leave_on", metavar="SIGNAL", help="One more signal to leave on, for example USR2.")
+@click.option("-v", "--verbose", is_flag=True, help="Say what happens.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
+def run_command(
+    root: Path | None,
+    nproc: int | None,
+    restart: bool,
+    min_members: int | None,
+    max_restarts: int,
+    leave_timeout_s: float,
+    leave_on: str | None,
+    verbose: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Join a trainer with this node, and run its workers until the training is complete or the node must leave.
+
+    SIGTERM, SIGINT and SIGUSR1 make the workers leave at the next step boundary; the exit status is then 0.
+    """
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="freetrain: %(message)s")
+    if root is None:
+        root = Path(time.strftime("freetrain-trainer-%Y%m%d-%H%M%S"))
+        click.echo(f"freetrain: trainer directory {root}", err=True)
+    directory = TrainerDirectory.open(root)
+    options = AgentOptions(command, nproc or count_gpus() or 1, max_restarts, leave_timeout_s)
+    if min_members is not None:
+        os.environ["FREETRAIN_MIN_MEMBERS"] = str(min_members)
+    with Signals((*_ALWAYS, *_extra(leave_on))) as signals:
+        ending = _agent(directory, options, signals, restart)
+    click.echo(f"freetrain: {ending.reason}", err=True)
+    raise SystemExit(ending.status)
+
+
+def _agent(directory: TrainerDirectory, options: AgentOptions, signals: Signals, restart: bool) -> Ending:
+    if restart:
+        return RestartAgent(directory, options, signals, Settings.from_environment()).run()
+    return Agent(directory, options, signals).run()
+
+
+def _extra(name: str | None) -> tuple[signal.Signals, ...]:
+    if name is None:
+        return ()
+    full = name.upper() if name.upper().startswith("SIG") else f"SIG{name.upper()}"
+    if full not in signal.Signals.__members__ or full in ("SIGKILL", "SIGSTOP"):
+        raise InputError(f"--leave-on {name}: no signal of that name can be handled.", "Try USR2 or SIGUSR2.")
+    return (signal.Signals[full],)

@@ -1,0 +1,45 @@
+"""Elastic training: worlds that grow and shrink without restarting their processes.
+
+Five lines in a training script::
+
+    from freetrain import elastic
+
+    with elastic.Run(model, optimizer, dataset, elastic.FixedBatch(64), epochs=3) as run:
+        for step in run.steps():
+            for inputs, targets in step:
+                step.backward(loss_of(run.model(inputs), targets))
+
+Standard library and torch only; torch itself is imported when the first of these names is used, so that the
+agent, which needs none of it, starts at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from freetrain.elastic.batching import FixedBatch, ScaledBatch
+    from freetrain.elastic.device import device
+    from freetrain.elastic.hooks import Resize, StepResult, scale_learning_rate
+    from freetrain.elastic.run import Run
+    from freetrain.elastic.step import Step
+
+__all__ = ["FixedBatch", "Resize", "Run", "ScaledBatch", "Step", "StepResult", "device", "scale_learning_rate"]
+
+_HOMES = {
+    "FixedBatch": "batching",
+    "Resize": "hooks",
+    "Run": "run",
+    "ScaledBatch": "batching",
+    "Step": "step",
+    "StepResult": "hooks",
+    "device": "device",
+    "scale_learning_rate": "hooks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,115 @@
+"""Files that several hosts write and read without locks: written whole, created once, checked before use."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from freetrain.elastic.errors import DirectoryError
+
+
+def write_atomically(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Replace the file; a reader sees the old content or the new one, nothing between."""
+    _place(path, content, mode, os.replace)
+
+
+def create_exclusively(path: Path, content: bytes, mode: int = 0o600) -> bool:
+    """Create the file with all its content at once; False if it exists already.
+
+    A hard link is the one operation that NFS servers make atomic and exclusive in all versions.
+    """
+    try:
+        _place(path, content, mode, os.link)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _place(path: Path, content: bytes, mode: int, put: Callable[[Path, Path], None]) -> None:
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
+    try:
+        with create_private(draft, mode) as stream:
+            stream.write(content)
+        put(draft, path)
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+
+
+def create_private(path: Path, mode: int = 0o600) -> BinaryIO:
+    """Open a new file for writing, with its mode from the first moment on."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb")
+
+
+def write_json(path: Path, document: dict[str, Any]) -> None:
+    """Replace the file by this document."""
+    write_atomically(path, to_json(document))
+
+
+def create_json(path: Path, document: dict[str, Any]) -> bool:
+    """Create the file with this document; False if it exists already."""
+    return create_exclusively(path, to_json(document))
+
+
+def to_json(document: dict[str, Any]) -> bytes:
+    """One line of JSON."""
+    return json.dumps(document, sort_keys=True).encode() + b"\n"
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The document, or None where there is none (any more) or a stale NFS handle hides it."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    except OSError as error:
+        if error.errno == getattr(os, "ESTALE", 116):
+            return None
+        raise
+    return document if isinstance(document, dict) else None
+
+
+def append_line(path: Path, document: dict[str, Any]) -> None:
+    """Append one line of JSON in a single write."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(handle, to_json(document))
+    finally:
+        os.close(handle)
+
+
+def names_in(folder: Path) -> list[str]:
+    """Names of the files in a folder, drafts left out; opening the folder makes NFS look afresh."""
+    try:
+        return [name for name in os.listdir(folder) if not name.startswith(".")]  # noqa: PTH208 (polled: speed)
+    except FileNotFoundError:
+        return []
+
+
+def why_distrusted(path: Path) -> str | None:
+    """Why this file must not be loaded (its owner or mode lets others write it), or None."""
+    facts = path.stat()
+    if facts.st_uid not in (os.geteuid(), 0):
+        return f"{path} belongs to user {facts.st_uid}, not to you"
+    if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"{path} can be written by others (mode {stat.S_IMODE(facts.st_mode):04o})"
+    return None
+
+
+def make_folder(folder: Path) -> None:
+    """Create the folder for this user alone, or say why that cannot be."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise DirectoryError(f"{folder} is a file, not a directory.", "Name another directory.") from error
+    except OSError as error:
+        raise DirectoryError(
+            f"cannot create the directory {folder}: {error.strerror}.",
+            "Name a directory on a file system that all nodes of the trainer share and that you may write to.",
+        ) from error

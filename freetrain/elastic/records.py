@@ -1,0 +1,123 @@
+"""What stands in the trainer's directory: members and generations, as JSON."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+Record = TypeVar("Record", bound="Member | Generation")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One worker that is, was or wants to be part of the training.
+
+    Attributes:
+        id: unique for ever; a worker that comes back comes back under another.
+        agent: the agent that started it.
+        host: identity of the machine (and of its network and process name spaces).
+        address: how other hosts reach it.
+        pid: its process there.
+        started_ticks: when that process started, so that a reused pid is not taken for it.
+        torch: version of torch.
+        fingerprint: digest of what all members must have in common (model, data, batch).
+        joined_s: when it was ready to join.
+        slots: processes it stands for (more than one only where whole agents are members).
+        proof: signature with the trainer's secret.
+    """
+
+    id: str
+    agent: str
+    host: str
+    address: str
+    pid: int
+    started_ticks: int
+    torch: str
+    fingerprint: str
+    joined_s: float
+    slots: int = 1
+    proof: str = ""
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One world: who is in it, in order of rank, and where its store is.
+
+    Attributes:
+        number: counts up; a higher number supersedes all lower ones.
+        members: ids in order of rank.
+        host: machine of the store.
+        address: how other machines reach it.
+        port: its port there.
+        nonce: makes the store's keys unguessable for who cannot read this file.
+        cause: why it came to be.
+        proof: signature with the trainer's secret.
+    """
+
+    number: int
+    members: tuple[str, ...]
+    host: str
+    address: str
+    port: int
+    nonce: str
+    cause: str
+    proof: str = ""
+
+    @cached_property
+    def world(self) -> int:
+        """Number of members."""
+        return len(self.members)
+
+    def rank_of(self, member: str) -> int:
+        """The member's rank."""
+        return self.members.index(member)
+
+
+def to_document(record: Member | Generation) -> dict[str, Any]:
+    """The record as JSON would have it."""
+    return asdict(record)
+
+
+def from_document(kind: type[Record], document: Mapping[str, Any]) -> Record | None:
+    """The record, or None if the document is not one; fields of a later version are ignored."""
+    known = {field.name for field in fields(kind)}
+    given = {name: value for name, value in document.items() if name in known}
+    if isinstance(given.get("members"), list):
+        given["members"] = tuple(given["members"])
+    try:
+        return kind(**given)
+    except TypeError:
+        return None
+
+
+@lru_cache(maxsize=1)
+def this_host() -> str:
+    """Identity of this machine as far as pids and loopback are concerned (containers count as machines)."""
+    parts = [_text(Path("/proc/sys/kernel/random/boot_id")) or socket.gethostname()]
+    for space in ("net", "pid"):
+        try:
+            parts.append(os.readlink(f"/proc/self/ns/{space}"))  # noqa: PTH115 (not a path)
+        except OSError:
+            parts.append("")
+    return "/".join(parts)
+
+
+def start_ticks(pid: int) -> int:
+    """When the process started, in clock ticks after boot; 0 if there is none or it is a zombie."""
+    line = _text(Path(f"/proc/{pid}/stat"))
+    if line is None:
+        return 0
+    state, *rest = line.rpartition(")")[2].split()
+    return 0 if state in "ZX" else int(rest[18])
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None

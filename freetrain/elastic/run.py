@@ -1,0 +1,354 @@
+"""The training script's side of an elastic training."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch.utils.data import default_collate
+
+from freetrain.elastic.batching import FixedBatch, ScaledBatch, passes_of, share_of
+from freetrain.elastic.checkpoints import Checkpoints
+from freetrain.elastic.device import backend_for
+from freetrain.elastic.directory import TrainerDirectory, trainer_from_environment
+from freetrain.elastic.errors import CheckpointError, Departed, LostRankError, as_exit
+from freetrain.elastic.files import write_json
+from freetrain.elastic.hooks import Resize, StepResult
+from freetrain.elastic.model import ElasticModel
+from freetrain.elastic.progress import Progress
+from freetrain.elastic.sampler import Sampler
+from freetrain.elastic.session import Session
+from freetrain.elastic.settings import Settings
+from freetrain.elastic.state import (
+    Stateful,
+    TrainingState,
+    broadcast_state,
+    fingerprint,
+    part_random_streams,
+)
+from freetrain.elastic.step import Step
+from freetrain.elastic.world import World
+from freetrain.errors import FreetrainError, InputError
+
+log = logging.getLogger(__name__)
+
+
+class Run:
+    """An elastic training; use it as a context, iterate over :meth:`steps`.
+
+    Each step the runtime adds up the ranks' gradients, calls ``optimizer.step()`` and clears the gradients; the
+    script only computes losses and calls ``step.backward(loss)``.
+
+    Args:
+        model: on its device already.
+        optimizer: of its parameters.
+        data: a data set with length and items, or the number of samples (steps then yield tensors of ids).
+        batch: samples per step: :class:`FixedBatch` or :class:`ScaledBatch`.
+        epochs: passes over the data.
+        seed: of the order of the samples.
+        shuffle: False keeps the data set's order.
+        also: more to carry along by name: anything with ``state_dict`` and ``load_state_dict``.
+        on_resize: called in every new world before its first step.
+        before_update: called with the model between backward and optimizer step: gradient clipping.
+        on_step: called after every completed step: logging, learning rate schedules.
+        checkpoint_every_s: seconds between two checkpoints.
+        keep_checkpoints: how many of the newest to keep.
+        progress_every_s: seconds between two lines of progress.
+        trainer: the trainer's directory; the agent's by default, a temporary one without agent.
+        ddp_options: for ``DistributedDataParallel``.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        data: Any,
+        batch: FixedBatch | ScaledBatch,
+        *,
+        epochs: int = 1,
+        seed: int = 0,
+        shuffle: bool = True,
+        also: Mapping[str, Stateful] | None = None,
+        on_resize: Callable[[Resize], object] | None = None,
+        before_update: Callable[[torch.nn.Module], object] | None = None,
+        on_step: Callable[[StepResult], object] | None = None,
+        checkpoint_every_s: float = 600.0,
+        keep_checkpoints: int = 3,
+        progress_every_s: float = 5.0,
+        trainer: Path | None = None,
+        ddp_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        samples = data if isinstance(data, int) else len(data)
+        if samples < 1:
+            raise InputError("the data set is empty: there is nothing to train on.")
+        self.model = ElasticModel(model, **(ddp_options or {}))
+        self.batch = batch
+        self.state = TrainingState(model, optimizer, Sampler(samples, epochs, seed, shuffle=shuffle), also or {})
+        self._data = data
+        self._on_resize = on_resize
+        self._before_update = before_update
+        self._on_step = on_step
+        self._checkpoint_every_s = checkpoint_every_s
+        self._keep_checkpoints = keep_checkpoints
+        self._progress_every_s = progress_every_s
+        self._trainer = trainer or trainer_from_environment()
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._has_state = False
+        self._wants_checkpoint = False
+        self._checkpointed_s = time.monotonic()
+        self._old_world = 0
+        self._paused_since_s: float | None = None
+        self._session: Session
+        self._world: World
+        self._checkpoints: Checkpoints
+        self._progress: Progress
+
+    # -- what scripts ask
+
+    @property
+    def rank(self) -> int:
+        """This process's rank in the present world."""
+        return self._world.rank
+
+    @property
+    def world_size(self) -> int:
+        """Ranks in the present world."""
+        return self._world.size
+
+    @property
+    def step(self) -> int:
+        """Steps completed."""
+        return self.state.step
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint at the end of this step."""
+        self._wants_checkpoint = True
+
+    def steps(self) -> Iterator[Step]:
+        """The training's steps, until all epochs are through.
+
+        If this worker has to leave before, the process ends here with status 0: what follows the loop is for those
+        who see the training through.
+        """
+        try:
+            self._enter_world()
+            while not self.state.sampler.finished:
+                step = self._next_step()
+                self._note_pause()
+                yield step
+                if not self._complete(step):
+                    self._enter_world()
+            self._finish()
+        except FreetrainError as error:
+            raise as_exit(error) from None
+        except Departed as departed:
+            self._depart(departed)
+            raise
+
+    # -- context
+
+    def __enter__(self) -> Self:
+        """Join the trainer."""
+        try:
+            self._join()
+        except FreetrainError as error:
+            raise as_exit(error) from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the trainer."""
+        reason = "finished" if error is None else f"ended with {kind.__name__ if kind else 'an error'}: {error}"
+        self.model.leave()
+        self._session.say_goodbye(reason)
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def _join(self) -> None:
+        if self._trainer is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="freetrain-")
+            self._trainer = Path(self._temporary.name)
+        directory = TrainerDirectory.open(self._trainer)
+        module = self.model.module
+        mark = fingerprint(module, self.state.sampler.samples, self.batch, self.state.sampler.shuffle)
+        self._checkpoints = Checkpoints(directory.checkpoints, self._keep_checkpoints)
+        self._progress = Progress(directory.progress_path, self._progress_every_s)
+        self._session = Session(directory, Settings.from_environment(), backend_for(module), mark)
+        self._session.join()
+
+    # -- worlds
+
+    def _enter_world(self) -> None:
+        """Form worlds until one holds, and bring all its members to the same state."""
+        while True:
+            self.model.leave()
+            # The gradients are views into the old wrapper's buckets.
+            self.state.optimizer.zero_grad(set_to_none=True)
+            self._world = self._session.reform()
+            try:
+                self._share_state()
+                self.model.enter(self._world)
+            except LostRankError as error:
+                log.info("generation %d lost a rank at once: %s", self._world.generation.number, error)
+                continue
+            self._tell_resize()
+            self._progress.start()
+            return
+
+    def _share_state(self) -> None:
+        """All go on from the one that is furthest, or from the last checkpoint if nobody remembers anything."""
+        rows = self._world.gather([int(self._has_state), self.state.step])
+        furthest = max(rows)
+        source = rows.index(furthest)
+        if furthest[0] == 0 and self._world.rank == 0:
+            self._load_checkpoint()
+        if any(row != furthest for row in rows) or furthest[0] == 0:
+            broadcast_state(self.state, source, self._world.rank)
+            if self._world.rank != source:
+                part_random_streams(self._world.rank)
+        self._has_state = True
+
+    def _load_checkpoint(self) -> None:
+        self._session.wait_for_leavers()
+        saved = self._checkpoints.load_newest()
+        if saved is not None:
+            try:
+                self.state.restore(saved)
+            except (RuntimeError, ValueError, KeyError) as error:
+                raise CheckpointError(
+                    f"the checkpoints in {self._session.directory.checkpoints} are of another model: {error}",
+                    "Give each trainer a directory of its own, or move the old checkpoints away.",
+                ) from error
+            log.info("resumed at step %d", self.state.step)
+
+    def _tell_resize(self) -> None:
+        old, new = self._old_world, self._world.size
+        self._old_world = new
+        if self._on_resize is not None:
+            before = self.batch.per_step(old) if old else 0
+            self._on_resize(Resize(old, new, before, self.batch.per_step(new)))
+
+    def _note_pause(self) -> None:
+        if self._paused_since_s is None:
+            return
+        pause_s = time.perf_counter() - self._paused_since_s
+        self._paused_since_s = None
+        if self.rank == 0:
+            generation = self._world.generation
+            self._progress.write_event(
+                "rescale",
+                generation=generation.number,
+                world=generation.world,
+                cause=generation.cause,
+                step=self.state.step,
+                pause_s=pause_s,
+            )
+
+    # -- steps
+
+    def _next_step(self) -> Step:
+        sampler, world = self.state.sampler, self._world
+        ids = sampler.peek(self.batch.per_step(world.size))
+        passes = passes_of(share_of(ids, world.rank, world.size), self.batch.at_most_per_pass)
+        return Step(self.state.step + 1, sampler.epoch, ids, passes, self.model, self._fetch)
+
+    def _fetch(self, ids: Sequence[int]) -> Any:
+        if isinstance(self._data, int):
+            return torch.tensor(list(ids))
+        return default_collate([self._data[id_] for id_ in ids])
+
+    def _complete(self, step: Step) -> bool:
+        """Apply the step; True if the next one takes place in the same world."""
+        if self.model.lost is not None:
+            self._paused_since_s = self._paused_since_s or time.perf_counter()
+            return False
+        if not step.synced:
+            raise InputError(
+                f"step {step.number} ended without step.backward(loss) in its last pass.",
+                "Iterate over the whole step ('for batch in step:') and call step.backward(loss) for every batch.",
+            )
+        if self._before_update is not None:
+            self._before_update(self.model.module)
+        loss, change, lost = self._update(step)
+        self._paused_since_s = time.perf_counter() if change or lost else None
+        self._report(step, loss)
+        return not (change or lost)
+
+    def _update(self, step: Step) -> tuple[float, bool, bool]:
+        """Step the optimizer while all ranks agree on what comes next: (loss, world changes, rank lost)."""
+        try:
+            agreement = self._world.start_sum([float(self._session.change_due), step.loss_share])
+        except LostRankError:
+            agreement = None
+        self.state.optimizer.step()
+        self.state.optimizer.zero_grad(set_to_none=False)
+        self.state.step = step.number
+        self.state.samples_done += len(step.ids)
+        self.state.sampler.advance(len(step.ids))
+        if agreement is None:
+            return float("nan"), False, True
+        try:
+            changes, loss = agreement.wait()
+        except LostRankError:
+            return float("nan"), False, True
+        return loss, changes > 0, False
+
+    def _report(self, step: Step, loss: float) -> None:
+        world = self._world
+        if self._on_step is not None:
+            self._on_step(StepResult(step.number, step.epoch, step.ids, step.my_ids, loss, world.size, world.rank))
+        if world.rank != 0:
+            self._wants_checkpoint = False
+            return
+        self._progress.add(len(step.ids), step.wait_s, step.exposed_s)
+        if self._progress.due or self._paused_since_s is not None:
+            self._write_rate()
+        if self._wants_checkpoint or time.monotonic() - self._checkpointed_s >= self._checkpoint_every_s:
+            self._save()
+
+    def _write_rate(self) -> None:
+        self._progress.write_rate(
+            generation=self._world.generation.number,
+            world=self._world.size,
+            step=self.state.step,
+            epoch=self.state.sampler.epoch,
+            samples_done=self.state.samples_done,
+        )
+
+    def _save(self) -> None:
+        self._wants_checkpoint = False
+        self._checkpointed_s = time.monotonic()
+        try:
+            self._checkpoints.save(self.state.capture(), self.state.step)
+        except CheckpointError as error:
+            log.warning("%s %s", error.what, error.hint)
+
+    # -- ends
+
+    def _finish(self) -> None:
+        """All epochs are through: the last checkpoint, and the word for the daemon."""
+        if self._world.rank == 0:
+            self._write_rate()
+            self._save()
+            write_json(
+                self._session.directory.finished_path,
+                {"time_s": time.time(), "step": self.state.step, "samples_done": self.state.samples_done},
+            )
+
+    def _depart(self, departed: Departed) -> None:
+        """Say goodbye; the last of a world that nobody continues writes the checkpoint."""
+        view, me = self._session.view, self._session.member.id
+        world = getattr(self, "_world", None)
+        if world is not None and self._has_state and departed.code == 0:
+            old = [id_ for id_ in world.generation.members if id_ not in view.gone]
+            if not set(old) & set(view.ranks) and old[:1] == [me]:
+                self._save()
+        log.info("%s", departed.reason)
+        self._session.say_goodbye(departed.reason)

@@ -1,0 +1,189 @@
+"""One worker's membership in a trainer: from boot over any number of worlds to goodbye."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import time
+
+import torch
+
+from freetrain.elastic.directory import TrainerDirectory
+from freetrain.elastic.errors import EVICTED_STATUS, AbandonedError, Departed, ForeignTrainerError
+from freetrain.elastic.identity import this_member
+from freetrain.elastic.records import Generation, Member, this_host
+from freetrain.elastic.roster import Proposal, View
+from freetrain.elastic.settings import Settings
+from freetrain.elastic.watcher import Guard, Watcher
+from freetrain.elastic.world import World, open_store
+
+log = logging.getLogger(__name__)
+
+STORE_VARIABLE = "FREETRAIN_STORE"
+
+_BROKEN_AFTER_S = 1.0
+"""A world that fails although nobody is missing is reported after this time: losses are found sooner."""
+
+
+class Session:
+    """Joins, forms worlds, leaves.
+
+    Args:
+        directory: the trainer's.
+        settings: how patient to be.
+        backend: for ``torch.distributed``.
+        fingerprint: what all members must have in common.
+    """
+
+    def __init__(self, directory: TrainerDirectory, settings: Settings, backend: str, fingerprint: str) -> None:
+        self.directory = directory
+        self.member = this_member(fingerprint, torch.__version__)
+        self.world: World | None = None
+        self._settings = settings
+        self._backend = backend
+        self._stores: dict[int, object] = {}
+        self._watcher = Watcher(directory, self.member, settings, self._open_store, self._why_foreign)
+
+    @property
+    def view(self) -> View:
+        """What the watcher saw last."""
+        return self._watcher.view
+
+    @property
+    def change_due(self) -> bool:
+        """Whether a newer generation waits for this world to end."""
+        return self.world is None or self.view.number > self.world.generation.number
+
+    def join(self) -> None:
+        """Say that this worker is ready, and begin to watch."""
+        reason = self._why_foreign_to(self.directory.view())
+        if reason is not None:
+            raise ForeignTrainerError(
+                f"this process cannot join the trainer in {self.directory.root}: {reason}.", _FOREIGN_HINT
+            )
+        self.directory.beat(self.member.id, -1)
+        self.directory.join(self.member)
+        self._watcher.start()
+
+    def reform(self) -> World:
+        """Leave the present world, if any, and form the next one that this worker is part of.
+
+        Raises:
+            Departed: there is none; the worker's part has ended.
+        """
+        tried = self.world.generation.number if self.world else 0
+        self.leave_world()
+        while True:
+            generation = self._await_generation(tried)
+            tried = generation.number
+            world = World(
+                generation,
+                self.member.id,
+                self.directory.secret.derive(generation.nonce),
+                self._backend,
+                self._settings.form_timeout_s,
+            )
+            self._watcher.guard(Guard(generation, world.cut))
+            try:
+                world.form(lambda number=tried: self.view.number > number)  # type: ignore[misc]
+            except AbandonedError as error:
+                log.info("generation %d abandoned: %s", tried, error)
+                self._watcher.guard(None)
+                continue
+            self.world = world
+            self._drop_stores(before=tried)
+            return world
+
+    def leave_world(self) -> None:
+        """Leave the present world; the process lives on."""
+        self._watcher.guard(None)
+        if self.world is not None:
+            self.world.leave()
+            self.world = None
+
+    def say_goodbye(self, reason: str) -> None:
+        """Leave for good."""
+        self.leave_world()
+        self.directory.mark_gone(self.member.id, reason)
+        self._watcher.stop()
+
+    def wait_for_leavers(self) -> None:
+        """Wait until nobody is left who may still be writing the last checkpoint."""
+        self._watcher.wait_for(
+            lambda view: not (view.leaving & view.members.keys()) - view.gone.keys() - {self.member.id}, 3600.0
+        )
+
+    def _await_generation(self, tried: int) -> Generation:
+        """The next generation with this worker in it."""
+        deadline_s = time.monotonic() + self._settings.start_timeout_s
+        patience_s = _BROKEN_AFTER_S
+        while not self._watcher.wait_for(lambda view: self._decided(view, tried), patience_s):
+            if tried and self.view.number == tried:
+                self.directory.report_broken(tried, "its collectives failed with nobody missing")
+            patience_s = 10.0
+            if time.monotonic() > deadline_s:
+                raise ForeignTrainerError(
+                    f"no world formed within {self._settings.start_timeout_s:g} s.",
+                    "Look whether enough members joined (--min) and whether their hosts reach each other.",
+                )
+        view, me = self.view, self.member.id
+        if me in view.refused:
+            raise ForeignTrainerError(
+                f"the trainer in {self.directory.root} refuses this process: {view.refused[me]}.", _FOREIGN_HINT
+            )
+        if me in view.gone:
+            raise Departed(f"given up for lost by the others: {view.gone[me]}", EVICTED_STATUS)
+        if view.generation is None or me not in view.ranks:
+            raise Departed("left at a step boundary, as asked")
+        return view.generation
+
+    def _decided(self, view: View, tried: int) -> bool:
+        me = self.member.id
+        if me in view.gone or me in view.refused:
+            return True
+        if me in view.ranks:
+            return view.number > tried
+        return me in view.leaving and view.number > tried
+
+    def _open_store(self, proposal: Proposal) -> Generation:
+        """A generation with a store: of this process, or of a service host where the site runs one."""
+        host, address, port = this_host(), self.member.address, 0
+        service = os.environ.get(STORE_VARIABLE, "")
+        if service:
+            address, _, text = service.rpartition(":")
+            host, port = "service", int(text)
+        elif proposal.members:
+            store = open_store()
+            self._stores[proposal.number] = store
+            port = store.port
+        nonce = secrets.token_hex(16)
+        return Generation(proposal.number, proposal.members, host, address, port, nonce, proposal.cause)
+
+    def _drop_stores(self, before: int) -> None:
+        for number in [number for number in self._stores if number < before]:
+            del self._stores[number]
+
+    def _why_foreign_to(self, view: View) -> str | None:
+        """Why this worker does not fit in with those that are there."""
+        for id_ in view.present:
+            reason = _difference(view.members[id_], self.member)
+            if reason is not None and id_ in view.ranks:
+                return reason
+        return None
+
+    def _why_foreign(self, newcomer: Member) -> str | None:
+        return _difference(self.member, newcomer)
+
+
+_FOREIGN_HINT = (
+    "Give each trainer a directory of its own (--trainer), and all its members the same script and torch."
+)
+
+
+def _difference(member: Member, newcomer: Member) -> str | None:
+    if newcomer.torch != member.torch:
+        return f"it runs torch {newcomer.torch}, the others {member.torch}"
+    if newcomer.fingerprint != member.fingerprint:
+        return "another training runs there (model, data set or batch differ), and two cannot share a directory"
+    return None

@@ -1,0 +1,62 @@
+"""The TCP connections of one world, so that they can be cut from another thread.
+
+Gloo has no way to abort a collective that waits for a peer which neither answers nor closes. Cutting the
+connections makes it fail at once, as if all peers had closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+
+
+def open_sockets() -> dict[int, str]:
+    """Descriptors of all sockets of this process, with their identity."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 (names of descriptors, not paths)
+        with contextlib.suppress(OSError):
+            target = os.readlink(f"/proc/self/fd/{name}")  # noqa: PTH115
+            if target.startswith("socket:"):
+                found[int(name)] = target
+    return found
+
+
+class Wires:
+    """The connections that came up while a world formed; the script's own are left alone."""
+
+    def __init__(self) -> None:
+        self._before = open_sockets()
+        self._formed: dict[int, str] | None = None
+
+    def formed(self) -> None:
+        """The world has formed: what comes up from now on is not its own."""
+        before = self._before.items()
+        self._formed = dict(item for item in open_sockets().items() if item not in before)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the world has formed."""
+        return self._formed is not None
+
+    def cut(self) -> int:
+        """Cut the world's connections, so that whoever waits on one gets an error; returns how many there were.
+
+        Listening sockets stay: gloo's listener thread ends the process when its socket fails.
+        """
+        now = open_sockets()
+        mine = now.items() - self._before.items() if self._formed is None else now.items() & self._formed.items()
+        return sum(_cut(descriptor) for descriptor, _ in mine)
+
+
+def _cut(descriptor: int) -> bool:
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
+        if _is_connection(connection):
+            connection.shutdown(socket.SHUT_RDWR)
+            return True
+    return False
+
+
+def _is_connection(connection: socket.socket) -> bool:
+    internet = connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM
+    return internet and not connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)

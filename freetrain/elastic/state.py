@@ -1,0 +1,200 @@
+"""The training's state: what a newcomer needs to go on as if it had been there from the start."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import random
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+
+from freetrain.elastic.sampler import Sampler
+from freetrain.elastic.world import lost_ranks
+
+_PLACEHOLDER = "freetrain.tensor"
+_CHUNK_BYTES = 4 << 20
+"""Small tensors travel together in pieces of this size, large ones alone and in place."""
+
+
+class Stateful(Protocol):
+    """Anything with a state to carry along: a learning rate schedule, a moving average."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Its state: numbers, strings, tensors, lists, tuples and dictionaries of them."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> Any:
+        """Go on from there."""
+
+
+class TrainingState:
+    """Model, optimizer, sampler, random numbers and whatever else the script registers."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        sampler: Sampler,
+        also: Mapping[str, Stateful],
+    ) -> None:
+        self.module = module
+        self.optimizer = optimizer
+        self.sampler = sampler
+        self.also = dict(also)
+        self.step = 0
+        self.samples_done = 0
+
+    def capture(self) -> dict[str, Any]:
+        """The state; tensors are the live ones, not copies."""
+        return {
+            "step": self.step,
+            "samples_done": self.samples_done,
+            "sampler": self.sampler.state_dict(),
+            "model": dict(self.module.state_dict()),
+            "optimizer": self.optimizer.state_dict(),
+            "also": {name: item.state_dict() for name, item in self.also.items()},
+            "random": _random_state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a captured state."""
+        self.module.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.sampler.load_state_dict(state["sampler"])
+        for name, item in self.also.items():
+            if name in state["also"]:
+                item.load_state_dict(state["also"][name])
+        self.step = state["step"]
+        self.samples_done = state["samples_done"]
+        _set_random_state(state["random"])
+
+
+def fingerprint(module: torch.nn.Module, *facts: object) -> str:
+    """Digest of what all members must have in common: the model's shape and the facts."""
+    digest = hashlib.sha256(repr(facts).encode())
+    for name, tensor in module.state_dict().items():
+        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype};".encode())
+    return digest.hexdigest()[:16]
+
+
+def _random_state() -> dict[str, Any]:
+    state = {"torch": torch.get_rng_state(), "python": random.getstate()}
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+def _set_random_state(state: dict[str, Any]) -> None:
+    torch.set_rng_state(state["torch"].cpu())
+    version, words, gauss = state["python"]
+    random.setstate((version, tuple(words), gauss))
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"].cpu())
+
+
+def part_random_streams(rank: int) -> None:
+    """Let each rank go on with random numbers of its own, derived from the common ones; rank 0 keeps them."""
+    if rank > 0:
+        seed = int(torch.randint(1 << 62, (1,)).item()) + rank
+        torch.manual_seed(seed)
+        random.seed(seed)
+
+
+def broadcast_state(state: TrainingState, source: int, rank: int) -> None:
+    """Bring all ranks to the source's state.
+
+    The skeleton (everything but tensors) travels in torch's own format, which loads without running code; model
+    tensors travel from memory to memory in place.
+    """
+    tensors: list[torch.Tensor] = []
+    if rank == source:
+        captured = state.capture()
+        skeleton = _encode(_hollow(captured, tensors))
+        _broadcast_bytes(skeleton, source)
+        _broadcast_tensors(tensors, source)
+        return
+    skeleton = _broadcast_bytes(None, source)
+    hollow = torch.load(io.BytesIO(skeleton), weights_only=True)
+    filled = _fill(hollow, tensors, dict(state.module.state_dict()))
+    _broadcast_tensors(tensors, source)
+    state.restore(filled)
+
+
+def _hollow(value: Any, tensors: list[torch.Tensor]) -> Any:
+    """The value with tensors taken out into the list."""
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        return (_PLACEHOLDER, list(value.shape), str(value.dtype), value.device.type)
+    if isinstance(value, dict):
+        return {key: _hollow(item, tensors) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_hollow(item, tensors) for item in value]
+    if isinstance(value, tuple):
+        return tuple(_hollow(item, tensors) for item in value)
+    return value
+
+
+def _fill(hollow: Any, tensors: list[torch.Tensor], own: dict[str, Any], key: Any = None) -> Any:
+    """The reverse: with tensors to receive into, the model's own ones where they fit."""
+    if isinstance(hollow, tuple) and len(hollow) == 4 and hollow[0] == _PLACEHOLDER:
+        _, shape, dtype, kind = hollow
+        known = own.get(key)
+        if isinstance(known, torch.Tensor) and list(known.shape) == shape and str(known.dtype) == dtype:
+            tensors.append(known.detach())
+        else:
+            tensors.append(torch.empty(shape, dtype=getattr(torch, dtype.removeprefix("torch.")), device=kind))
+        return tensors[-1]
+    if isinstance(hollow, dict):
+        inner = {"model": own}
+        return {
+            name: _fill(item, tensors, own if key == "model" else inner.get(name, {}), name)
+            for name, item in hollow.items()
+        }
+    if isinstance(hollow, list | tuple):
+        return type(hollow)(_fill(item, tensors, {}) for item in hollow)
+    return hollow
+
+
+def _encode(document: Any) -> bytes:
+    stream = io.BytesIO()
+    torch.save(document, stream)
+    return stream.getvalue()
+
+
+def _broadcast_bytes(content: bytes | None, source: int) -> bytes:
+    with lost_ranks():
+        length = torch.tensor([len(content or b"")])
+        dist.broadcast(length, source)
+        payload = torch.empty(int(length), dtype=torch.uint8)
+        if content is not None:
+            payload = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        dist.broadcast(payload, source)
+    return bytes(payload.numpy().tobytes()) if content is None else content
+
+
+def _broadcast_tensors(tensors: list[torch.Tensor], source: int) -> None:
+    """Large tensors in place; small ones packed by type, since each message costs a round trip."""
+    packs: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
+    with lost_ranks(), torch.no_grad():
+        for tensor in tensors:
+            size_bytes = tensor.numel() * tensor.element_size()
+            if size_bytes >= _CHUNK_BYTES and tensor.is_contiguous():
+                dist.broadcast(tensor, source)
+            elif tensor.numel():
+                pack = packs.setdefault((tensor.dtype, tensor.device), [])
+                pack.append(tensor)
+                if sum(item.numel() * item.element_size() for item in pack) >= _CHUNK_BYTES:
+                    _broadcast_pack(packs.pop((tensor.dtype, tensor.device)), source)
+        for pack in packs.values():
+            _broadcast_pack(pack, source)
+
+
+def _broadcast_pack(pack: list[torch.Tensor], source: int) -> None:
+    flat = torch.cat([tensor.reshape(-1) for tensor in pack])
+    dist.broadcast(flat, source)
+    offset = 0
+    for tensor in pack:
+        tensor.copy_(flat[offset : offset + tensor.numel()].view_as(tensor))
+        offset += tensor.numel()

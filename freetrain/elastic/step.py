@@ -1,0 +1,95 @@
+"""One step of the training, as the script sees it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.model import ElasticModel
+from freetrain.elastic.world import is_lost_peer
+
+
+class Step:
+    """This rank's part of one step: iterate over its passes, call :meth:`backward` in each.
+
+    If another rank vanishes meanwhile the iteration ends early without an error, the step does not count, and the
+    runtime yields the same samples again in the world that remains.
+
+    Args:
+        number: from 1.
+        epoch: from 0.
+        ids: samples of the whole world.
+        passes: samples of this rank, pass by pass; a rank without samples has one empty pass.
+        model: the model.
+        fetch: turns ids into data.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        epoch: int,
+        ids: list[int],
+        passes: Sequence[Sequence[int]],
+        model: ElasticModel,
+        fetch: Callable[[Sequence[int]], Any],
+    ) -> None:
+        self.number = number
+        self.epoch = epoch
+        self.ids = ids
+        self.my_ids = [id_ for one in passes for id_ in one]
+        self._passes = passes
+        self._model = model
+        self._fetch = fetch
+        self._weight = 0.0
+        self._syncing = False
+        self._loss: torch.Tensor | None = None
+        self.synced = False
+        self.wait_s = 0.0
+        self.exposed_s = 0.0
+
+    def __iter__(self) -> Iterator[Any]:
+        """Data of each pass."""
+        self._start()
+        for index, ids in enumerate(self._passes):
+            if self._model.lost is not None:
+                return
+            self._syncing = index == len(self._passes) - 1
+            self._weight = len(ids) / len(self.ids)
+            asked_s = time.perf_counter()
+            # DDP needs every rank in every step: who has no sample repeats one with weight zero.
+            data = self._fetch(ids or self.ids[:1])
+            self.wait_s += time.perf_counter() - asked_s
+            with self._model.syncing(self._syncing):
+                yield data
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Back-propagate the mean loss of the pass's samples, weighted by their share of the step."""
+        if self._model.lost is not None:
+            return
+        weighted = loss * self._weight
+        try:
+            weighted.backward()  # type: ignore[no-untyped-call,unused-ignore]
+        except RuntimeError as error:
+            if not is_lost_peer(error):
+                raise
+            self._model.lost = error
+            return
+        self._loss = weighted.detach() if self._loss is None else self._loss + weighted.detach()
+        if self._syncing:
+            self.synced = True
+            self.exposed_s = max(0.0, time.perf_counter() - self._model.last_bucket_s)
+
+    @property
+    def loss_share(self) -> float:
+        """This rank's part of the step's mean loss."""
+        return 0.0 if self._loss is None else float(self._loss)
+
+    def _start(self) -> None:
+        try:
+            self._model.sync_buffers()
+        except LostRankError as error:
+            self._model.lost = error

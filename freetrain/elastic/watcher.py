@@ -1,0 +1,157 @@
+"""The thread beside the training: signs of life, a look at the directory, and what follows from it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from freetrain.elastic.directory import TrainerDirectory
+from freetrain.elastic.liveness import Liveness
+from freetrain.elastic.records import Generation, Member
+from freetrain.elastic.roster import Proposal, View, next_generation, watched_by
+from freetrain.elastic.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_LOOK_SHARE = 20
+"""A look at the directory may take up one part in this many of the watcher's time: on a slow file system the
+watcher looks less often instead of loading the server."""
+
+_SETTLE_S = 0.03
+"""Newcomers and losses often come in twos; one change of the world for both costs half."""
+
+
+class Guard:
+    """The world that this member is in or forms just now, and how to get its main thread out of it."""
+
+    def __init__(self, generation: Generation, cut: Callable[[], object]) -> None:
+        self.generation = generation
+        self.cut = cut
+        self.lost_since_s: float | None = None
+        self.done = False
+
+
+class Watcher:
+    """Keeps one member's view of the trainer fresh, and proposes generations when it is this member's turn.
+
+    Args:
+        directory: the trainer's.
+        member: this process.
+        settings: how patient to be.
+        open_store: opens the store of a proposed generation in this process and returns its port.
+        may_join: why a newcomer does not fit in with the others, or None.
+    """
+
+    def __init__(
+        self,
+        directory: TrainerDirectory,
+        member: Member,
+        settings: Settings,
+        open_store: Callable[[Proposal], Generation],
+        may_join: Callable[[Member], str | None],
+    ) -> None:
+        self._directory = directory
+        self._member = member
+        self._settings = settings
+        self._open_store = open_store
+        self._may_join = may_join
+        self._liveness = Liveness(directory.last_beat, settings.lost_after_s, time.monotonic)
+        self._stop = threading.Event()
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="freetrain-watcher", daemon=True)
+        self._guard: Guard | None = None
+        self._unsettled: tuple[Proposal, float] | None = None
+        self.view = View()
+
+    def start(self) -> None:
+        """Begin to beat and to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join(timeout=5)
+
+    def guard(self, guard: Guard | None) -> None:
+        """From now on get the main thread out of this world when it breaks; None: out of none."""
+        self._guard = guard
+
+    def wait_for(self, condition: Callable[[View], bool], timeout_s: float) -> bool:
+        """Sleep until the view fulfils the condition; False at the end of the time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: condition(self.view), timeout_s)
+
+    def _run(self) -> None:
+        beat_due_s = 0.0
+        count = 0
+        while not self._stop.is_set():
+            look_s = time.monotonic()
+            if look_s >= beat_due_s:
+                beat_due_s = look_s + self._settings.beat_s
+                self._directory.beat(self._member.id, count)
+                count += 1
+            try:
+                self._look(silence_too=count > 1 and beat_due_s == look_s + self._settings.beat_s)
+            except OSError as error:
+                log.warning("cannot look at %s: %s; trying again", self._directory.root, error)
+            self._stop.wait(max(self._settings.poll_s, _LOOK_SHARE * (time.monotonic() - look_s)))
+
+    def _look(self, *, silence_too: bool) -> None:
+        view = self._directory.view()
+        self._mark_lost(view, silence_too=silence_too)
+        self._turn_away(view)
+        self._propose(view)
+        self._cut_broken(view)
+        if view != self.view:
+            with self._changed:
+                self.view = view
+                self._changed.notify_all()
+
+    def _mark_lost(self, view: View, *, silence_too: bool) -> None:
+        others = [view.members[id_] for id_ in view.present if id_ != self._member.id]
+        for id_ in self._liveness.dead_here(others):
+            self._directory.mark_gone(id_, "its process ended without a word")
+        if silence_too:
+            for id_ in self._liveness.silent(watched_by(self._member.id, view)):
+                self._directory.mark_gone(id_, f"no sign of life for {self._settings.lost_after_s:g} s")
+
+    def _turn_away(self, view: View) -> None:
+        for id_ in view.waiting:
+            reason = self._may_join(view.members[id_]) if self._member.id in view.ranks else None
+            if reason is not None:
+                self._directory.refuse(id_, reason)
+
+    def _propose(self, view: View) -> None:
+        proposal = next_generation(view, self._settings.min_members)
+        if proposal is None or proposal.proposer != self._member.id or not self._settled(proposal):
+            return
+        if self._member.id in view.gone or self._member.id in view.refused:
+            return
+        generation = self._open_store(proposal)
+        won = self._directory.publish(generation)
+        log.info(
+            "generation %d with %d members %s", generation.number, generation.world, "published" if won else "lost"
+        )
+
+    def _settled(self, proposal: Proposal) -> bool:
+        """Whether the same proposal has been due for a moment."""
+        now_s = time.monotonic()
+        if self._unsettled is None or self._unsettled[0] != proposal:
+            self._unsettled = (proposal, now_s)
+        return now_s - self._unsettled[1] >= _SETTLE_S
+
+    def _cut_broken(self, view: View) -> None:
+        """Members of a world that lost somebody may wait for ever in a collective: get them out."""
+        guard = self._guard
+        if guard is None or guard.done:
+            return
+        broken = view.broken and view.number == guard.generation.number
+        if not broken and not any(id_ in view.gone for id_ in guard.generation.members):
+            return
+        now_s = time.monotonic()
+        guard.lost_since_s = guard.lost_since_s or now_s
+        if now_s - guard.lost_since_s >= self._settings.cut_after_s and guard is self._guard:
+            guard.done = True
+            guard.cut()

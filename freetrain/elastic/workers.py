@@ -1,0 +1,96 @@
+"""Worker processes: started in a session of their own, ended with all that they started."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from freetrain.elastic.errors import DirectoryError
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Worker:
+    """One process.
+
+    Args:
+        command: what to run.
+        name: the member's id.
+        index: its place on this node, which says which GPU it has.
+        environment: what it needs to know.
+    """
+
+    def __init__(self, command: Sequence[str], name: str, index: int, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self.index = index
+        self.told_to_leave_s: float | None = None
+        self.gone_since_s: float | None = None
+        self.started_s = time.monotonic()
+        try:
+            self._process = subprocess.Popen(
+                list(command),
+                env={**os.environ, **environment, "LOCAL_RANK": str(index)},
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+        except OSError as error:
+            raise DirectoryError(
+                f"cannot start {command[0]}: {error.strerror}.", "Look at what follows '--' on the command line."
+            ) from error
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Its exit status, negative for a signal; None while it runs. Who ended takes its children along.
+
+        Forked children (of a data loader) would keep its connections open, and hide its end from the others.
+        """
+        status = self._process.poll()
+        if status is not None:
+            self._signal_all(signal.SIGKILL)
+        return status
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self._signal_all(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it, stopped or not."""
+        self._signal_all(signal.SIGKILL)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+
+def _die_with_parent() -> None:
+    """In the child: an agent that is killed must not leave workers behind."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def describe(status: int) -> str:
+    """An exit status in words."""
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return f"killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"killed by signal {-status}"
+
+
+def count_gpus() -> int:
+    """GPUs that this node gives to us; asked of the driver's files, since the agent does without torch."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([name for name in visible.split(",") if name.strip()])
+    return len(list(Path("/dev").glob("nvidia[0-9]*")))

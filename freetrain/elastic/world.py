@@ -1,0 +1,189 @@
+"""One generation's process group: formed in a living process, left without ending it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from freetrain.elastic.errors import AbandonedError, LostRankError
+from freetrain.elastic.records import Generation, this_host
+from freetrain.elastic.sockets import Wires
+
+_FOREVER = timedelta(days=7)
+"""Collectives never time out by themselves: a slow rank is no lost rank. Losses are found by the watcher, which
+cuts the connections."""
+
+_WORDS = (
+    "gloo", "nccl", "connection", "socket", "broken pipe", "timed out", "timeout", "process group", "store",
+    "aborted", "peer",
+)  # fmt: skip
+
+
+def is_lost_peer(error: BaseException) -> bool:
+    """Whether the error is the network's or the process group's, not the training script's."""
+    if isinstance(error, dist.DistError | ConnectionError | LostRankError):
+        return True
+    return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in _WORDS)
+
+
+def open_store() -> dist.TCPStore:
+    """A store in this process on a fresh port."""
+    return dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=30))
+
+
+class World:
+    """The process group of one generation, as seen by one of its members.
+
+    Args:
+        generation: what to form.
+        member: this process.
+        prefix: prefix of the store's keys, unguessable for outsiders.
+        backend: as ``torch.distributed`` names it.
+        form_timeout_s: how long connecting may take once all have arrived.
+    """
+
+    def __init__(
+        self, generation: Generation, member: str, prefix: str, backend: str, form_timeout_s: float
+    ) -> None:
+        self.generation = generation
+        self.rank = generation.rank_of(member)
+        self.size = generation.world
+        self._wires = Wires()
+        self._timeout = timedelta(seconds=form_timeout_s)
+        self._backend = backend
+        self._prefix = prefix
+        self._store: dist.Store | None = None
+        self._lock = threading.Lock()
+        self._alive = True
+
+    def form(self, newer: Callable[[], bool]) -> None:
+        """Meet the others and connect with them.
+
+        Rank 0 alone decides whether the meeting takes place, so that nobody connects with who has moved on.
+
+        Raises:
+            AbandonedError: a newer generation made this one obsolete, or a member was lost meanwhile.
+        """
+        try:
+            self._meet(newer)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                dist.init_process_group(
+                    self._backend, store=self._store, rank=self.rank, world_size=self.size, timeout=self._timeout
+                )
+            dist.distributed_c10d._set_pg_timeout(_FOREVER)
+        except AbandonedError:
+            self.leave()
+            raise
+        except (RuntimeError, ValueError, OSError) as error:
+            self.leave()
+            if isinstance(error, ValueError) or not is_lost_peer(error):
+                raise
+            raise AbandonedError(str(error)) from error
+        self._wires.formed()
+
+    def _meet(self, newer: Callable[[], bool]) -> None:
+        host = "127.0.0.1" if self.generation.host == this_host() else self.generation.address
+        plain = dist.TCPStore(
+            host, self.generation.port, is_master=False, wait_for_workers=False, timeout=self._timeout
+        )
+        store = self._store = dist.PrefixStore(self._prefix, plain)
+        store.set(f"arrived/{self.rank}", "yes")
+        if self.rank == 0:
+            arrivals = [f"arrived/{rank}" for rank in range(self.size)]
+            while not (all_here := store.check(arrivals)) and not newer():
+                time.sleep(0.002)
+            store.set("verdict", "go" if all_here else "newer")
+        if not self._await_verdict(store, newer):
+            raise AbandonedError("superseded by a newer generation")
+
+    def _await_verdict(self, store: dist.Store, newer: Callable[[], bool]) -> bool:
+        """What rank 0 decided; its word counts even with a newer generation in sight, since all heed it."""
+        patience_s = None
+        while not store.check(["verdict"]):
+            if newer():
+                patience_s = patience_s or time.monotonic() + 1.0
+                if time.monotonic() > patience_s:
+                    return False
+            time.sleep(0.002)
+        return bool(store.get("verdict") == b"go")
+
+    def cut(self) -> None:
+        """Make every collective of this world fail, from whatever thread."""
+        with self._lock:
+            if self._alive:
+                _abort_nccl()
+                self._wires.cut()
+
+    def leave(self) -> None:
+        """Destroy the process group; the process lives on."""
+        with self._lock:
+            self._alive = False
+            if dist.is_initialized():
+                with contextlib.suppress(Exception):
+                    dist.destroy_process_group()
+            self._store = None
+            # What the script keeps alive of the group (a work handle, a DDP module) would keep its connections
+            # open and let the others wait.
+            if self._wires.complete:
+                self._wires.cut()
+
+    def start_sum(self, values: list[float]) -> Sum:
+        """Begin to sum some numbers over all ranks."""
+        tensor = torch.tensor(values, dtype=torch.float64)
+        try:
+            return Sum(tensor, dist.all_reduce(tensor, async_op=True))
+        except RuntimeError as error:
+            raise _lost_or_same(error) from error
+
+    def gather(self, values: list[int]) -> list[list[int]]:
+        """Everybody's numbers, in order of rank."""
+        mine = torch.tensor(values, dtype=torch.int64)
+        all_ = [torch.empty_like(mine) for _ in range(self.size)]
+        with lost_ranks():
+            dist.all_gather(all_, mine)
+        return [list(map(int, row.tolist())) for row in all_]
+
+
+class Sum:
+    """A sum over all ranks that is under way."""
+
+    def __init__(self, tensor: torch.Tensor, work: Any) -> None:
+        self._tensor = tensor
+        self._work = work
+
+    def wait(self) -> list[float]:
+        """The sums."""
+        with lost_ranks():
+            self._work.wait()
+        return [float(value) for value in self._tensor.tolist()]
+
+
+class lost_ranks(contextlib.AbstractContextManager[None]):  # noqa: N801 (reads as a statement)
+    """Turns the many ways in which torch reports a lost peer into one."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Translate the error, if it is one of them."""
+        if isinstance(error, RuntimeError):
+            raise _lost_or_same(error) from error
+
+
+def _lost_or_same(error: RuntimeError) -> BaseException:
+    return LostRankError(str(error)) if is_lost_peer(error) else error
+
+
+def _abort_nccl() -> None:
+    """Abort NCCL communicators, whose kernels would otherwise spin on the device for ever."""
+    if dist.is_initialized() and torch.cuda.is_available():
+        abort = getattr(dist.distributed_c10d, "_abort_process_group", None)
+        if abort is not None:
+            with contextlib.suppress(Exception):
+                abort()
