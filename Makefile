@@ -2,6 +2,7 @@
 #   make demo   replay a sample log and write a report
 #   make test   everything that CI checks
 PYTHON ?= python3
+TORCH_VERSION := 2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -36,5 +37,6 @@ $(STAMP): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "freetrain needs Python 3.11 or newer: say which with 'make PYTHON=/path/to/python3.11'"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet torch==$(TORCH_VERSION)
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	@touch $@
