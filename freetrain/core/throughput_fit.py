@@ -108,12 +108,12 @@ def _mean_rates(seen: Sequence[Observation]) -> dict[int, float]:
 
 
 def _amdahl_terms(nodes: Floats) -> Floats:
-    """a + b/n."""
+    """Columns of a + b/n."""
     return np.stack([np.ones_like(nodes), 1 / nodes], axis=1)
 
 
 def _ring_terms(nodes: Floats) -> Floats:
-    """b/n + c·(n-1)/n + d·(n-1)."""
+    """Columns of b/n + c·(n-1)/n + d·(n-1)."""
     return np.stack([1 / nodes, (nodes - 1) / nodes, nodes - 1], axis=1)
 
 
@@ -125,7 +125,7 @@ _TERMS: dict[ScalingModel, Callable[[Floats], Floats]] = {
 
 def _enough(model: ScalingModel, sizes: int) -> bool:
     """A model with more coefficients than sizes would fit anything."""
-    return sizes >= _TERMS[model](np.ones(1)).shape[1]
+    return bool(sizes >= _TERMS[model](np.ones(1)).shape[1])
 
 
 def _fit(
