@@ -101,9 +101,7 @@ def test_checkpoints_keep_the_last(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "foreign"])
-def test_a_corrupt_checkpoint_falls_back(
-    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_corrupt_checkpoint_falls_back(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save({"step": 1, "x": torch.zeros(1000)}, 1)
     path = checkpoints.save({"step": 2, "x": torch.ones(1000)}, 2)
