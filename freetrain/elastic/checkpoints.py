@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,12 @@ class Checkpoints:
         for path in paths:
             reason = why_distrusted(path) or _why_corrupt(path)
             if reason is None:
-                state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
-                return state
+                try:
+                    state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+                except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+                    reason = f"{path} holds more than numbers and tensors ({str(error).splitlines()[0]})"
+                else:
+                    return state
             log.warning("checkpoint not used: %s; falling back to the one before", reason)
         if paths:
             raise CheckpointError(

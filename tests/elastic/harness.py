@@ -1,0 +1,162 @@
+"""Trainers made of real processes, each of them gone when the test is over."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from freetrain.elastic.directory import TrainerDirectory
+
+SCRIPTS = Path(__file__).parent / "scripts"
+PATIENCE_S = 60.0
+
+
+class Workers:
+    """Worker processes of one trainer, without agents; the test is the agent."""
+
+    def __init__(self, tmp_path: Path, script: str = "counting.py", **environment: str) -> None:
+        self.root = tmp_path / "trainer"
+        self.out = tmp_path / "out"
+        self.out.mkdir(exist_ok=True)
+        self.script = script
+        self.environment = {"FREETRAIN_LOST_AFTER_S": "8", "OMP_NUM_THREADS": "1", **environment}
+        self.processes: dict[str, subprocess.Popen[str]] = {}
+        self._count = 0
+
+    @property
+    def directory(self) -> TrainerDirectory:
+        return TrainerDirectory.open(self.root)
+
+    def start(self, count: int = 1, **environment: str) -> list[str]:
+        names = []
+        for _ in range(count):
+            name = f"w{self._count}"
+            self._count += 1
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, str(SCRIPTS / self.script)],
+                env=os.environ
+                | self.environment
+                | {"FREETRAIN_TRAINER": str(self.root), "FREETRAIN_MEMBER": name, "OUT": str(self.out)}
+                | environment,
+                stderr=(self.out / f"{name}.err").open("w"),
+                text=True,
+                start_new_session=True,
+            )
+            names.append(name)
+        return names
+
+    def leave(self, *names: str) -> None:
+        for name in names:
+            self.directory.leave(name)
+
+    def kill(self, *names: str) -> None:
+        for name in names:
+            self.processes[name].kill()
+        for name in names:
+            self.processes[name].wait()
+
+    def stop(self, name: str) -> None:
+        os.kill(self.processes[name].pid, signal.SIGSTOP)
+
+    def ranks(self) -> tuple[str, ...]:
+        return self.directory.view().current
+
+    def records(self, *names: str) -> list[dict]:
+        """What these workers logged (all, by default), a half-written last line left out."""
+        found = []
+        paths = [self.out / f"{name}.jsonl" for name in names] or self.out.glob("*.jsonl")
+        for path in paths:
+            for line in path.read_text().splitlines() if path.exists() else []:
+                with contextlib.suppress(ValueError):
+                    found.append(json.loads(line))
+        return found
+
+    def last_step(self) -> int:
+        return max((record["step"] for record in self.records()), default=0)
+
+    def await_world(self, size: int, steps: int = 3, patience_s: float = PATIENCE_S) -> float:
+        """Wait until a world of this size has completed some steps more; returns how long that took."""
+        since_s = time.monotonic()
+        after = self.last_step()
+
+        def done() -> bool:
+            newer = [record for record in self.records() if record["step"] > after]
+            return sum(record["world"] == size and record["rank"] == 0 for record in newer) >= steps
+
+        self.wait_until(done, f"{steps} steps in a world of {size}", patience_s)
+        return time.monotonic() - since_s
+
+    def wait_until(self, condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+        until_s = time.monotonic() + patience_s
+        while not condition():
+            assert time.monotonic() < until_s, f"no {what} within {patience_s} s\n{self.errors()}"
+            time.sleep(0.02)
+
+    def pace(self, slow: bool) -> None:
+        (self.out / "pace").touch() if slow else (self.out / "pace").unlink()
+
+    def finish(self, *names: str, patience_s: float = PATIENCE_S) -> dict[str, int]:
+        """Wait for these workers (all that run, by default); their exit statuses."""
+        statuses = {}
+        until_s = time.monotonic() + patience_s
+        for name in names or list(self.processes):
+            try:
+                statuses[name] = self.processes[name].wait(max(0.1, until_s - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise AssertionError(f"{name} hangs\n{self.errors()}") from None
+        return statuses
+
+    def error_of(self, name: str) -> str:
+        return (self.out / f"{name}.err").read_text()
+
+    def errors(self) -> str:
+        return "\n".join(f"{name}: {self.error_of(name)[-2000:]}" for name in self.processes)
+
+    def counts(self) -> list[list[float]]:
+        return [json.loads(path.read_text()) for path in sorted(self.out.glob("counts-*.json"))]
+
+    def end(self) -> None:
+        for process in self.processes.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@contextlib.contextmanager
+def workers(tmp_path: Path, script: str = "counting.py", **environment: str) -> Iterator[Workers]:
+    trainer = Workers(tmp_path, script, **environment)
+    try:
+        yield trainer
+    finally:
+        trainer.end()
+
+
+def losses(trainer: Workers) -> dict[int, float]:
+    """Loss by step as all ranks logged it, redone steps too; they must agree. NaN (not known) is left out."""
+    found: dict[int, float] = {}
+    for record in trainer.records():
+        if record["loss"] == record["loss"]:
+            assert abs(found.setdefault(record["step"], record["loss"]) - record["loss"]) < 1e-4
+    return found
+
+
+def assert_exactly_once(trainer: Workers, epochs: int) -> None:
+    """Every sample took part in the gradients exactly once per epoch, as the parameters themselves tell."""
+    counts = trainer.counts()
+    assert counts, trainer.errors()
+    for seen in counts:
+        assert max(abs(count - epochs) for count in seen) < 1e-2
+    steps_per_epoch = 10
+    by_epoch: dict[int, dict[int, list[int]]] = {}
+    for record in trainer.records():
+        by_epoch.setdefault((record["step"] - 1) // steps_per_epoch, {})[record["step"]] = record["ids"]
+    for steps in by_epoch.values():
+        ids = [id_ for step in steps.values() for id_ in step]
+        assert len(ids) == len(set(ids))

@@ -1,0 +1,65 @@
+"""A training whose parameters count how often each sample took part in it: 1/batch per time, exactly."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from freetrain import elastic
+
+SAMPLES, BATCH = 240, 24
+
+
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = torch.nn.Parameter(torch.zeros(SAMPLES))
+        middle = torch.nn.BatchNorm1d(16).eval()
+        self.net = torch.nn.Sequential(torch.nn.Linear(6, 16), middle, torch.nn.Linear(16, 1))
+
+    def forward(self, ids, inputs):
+        return self.net(inputs).squeeze(1), self.seen[ids]
+
+
+def main():
+    out, epochs = Path(os.environ["OUT"]), int(os.environ.get("EPOCHS", "10"))
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = Counting()
+    inputs, targets = torch.randn(SAMPLES, 6), torch.randn(SAMPLES)
+    optimizer = torch.optim.SGD(
+        [
+            {"params": [model.seen], "lr": 1.0},
+            {"params": model.net.parameters(), "lr": 0.05, "momentum": 0.9},
+        ]
+    )
+    log = (out / f"{os.environ.get('FREETRAIN_MEMBER', os.getpid())}.jsonl").open("a")
+
+    def on_step(result):
+        facts = {"step": result.step, "loss": result.loss, "world": result.world, "rank": result.rank}
+        log.write(json.dumps({**facts, "ids": result.ids, "mine": result.my_ids, "t_s": time.time()}) + "\n")
+        log.flush()
+        if (out / "pace").exists():
+            time.sleep(0.03)
+
+    batch = elastic.FixedBatch(BATCH, at_most_per_pass=5)
+    every_s = float(os.environ.get("CHECKPOINT_EVERY_S", "600"))
+    with elastic.Run(
+        model, optimizer, SAMPLES, batch, epochs=epochs, on_step=on_step, checkpoint_every_s=every_s
+    ) as run:
+        for step in run.steps():
+            for ids in step:
+                guess, seen = run.model(ids, inputs[ids])
+                counted = seen.mean() - seen.mean().detach()
+                step.backward(torch.nn.functional.mse_loss(guess, targets[ids]) - counted)
+        counts = (model.seen.detach() * BATCH).tolist()
+        (out / f"counts-{run.rank}.json").write_text(json.dumps(counts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

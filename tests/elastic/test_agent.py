@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.elastic.harness import SCRIPTS, Workers, assert_exactly_once
+
+FREETRAIN = [sys.executable, "-m", "freetrain"]
+EPOCHS = 60
+
+
+class Agents(Workers):
+    """Agents instead of workers, started by the command that users type."""
+
+    def start_agent(self, *options: str, **environment: str) -> str:
+        name = f"agent{len(self.processes)}"
+        command = [*FREETRAIN, "run", "--trainer", str(self.root), *options, "--", sys.executable]
+        self.processes[name] = subprocess.Popen(
+            [*command, str(SCRIPTS / self.script)],
+            env=os.environ | self.environment | {"OUT": str(self.out)} | environment,
+            stderr=(self.out / f"{name}.err").open("w"),
+            text=True,
+            start_new_session=True,
+        )
+        return name
+
+    def poke(self, *options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*FREETRAIN, "poke", str(self.root), *options], capture_output=True, text=True, timeout=60
+        )
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Iterator[Agents]:
+    trainer = Agents(tmp_path, EPOCHS=str(EPOCHS))
+    trainer.pace(slow=True)
+    yield trainer
+    trainer.end()
+
+
+def test_grow_kill_and_lose_by_poke(agents: Agents) -> None:
+    agents.start_agent("--nproc", "2")
+    agents.await_world(2)
+    assert agents.poke("--grow", "1").returncode == 0
+    agents.await_world(3)
+    assert "is killed" in agents.poke("--kill", "1").stdout
+    agents.wait_until(lambda: len(agents.directory.view().gone) == 1, "loss")
+    agents.await_world(2)
+    agents.await_world(3)  # the agent replaces who failed
+    assert agents.poke("--lose", "2").returncode == 0
+    agents.await_world(1)
+    agents.pace(slow=False)
+    assert agents.finish() == {"agent0": 0}, agents.errors()
+    assert "the training is complete" in agents.error_of("agent0")
+    assert_exactly_once(agents, EPOCHS)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
+def test_signals_make_the_node_leave(agents: Agents, number: signal.Signals) -> None:
+    stays = agents.start_agent("--nproc", "1")
+    agents.await_world(1)
+    leaves = agents.start_agent("--nproc", "1", "--leave-on", "USR2")
+    agents.await_world(2)
+    agents.processes[leaves].send_signal(number)
+    assert agents.finish(leaves, patience_s=15)[leaves] == 0
+    assert f"left on {number.name}" in agents.error_of(leaves)
+    agents.await_world(1)
+    agents.pace(slow=False)
+    assert agents.finish(stays)[stays] == 0, agents.errors()
+    assert_exactly_once(agents, EPOCHS)
+
+
+def test_the_last_node_to_leave_saves_and_another_goes_on(agents: Agents) -> None:
+    first = agents.start_agent("--nproc", "2")
+    agents.await_world(2)
+    agents.processes[first].send_signal(signal.SIGTERM)
+    assert agents.finish(first, patience_s=15)[first] == 0
+    assert len(list(agents.directory.checkpoints.iterdir())) == 1
+    assert agents.last_step() < 10 * EPOCHS
+    second = agents.start_agent("--nproc", "1")
+    agents.await_world(1)
+    agents.pace(slow=False)
+    assert agents.finish(second)[second] == 0, agents.errors()
+    assert sorted({record["step"] for record in agents.records()}) == list(range(1, 10 * EPOCHS + 1))
+    assert_exactly_once(agents, EPOCHS)
+
+
+def test_a_killed_agent_takes_its_workers_along_and_the_others_go_on(agents: Agents) -> None:
+    lost = agents.start_agent("--nproc", "1")
+    agents.await_world(1)
+    stays = agents.start_agent("--nproc", "1")
+    agents.await_world(2)
+    agents.kill(lost)
+    agents.await_world(1, patience_s=15)
+    agents.pace(slow=False)
+    assert agents.finish(stays)[stays] == 0, agents.errors()
+    assert_exactly_once(agents, EPOCHS)
+
+
+def test_a_stopped_worker_is_ended_by_its_agent(agents: Agents) -> None:
+    agents.environment["FREETRAIN_LOST_AFTER_S"] = "3"
+    agents.start_agent("--nproc", "2", "--max-restarts", "0")
+    agents.await_world(2)
+    view = agents.directory.view()
+    stopped = view.members[view.ranks[1]]
+    os.kill(stopped.pid, signal.SIGSTOP)
+    agents.await_world(1, patience_s=30)
+    agents.wait_until(lambda: not Path(f"/proc/{stopped.pid}").exists(), "end of the stopped worker", 10)
+    agents.pace(slow=False)
+    assert agents.finish()["agent0"] == 0, agents.errors()
+    assert_exactly_once(agents, EPOCHS)
+
+
+def test_a_script_that_fails_at_once_is_not_tried_again(agents: Agents) -> None:
+    agents.script = "no_such_script.py"
+    agents.start_agent("--nproc", "1")
+    assert agents.finish() == {"agent0": 1}
+    assert "1 of 1 workers failed" in agents.error_of("agent0")
+    assert "workers failed" in str(agents.directory.agents())
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [(["--lose", "1"], "is not the directory of a trainer"), ([], "nothing to do")],
+)
+def test_poking_what_is_not_there(agents: Agents, options: list[str], sentence: str) -> None:
+    done = agents.poke(*options)
+    assert done.returncode != 0
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--leave-on", "KILL", "--", "true"], "no signal of that name can be handled"),
+        (["--", "no-such-command"], "cannot start no-such-command"),
+    ],
+)
+def test_bad_options_are_sentences(tmp_path: Path, options: list[str], sentence: str) -> None:
+    command = [*FREETRAIN, "run", "--trainer", str(tmp_path / "trainer"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_restart_mode_runs_an_unmodified_script(agents: Agents) -> None:
+    agents.script = "torchrun_style.py"
+
+    def steps() -> list[list[str]]:
+        path = agents.out / "steps"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    first = agents.start_agent("--restart", "--nproc", "1", STEPS="400")
+    agents.wait_until(lambda: len(steps()) > 3, "steps")
+    second = agents.start_agent("--restart", "--nproc", "2", STEPS="400")
+    agents.wait_until(lambda: steps()[-1][1] == "3", "world of 3")
+    agents.processes[second].send_signal(signal.SIGTERM)
+    assert agents.finish(second)[second] == 0
+    agents.wait_until(lambda: steps()[-1][1] == "1", "world of 1")
+    assert agents.finish(first)[first] == 0, agents.errors()
+    numbers = [int(step) for step, *_ in steps()]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == 400
+
+
+def test_progress_tells_rates_and_rescales(agents: Agents) -> None:
+    agents.start_agent("--nproc", "2")
+    agents.await_world(2)
+    agents.poke("--lose", "1")
+    agents.await_world(1)
+    agents.pace(slow=False)
+    agents.finish()
+    lines = [json.loads(line) for line in agents.directory.progress_path.read_text().splitlines()]
+    rates = [line for line in lines if line["event"] == "rate"]
+    assert sum(line["samples"] for line in rates) == rates[-1]["samples_done"] == EPOCHS * 240
+    assert {line["world"] for line in rates} >= {1, 2}
+    for line in rates:
+        parts_s = line["compute_s"] + line["communication_s"] + line["data_wait_share"] * line["step_s"]
+        assert parts_s == pytest.approx(line["step_s"], rel=0.05)
+        assert line["samples_per_s"] == pytest.approx(line["samples"] / line["elapsed_s"])
+    rescales = [line for line in lines if line["event"] == "rescale"]
+    assert rescales[-1]["cause"] == "leave"
+    assert 0 < rescales[-1]["pause_s"] < 10

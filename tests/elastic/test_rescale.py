@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.elastic.harness import Workers, assert_exactly_once, losses, workers
+
+EPOCHS = 60
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
+    """Loss by step of a world that never changes."""
+    with workers(tmp_path_factory.mktemp("reference"), EPOCHS=str(EPOCHS)) as trainer:
+        trainer.start(2, FREETRAIN_MIN_MEMBERS="2")
+        assert set(trainer.finish().values()) == {0}, trainer.errors()
+        assert_exactly_once(trainer, EPOCHS)
+        return losses(trainer)
+
+
+@pytest.fixture
+def trainer(tmp_path: Path):
+    """Trains slowly until the test says otherwise."""
+    with workers(tmp_path, EPOCHS=str(EPOCHS)) as trainer:
+        trainer.pace(slow=True)
+        yield trainer
+
+
+def assert_same(trainer: Workers, reference: dict[int, float]) -> None:
+    """Same samples, each once, and the same loss at every logged step."""
+    assert_exactly_once(trainer, EPOCHS)
+    found = losses(trainer)
+    assert len(found) > 0.95 * len(reference)
+    for step, loss in found.items():
+        assert loss == pytest.approx(reference[step], rel=1e-3, abs=1e-5), f"step {step}"
+
+
+def test_same_curve_through_2_4_3_1_4(trainer: Workers, reference: dict[int, float]) -> None:
+    trainer.start(2, FREETRAIN_MIN_MEMBERS="2")
+    trainer.await_world(2)
+    trainer.start(2)
+    trainer.await_world(4)
+    trainer.leave("w1")
+    trainer.await_world(3)
+    trainer.leave("w0", "w3")
+    trainer.await_world(1)
+    trainer.start(3)
+    trainer.await_world(4)
+    trainer.pace(slow=False)
+    assert set(trainer.finish().values()) == {0}, trainer.errors()
+    assert_same(trainer, reference)
+
+
+def test_same_curve_after_kill_of_rank_0_and_of_another(trainer: Workers, reference: dict[int, float]) -> None:
+    trainer.start(4, FREETRAIN_MIN_MEMBERS="4")
+    trainer.await_world(4)
+    trainer.kill(trainer.ranks()[0])
+    trainer.await_world(3, patience_s=10)
+    trainer.kill(trainer.ranks()[-1])
+    trainer.await_world(2, patience_s=10)
+    trainer.pace(slow=False)
+    assert sorted(trainer.finish().values()) == [-9, -9, 0, 0], trainer.errors()
+    assert_same(trainer, reference)
+
+
+def test_two_killed_at_once(trainer: Workers, reference: dict[int, float]) -> None:
+    trainer.start(3, FREETRAIN_MIN_MEMBERS="3")
+    trainer.await_world(3)
+    trainer.kill(*trainer.ranks()[:2])
+    trainer.await_world(1, patience_s=10)
+    trainer.pace(slow=False)
+    assert sorted(trainer.finish().values()) == [-9, -9, 0], trainer.errors()
+    assert_same(trainer, reference)
+
+
+def test_a_stopped_rank_is_given_up(trainer: Workers, reference: dict[int, float]) -> None:
+    trainer.environment["FREETRAIN_LOST_AFTER_S"] = "3"
+    trainer.start(3, FREETRAIN_MIN_MEMBERS="3")
+    trainer.await_world(3)
+    stopped = trainer.ranks()[1]
+    trainer.stop(stopped)
+    assert trainer.await_world(2, patience_s=30) > 2
+    trainer.pace(slow=False)
+    others = [name for name in trainer.processes if name != stopped]
+    assert set(trainer.finish(*others).values()) == {0}, trainer.errors()
+    assert "no sign of life" in trainer.directory.view().gone[stopped]
+    assert_same(trainer, reference)
+
+
+def test_a_stopped_rank_that_wakes_up_knows_that_it_is_out(trainer: Workers, reference: dict[int, float]) -> None:
+    trainer.environment["FREETRAIN_LOST_AFTER_S"] = "3"
+    trainer.start(2, FREETRAIN_MIN_MEMBERS="2")
+    trainer.await_world(2)
+    stopped = trainer.ranks()[0]
+    trainer.stop(stopped)
+    trainer.await_world(1, patience_s=30)
+    trainer.processes[stopped].send_signal(18)
+    assert trainer.finish(stopped, patience_s=20)[stopped] == 75
+    trainer.pace(slow=False)
+    trainer.finish()
+    assert_same(trainer, reference)
+
+
+def test_all_killed_then_resumed_from_the_checkpoint(trainer: Workers, reference: dict[int, float]) -> None:
+    trainer.environment["CHECKPOINT_EVERY_S"] = "0.3"
+    trainer.start(2, FREETRAIN_MIN_MEMBERS="2")
+    trainer.await_world(2, steps=40)
+    trainer.kill("w0", "w1")
+    done = trainer.last_step()
+    trainer.start(3)
+    trainer.await_world(3)
+    trainer.pace(slow=False)
+    trainer.finish()
+    resumed = min(record["step"] for record in trainer.records("w2", "w3", "w4"))
+    assert 1 < resumed <= done + 1
+    assert_same(trainer, reference)
+
+
+def test_the_last_to_leave_writes_a_checkpoint(trainer: Workers, reference: dict[int, float]) -> None:
+    trainer.start(2, FREETRAIN_MIN_MEMBERS="2")
+    trainer.await_world(2)
+    trainer.leave("w0", "w1")
+    assert trainer.finish() == {"w0": 0, "w1": 0}, trainer.errors()
+    done = trainer.last_step()
+    assert [path.name for path in trainer.directory.checkpoints.iterdir()] == [f"step-{done:010d}.pt"]
+    trainer.pace(slow=False)
+    trainer.start(1)
+    trainer.finish()
+    assert min(record["step"] for record in trainer.records("w2")) == done + 1
+    assert_same(trainer, reference)

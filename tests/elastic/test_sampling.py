@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freetrain.elastic.batching import FixedBatch, ScaledBatch, passes_of, share_of
+from freetrain.elastic.hooks import Resize, scale_learning_rate
+from freetrain.elastic.sampler import Sampler
+
+
+@given(st.integers(0, 100), st.integers(1, 20))
+def test_shares_are_a_partition_of_nearly_equal_parts(count: int, world: int) -> None:
+    items = list(range(count))
+    shares = [share_of(items, rank, world) for rank in range(world)]
+    assert [item for share in shares for item in share] == items
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+@given(st.integers(0, 100), st.integers(1, 20) | st.none())
+def test_passes_are_short_enough_and_at_least_one(count: int, at_most: int | None) -> None:
+    passes = passes_of(list(range(count)), at_most)
+    assert [item for one in passes for item in one] == list(range(count))
+    assert len(passes) >= 1
+    assert all(len(one) <= (at_most or count) for one in passes)
+
+
+@given(st.integers(1, 200), st.lists(st.integers(1, 64), min_size=1), st.integers(0, 5))
+def test_every_sample_once_per_epoch_whatever_the_steps(samples: int, sizes: list[int], seed: int) -> None:
+    sampler = Sampler(samples, epochs=2, seed=seed)
+    epochs: dict[int, list[int]] = {0: [], 1: []}
+    turn = 0
+    while not sampler.finished:
+        if turn % 3 == 2:  # a new process takes over
+            successor = Sampler(samples, epochs=2, seed=99)
+            successor.load_state_dict(sampler.state_dict())
+            sampler = successor
+        ids = sampler.peek(sizes[turn % len(sizes)])
+        epochs[sampler.epoch] += ids
+        sampler.advance(len(ids))
+        turn += 1
+    assert all(sorted(ids) == list(range(samples)) for ids in epochs.values())
+
+
+def test_batches_and_learning_rates() -> None:
+    assert [FixedBatch(64).per_step(world) for world in (1, 4)] == [64, 64]
+    assert [ScaledBatch(16).per_step(world) for world in (1, 4)] == [16, 64]
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+    scale_learning_rate(optimizer, at_batch=16)(Resize(1, 4, 16, 64))
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.4)
