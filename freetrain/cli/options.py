@@ -20,28 +20,35 @@ store_option = click.option(
 )
 
 
-def policy_options(command: Command) -> Command:
-    """Add the options that say who decides."""
-    for option in (
-        click.option(
-            "--time-limit",
-            "time_limit_s",
-            type=click.FloatRange(min=0, min_open=True),
-            default=10.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="Most seconds HiGHS may take for one decision; its best answer until then is used.",
-        ),
-        click.option(
-            "--solver",
-            type=click.Choice([solver.value for solver in Solver]),
-            default=Solver.AUTO.value,
-            show_default=True,
-            help="auto: an exact dynamic programme where all nodes are alike, HiGHS otherwise; highs: HiGHS.",
-        ),
-        click.option(
-            "--policy", type=click.Choice(POLICIES), default=POLICIES[0], show_default=True, help="Who decides."
-        ),
-    ):
-        command = option(command)
-    return command
+def options(*added: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """One decorator for several options; help lists them in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(added):
+            command = option(command)
+        return command
+
+    return add
+
+
+policy_options = options(
+    click.option(
+        "--policy", type=click.Choice(POLICIES), default=POLICIES[0], show_default=True, help="Who decides."
+    ),
+    click.option(
+        "--solver",
+        type=click.Choice([solver.value for solver in Solver]),
+        default=Solver.AUTO.value,
+        show_default=True,
+        help="auto: an exact dynamic programme where all nodes are alike, HiGHS otherwise; highs: HiGHS.",
+    ),
+    click.option(
+        "--time-limit",
+        "time_limit_s",
+        type=click.FloatRange(min=0, min_open=True),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Most seconds HiGHS may take for one decision; its best answer until then is used.",
+    ),
+)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from freetrain.cli.options import Command
+from freetrain.cli.options import options
 from freetrain.core.objectives import OBJECTIVES
 from freetrain.replay.logs import ReadOptions, parse_time
 from freetrain.replay.presets import PRESETS
@@ -18,16 +18,7 @@ _PATH = click.Path(path_type=Path)
 _SECONDS = click.FloatRange(min=0)
 
 
-def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-log_options = _options(
+log_options = options(
     click.option("--columns", metavar="A,B,…", help="Header of an sacct file that has none."),
     click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Number of nodes of the machine."),
     click.option("--machine", type=_PATH, metavar="FILE", help="TOML file that describes the machine's pools."),
@@ -39,7 +30,7 @@ log_options = _options(
     click.option("--rejects", type=_PATH, metavar="FILE", help="Write all bad rows to this file."),
 )
 
-trainer_options = _options(
+trainer_options = options(
     click.option(
         "--trainers",
         "trainers_source",
@@ -66,7 +57,7 @@ trainer_options = _options(
     click.option("--start", type=_SECONDS, metavar="SECONDS", help="Cost of starting."),
 )
 
-aim_options = _options(
+aim_options = options(
     click.option(
         "--objective",
         metavar="NAME",
@@ -85,7 +76,7 @@ aim_options = _options(
     ),
 )
 
-output_options = _options(
+output_options = options(
     click.option(
         "--report",
         "report_path",
