@@ -127,14 +127,15 @@ class World:
         """Destroy the process group; the process lives on."""
         with self._lock:
             self._alive = False
+            # First of all: destroying waits for collectives that are still under way, and these for their peers.
+            # Besides, what the script keeps of the group (a work handle, an old wrapper) would keep connections
+            # open and let the others wait.
+            if self._wires.complete:
+                self._wires.cut()
             if dist.is_initialized():
                 with contextlib.suppress(Exception):
                     dist.destroy_process_group()
             self._store = None
-            # What the script keeps alive of the group (a work handle, a DDP module) would keep its connections
-            # open and let the others wait.
-            if self._wires.complete:
-                self._wires.cut()
 
     def start_sum(self, values: list[float]) -> Sum:
         """Begin to sum some numbers over all ranks."""

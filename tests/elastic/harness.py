@@ -26,7 +26,12 @@ class Workers:
         self.out = tmp_path / "out"
         self.out.mkdir(exist_ok=True)
         self.script = script
-        self.environment = {"FREETRAIN_LOST_AFTER_S": "8", "OMP_NUM_THREADS": "1", **environment}
+        self.environment = {
+            "FREETRAIN_LOST_AFTER_S": "8",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONFAULTHANDLER": "1",
+            **environment,
+        }
         self.processes: dict[str, subprocess.Popen[str]] = {}
         self._count = 0
 
@@ -110,6 +115,8 @@ class Workers:
             try:
                 statuses[name] = self.processes[name].wait(max(0.1, until_s - time.monotonic()))
             except subprocess.TimeoutExpired:
+                self.processes[name].send_signal(signal.SIGABRT)
+                self.processes[name].wait()
                 raise AssertionError(f"{name} hangs\n{self.errors()}") from None
         return statuses
 

@@ -1,0 +1,163 @@
+"""Throughput curves from what trainers were seen to do: nobody needs to know the scalability of their model.
+
+Two models of the time t(n) of one sample on n nodes, both linear in their coefficients:
+
+    Amdahl            t(n) = a + b/n                    a part a that does not scale
+    ring all-reduce   t(n) = b/n + c·(n-1)/n + d·(n-1)  bandwidth (c) and latency (d) of exchanging gradients
+
+Coefficients are not negative; they come from least squares on relative errors, so that small worlds count as much
+as large ones. Where a size was measured, the curve goes through the measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freetrain.core.throughput import Curve
+
+Floats = NDArray[np.float64]
+
+
+class ScalingModel(StrEnum):
+    """How the curve was continued beyond what was measured."""
+
+    MEASURED = "measured"
+    AMDAHL = "amdahl"
+    RING = "ring"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Samples/s seen on some nodes.
+
+    Attributes:
+        nodes: how many.
+        samples_per_s: the rate.
+        weight: how much it counts, for example the seconds it was observed for.
+    """
+
+    nodes: int
+    samples_per_s: float
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class FittedCurve:
+    """A curve, and how far to trust it.
+
+    Attributes:
+        curve: (nodes, samples/s) at every size asked for.
+        model: what continues it between and beyond the measured sizes.
+        coefficients: of the model, in seconds per sample.
+        observations: how many it rests on.
+        sizes: how many different sizes were measured.
+        relative_error: root mean square of (model - measured) / measured over the measured sizes; if there are
+            no more sizes than coefficients the model goes through all of them, and it says nothing (nan).
+    """
+
+    curve: Curve
+    model: ScalingModel
+    coefficients: tuple[float, ...]
+    observations: int
+    sizes: int
+    relative_error: float
+
+
+def fit_throughput(observations: Iterable[Observation], most_nodes: int) -> FittedCurve:
+    """The curve for 1 … ``most_nodes`` nodes that the observations suggest.
+
+    With one size only, nothing is known about scaling: the curve is linear up to it and flat beyond, so that
+    growing is never promised to be worth anything. Otherwise the model with the smaller error, corrected for its
+    number of coefficients, fills the gaps.
+
+    Raises:
+        ValueError: there is no usable observation.
+    """
+    seen = [one for one in observations if one.nodes > 0 and one.samples_per_s > 0 and one.weight > 0]
+    if not seen:
+        raise ValueError("no observation to fit a curve to: each needs nodes, samples/s and weight above zero")
+    measured = _mean_rates(seen)
+    if len(measured) == 1:
+        return FittedCurve(tuple(measured.items()), ScalingModel.MEASURED, (), len(seen), 1, float("nan"))
+    nodes = np.array(list(measured), dtype=np.float64)
+    rates = np.array(list(measured.values()), dtype=np.float64)
+    fits = [_fit(model, terms, nodes, rates) for model, terms in _TERMS.items() if _enough(model, len(measured))]
+    _, model, coefficients, error = min(fits, key=lambda fit: fit[0])
+    sizes = np.arange(1, most_nodes + 1, dtype=np.float64)
+    modelled = 1.0 / (_TERMS[model](sizes) @ coefficients)
+    # Below the smallest size nothing was seen: promise no more there than the best that was.
+    modelled = np.where(sizes < nodes[0], np.minimum(modelled, rates.max()), modelled)
+    curve = tuple(
+        (int(size), measured.get(int(size), float(rate))) for size, rate in zip(sizes, modelled, strict=True)
+    )
+    beyond = tuple((size, rate) for size, rate in measured.items() if size > most_nodes)
+    return FittedCurve(curve + beyond, model, tuple(map(float, coefficients)), len(seen), len(measured), error)
+
+
+def _mean_rates(seen: Sequence[Observation]) -> dict[int, float]:
+    """Weighted mean of the rates at every size, in ascending order of size."""
+    rates: dict[int, float] = {}
+    for nodes in sorted({one.nodes for one in seen}):
+        here = [one for one in seen if one.nodes == nodes]
+        rates[nodes] = sum(one.samples_per_s * one.weight for one in here) / sum(one.weight for one in here)
+    return rates
+
+
+def _amdahl_terms(nodes: Floats) -> Floats:
+    """Columns of a + b/n."""
+    return np.stack([np.ones_like(nodes), 1 / nodes], axis=1)
+
+
+def _ring_terms(nodes: Floats) -> Floats:
+    """Columns of b/n + c·(n-1)/n + d·(n-1)."""
+    return np.stack([1 / nodes, (nodes - 1) / nodes, nodes - 1], axis=1)
+
+
+_TERMS: dict[ScalingModel, Callable[[Floats], Floats]] = {
+    ScalingModel.AMDAHL: _amdahl_terms,
+    ScalingModel.RING: _ring_terms,
+}
+
+
+def _enough(model: ScalingModel, sizes: int) -> bool:
+    """A model with more coefficients than sizes would fit anything."""
+    return bool(sizes >= _TERMS[model](np.ones(1)).shape[1])
+
+
+def _fit(
+    model: ScalingModel, terms: Callable[[Floats], Floats], nodes: Floats, rates: Floats
+) -> tuple[float, ScalingModel, Floats, float]:
+    """(corrected error, model, coefficients, relative error)."""
+    # Each row divided by the measured time makes the residual relative.
+    matrix = terms(nodes) * rates[:, None]
+    coefficients, square = _non_negative_least_squares(matrix, np.ones(len(nodes)), terms(np.ones(1))[0])
+    spare = len(nodes) - matrix.shape[1]
+    corrected = (square / max(spare, 1)) ** 0.5
+    error = (square / len(nodes)) ** 0.5 if spare > 0 else float("nan")
+    return corrected, model, coefficients, error
+
+
+def _non_negative_least_squares(matrix: Floats, target: Floats, alone: Floats) -> tuple[Floats, float]:
+    """The best coefficients ≥ 0 and their squared error: with three columns, all subsets can be tried.
+
+    A sample takes some time on one node too: ``alone`` @ coefficients > 0, where ``alone`` are the terms there.
+    """
+    columns = matrix.shape[1]
+    best, best_square = np.zeros(columns), float("inf")
+    for count in range(columns, 0, -1):
+        for chosen in combinations(range(columns), count):
+            solution = np.linalg.lstsq(matrix[:, chosen], target, rcond=None)[0]
+            if (solution < 0).any() or not alone[list(chosen)] @ solution > 0:
+                continue
+            square = float(np.sum((matrix[:, chosen] @ solution - target) ** 2))
+            if square < best_square:
+                best = np.zeros(columns)
+                best[list(chosen)] = solution
+                best_square = square
+    return best, best_square
