@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,13 +25,15 @@ class ElasticModel:
         self.module = module
         self._ddp_options = ddp_options
         self._ddp: DistributedDataParallel | None = None
+        self._world: World | None = None
         self.lost: BaseException | None = None
         self.last_bucket_s = 0.0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """One forward pass."""
-        if self._ddp is None or self.lost is not None:
+        if self._ddp is None or self._world is None or self.lost is not None:
             return self.module(*args, **kwargs)
+        self._world.out_of_reach = True
         try:
             return self._ddp(*args, **kwargs)
         except RuntimeError as error:
@@ -38,15 +41,18 @@ class ElasticModel:
                 raise
             self.lost = error
             return self.module(*args, **kwargs)
+        finally:
+            self._world.out_of_reach = False
 
     def enter(self, world: World) -> None:
         """Wrap the model for this world; all ranks have the same state already."""
         self.lost = None
+        self._world = world
         with lost_ranks(), warnings.catch_warnings():
             # torch 2.13 renames broadcast_buffers; torch 2.4 knows no other name.
             warnings.simplefilter("ignore", FutureWarning)
             self._ddp = DistributedDataParallel(
-                self.module,
+                _Inner(self.module, world),
                 broadcast_buffers=False,
                 init_sync=False,
                 gradient_as_bucket_view=True,
@@ -58,6 +64,7 @@ class ElasticModel:
     def leave(self) -> None:
         """Drop the wrapper, and with it the hold on the process group."""
         self._ddp = None
+        self._world = None
 
     def syncing(self, wanted: bool) -> Any:
         """Whether the passes inside exchange their gradients."""
@@ -66,16 +73,34 @@ class ElasticModel:
 
     def sync_buffers(self) -> None:
         """Give all ranks rank 0's buffers (running means and the like), as DDP would in its forward pass."""
-        with lost_ranks():
-            for buffer in self.module.buffers():
-                dist.broadcast(buffer.detach(), 0)
+        assert self._world is not None
+        for buffer in self.module.buffers():
+            self._world.broadcast(buffer.detach(), 0)
 
-    def _sum_gradients(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    def _sum_gradients(self, bucket: dist.GradBucket) -> Any:
         """Add the ranks' gradients up; each is weighted by its share of the samples already."""
+        assert self._world is not None
         self.last_bucket_s = time.perf_counter()
-        work = dist.all_reduce(bucket.buffer(), async_op=True)
-        future: torch.futures.Future[Any] = work.get_future()
-        return future.then(lambda done: done.value()[0])
+        return self._world.promise_sum(bucket.buffer(), partial(self._note_loss, self._world))
+
+    def _note_loss(self, world: World, error: BaseException) -> None:
+        """From another thread, perhaps when this world has been left already."""
+        if world is self._world:
+            self.lost = error
+
+
+class _Inner(torch.nn.Module):
+    """The module inside DDP, which exchanges the order of its buckets once in every world before it calls it."""
+
+    def __init__(self, module: torch.nn.Module, world: World) -> None:
+        super().__init__()
+        self.module = module
+        self._world = world
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's own forward pass, which waits for nobody."""
+        self._world.out_of_reach = False
+        return self.module(*args, **kwargs)
 
 
 class _nothing:  # noqa: N801 (stands in for no_sync)

@@ -210,7 +210,7 @@ class Run:
         if furthest[0] == 0 and self._world.rank == 0:
             self._load_checkpoint()
         if any(row != furthest for row in rows) or furthest[0] == 0:
-            broadcast_state(self.state, source, self._world.rank)
+            broadcast_state(self.state, source, self._world)
             if self._world.rank != source:
                 part_random_streams(self._world.rank)
         self._has_state = True

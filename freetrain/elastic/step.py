@@ -77,6 +77,7 @@ class Step:
             if not is_lost_peer(error):
                 raise
             self._model.lost = error
+        if self._model.lost is not None:
             return
         self._loss = weighted.detach() if self._loss is None else self._loss + weighted.detach()
         if self._syncing:

@@ -30,7 +30,6 @@ class Guard:
         self.generation = generation
         self.cut = cut
         self.lost_since_s: float | None = None
-        self.done = False
 
 
 class Watcher:
@@ -145,7 +144,7 @@ class Watcher:
     def _cut_broken(self, view: View) -> None:
         """Members of a world that lost somebody may wait for ever in a collective: get them out."""
         guard = self._guard
-        if guard is None or guard.done:
+        if guard is None:
             return
         broken = view.broken and view.number == guard.generation.number
         if not broken and not any(id_ in view.gone for id_ in guard.generation.members):
@@ -153,5 +152,4 @@ class Watcher:
         now_s = time.monotonic()
         guard.lost_since_s = guard.lost_since_s or now_s
         if now_s - guard.lost_since_s >= self._settings.cut_after_s and guard is self._guard:
-            guard.done = True
             guard.cut()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import logging
+import os
 import threading
 import time
 import warnings
@@ -13,18 +16,28 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from freetrain.elastic.errors import AbandonedError, LostRankError
+from freetrain.elastic.collectives import Collectives
+from freetrain.elastic.errors import EVICTED_STATUS, AbandonedError, LostRankError
 from freetrain.elastic.records import Generation, this_host
 from freetrain.elastic.sockets import Wires
+
+log = logging.getLogger(__name__)
 
 _FOREVER = timedelta(days=7)
 """Collectives never time out by themselves: a slow rank is no lost rank. Losses are found by the watcher, which
 cuts the connections."""
 
+_CUT_AGAIN_S = 0.5
+"""A cut is repeated while somebody is still inside: it may have missed a connection that was coming up."""
+
 _WORDS = (
     "gloo", "nccl", "connection", "socket", "broken pipe", "timed out", "timeout", "process group", "store",
     "aborted", "peer",
 )  # fmt: skip
+
+_HUNG_AFTER_S = 5.0
+"""A main thread that waits inside torch where nothing can get it out ends its process after this time: the others
+go on, and it comes back as a newcomer. Seen never, but gloo may forget any send (see collectives.py)."""
 
 
 def is_lost_peer(error: BaseException) -> bool:
@@ -48,6 +61,9 @@ class World:
         prefix: prefix of the store's keys, unguessable for outsiders.
         backend: as ``torch.distributed`` names it.
         form_timeout_s: how long connecting may take once all have arrived.
+
+    Attributes:
+        out_of_reach: whether the main thread is where it may wait for a collective that this class did not start.
     """
 
     def __init__(
@@ -61,8 +77,12 @@ class World:
         self._backend = backend
         self._prefix = prefix
         self._store: dist.Store | None = None
+        self._collectives = Collectives()
         self._lock = threading.Lock()
         self._alive = True
+        self._first_cut_s: float | None = None
+        self._last_cut_s = float("-inf")
+        self.out_of_reach = False
 
     def form(self, newer: Callable[[], bool]) -> None:
         """Meet the others and connect with them.
@@ -117,11 +137,20 @@ class World:
         return bool(store.get("verdict") == b"go")
 
     def cut(self) -> None:
-        """Make every collective of this world fail, from whatever thread."""
+        """Make every collective of this world fail, from whatever thread; call it until the main thread is out."""
         with self._lock:
-            if self._alive:
+            if not self._alive:
+                return
+            now_s = time.monotonic()
+            self._first_cut_s = self._first_cut_s or now_s
+            if now_s - self._last_cut_s > _CUT_AGAIN_S:
+                self._last_cut_s = now_s
                 _abort_nccl()
                 self._wires.cut()
+            self._collectives.cut()
+            if self.out_of_reach and now_s - self._first_cut_s > _HUNG_AFTER_S:
+                log.error("stuck in a collective of a world that was cut: ending, for the agent to start afresh")
+                os._exit(EVICTED_STATUS)
 
     def leave(self) -> None:
         """Destroy the process group; the process lives on."""
@@ -133,6 +162,8 @@ class World:
             if self._wires.complete:
                 self._wires.cut()
             if dist.is_initialized():
+                if not self._collectives.ended():
+                    _keep_for_ever(dist.distributed_c10d._get_default_group())
                 with contextlib.suppress(Exception):
                     dist.destroy_process_group()
             self._store = None
@@ -140,31 +171,47 @@ class World:
     def start_sum(self, values: list[float]) -> Sum:
         """Begin to sum some numbers over all ranks."""
         tensor = torch.tensor(values, dtype=torch.float64)
-        try:
-            return Sum(tensor, dist.all_reduce(tensor, async_op=True))
-        except RuntimeError as error:
-            raise _lost_or_same(error) from error
+        with lost_ranks():
+            return Sum(tensor, self._collectives, self._start_all_reduce(tensor))
+
+    def promise_sum(self, tensor: torch.Tensor, on_loss: Callable[[BaseException], object]) -> Any:
+        """A future of the tensor summed over all ranks, in place; it comes even if ranks are lost meanwhile."""
+        work = self._start_all_reduce(tensor)
+        if self._backend != "gloo":
+            return work.get_future().then(lambda done: done.value()[0])
+        return self._collectives.promise(work, tensor, on_loss)
+
+    def broadcast(self, tensor: torch.Tensor, source: int) -> None:
+        """Give everybody the source's tensor, in place."""
+        with lost_ranks():
+            self._collectives.finish(
+                self._collectives.start(lambda: dist.broadcast(tensor, source, async_op=True))
+            )
 
     def gather(self, values: list[int]) -> list[list[int]]:
         """Everybody's numbers, in order of rank."""
         mine = torch.tensor(values, dtype=torch.int64)
         all_ = [torch.empty_like(mine) for _ in range(self.size)]
         with lost_ranks():
-            dist.all_gather(all_, mine)
+            self._collectives.finish(self._collectives.start(lambda: dist.all_gather(all_, mine, async_op=True)))
         return [list(map(int, row.tolist())) for row in all_]
+
+    def _start_all_reduce(self, tensor: torch.Tensor) -> Any:
+        return self._collectives.start(lambda: dist.all_reduce(tensor, async_op=True))
 
 
 class Sum:
     """A sum over all ranks that is under way."""
 
-    def __init__(self, tensor: torch.Tensor, work: Any) -> None:
+    def __init__(self, tensor: torch.Tensor, collectives: Collectives, work: Any) -> None:
         self._tensor = tensor
+        self._collectives = collectives
         self._work = work
 
     def wait(self) -> list[float]:
         """The sums."""
         with lost_ranks():
-            self._work.wait()
+            self._collectives.finish(self._work)
         return [float(value) for value in self._tensor.tolist()]
 
 
@@ -188,3 +235,8 @@ def _abort_nccl() -> None:
         if abort is not None:
             with contextlib.suppress(Exception):
                 abort()
+
+
+def _keep_for_ever(group: Any) -> None:
+    """Never let this group be destroyed, not even at exit: that would wait for a thread which never ends."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))

@@ -1,0 +1,109 @@
+"""Collectives that cannot hold the training up for ever.
+
+Gloo (as in torch 2.13) forgets a send that is queued when its connection fails: nobody is told, and waiting for it
+means waiting for its timeout. Here nobody waits for the transport alone: once the world has been cut, a wait that
+does not end soon is given up, and what still runs is left to itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+
+from freetrain.elastic.errors import LostRankError
+
+_GRACE_S = 0.1
+"""After the cut, collectives get this long to fail by themselves, as nearly all do at once."""
+
+_SLICE = timedelta(seconds=0.05)
+
+
+class Collectives:
+    """What is under way in one world."""
+
+    def __init__(self) -> None:
+        self._under_way: list[Any] = []
+        self._owed: list[_Owed] = []
+        self._cut_s: float | None = None
+
+    def start(self, begin: Callable[[], Any]) -> Any:
+        """Begin a collective and keep an eye on it."""
+        work = begin()
+        self._under_way = [other for other in self._under_way if not other.is_completed()]
+        self._under_way.append(work)
+        return work
+
+    def finish(self, work: Any) -> None:
+        """Wait until it has ended.
+
+        Raises:
+            RuntimeError: what the transport says about its failure.
+            LostRankError: the world was cut, and this one does not end.
+        """
+        while not work.is_completed():
+            with contextlib.suppress(RuntimeError):
+                work.wait(_SLICE)
+            if self._overdue() and not work.is_completed():
+                raise LostRankError("a collective did not end after its world was cut")
+        work.wait()
+
+    def promise(self, work: Any, tensor: torch.Tensor, on_loss: Callable[[BaseException], object]) -> Any:
+        """A future of the tensor that always comes; where the work fails, ``on_loss`` is called before."""
+        owed = _Owed(tensor, on_loss)
+        self._owed = [other for other in self._owed if not other.future.done()]
+        self._owed.append(owed)
+        work.get_future().add_done_callback(owed.settle)
+        return owed.future
+
+    def cut(self) -> None:
+        """The world's connections are cut: nobody waits much longer. Call again until all are out."""
+        self._cut_s = self._cut_s or time.monotonic()
+        if self._overdue():
+            for owed in list(self._owed):
+                owed.give_up(LostRankError("a sum of gradients did not end after its world was cut"))
+
+    def ended(self) -> bool:
+        """After a cut: whether all have ended, given a moment to do so."""
+        self._cut_s = self._cut_s or time.monotonic()
+        while not (ended := all(work.is_completed() for work in self._under_way)) and not self._overdue():
+            time.sleep(0.001)
+        return ended
+
+    def _overdue(self) -> bool:
+        return self._cut_s is not None and time.monotonic() - self._cut_s > _GRACE_S
+
+
+class _Owed:
+    """A tensor that somebody waits for."""
+
+    def __init__(self, tensor: torch.Tensor, on_loss: Callable[[BaseException], object]) -> None:
+        self.future: Any = torch.futures.Future()
+        self._tensor = tensor
+        self._on_loss = on_loss
+        self._lock = threading.Lock()
+
+    def settle(self, ended: Any) -> None:
+        """The work has ended, well or not."""
+        try:
+            ended.value()
+        except RuntimeError as error:
+            self.give_up(error)
+        else:
+            self._deliver(None)
+
+    def give_up(self, error: BaseException) -> None:
+        """Nobody should wait any longer."""
+        self._deliver(error)
+
+    def _deliver(self, error: BaseException | None) -> None:
+        with self._lock:
+            if not self.future.done():
+                if error is not None:
+                    self._on_loss(error)
+                self.future.set_result(self._tensor)

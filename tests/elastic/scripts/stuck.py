@@ -1,0 +1,83 @@
+"""Rank 0 of two, the other stopped with its receive posted: the send is queued, and gloo forgets it when cut.
+
+Prints how long it took to get out, and what a world formed afterwards in the same process says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+
+from freetrain.elastic.collectives import Collectives
+from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.records import Generation, this_host
+from freetrain.elastic.world import World, open_store
+
+FLOATS_TOO_MANY_FOR_THE_SOCKET = 16 << 20
+
+
+def world_of(members: tuple[str, ...], me: str, port: int) -> World:
+    generation = Generation(1, members, this_host(), "127.0.0.1", port, "nonce", "test")
+    world = World(generation, me, "prefix", "gloo", 20)
+    world.form(lambda: False)
+    return world
+
+
+def peer(port: int) -> None:
+    world_of(("a", "b"), "b", port)
+    works = [dist.broadcast(torch.zeros(FLOATS_TOO_MANY_FOR_THE_SOCKET), 0, async_op=True) for _ in range(2)]
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    del works
+
+
+def begin_send() -> object:
+    return dist.broadcast(torch.zeros(FLOATS_TOO_MANY_FOR_THE_SOCKET), 0, async_op=True)
+
+
+def main(way: str) -> None:
+    store = open_store()
+    process = subprocess.Popen([sys.executable, __file__, "peer", str(store.port)])
+    world = world_of(("a", "b"), "a", store.port)
+    os.waitpid(process.pid, os.WUNTRACED)
+    collectives: Collectives = world._collectives
+    work = collectives.start(begin_send)
+    lost: list[BaseException] = []
+    out = threading.Event()
+
+    def cut_until_out() -> None:
+        while not out.wait(0.01):
+            world.cut()
+
+    time.sleep(0.2)
+    since_s = time.monotonic()
+    threading.Thread(target=cut_until_out, daemon=True).start()
+    if way == "finish":
+        try:
+            collectives.finish(work)
+        except (LostRankError, RuntimeError) as error:
+            lost.append(error)
+    else:
+        collectives.promise(work, torch.zeros(1), lost.append).wait()
+    world.leave()
+    out.set()
+    left_s = time.monotonic() - since_s
+    alone_store = open_store()
+    alone = world_of(("a",), "a", alone_store.port)
+    total = alone.start_sum([2.0]).wait()
+    alone.leave()
+    process.kill()
+    facts = {"left_s": left_s, "alone": total, "lost": [str(error) for error in lost]}
+    print(json.dumps({**facts, "forgotten": not work.is_completed()}))
+
+
+if __name__ == "__main__":
+    peer(int(sys.argv[2])) if sys.argv[1] == "peer" else main(sys.argv[1])

@@ -1,0 +1,92 @@
+"""A training that is never left in peace: nothing hangs, nothing is lost, nothing is counted twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.elastic.harness import Workers, assert_exactly_once, workers
+
+MOST = 4
+PATIENCE_S = 30.0
+EPOCHS_PER_CHANGE = 8
+
+
+class Chaos:
+    """Changes the membership at random, and knows who should be in."""
+
+    def __init__(self, trainer: Workers, seed: int) -> None:
+        self.trainer = trainer
+        self.random = random.Random(seed)
+        self.inside: list[str] = []
+        self.stopped: list[str] = []
+        self.done: Counter[str] = Counter()
+
+    def change(self) -> None:
+        """One change, or two at once; then the training must go on in the world that remains."""
+        names = ["join", "leave", "kill", "stop", "two at once", "all killed", "all left"]
+        name = self.random.choices(names, weights=[10, 5, 8, 2, 5, 1, 1])[0]
+        if name == "two at once":
+            self._one(self.random.choice(["join", "leave", "kill"]))
+            self._one(self.random.choice(["join", "leave", "kill"]))
+        else:
+            self._one(name)
+        self.done[name] += 1
+        if not self.inside:
+            self._one("join")
+        self.trainer.await_world(len(self.inside), steps=2, patience_s=PATIENCE_S)
+        self._wake()
+
+    def _one(self, name: str) -> None:
+        if name == "join" or not self.inside:
+            if len(self.inside) < MOST:
+                self.inside += self.trainer.start(1)
+            return
+        some = self.inside[:] if name.startswith("all") else [self.random.choice(self.inside)]
+        self.inside = [worker for worker in self.inside if worker not in some]
+        if name in ("leave", "all left"):
+            self.trainer.leave(*some)
+        elif name in ("kill", "all killed"):
+            self.trainer.kill(*some)
+        else:
+            self.trainer.stop(*some)
+            self.stopped += some
+
+    def _wake(self) -> None:
+        """Who was stopped and has been given up must notice and end by itself."""
+        for name in self.stopped:
+            self.trainer.processes[name].send_signal(signal.SIGCONT)
+            assert self.trainer.finish(name, patience_s=PATIENCE_S)[name] == 75
+        self.stopped = []
+
+
+def soak(tmp_path: Path, changes: int, seed: int) -> Counter[str]:
+    epochs = changes * EPOCHS_PER_CHANGE
+    environment = {"FREETRAIN_LOST_AFTER_S": "4", "CHECKPOINT_EVERY_S": "1", "EPOCHS": str(epochs)}
+    with workers(tmp_path, **environment) as trainer:
+        trainer.pace(slow=True)
+        chaos = Chaos(trainer, seed)
+        for _ in range(changes):
+            chaos.change()
+        trainer.pace(slow=False)
+        assert set(trainer.finish(*chaos.inside, patience_s=120).values()) == {0}, trainer.errors()
+        assert_exactly_once(trainer, epochs, tolerance=0.4)
+        return chaos.done
+
+
+def test_a_short_soak(tmp_path: Path) -> None:
+    soak(tmp_path, changes=12, seed=1)
+
+
+@pytest.mark.slow
+def test_two_hundred_random_changes_of_membership(tmp_path: Path) -> None:
+    seed = int(os.environ.get("SOAK_SEED", "0"))
+    done = soak(tmp_path, changes=200, seed=seed)
+    print(f"seed {seed}: {dict(done)}")
+    assert sum(done.values()) == 200
+    assert len(done) == 7
