@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from freetrain.elastic.exchange import broadcast_tensors
 from freetrain.elastic.world import World, is_lost_peer, lost_ranks
 
 
@@ -74,8 +75,7 @@ class ElasticModel:
     def sync_buffers(self) -> None:
         """Give all ranks rank 0's buffers (running means and the like), as DDP would in its forward pass."""
         assert self._world is not None
-        for buffer in self.module.buffers():
-            self._world.broadcast(buffer.detach(), 0)
+        broadcast_tensors(self.module.buffers(), 0, self._world)
 
     def _sum_gradients(self, bucket: dist.GradBucket) -> Any:
         """Add the ranks' gradients up; each is weighted by its share of the samples already."""

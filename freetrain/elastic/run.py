@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import torch
-from torch.utils.data import default_collate
 
 from freetrain.elastic.batching import FixedBatch, ScaledBatch, passes_of, share_of
 from freetrain.elastic.checkpoints import Checkpoints
@@ -20,6 +19,7 @@ from freetrain.elastic.directory import TrainerDirectory, trainer_from_environme
 from freetrain.elastic.errors import CheckpointError, Departed, LostRankError, as_exit
 from freetrain.elastic.files import write_json
 from freetrain.elastic.hooks import Resize, StepResult
+from freetrain.elastic.loading import Loader
 from freetrain.elastic.model import ElasticModel
 from freetrain.elastic.progress import Progress
 from freetrain.elastic.sampler import Sampler
@@ -51,6 +51,7 @@ class Run:
         data: a data set with length and items, or the number of samples (steps then yield tensors of ids).
         batch: samples per step: :class:`FixedBatch` or :class:`ScaledBatch`.
         epochs: passes over the data.
+        data_threads: that fetch the next step's data meanwhile; 0 fetches in the training's own thread.
         seed: of the order of the samples.
         shuffle: False keeps the data set's order.
         also: more to carry along by name: anything with ``state_dict`` and ``load_state_dict``.
@@ -72,6 +73,7 @@ class Run:
         batch: FixedBatch | ScaledBatch,
         *,
         epochs: int = 1,
+        data_threads: int = 1,
         seed: int = 0,
         shuffle: bool = True,
         also: Mapping[str, Stateful] | None = None,
@@ -90,7 +92,7 @@ class Run:
         self.model = ElasticModel(model, **(ddp_options or {}))
         self.batch = batch
         self.state = TrainingState(model, optimizer, Sampler(samples, epochs, seed, shuffle=shuffle), also or {})
-        self._data = data
+        self._loader = Loader(data, data_threads)
         self._on_resize = on_resize
         self._before_update = before_update
         self._on_step = on_step
@@ -166,6 +168,7 @@ class Run:
     ) -> None:
         """Leave the trainer."""
         reason = "finished" if error is None else f"ended with {kind.__name__ if kind else 'an error'}: {error}"
+        self._loader.close()
         self.model.leave()
         self._session.say_goodbye(reason)
         if self._temporary is not None:
@@ -254,15 +257,15 @@ class Run:
     # -- steps
 
     def _next_step(self) -> Step:
-        sampler, world = self.state.sampler, self._world
-        ids = sampler.peek(self.batch.per_step(world.size))
-        passes = passes_of(share_of(ids, world.rank, world.size), self.batch.at_most_per_pass)
-        return Step(self.state.step + 1, sampler.epoch, ids, passes, self.model, self._fetch)
+        sampler, per_step = self.state.sampler, self.batch.per_step(self._world.size)
+        ids = sampler.peek(per_step)
+        passes = self._passes(ids)
+        self._loader.prepare([*passes, *self._passes(sampler.peek(per_step, skip=per_step))])
+        return Step(self.state.step + 1, sampler.epoch, ids, passes, self.model, self._loader.get)
 
-    def _fetch(self, ids: Sequence[int]) -> Any:
-        if isinstance(self._data, int):
-            return torch.tensor(list(ids))
-        return default_collate([self._data[id_] for id_ in ids])
+    def _passes(self, ids: Sequence[int]) -> list[Sequence[int]]:
+        """This rank's part of a step, pass by pass."""
+        return passes_of(share_of(ids, self._world.rank, self._world.size), self.batch.at_most_per_pass)
 
     def _complete(self, step: Step) -> bool:
         """Apply the step; True if the next one takes place in the same world."""

@@ -34,9 +34,10 @@ class Sampler:
         """Whether all epochs are through."""
         return self.epoch >= self.epochs
 
-    def peek(self, count: int) -> list[int]:
-        """Ids of the next samples; fewer at the end of an epoch."""
-        ids: list[int] = self._epoch_order()[self.position : self.position + count].tolist()
+    def peek(self, count: int, skip: int = 0) -> list[int]:
+        """Ids of the next samples, some skipped; fewer at the end of an epoch."""
+        start = self.position + skip
+        ids: list[int] = self._epoch_order()[start : start + count].tolist()
         return ids
 
     def advance(self, count: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import time
 
@@ -14,13 +13,12 @@ from freetrain.elastic.errors import EVICTED_STATUS, AbandonedError, Departed, F
 from freetrain.elastic.identity import this_member
 from freetrain.elastic.records import Generation, Member, this_host
 from freetrain.elastic.roster import Proposal, View
+from freetrain.elastic.service import service_address
 from freetrain.elastic.settings import Settings
 from freetrain.elastic.watcher import Guard, Watcher
 from freetrain.elastic.world import World, open_store
 
 log = logging.getLogger(__name__)
-
-STORE_VARIABLE = "FREETRAIN_STORE"
 
 _BROKEN_AFTER_S = 1.0
 """A world that fails although nobody is missing is reported after this time: losses are found sooner."""
@@ -84,13 +82,15 @@ class Session:
                 self._backend,
                 self._settings.form_timeout_s,
             )
-            self._watcher.guard(Guard(generation, world.cut))
+            guard = Guard(generation, world.cut)
+            self._watcher.guard(guard)
             try:
                 world.form(lambda number=tried: self.view.number > number)  # type: ignore[misc]
             except AbandonedError as error:
                 log.info("generation %d abandoned: %s", tried, error)
                 self._watcher.guard(None)
                 continue
+            guard.formed = True
             self.world = world
             self._drop_stores(before=tried)
             return world
@@ -149,10 +149,9 @@ class Session:
     def _open_store(self, proposal: Proposal) -> Generation:
         """A generation with a store: of this process, or of a service host where the site runs one."""
         host, address, port = this_host(), self.member.address, 0
-        service = os.environ.get(STORE_VARIABLE, "")
-        if service:
-            address, _, text = service.rpartition(":")
-            host, port = "service", int(text)
+        service = service_address()
+        if service is not None:
+            host, (address, port) = "service", service
         elif proposal.members:
             store = open_store()
             self._stores[proposal.number] = store

@@ -10,12 +10,11 @@ from typing import Any, Protocol
 
 import torch
 
+from freetrain.elastic.exchange import broadcast_bytes, broadcast_tensors
 from freetrain.elastic.sampler import Sampler
 from freetrain.elastic.world import World
 
 _PLACEHOLDER = "freetrain.tensor"
-_CHUNK_BYTES = 4 << 20
-"""Small tensors travel together in pieces of this size, large ones alone and in place."""
 
 
 class Stateful(Protocol):
@@ -111,13 +110,13 @@ def broadcast_state(state: TrainingState, source: int, world: World) -> None:
     if world.rank == source:
         captured = state.capture()
         skeleton = _encode(_hollow(captured, tensors))
-        _broadcast_bytes(skeleton, source, world)
-        _broadcast_tensors(tensors, source, world)
+        broadcast_bytes(skeleton, source, world)
+        broadcast_tensors(tensors, source, world)
         return
-    skeleton = _broadcast_bytes(None, source, world)
+    skeleton = broadcast_bytes(None, source, world)
     hollow = torch.load(io.BytesIO(skeleton), weights_only=True)
     filled = _fill(hollow, tensors, dict(state.module.state_dict()))
-    _broadcast_tensors(tensors, source, world)
+    broadcast_tensors(tensors, source, world)
     state.restore(filled)
 
 
@@ -160,39 +159,3 @@ def _encode(document: Any) -> bytes:
     stream = io.BytesIO()
     torch.save(document, stream)
     return stream.getvalue()
-
-
-def _broadcast_bytes(content: bytes | None, source: int, world: World) -> bytes:
-    length = torch.tensor([len(content or b"")])
-    world.broadcast(length, source)
-    payload = torch.empty(int(length), dtype=torch.uint8)
-    if content is not None:
-        payload = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-    world.broadcast(payload, source)
-    return bytes(payload.numpy().tobytes()) if content is None else content
-
-
-def _broadcast_tensors(tensors: list[torch.Tensor], source: int, world: World) -> None:
-    """Large tensors in place; small ones packed by type, since each message costs a round trip."""
-    packs: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
-    with torch.no_grad():
-        for tensor in tensors:
-            size_bytes = tensor.numel() * tensor.element_size()
-            if size_bytes >= _CHUNK_BYTES and tensor.is_contiguous():
-                world.broadcast(tensor, source)
-            elif tensor.numel():
-                pack = packs.setdefault((tensor.dtype, tensor.device), [])
-                pack.append(tensor)
-                if sum(item.numel() * item.element_size() for item in pack) >= _CHUNK_BYTES:
-                    _broadcast_pack(packs.pop((tensor.dtype, tensor.device)), source, world)
-        for pack in packs.values():
-            _broadcast_pack(pack, source, world)
-
-
-def _broadcast_pack(pack: list[torch.Tensor], source: int, world: World) -> None:
-    flat = torch.cat([tensor.reshape(-1) for tensor in pack])
-    world.broadcast(flat, source)
-    offset = 0
-    for tensor in pack:
-        tensor.copy_(flat[offset : offset + tensor.numel()].view_as(tensor))
-        offset += tensor.numel()

@@ -22,6 +22,10 @@ watcher looks less often instead of loading the server."""
 _SETTLE_S = 0.03
 """Newcomers and losses often come in twos; one change of the world for both costs half."""
 
+_SUPERSEDED_S = 1.5
+"""A world that is still forming when a newer generation appears gets this long: all may yet come, or some have moved
+on, and the others would wait for them."""
+
 
 class Guard:
     """The world that this member is in or forms just now, and how to get its main thread out of it."""
@@ -29,7 +33,8 @@ class Guard:
     def __init__(self, generation: Generation, cut: Callable[[], object]) -> None:
         self.generation = generation
         self.cut = cut
-        self.lost_since_s: float | None = None
+        self.formed = False
+        self.broken_since_s: float | None = None
 
 
 class Watcher:
@@ -146,10 +151,19 @@ class Watcher:
         guard = self._guard
         if guard is None:
             return
-        broken = view.broken and view.number == guard.generation.number
-        if not broken and not any(id_ in view.gone for id_ in guard.generation.members):
+        patience_s = self._patience_s(guard, view)
+        if patience_s is None:
             return
         now_s = time.monotonic()
-        guard.lost_since_s = guard.lost_since_s or now_s
-        if now_s - guard.lost_since_s >= self._settings.cut_after_s and guard is self._guard:
+        guard.broken_since_s = guard.broken_since_s or now_s
+        if now_s - guard.broken_since_s >= patience_s and guard is self._guard:
             guard.cut()
+
+    def _patience_s(self, guard: Guard, view: View) -> float | None:
+        """How long the main thread may try to get out by itself; None: this world is as it should be."""
+        broken = view.broken and view.number == guard.generation.number
+        if broken or any(id_ in view.gone for id_ in guard.generation.members):
+            return self._settings.cut_after_s
+        if not guard.formed and view.number > guard.generation.number:
+            return _SUPERSEDED_S
+        return None

@@ -47,9 +47,9 @@ def is_lost_peer(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in _WORDS)
 
 
-def open_store() -> dist.TCPStore:
-    """A store in this process on a fresh port."""
-    return dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=30))
+def open_store(port: int = 0) -> dist.TCPStore:
+    """A store in this process on this port, or on a fresh one."""
+    return dist.TCPStore("localhost", port, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=30))
 
 
 class World:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -128,4 +130,31 @@ def test_the_last_to_leave_writes_a_checkpoint(trainer: Workers, reference: dict
     trainer.start(1)
     trainer.finish()
     assert min(record["step"] for record in trainer.records("w2")) == done + 1
+    assert_same(trainer, reference)
+
+
+def test_a_store_on_a_service_host_outlives_every_rank_and_may_vanish_itself(
+    trainer: Workers, reference: dict[int, float]
+) -> None:
+    service = subprocess.Popen(
+        [sys.executable, "-m", "freetrain.elastic.service", "0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert service.stdout is not None
+        port = service.stdout.readline().split()[-1]
+        trainer.environment["FREETRAIN_SERVICE"] = f"localhost:{port}"
+        trainer.start(2, FREETRAIN_MIN_MEMBERS="2")
+        trainer.await_world(2)
+        assert trainer.directory.view().generation.host == "service"
+        trainer.kill(trainer.ranks()[0])
+        trainer.await_world(1, patience_s=10)
+        service.kill()
+        trainer.start(1)
+        trainer.await_world(2, patience_s=20)
+        assert trainer.directory.view().generation.host != "service"
+    finally:
+        service.kill()
+        service.wait()
+    trainer.pace(slow=False)
+    assert sorted(trainer.finish().values()) == [-9, 0, 0], trainer.errors()
     assert_same(trainer, reference)
