@@ -11,6 +11,7 @@ from freetrain import __version__
 from freetrain.errors import ExitCode, FreetrainError
 
 _COMMANDS = {
+    "curve": "freetrain.cli.curve:curve_command",
     "poke": "freetrain.cli.poke:poke_command",
     "replay": "freetrain.cli.replay:replay_command",
     "run": "freetrain.cli.run:run_command",

@@ -16,6 +16,9 @@ from freetrain.elastic.secret import Secret
 TRAINER_VARIABLE = "FREETRAIN_TRAINER"
 _KEPT_GENERATIONS = 50
 
+_ROOT_MODE = 0o711
+"""The daemon runs under an account of its own and must get at the progress, and at nothing else in there."""
+
 
 class TrainerDirectory:
     """Reads and writes a trainer's directory.
@@ -44,7 +47,7 @@ class TrainerDirectory:
     def open(cls, root: Path) -> TrainerDirectory:
         """The directory, made if need be; raises a sentence if it cannot be used."""
         self = cls(root.absolute())
-        make_folder(self.root)
+        make_folder(self.root, _ROOT_MODE)
         for name in ("checkpoints", "members", "generations", "beats", "requests", "agents"):
             make_folder(self.root / name)
         self._check_writable()

@@ -47,9 +47,9 @@ def create_private(path: Path, mode: int = 0o600) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb")
 
 
-def write_json(path: Path, document: dict[str, Any]) -> None:
+def write_json(path: Path, document: dict[str, Any], mode: int = 0o600) -> None:
     """Replace the file by this document."""
-    write_atomically(path, to_json(document))
+    write_atomically(path, to_json(document), mode)
 
 
 def create_json(path: Path, document: dict[str, Any]) -> bool:
@@ -76,8 +76,8 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def append_line(path: Path, document: dict[str, Any]) -> None:
-    """Append one line of JSON in a single write."""
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    """Append one line of JSON in a single write, for everybody to read."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         os.write(handle, to_json(document))
     finally:
@@ -102,10 +102,10 @@ def why_distrusted(path: Path) -> str | None:
     return None
 
 
-def make_folder(folder: Path) -> None:
-    """Create the folder for this user alone, or say why that cannot be."""
+def make_folder(folder: Path, mode: int = 0o700) -> None:
+    """Create the folder, by default for this user alone, or say why that cannot be."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=mode, parents=True, exist_ok=True)
     except FileExistsError as error:
         raise DirectoryError(f"{folder} is a file, not a directory.", "Name another directory.") from error
     except OSError as error:

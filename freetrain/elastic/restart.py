@@ -85,7 +85,7 @@ class RestartAgent:
         """All ended well: complete. One failed: wait whether another node is to blame, else start all anew."""
         statuses = [worker.poll() for worker in self._workers]
         if self._workers and all(status == 0 for status in statuses):
-            write_json(self._directory.finished_path, {"time_s": time.time()})
+            write_json(self._directory.finished_path, {"time_s": time.time()}, mode=0o644)
             return Ending(0, "the training is complete")
         bad = [status for status in statuses if status]
         if not bad or self._generation is None or view.number > self._generation.number:

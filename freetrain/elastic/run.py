@@ -249,6 +249,7 @@ class Run:
                 "rescale",
                 generation=generation.number,
                 world=generation.world,
+                nodes=self._session.nodes,
                 cause=generation.cause,
                 step=self.state.step,
                 pause_s=pause_s,
@@ -320,6 +321,7 @@ class Run:
         self._progress.write_rate(
             generation=self._world.generation.number,
             world=self._world.size,
+            nodes=self._session.nodes,
             step=self.state.step,
             epoch=self.state.sampler.epoch,
             samples_done=self.state.samples_done,
@@ -343,6 +345,7 @@ class Run:
             write_json(
                 self._session.directory.finished_path,
                 {"time_s": time.time(), "step": self.state.step, "samples_done": self.state.samples_done},
+                mode=0o644,
             )
 
     def _depart(self, departed: Departed) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from freetrain.elastic.directory import TrainerDirectory
 from freetrain.elastic.errors import EVICTED_STATUS, AbandonedError, Departed, ForeignTrainerError
-from freetrain.elastic.identity import this_member
+from freetrain.elastic.identity import this_member, use_interface_of_this_address
 from freetrain.elastic.records import Generation, Member, this_host
 from freetrain.elastic.roster import Proposal, View
 from freetrain.elastic.service import service_address
@@ -38,6 +38,7 @@ class Session:
         self.directory = directory
         self.member = this_member(fingerprint, torch.__version__)
         self.world: World | None = None
+        self.nodes = 0
         self._settings = settings
         self._backend = backend
         self._stores: dict[int, object] = {}
@@ -60,6 +61,7 @@ class Session:
             raise ForeignTrainerError(
                 f"this process cannot join the trainer in {self.directory.root}: {reason}.", _FOREIGN_HINT
             )
+        use_interface_of_this_address()
         self.directory.beat(self.member.id, -1)
         self.directory.join(self.member)
         self._watcher.start()
@@ -92,6 +94,7 @@ class Session:
                 continue
             guard.formed = True
             self.world = world
+            self.nodes = self._count_nodes(generation)
             self._drop_stores(before=tried)
             return world
 
@@ -158,6 +161,11 @@ class Session:
             port = store.port
         nonce = secrets.token_hex(16)
         return Generation(proposal.number, proposal.members, host, address, port, nonce, proposal.cause)
+
+    def _count_nodes(self, generation: Generation) -> int:
+        """How many agents the world's ranks have; a rank without agent stands for itself."""
+        known = self._watcher.view.members
+        return len({(known[id_].agent if id_ in known else "") or id_ for id_ in generation.members})
 
     def _drop_stores(self, before: int) -> None:
         for number in [number for number in self._stores if number < before]:

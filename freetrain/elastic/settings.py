@@ -19,7 +19,8 @@ class Settings:
             Python's lock in one long call, short enough that a crashed node costs seconds.
         cut_after_s: how long a member of a world that lost somebody waits for its collectives to fail by
             themselves before it cuts their connections.
-        form_timeout_s: how long members that have all arrived may take to connect with each other.
+        form_timeout_s: how long members that have all arrived may take to find each other's addresses; gloo waits
+            five times as long for connections, if a member is lost in that very moment.
         start_timeout_s: how long a newcomer waits for its first world; boots of large models take minutes.
         min_members: members needed to start from nothing.
     """
@@ -28,7 +29,7 @@ class Settings:
     beat_s: float = 0.5
     lost_after_s: float = 5.0
     cut_after_s: float = 0.1
-    form_timeout_s: float = 20.0
+    form_timeout_s: float = 5.0
     start_timeout_s: float = 3600.0
     min_members: int = 1
 

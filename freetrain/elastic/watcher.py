@@ -23,8 +23,8 @@ _SETTLE_S = 0.03
 """Newcomers and losses often come in twos; one change of the world for both costs half."""
 
 _SUPERSEDED_S = 1.5
-"""A world that is still forming when a newer generation appears gets this long: all may yet come, or some have moved
-on, and the others would wait for them."""
+"""A world still forming when a newer generation appears gets this long: all may yet come, or some have moved on,
+and the others would wait for them."""
 
 
 class Guard:

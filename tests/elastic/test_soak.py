@@ -39,8 +39,12 @@ class Chaos:
         self.done[name] += 1
         if not self.inside:
             self._one("join")
+        self.trainer.wait_until(self._all_inside, f"world of {self.inside}", PATIENCE_S)
         self.trainer.await_world(len(self.inside), steps=2, patience_s=PATIENCE_S)
         self._wake()
+
+    def _all_inside(self) -> bool:
+        return set(self.trainer.ranks()) == set(self.inside)
 
     def _one(self, name: str) -> None:
         if name == "join" or not self.inside:

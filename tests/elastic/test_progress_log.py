@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+from freetrain.elastic.directory import TrainerDirectory
+from freetrain.elastic.progress import Progress
+from freetrain.elastic.progress_log import read_progress
+
+FACTS = {"generation": 2, "world": 4, "nodes": 2, "step": 7, "epoch": 0, "samples_done": 70}
+
+
+def test_what_is_written_is_read_and_later_lines_only_once(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    progress = Progress(path)
+    progress.add(10, 0.001, 0.002)
+    progress.write_rate(**FACTS)
+    first = read_progress(path)
+    assert [(rate.nodes, rate.samples, rate.samples_done) for rate in first.rates] == [(2, 10, 70)]
+    progress.write_event("rescale", generation=3, world=2, nodes=1, cause="leave", step=7, pause_s=0.04)
+    later = read_progress(path, first.offset_bytes)
+    assert later.rates == ()
+    assert [(one.cause, one.pause_s) for one in later.rescales] == [("leave", 0.04)]
+
+
+def test_a_line_that_is_being_written_is_left_for_the_next_time(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    Progress(path).write_event("rescale", generation=3, world=2, nodes=1, cause="leave", step=7, pause_s=0.04)
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:20])
+    log = read_progress(path)
+    assert (len(log.rescales), log.offset_bytes, log.rejected) == (1, len(whole), 0)
+    path.write_bytes(whole + whole)
+    assert len(read_progress(path, log.offset_bytes).rescales) == 1
+
+
+def test_nonsense_is_counted_and_not_believed(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    wrong_type = {**FACTS, "event": "rate", "samples_per_s": "many"}
+    path.write_text("no json\n[1, 2]\n" + json.dumps(wrong_type) + "\n" + json.dumps({"event": "new"}) + "\n")
+    assert read_progress(path).rejected == 4
+    assert read_progress(path).rates == ()
+
+
+def test_others_may_read_the_progress_and_nothing_else(tmp_path: Path) -> None:
+    directory = TrainerDirectory.open(tmp_path / "trainer")
+    Progress(directory.progress_path).write_event("rescale")
+    assert stat.S_IMODE(directory.root.stat().st_mode) == 0o711
+    assert stat.S_IMODE(directory.progress_path.stat().st_mode) == 0o644
+    private = [path for path in directory.root.iterdir() if path != directory.progress_path]
+    assert private
+    assert all(stat.S_IMODE(path.stat().st_mode) & 0o077 == 0 for path in private)

@@ -1,0 +1,91 @@
+"""Two hosts, as far as addresses, loopback and each other's processes go: two network namespaces with a cable."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from freetrain.elastic.directory import TrainerDirectory
+from freetrain.elastic.files import read_json
+from tests.elastic.harness import SCRIPTS
+
+HOSTS = {"ftleft": "10.231.7.1", "ftright": "10.231.7.2"}
+
+
+@pytest.fixture
+def hosts() -> Iterator[dict[str, str]]:
+    left, right = HOSTS
+    cable = [
+        ["ip", "netns", "add", left],
+        ["ip", "netns", "add", right],
+        ["ip", "link", "add", "ftl", "netns", left, "type", "veth", "peer", "name", "ftr", "netns", right],
+        ["ip", "-n", left, "addr", "add", f"{HOSTS[left]}/24", "dev", "ftl"],
+        ["ip", "-n", right, "addr", "add", f"{HOSTS[right]}/24", "dev", "ftr"],
+        *(["ip", "-n", host, "link", "set", "lo", "up"] for host in HOSTS),
+        ["ip", "-n", left, "link", "set", "ftl", "up"],
+        ["ip", "-n", right, "link", "set", "ftr", "up"],
+    ]
+    try:
+        for command in cable:
+            try:
+                subprocess.run(command, check=True, capture_output=True, text=True)
+            except (OSError, subprocess.CalledProcessError) as error:
+                pytest.skip(f"no network namespaces on this machine: {getattr(error, 'stderr', '') or error}")
+        yield HOSTS
+    finally:
+        for host in HOSTS:
+            subprocess.run(["ip", "netns", "del", host], capture_output=True, check=False)
+
+
+def test_a_world_over_two_hosts_survives_the_end_of_one(tmp_path: Path, hosts: dict[str, str]) -> None:
+    root, out = tmp_path / "trainer", tmp_path / "out"
+    out.mkdir()
+    (out / "pace").touch()
+    agents = {host: agent_on(host, address, root, out) for host, address in hosts.items()}
+    try:
+        await_world(root, 2, 60)
+        (out / "pace").touch()
+        first = TrainerDirectory.open(root).view().current[0]
+        doomed = next(host for host in hosts if first.startswith(host))
+        since_s = time.monotonic()
+        os.killpg(agents[doomed].pid, signal.SIGKILL)
+        await_world(root, 1, 20)
+        assert time.monotonic() - since_s < 10
+        (out / "pace").unlink()
+        other = next(host for host in hosts if host != doomed)
+        assert agents[other].wait(60) == 0
+    finally:
+        for agent in agents.values():
+            if agent.poll() is None:
+                os.killpg(agent.pid, signal.SIGKILL)
+            agent.wait()
+    assert read_json(root / "finished.json") is not None
+
+
+def agent_on(host: str, address: str, root: Path, out: Path) -> subprocess.Popen[bytes]:
+    """Its worker dies with it, as on a host that loses power: without a word."""
+    return subprocess.Popen(
+        ["ip", "netns", "exec", host, sys.executable, str(SCRIPTS / "counting.py")],
+        env=os.environ
+        | {"FREETRAIN_TRAINER": str(root), "FREETRAIN_MEMBER": f"{host}-0", "FREETRAIN_ADDRESS": address}
+        | {"OUT": str(out), "EPOCHS": "100", "OMP_NUM_THREADS": "1", "FREETRAIN_LOST_AFTER_S": "3"},
+        start_new_session=True,
+    )
+
+
+def await_world(root: Path, size: int, patience_s: float) -> None:
+    until_s = time.monotonic() + patience_s
+    while True:
+        assert time.monotonic() < until_s, f"no world of {size} within {patience_s} s"
+        generation = TrainerDirectory.open(root).view().generation if root.exists() else None
+        lines = (root / "progress.jsonl").read_text() if (root / "progress.jsonl").exists() else ""
+        if generation is not None and generation.world == size and f'"generation": {generation.number},' in lines:
+            return
+        time.sleep(0.05)
