@@ -100,7 +100,11 @@ class Watcher:
                 self._look(silence_too=count > 1 and beat_due_s == look_s + self._settings.beat_s)
             except OSError as error:
                 log.warning("cannot look at %s: %s; trying again", self._directory.root, error)
-            self._stop.wait(max(self._settings.poll_s, _LOOK_SHARE * (time.monotonic() - look_s)))
+            self._stop.wait(self._rest_s(time.monotonic() - look_s))
+
+    def _rest_s(self, look_s: float) -> float:
+        """How long to rest after a look that took so long; a process that was stopped during it must not rest on."""
+        return min(max(self._settings.poll_s, _LOOK_SHARE * look_s), self._settings.beat_s)
 
     def _look(self, *, silence_too: bool) -> None:
         view = self._directory.view()
