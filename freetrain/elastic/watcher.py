@@ -103,7 +103,7 @@ class Watcher:
             self._stop.wait(self._rest_s(time.monotonic() - look_s))
 
     def _rest_s(self, look_s: float) -> float:
-        """How long to rest after a look that took so long; a process that was stopped during it must not rest on."""
+        """How long to rest after a look that took so long, perhaps because the process was stopped meanwhile."""
         return min(max(self._settings.poll_s, _LOOK_SHARE * look_s), self._settings.beat_s)
 
     def _look(self, *, silence_too: bool) -> None:

@@ -1,0 +1,253 @@
+"""The settings of the daemon: one model, from which the checks and the example file are made."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from freetrain.durations import parse_duration, show_duration
+from freetrain.errors import ExitCode, FreetrainError
+
+CONFIG_VARIABLE = "FREETRAIN_CONFIG"
+DEFAULT_PATH = Path("/etc/freetrain/freetrain.toml")
+
+
+def _seconds(given: object) -> object:
+    return parse_duration(given) if isinstance(given, str) else given
+
+
+Duration = Annotated[float, Field(ge=0), BeforeValidator(_seconds)]
+"""Seconds; in the file a number, or a duration as Slurm writes it."""
+
+Period = Annotated[float, Field(ge=1), BeforeValidator(_seconds)]
+"""A duration of a second at least."""
+
+
+class Section(BaseModel):
+    """A table of the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Slurm(Section):
+    """How freetrain talks to Slurm."""
+
+    backend: Annotated[
+        Literal["auto", "cli", "pyslurm"],
+        Field(description="Slurm's commands or pyslurm; auto: pyslurm where it is installed and answers."),
+    ] = "auto"
+    partition: Annotated[
+        str,
+        Field(
+            description="The preemptible partition in which fragments run; its nodes are those that may be lent."
+        ),
+    ] = "freetrain"
+    timeout: Annotated[Duration, Field(description="How long one question to Slurm may take.")] = 30.0
+
+
+class Lend(Section):
+    """What may be lent, and to whom."""
+
+    mode: Annotated[
+        Literal["observe", "advise", "act"],
+        Field(
+            description="observe: watch and record what would be done; advise: also print the commands; "
+            "act: carry them out."
+        ),
+    ] = "observe"
+    launcher: Annotated[
+        Literal["steer", "submit"],
+        Field(
+            description="steer: the users' own held array tasks are pinned and released; submit: freetrain "
+            "submits fragments itself."
+        ),
+    ] = "steer"
+    exclude_nodes: Annotated[str, Field(description="Nodes never to lend, as c[01-04,17].")] = ""
+    reserve_nodes: Annotated[int, Field(ge=0, description="Idle nodes to leave alone, always.")] = 0
+    most_nodes: Annotated[int, Field(ge=0, description="Most nodes to lend at once; 0: no limit.")] = 0
+    idle_for: Annotated[Duration, Field(description="How long a node must have been idle before it is lent.")] = (
+        0.0
+    )
+    shortest_hole: Annotated[Duration, Field(description="Holes expected to be shorter are left alone.")] = 120.0
+    longest_fragment: Annotated[
+        Duration, Field(description="Time limit of a fragment whose node nobody is expected to want.")
+    ] = 86400.0
+    margin: Annotated[
+        Duration,
+        Field(
+            description="A fragment's limit ends this long before its hole: Slurm enforces limits up to 30 s late."
+        ),
+    ] = 60.0
+    max_running: Annotated[int, Field(ge=1, description="Most trainers that may compete for nodes at once.")] = 20
+
+
+class Decide(Section):
+    """How it is decided who gets what."""
+
+    policy: Annotated[str, Field(description="As in 'freetrain replay --policy'.")] = "freetrain"
+    objective: Annotated[str, Field(description="As in 'freetrain replay --objective'.")] = "speedup"
+    horizon: Annotated[Duration, Field(description="How far ahead value is counted.")] = 120.0
+
+
+class Pace(Section):
+    """How often things happen."""
+
+    poll: Annotated[Period, Field(description="How often Slurm is asked; not faster than its bf_interval.")] = 30.0
+    cool_down: Annotated[Duration, Field(description="How long a node that was taken back is not lent again.")] = (
+        0.0
+    )
+    back_off: Annotated[
+        Duration, Field(description="How long a trainer rests after its fragments failed; doubles each time.")
+    ] = 60.0
+    failures_to_pause: Annotated[
+        int, Field(ge=1, description="Failures in a row after which a trainer is paused until its owner looks.")
+    ] = 5
+
+
+class Harm(Section):
+    """When freetrain slows down by itself because the site's own jobs wait for it."""
+
+    limit: Annotated[
+        Duration, Field(description="Delay of one of the site's jobs, caused by a fragment, that is too much.")
+    ] = 60.0
+    within: Annotated[Duration, Field(description="Over what time such delays are counted.")] = 3600.0
+    allowed: Annotated[int, Field(ge=0, description="How many are tolerated in that time.")] = 3
+    pause: Annotated[Duration, Field(description="How long freetrain then lends nothing.")] = 3600.0
+
+
+class State(Section):
+    """Where freetrain keeps what it knows."""
+
+    directory: Annotated[str, Field(description="On a local disk; holds the database and the lock.")] = (
+        "/var/lib/freetrain"
+    )
+    stop_file: Annotated[
+        str, Field(description="While this file exists nothing is lent and everything lent is taken back.")
+    ] = "/run/freetrain/STOP"
+
+
+class Config(Section):
+    """Everything that can be set."""
+
+    slurm: Slurm = Slurm()
+    lend: Lend = Lend()
+    decide: Decide = Decide()
+    pace: Pace = Pace()
+    harm: Harm = Harm()
+    state: State = State()
+
+
+class ConfigError(FreetrainError):
+    """The configuration cannot be used."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what, hint, ExitCode.CONFIGURATION)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration and the files that it came from.
+
+    Attributes:
+        config: what counts.
+        sources: the files, later ones override earlier ones; none: the defaults.
+    """
+
+    config: Config
+    sources: tuple[Path, ...]
+
+
+def load_config(named: Path | None = None) -> Loaded:
+    """The configuration of this file, or of ``$FREETRAIN_CONFIG``, or of the default place; drop-ins included.
+
+    Drop-ins are ``conf.d/*.toml`` beside the file, in the order of their names.
+
+    Raises:
+        ConfigError: a file cannot be read, or says something that cannot be.
+    """
+    given = named or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
+    path = given or DEFAULT_PATH
+    if given is None and not path.exists():
+        return Loaded(Config(), ())
+    sources = (path, *sorted((path.parent / "conf.d").glob("*.toml")))
+    merged: dict[str, Any] = {}
+    for source in sources:
+        document = _read(source)
+        _validate(document, source)
+        for section, values in document.items():
+            merged.setdefault(section, {}).update(values)
+    return Loaded(_validate(merged, path), sources)
+
+
+def example_file() -> str:
+    """Every setting with its meaning and its default, commented out."""
+    blocks = ["# Settings of freetrain's daemon. All are shown with their defaults; uncomment what you change."]
+    for name, field in Config.model_fields.items():
+        section = field.annotation
+        assert isinstance(section, type)
+        assert issubclass(section, Section)
+        lines = [f"# {(section.__doc__ or '').strip()}", f"[{name}]"]
+        for setting, inner in section.model_fields.items():
+            lines += ["", *_wrap(inner.description or ""), f"# {setting} = {_toml(inner)}"]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the configuration {path}: {error.strerror}.", "Name another with --config."
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is no TOML: {error}.") from error
+    return document
+
+
+def _validate(document: Mapping[str, Any], path: Path) -> Config:
+    try:
+        return Config.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            raise ConfigError(f"{path}: there is no setting {where}.", _did_you_mean(first["loc"])) from error
+        said = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"{path}: {where}: {said} (it says {first['input']!r}).") from error
+
+
+def _did_you_mean(loc: tuple[int | str, ...]) -> str:
+    known: Iterable[str] = Config.model_fields
+    if len(loc) > 1:
+        section = Config.model_fields[str(loc[0])].annotation
+        known = section.model_fields if isinstance(section, type) and issubclass(section, Section) else ()
+    near = difflib.get_close_matches(str(loc[-1]), list(known), 1)
+    return f"Did you mean {near[0]}?" if near else f"There are {', '.join(known)}."
+
+
+def _wrap(text: str, width: int = 110) -> list[str]:
+    lines = [""]
+    for word in text.split():
+        if len(lines[-1]) + len(word) > width:
+            lines.append("")
+        lines[-1] += f" {word}"
+    return [f"#{line}" for line in lines]
+
+
+def _toml(field: FieldInfo) -> str:
+    value = field.default
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        choices = get_args(field.annotation)
+        return f'"{value}"' + (f"          # {' | '.join(choices)}" if choices else "")
+    return f'"{show_duration(value)}"' if isinstance(value, float) else str(value)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from freetrain.config import Config, ConfigError, example_file, load_config
+
+EXAMPLE = Path(__file__).parents[1] / "etc" / "freetrain.toml"
+
+
+def test_the_example_file_is_made_from_the_model() -> None:
+    assert EXAMPLE.read_text() == example_file()
+
+
+def test_the_example_file_uncommented_says_the_defaults() -> None:
+    settings = [line.removeprefix("# ") for line in example_file().splitlines() if " = " in line]
+    sections = [line for line in example_file().splitlines() if line.startswith("[")]
+    assert len(settings) > 15
+    text, waiting = "", iter(example_file().splitlines())
+    for line in waiting:
+        text += (line.removeprefix("# ") if " = " in line else line if line in sections else "") + "\n"
+    assert Config.model_validate(tomllib.loads(text)) == Config()
+
+
+def test_without_any_file_the_defaults_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("freetrain.config.DEFAULT_PATH", tmp_path / "none.toml")
+    monkeypatch.delenv("FREETRAIN_CONFIG", raising=False)
+    assert load_config().config == Config()
+    assert load_config().config.lend.mode == "observe"
+
+
+def test_drop_ins_override_in_the_order_of_their_names(tmp_path: Path) -> None:
+    main = tmp_path / "freetrain.toml"
+    main.write_text('[pace]\npoll = "10s"\nback_off = "2m"\n')
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "20-site.toml").write_text("[pace]\npoll = 7\n")
+    (tmp_path / "conf.d" / "10-site.toml").write_text('[pace]\npoll = 6\n[lend]\nmode = "act"\n')
+    loaded = load_config(main)
+    assert (loaded.config.pace.poll, loaded.config.pace.back_off, loaded.config.lend.mode) == (7, 120, "act")
+    assert [source.name for source in loaded.sources] == ["freetrain.toml", "10-site.toml", "20-site.toml"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint", "hint"),
+    [
+        ("[pace]\npol = 5\n", "there is no setting pace.pol", "Did you mean poll?"),
+        ("[pase]\npoll = 5\n", "there is no setting pase", "Did you mean pace?"),
+        ('[pace]\npoll = "soon"\n', "pace.poll: 'soon' is no duration", ""),
+        ("[pace]\npoll = 0\n", "pace.poll: Input should be greater than or equal to 1", ""),
+        ('[lend]\nmode = "on"\n', "lend.mode: Input should be 'observe', 'advise' or 'act'", ""),
+        ('[lend]\nreserve_nodes = "3"\n', "lend.reserve_nodes: Input should be a valid integer", ""),
+        ("[lend\n", "is no TOML", ""),
+        ("slurm = 3\n", "slurm: Input should be a valid dictionary", ""),
+    ],
+)
+def test_a_wrong_file_is_answered_with_a_sentence(tmp_path: Path, text: str, complaint: str, hint: str) -> None:
+    path = tmp_path / "freetrain.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"freetrain\.toml") as caught:
+        load_config(path)
+    assert complaint in caught.value.what
+    assert hint in caught.value.hint
+    assert caught.value.exit_code == 78
+
+
+def test_a_named_file_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        load_config(tmp_path / "none.toml")
