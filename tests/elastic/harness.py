@@ -86,6 +86,13 @@ class Workers:
     def last_step(self) -> int:
         return max((record["step"] for record in self.records()), default=0)
 
+    def last_step_of(self, name: str) -> int:
+        """From the end of the worker's log, which may be long."""
+        with (self.out / f"{name}.jsonl").open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - 10_000))
+            lines = log.read().splitlines()
+        return int(json.loads(lines[-2])["step"]) if len(lines) > 1 else 0
+
     def await_world(self, size: int, steps: int = 3, patience_s: float = PATIENCE_S) -> float:
         """Wait until a world of this size has completed some steps more; returns how long that took."""
         since_s = time.monotonic()

@@ -1,0 +1,118 @@
+"""What the site's own waiting jobs could start on at once: nodes that freetrain leaves to them unasked.
+
+Slurm plans waiting jobs only once per backfill cycle, and needs one more to evict whom it finds in the way. So
+nodes are kept free, or given back, for every job that could start now and has not been planned yet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from freetrain.core.cluster import Job, JobState, Snapshot
+from freetrain.core.problem import Node as OfferedNode
+
+_READY_REASONS = frozenset({"None", "", "Priority", "Resources", "Prolog", "ReqNodeNotAvail", "Reserved"})
+"""Reasons of a job that starts as soon as there are nodes; with any other it waits for something else."""
+
+_MOST_JOBS = 200
+"""Who stands further back in the queue than this does not start at once, whatever nodes there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What is claimed.
+
+    Attributes:
+        nodes: claimed node → why.
+        fitting: jobs for which there would be enough nodes, claimed or not any more.
+    """
+
+    nodes: Mapping[str, str]
+    fitting: frozenset[str]
+
+
+def find_claims(
+    snapshot: Snapshot,
+    offered: Mapping[str, OfferedNode],
+    ours: frozenset[str],
+    claim_s: float,
+    fitting_since_s: Mapping[str, float],
+) -> Claims:
+    """The nodes that waiting jobs could start on, in the order of their priority.
+
+    A job that does not start although its nodes have been there for ``claim_s`` has other reasons to wait, and
+    claims nothing any more.
+
+    Args:
+        snapshot: what there is.
+        offered: nodes that could be lent, or are.
+        ours: jobs that are fragments.
+        claim_s: how long nodes are kept free for a job.
+        fitting_since_s: waiting jobs → since when there have been nodes for them.
+    """
+    free = dict(offered)
+    claimed: dict[str, str] = {}
+    fitting = set()
+    ready = sorted(_ready(snapshot, ours), key=lambda job: (-job.priority, job.submitted_s, job.id))
+    for job in ready[:_MOST_JOBS]:
+        names = _pick(job, free, snapshot)
+        if names is None:
+            continue
+        fitting.add(job.id)
+        if snapshot.time_s - fitting_since_s.get(job.id, snapshot.time_s) < claim_s:
+            for name in names:
+                del free[name]
+                claimed[name] = f"job {job.id} could start here"
+    return Claims(claimed, frozenset(fitting))
+
+
+def _ready(snapshot: Snapshot, ours: frozenset[str]) -> list[Job]:
+    """The site's jobs that wait for nothing but nodes and are not planned for later."""
+    return [
+        job
+        for job in snapshot.jobs
+        if job.state is JobState.PENDING
+        and job.id not in ours
+        and job.reason in _READY_REASONS
+        and not job.comment.startswith("freetrain:")
+        and (not job.planned_nodes or job.start_s is None or job.start_s <= snapshot.time_s)
+    ]
+
+
+def _pick(job: Job, free: Mapping[str, OfferedNode], snapshot: Snapshot) -> list[str] | None:
+    """Nodes for the job: those that nobody has first, then one after the other from the largest trainers."""
+    partitions = [snapshot.partitions[name] for name in job.partition.split(",") if name in snapshot.partitions]
+    possible = [
+        node
+        for node in free.values()
+        if any(node.name in partition.nodes and partition.is_up for partition in partitions)
+        and _has_features(job.features, snapshot.node[node.name].features)
+    ]
+    if job.required_nodes:
+        possible = [node for node in possible if node.name in job.required_nodes]
+    if len(possible) < job.node_count:
+        return None
+    idle = [node.name for node in possible if node.held_by is None]
+    return idle[: job.node_count] + _from_largest(possible, job.node_count - len(idle))
+
+
+def _from_largest(possible: list[OfferedNode], count: int) -> list[str]:
+    held = [node for node in possible if node.held_by is not None]
+    sizes = Counter(node.held_by for node in held)
+    names = []
+    for _ in range(count):
+        largest = max(sizes, key=lambda trainer: sizes[trainer])
+        node = next(node for node in reversed(held) if node.held_by == largest and node.name not in names)
+        names.append(node.name)
+        sizes[largest] -= 1
+    return names
+
+
+def _has_features(wanted: str, present: frozenset[str]) -> bool:
+    """Whether a node may do for a constraint; one that is more than names joined by & is taken to be met."""
+    if re.search(r"[|\[\]*!()]", wanted):
+        return True
+    return {name for name in wanted.split("&") if name and name != "(null)"} <= present

@@ -1,0 +1,200 @@
+"""What there is on a Slurm machine at one instant: frozen facts, as Slurm told them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+Nodes = frozenset[str]
+
+
+class JobState(StrEnum):
+    """Slurm's base states of a job; whatever else it says is UNKNOWN, and nothing is concluded from it."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    CONFIGURING = "CONFIGURING"
+    COMPLETING = "COMPLETING"
+    COMPLETED = "COMPLETED"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+    TIMEOUT = "TIMEOUT"
+    NODE_FAIL = "NODE_FAIL"
+    PREEMPTED = "PREEMPTED"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    BOOT_FAIL = "BOOT_FAIL"
+    DEADLINE = "DEADLINE"
+    REQUEUED = "REQUEUED"
+    REQUEUE_HOLD = "REQUEUE_HOLD"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether a job in this state occupies its nodes."""
+        return self in _WITH_NODES
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job is over."""
+        return self in _FINAL
+
+
+_WITH_NODES = {JobState.RUNNING, JobState.SUSPENDED, JobState.CONFIGURING, JobState.COMPLETING}
+_FINAL = {
+    JobState.COMPLETED,
+    JobState.CANCELLED,
+    JobState.FAILED,
+    JobState.TIMEOUT,
+    JobState.NODE_FAIL,
+    JobState.PREEMPTED,
+    JobState.OUT_OF_MEMORY,
+    JobState.BOOT_FAIL,
+    JobState.DEADLINE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node.
+
+    Attributes:
+        name: Slurm's name.
+        state: the base state, as IDLE, ALLOCATED, MIXED, DOWN.
+        flags: what Slurm adds to it, as PLANNED, DRAIN, COMPLETING, NOT_RESPONDING.
+        features: for constraints.
+        partitions: that it belongs to.
+    """
+
+    name: str
+    state: str
+    flags: frozenset[str] = frozenset()
+    features: frozenset[str] = frozenset()
+    partitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition.
+
+    Attributes:
+        name: its name.
+        nodes: its nodes.
+        is_up: whether jobs may start in it.
+        priority_tier: jobs of a higher tier may preempt those of a lower one.
+        preempt_mode: OFF, CANCEL, REQUEUE, SUSPEND …; as Slurm says.
+        grace_s: how long a preempted job may go on.
+        max_time_s: longest time limit, inf without one.
+    """
+
+    name: str
+    nodes: Nodes
+    is_up: bool = True
+    priority_tier: int = 1
+    preempt_mode: str = "OFF"
+    grace_s: float = 0.0
+    max_time_s: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job, or one task of an array.
+
+    Attributes:
+        id: ``123``, or ``123_4`` for a task of an array.
+        array: id of the array it is a task of, else its own.
+        user: the owner's name.
+        account: to whom it is charged.
+        partition: where it runs or waits; several, comma-separated, while it waits.
+        state: the base state.
+        reason: why it waits, in Slurm's word.
+        nodes: that it has (running) or had.
+        node_count: how many it wants, or has.
+        submitted_s: when it was submitted, UTC epoch seconds.
+        start_s: when it started; of a waiting job: when Slurm plans to start it, or None.
+        end_s: when its limit ends; None: unknown.
+        planned_nodes: on which nodes Slurm plans to start it.
+        limit_s: its time limit; inf without one.
+        priority: the higher the sooner.
+        features: its constraint, as given.
+        required_nodes: nodes that it asked for by name.
+        comment: free text; here is freetrain's tag.
+        name: free text.
+    """
+
+    id: str
+    array: str
+    user: str
+    partition: str
+    state: JobState
+    reason: str = ""
+    account: str = ""
+    nodes: Nodes = frozenset()
+    node_count: int = 1
+    submitted_s: float = 0.0
+    start_s: float | None = None
+    end_s: float | None = None
+    planned_nodes: Nodes = frozenset()
+    limit_s: float = float("inf")
+    priority: int = 0
+    features: str = ""
+    required_nodes: Nodes = frozenset()
+    comment: str = ""
+    name: str = ""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it waits for somebody to release it."""
+        return self.state is JobState.PENDING and self.reason.startswith("JobHeld")
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """An advance reservation of nodes, for maintenance or for somebody.
+
+    Attributes:
+        name: its name.
+        nodes: its nodes.
+        start_s: when it begins, UTC epoch seconds.
+        end_s: when it ends.
+        flags: as MAINT, IGNORE_JOBS, FLEX.
+    """
+
+    name: str
+    nodes: Nodes
+    start_s: float
+    end_s: float
+    flags: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything observed at one instant.
+
+    Attributes:
+        time_s: that instant, UTC epoch seconds.
+        nodes: all nodes.
+        jobs: all that wait, run, or ended a moment ago.
+        reservations: that run or will.
+        partitions: by name.
+        rejected: lines of Slurm's answers that could not be understood, with the reason.
+    """
+
+    time_s: float
+    nodes: tuple[Node, ...]
+    jobs: tuple[Job, ...]
+    reservations: tuple[Reservation, ...] = ()
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
+    rejected: tuple[str, ...] = ()
+
+    @cached_property
+    def job(self) -> Mapping[str, Job]:
+        """Jobs by id."""
+        return {job.id: job for job in self.jobs}
+
+    @cached_property
+    def node(self) -> Mapping[str, Node]:
+        """Nodes by name."""
+        return {node.name: node for node in self.nodes}

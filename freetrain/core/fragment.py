@@ -1,0 +1,83 @@
+"""Fragments: preemptible Slurm jobs, each of which lends one node to a trainer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FragmentState(StrEnum):
+    """How far a fragment is, as far as is known."""
+
+    ASKED = "asked"
+    """Slurm was told to start it."""
+    RUNNING = "running"
+    """It runs on its node."""
+    LEAVING = "leaving"
+    """Slurm was told to end it, or is ending it."""
+    LOST = "lost"
+    """Slurm shows it no more and cannot say yet what became of it: unknown is not gone."""
+    ENDED = "ended"
+    """Its node is not its any more; ``end`` says why."""
+
+
+class End(StrEnum):
+    """Why a fragment ended."""
+
+    COMPLETED = "completed"
+    """Its program ended by itself, well: the training is complete."""
+    PREEMPTED = "preempted"
+    """Slurm took the node for one of the site's jobs."""
+    RELEASED = "released"
+    """freetrain took the node back."""
+    TIMED_OUT = "timed out"
+    """Its time limit was reached."""
+    NODE_FAILED = "node failed"
+    """Its node went down."""
+    FAILED = "failed"
+    """Its program ended with an error."""
+    CANCELLED = "cancelled"
+    """Its owner or an admin cancelled it."""
+    NEVER_STARTED = "never started"
+    """It was asked for and called off before it ran."""
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the trainer's own program is to blame."""
+        return self is End.FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One node lent to one trainer, from the asking to the end.
+
+    Attributes:
+        id: freetrain's own number of it; 0: not stored yet.
+        job: Slurm's id: of the array task (``123_4``) or of the job.
+        trainer: who has it.
+        node: what it has.
+        state: how far it is.
+        asked_s: when Slurm was told to start it, UTC epoch seconds.
+        limit_s: its time limit in seconds.
+        started_s: when it began to run, as Slurm says.
+        ended_s: when it ended, as Slurm says.
+        end: why it ended.
+        decision: number of the decision that lent it; None: found running, not lent by this database's daemon.
+    """
+
+    job: str
+    trainer: str
+    node: str
+    state: FragmentState
+    asked_s: float
+    limit_s: float
+    started_s: float | None = None
+    ended_s: float | None = None
+    end: End | None = None
+    decision: int | None = None
+    id: int = 0
+
+    @property
+    def holds_node(self) -> bool:
+        """Whether its node is spoken for."""
+        return self.state is not FragmentState.ENDED

@@ -1,0 +1,208 @@
+"""Which nodes may be lent, until when, and why not the others: holes as they are seen live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import inf
+
+from freetrain.core.claims import find_claims
+from freetrain.core.cluster import JobState, Nodes, Snapshot
+from freetrain.core.fragment import Fragment
+from freetrain.core.problem import Node as OfferedNode
+
+_HARMLESS_FLAGS = frozenset({"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"})
+"""Flags that say nothing against lending; with any other, known or new, a node is left alone."""
+
+_LEFT_AS_IT_IS = frozenset({"NOT_RESPONDING", "COMPLETING"})
+"""Nothing is known yet about a lent node in such a state, or it is on its way back already."""
+
+
+@dataclass(frozen=True, slots=True)
+class LendingRules:
+    """What the site allows.
+
+    Attributes:
+        partition: the preemptible one in which fragments run.
+        exclude: nodes never to lend.
+        reserve_nodes: idle nodes to leave alone.
+        most_nodes: most nodes to lend; 0: no limit.
+        idle_for_s: how long a node must have been idle.
+        shortest_hole_s: holes expected to be shorter are left alone.
+        margin_s: a node is given back this long before its hole ends.
+        claim_s: how long nodes are kept free for a waiting job that Slurm has not planned.
+    """
+
+    partition: str
+    exclude: Nodes = frozenset()
+    reserve_nodes: int = 0
+    most_nodes: int = 0
+    idle_for_s: float = 0.0
+    shortest_hole_s: float = 0.0
+    margin_s: float = 0.0
+    claim_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Past:
+    """What one snapshot alone does not tell.
+
+    Attributes:
+        idle_since_s: since when each idle node has been seen idle.
+        resting_until_s: nodes that were just taken back → when they may be lent again.
+        fitting_since_s: waiting jobs → since when the nodes to start them have been there.
+    """
+
+    idle_since_s: Mapping[str, float]
+    resting_until_s: Mapping[str, float]
+    fitting_since_s: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Lendable:
+    """The answer.
+
+    Attributes:
+        offered: nodes that may be lent or stay lent, with the end of their hole where one is known.
+        due: lent nodes that must be given back now → why.
+        withheld: every other node of the partition → why nothing is done with it.
+        fitting: waiting jobs for whom there would be nodes.
+    """
+
+    offered: tuple[OfferedNode, ...]
+    due: Mapping[str, str]
+    withheld: Mapping[str, str]
+    fitting: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """When a node will be wanted, and by whom."""
+
+    time_s: float
+    why: str
+
+
+_NEVER = _End(inf, "")
+
+
+def find_lendable(snapshot: Snapshot, fragments: Iterable[Fragment], rules: LendingRules, past: Past) -> Lendable:
+    """Judge every node of the partition.
+
+    Args:
+        snapshot: what there is.
+        fragments: those that hold a node.
+        rules: what the site allows.
+        past: what was seen before.
+    """
+    lent = {fragment.node: fragment for fragment in fragments if fragment.holds_node}
+    ours = frozenset(fragment.job for fragment in lent.values())
+    ends = _hole_ends(snapshot)
+    occupied = _occupied(snapshot, ours)
+    offered: dict[str, OfferedNode] = {}
+    due: dict[str, str] = {}
+    withheld: dict[str, str] = {}
+    for name in sorted(snapshot.partitions[rules.partition].nodes):
+        end = ends.get(name, _NEVER)
+        why_not = _why_unfit(snapshot, name, name in lent, end, occupied, rules)
+        if why_not is None and end.time_s - snapshot.time_s <= rules.margin_s:
+            why_not = end.why
+        if why_not is None:
+            until_s = None if end.time_s == inf else end.time_s - rules.margin_s
+            offered[name] = OfferedNode(name, until_s, lent[name].trainer if name in lent else None)
+        elif name in lent and not _is_undecided(snapshot, name):
+            due[name] = why_not
+        else:
+            withheld[name] = why_not
+    claims = find_claims(snapshot, offered, ours, rules.claim_s, past.fitting_since_s)
+    _take_out(claims.nodes, offered, due, withheld)
+    _take_out(_not_yet(snapshot, offered, rules, past), offered, due, withheld)
+    _take_out(_beyond_limits(offered, rules), offered, due, withheld)
+    return Lendable(tuple(offered.values()), due, withheld, claims.fitting)
+
+
+def _hole_ends(snapshot: Snapshot) -> Mapping[str, _End]:
+    """Node → the first moment at which a reservation begins or a waiting job is planned to start there."""
+    ends: dict[str, _End] = {}
+    for reservation in snapshot.reservations:
+        if reservation.end_s > snapshot.time_s:
+            _earlier(ends, reservation.nodes, _End(reservation.start_s, f"reservation {reservation.name}"))
+    for job in snapshot.jobs:
+        if job.state is JobState.PENDING and job.start_s is not None and job.planned_nodes:
+            _earlier(ends, job.planned_nodes, _End(job.start_s, f"job {job.id} is to start here"))
+    return ends
+
+
+def _earlier(ends: dict[str, _End], nodes: Nodes, end: _End) -> None:
+    for name in nodes:
+        if end.time_s < ends.get(name, _NEVER).time_s:
+            ends[name] = end
+
+
+def _occupied(snapshot: Snapshot, ours: frozenset[str]) -> Mapping[str, str]:
+    """Node → a job of somebody else that is on it."""
+    return {
+        name: job.id for job in snapshot.jobs if job.state.has_nodes and job.id not in ours for name in job.nodes
+    }
+
+
+def _why_unfit(
+    snapshot: Snapshot, name: str, is_lent: bool, end: _End, occupied: Mapping[str, str], rules: LendingRules
+) -> str | None:
+    """Why the node may not be lent whatever the time; None: it may."""
+    node = snapshot.node.get(name)
+    if node is None:
+        return "Slurm does not show it"
+    if name in rules.exclude:
+        return "excluded by the site"
+    if name in occupied:
+        return f"job {occupied[name]} runs here"
+    harmless = _HARMLESS_FLAGS | ({"PLANNED"} if end is not _NEVER else set())
+    if node.flags - harmless:
+        return f"Slurm says {'+'.join([node.state, *sorted(node.flags - harmless)])}"
+    if node.state != "IDLE" and not (is_lent and node.state in ("ALLOCATED", "MIXED")):
+        return f"Slurm says {node.state}"
+    return None
+
+
+def _is_undecided(snapshot: Snapshot, name: str) -> bool:
+    node = snapshot.node.get(name)
+    return node is None or bool(node.flags & _LEFT_AS_IT_IS)
+
+
+def _not_yet(
+    snapshot: Snapshot, offered: Mapping[str, OfferedNode], rules: LendingRules, past: Past
+) -> Mapping[str, str]:
+    """Nodes that nobody has and that should not be lent just now."""
+    now_s = snapshot.time_s
+    reasons = {}
+    for node in offered.values():
+        if node.held_by is not None:
+            continue
+        if node.free_until_s is not None and node.free_until_s - now_s < rules.shortest_hole_s:
+            reasons[node.name] = f"its hole ends in {node.free_until_s - now_s:.0f} s"
+        elif now_s - past.idle_since_s.get(node.name, now_s) < rules.idle_for_s:
+            reasons[node.name] = f"idle for less than {rules.idle_for_s:.0f} s"
+        elif now_s < past.resting_until_s.get(node.name, 0.0):
+            reasons[node.name] = "was taken back a moment ago"
+    return reasons
+
+
+def _beyond_limits(offered: Mapping[str, OfferedNode], rules: LendingRules) -> Mapping[str, str]:
+    """Nodes too many, those that nobody has first, then those that are wanted back soonest."""
+    allowed = max(0, len(offered) - rules.reserve_nodes)
+    if rules.most_nodes:
+        allowed = min(allowed, rules.most_nodes)
+    order = sorted(offered.values(), key=lambda node: (node.held_by is None, -(node.free_until_s or inf)))
+    return {node.name: "kept in reserve for the site" for node in order[allowed:]}
+
+
+def _take_out(
+    reasons: Mapping[str, str],
+    offered: dict[str, OfferedNode],
+    due: dict[str, str],
+    withheld: dict[str, str],
+) -> None:
+    for name, reason in reasons.items():
+        node = offered.pop(name)
+        (withheld if node.held_by is None else due)[name] = reason
