@@ -11,7 +11,9 @@ class ExitCode(IntEnum):
     OK = 0
     FAILED = 1
     USAGE = 2
+    UNREACHABLE = 69
     STATE_IO = 74
+    TRY_AGAIN = 75
     CONFIGURATION = 78
 
 

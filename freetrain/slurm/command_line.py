@@ -1,0 +1,116 @@
+"""The door through Slurm's own commands: works with every Slurm."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+
+from freetrain.core.cluster import Partition, Snapshot
+from freetrain.slurm import commands
+from freetrain.slurm.commands import Command
+from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError, explain
+from freetrain.slurm.gateway import TAG_PREFIX
+from freetrain.slurm.parsing import (
+    JobRun,
+    parse_jobs,
+    parse_nodes,
+    parse_partitions,
+    parse_reservations,
+    parse_runs,
+)
+
+_PARTITIONS_LAST_S = 300.0
+"""Partitions change when an admin changes them."""
+
+
+class CommandLine:
+    """Asks with squeue, scontrol and sacct.
+
+    Args:
+        timeout_s: how long one command may take.
+        clock_s: UTC epoch seconds.
+    """
+
+    def __init__(self, timeout_s: float = 30.0, clock_s: Callable[[], float] = time.time) -> None:
+        self._timeout_s = timeout_s
+        self._clock_s = clock_s
+        self._partitions: dict[str, Partition] = {}
+        self._partitions_as_of_s = float("-inf")
+        self._was_away = False
+        self.asked = 0
+
+    def snapshot(self) -> Snapshot:
+        """See :class:`freetrain.slurm.gateway.Gateway`: three questions, four every five minutes."""
+        self._check_answering()
+        mark = secrets.token_hex(8)
+        jobs, bad_jobs = parse_jobs(self._ask(commands.ask_jobs(mark)), mark, TAG_PREFIX)
+        nodes, bad_nodes = parse_nodes(self._ask(commands.ask_nodes()))
+        reservations, bad_reservations = parse_reservations(self._ask(commands.ask_reservations()))
+        bad_partitions = self._refresh_partitions()
+        return Snapshot(
+            self._clock_s(),
+            tuple(nodes),
+            tuple(jobs),
+            tuple(reservations),
+            self._partitions,
+            tuple(bad_jobs + bad_nodes + bad_reservations + bad_partitions),
+        )
+
+    def runs(self, jobs: Sequence[str]) -> list[JobRun]:
+        """See :class:`freetrain.slurm.gateway.Gateway`."""
+        if not jobs:
+            return []
+        try:
+            return parse_runs(self._ask(commands.ask_runs(jobs)))[0]
+        except SlurmRefusedError:
+            return []  # no accounting here
+
+    def perform(self, command: Command, stdin: str = "") -> str:
+        """See :class:`freetrain.slurm.gateway.Gateway`."""
+        return self._ask(command, stdin)
+
+    def _check_answering(self) -> None:
+        """After a failure ask first what is answered at once; other questions take ten seconds with nobody there."""
+        if self._was_away and "is UP" not in self._ask(commands.ping()):
+            raise SlurmUnreachableError("Slurm's controller is still away.", "See whether slurmctld runs.")
+
+    def _refresh_partitions(self) -> list[str]:
+        now_s = self._clock_s()
+        if now_s - self._partitions_as_of_s < _PARTITIONS_LAST_S:
+            return []
+        self._partitions, rejected = parse_partitions(self._ask(commands.ask_partitions()))
+        self._partitions_as_of_s = now_s
+        return rejected
+
+    def _ask(self, command: Command, stdin: str = "") -> str:
+        self.asked += 1
+        try:
+            ran = subprocess.run(
+                command,
+                input=stdin,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=self._timeout_s,
+                env={**os.environ, **commands.ENVIRONMENT},
+                check=False,
+            )
+        except FileNotFoundError as error:
+            raise SlurmMissingError(
+                f"there is no {command[0]} on this machine.", "Install Slurm's client commands, or look at PATH."
+            ) from error
+        except subprocess.TimeoutExpired as error:
+            self._was_away = True
+            raise SlurmUnreachableError(
+                f"{' '.join(command[:3])} got no answer within {self._timeout_s:g} s.",
+                "See whether slurmctld runs.",
+            ) from error
+        if ran.returncode != 0:
+            failure = explain(" ".join(command[:3]), ran.stderr or ran.stdout)
+            self._was_away = isinstance(failure, SlurmUnreachableError)
+            raise failure
+        self._was_away = False
+        return ran.stdout

@@ -1,0 +1,143 @@
+"""The commands that freetrain gives to Slurm, as argument lists. Nothing is run here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SEPARATOR = "\x1f"
+
+JOB_FIELDS = (
+    "%i",
+    "%F",
+    "%u",
+    "%a",
+    "%P",
+    "%T",
+    "%r",
+    "%V",
+    "%S",
+    "%e",
+    "%l",
+    "%D",
+    "%Q",
+    "%N",
+    "%Y",
+    "%n",
+    "%f",
+    "%k",
+)
+"""Id, array, user, account, partition, state, reason, times of submission, start and end, limit, nodes wanted,
+priority, nodes had, planned and required, constraint; last the comment, which is free text."""
+
+RUN_FIELDS = ("JobID", "State", "Start", "End", "NodeList", "ExitCode")
+
+ENVIRONMENT = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C", "SLURM_BITSTR_LEN": "0"}
+"""Epoch seconds, English, and arrays of waiting tasks never cut short."""
+
+Command = tuple[str, ...]
+
+
+def ask_jobs(mark: str) -> Command:
+    """All jobs; each begins with the mark, which nobody who writes a comment can know."""
+    return ("squeue", "-h", "-a", "-t", "all", "-o", SEPARATOR.join((mark, *JOB_FIELDS)))
+
+
+def ask_nodes() -> Command:
+    """All nodes."""
+    return ("scontrol", "-a", "-o", "show", "nodes")
+
+
+def ask_reservations() -> Command:
+    """All reservations."""
+    return ("scontrol", "-a", "-o", "show", "reservation")
+
+
+def ask_partitions() -> Command:
+    """All partitions."""
+    return ("scontrol", "-a", "-o", "show", "partition")
+
+
+def ask_runs(jobs: Sequence[str]) -> Command:
+    """What accounting knows of these jobs, each run of a requeued one."""
+    return ("sacct", "-D", "-P", "-n", "-X", "-o", ",".join(RUN_FIELDS), "-j", ",".join(jobs))
+
+
+def ping() -> Command:
+    """Whether the controller answers; at once, unlike all other commands."""
+    return ("scontrol", "ping")
+
+
+def pin(job: str, node: str, limit_s: float) -> Command:
+    """Tie a held task to a node and give it its time limit; without StartTime a requeued one waits for minutes."""
+    minutes = max(1, int(limit_s // 60))
+    return ("scontrol", "update", f"JobId={job}", f"ReqNodeList={node}", f"TimeLimit={minutes}", "StartTime=now")
+
+
+def set_limit(job: str, limit_s: float) -> Command:
+    """Change a running fragment's time limit."""
+    return ("scontrol", "update", f"JobId={job}", f"TimeLimit={max(1, int(limit_s // 60))}")
+
+
+def release(job: str) -> Command:
+    """Let a held task start."""
+    return ("scontrol", "release", job)
+
+
+def hold(job: str) -> Command:
+    """Hold a waiting task, such that its owner cannot release it by accident."""
+    return ("scontrol", "hold", job)
+
+
+def requeue_hold(job: str) -> Command:
+    """End a running task and hold it for the next time."""
+    return ("scontrol", "requeuehold", job)
+
+
+def cancel(job: str) -> Command:
+    """End a job, or all tasks of an array, for good."""
+    return ("scancel", job)
+
+
+def set_comment(job: str, comment: str) -> Command:
+    """Replace a job's comment."""
+    return ("scontrol", "update", f"JobId={job}", f"Comment={comment}")
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A fragment to submit.
+
+    Attributes:
+        partition: the preemptible one.
+        node: where it shall run.
+        limit_s: for how long.
+        comment: the tag.
+        name: the job's name.
+        script: what it runs.
+        unique: found in the job's name, so that a submission that got no answer can be looked up.
+    """
+
+    partition: str
+    node: str
+    limit_s: float
+    comment: str
+    name: str
+    script: str
+    directory: str
+
+
+def submit(wanted: Submission) -> Command:
+    """Submit a fragment; its script comes on standard input."""
+    return (
+        "sbatch",
+        "--parsable",
+        "--no-requeue",
+        f"--partition={wanted.partition}",
+        f"--nodelist={wanted.node}",
+        "--nodes=1",
+        f"--time={max(1, int(wanted.limit_s // 60))}",
+        f"--comment={wanted.comment}",
+        f"--job-name={wanted.name}",
+        f"--chdir={wanted.directory}",
+    )

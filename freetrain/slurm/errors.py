@@ -1,0 +1,56 @@
+"""What can go wrong with Slurm. Only the first of them says nothing about the cluster: unknown is not gone."""
+
+from __future__ import annotations
+
+from freetrain.errors import ExitCode, FreetrainError
+
+
+class SlurmError(FreetrainError):
+    """Slurm did not do what was asked."""
+
+
+class SlurmUnreachableError(SlurmError):
+    """Slurm does not answer: nothing is known, so nothing may be concluded or done."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what, hint, ExitCode.UNREACHABLE)
+
+
+class SlurmBusyError(SlurmError):
+    """Slurm cannot do this just now, and may in a second."""
+
+
+class SlurmRefusedError(SlurmError):
+    """Slurm refuses this for good: rights, a job that is gone, a value that cannot be."""
+
+
+class SlurmMissingError(SlurmError):
+    """Slurm's commands or its configuration are not on this machine."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what, hint, ExitCode.CONFIGURATION)
+
+
+_UNREACHABLE = (
+    "unable to contact slurm controller",
+    "socket timed out",
+    "connection refused",
+    "zero bytes were trans",
+)
+_BUSY = ("try again", "not available right now", "temporarily unable", "in progress")
+_MISSING = ("slurm.conf", "unable to process configuration", "dns srv")
+
+
+def explain(command: str, said: str) -> SlurmError:
+    """The error that a command's standard error stands for."""
+    lower, first = said.lower(), (said.strip().splitlines() or ["no reason given"])[-1]
+    if any(words in lower for words in _MISSING):
+        return SlurmMissingError(
+            f"{command} finds no Slurm configuration: {first}",
+            "Set SLURM_CONF, or install slurm.conf on this machine.",
+        )
+    if any(words in lower for words in _UNREACHABLE):
+        return SlurmUnreachableError(f"Slurm does not answer {command}: {first}", "See whether slurmctld runs.")
+    if any(words in lower for words in _BUSY):
+        return SlurmBusyError(f"Slurm cannot do {command} just now: {first}")
+    return SlurmRefusedError(f"Slurm refuses {command}: {first}")

@@ -1,0 +1,39 @@
+"""The one door to Slurm: what it can be asked and told, whichever way the words go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from freetrain.core.cluster import Snapshot
+from freetrain.slurm.commands import Command
+from freetrain.slurm.parsing import JobRun
+
+TAG_PREFIX = "freetrain:"
+
+
+class Gateway(Protocol):
+    """A way to Slurm. All of them give equal answers."""
+
+    def snapshot(self) -> Snapshot:
+        """Everything there is now.
+
+        Raises:
+            SlurmUnreachableError: Slurm does not answer.
+        """
+
+    def runs(self, jobs: Sequence[str]) -> list[JobRun]:
+        """What accounting remembers of these jobs; nothing where the site has none.
+
+        Raises:
+            SlurmUnreachableError: Slurm does not answer.
+        """
+
+    def perform(self, command: Command, stdin: str = "") -> str:
+        """Tell Slurm to do something; what it printed.
+
+        Raises:
+            SlurmUnreachableError: it does not answer; the command may have had its effect nevertheless.
+            SlurmBusyError: it cannot just now.
+            SlurmRefusedError: it will not.
+        """

@@ -1,0 +1,254 @@
+"""Slurm's texts as facts. Pure; what is not understood is named, and never guessed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import inf
+
+from ClusterShell.NodeSet import NodeSet, NodeSetParseError
+
+from freetrain.core.cluster import Job, JobState, Node, Nodes, Partition, Reservation
+from freetrain.durations import parse_duration
+from freetrain.slurm.commands import JOB_FIELDS, RUN_FIELDS, SEPARATOR
+
+_NOTHING = frozenset({"", "(null)", "N/A", "Unknown", "None", "NONE", "n/a"})
+_STATE_MARKS = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "!": "POWER_DOWN",
+    "%": "POWERING_DOWN",
+    "$": "MAINTENANCE",
+    "@": "REBOOT_REQUESTED",
+    "^": "REBOOT_ISSUED",
+    "-": "PLANNED",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """One run of a job, as accounting remembers it.
+
+    Attributes:
+        id: of the job or array task.
+        state: how it ended, or RUNNING.
+        start_s: when it began, UTC epoch seconds.
+        end_s: when it ended; None: it has not.
+        nodes: where.
+        exit_code: of its program.
+    """
+
+    id: str
+    state: JobState
+    start_s: float | None
+    end_s: float | None
+    nodes: Nodes
+    exit_code: int
+
+
+def parse_jobs(text: str, mark: str, expand: str) -> tuple[list[Job], list[str]]:
+    """Jobs of ``squeue``, and what was not understood.
+
+    A comment may hold anything, even line breaks and what looks like another job; the mark at the beginning of
+    each record tells them apart. Arrays of waiting tasks come as one record; those whose comment begins with
+    ``expand`` are taken apart into tasks, the others stay one job.
+
+    Args:
+        text: what squeue printed.
+        mark: what each record begins with.
+        expand: beginning of the comments of freetrain's own arrays.
+    """
+    jobs: list[Job] = []
+    rejected: list[str] = []
+    for record in text.split(f"{mark}{SEPARATOR}")[1:]:
+        fields = record.rstrip("\n").split(SEPARATOR, len(JOB_FIELDS) - 1)
+        try:
+            job = _job(fields)
+        except ValueError as error:
+            rejected.append(f"job {fields[0][:40]!r}: {error}")
+            continue
+        jobs += _tasks(job) if job.comment.startswith(expand) else [job]
+    return jobs, rejected
+
+
+def _job(fields: list[str]) -> Job:
+    if len(fields) != len(JOB_FIELDS):
+        raise ValueError(f"{len(fields)} fields instead of {len(JOB_FIELDS)}")
+    (id_, array, user, account, partition, state, reason, submitted, start, end, limit, count, priority, nodes,
+     planned, required, features, comment) = fields  # fmt: skip
+    known = job_state(state)
+    return Job(
+        id=id_,
+        array=array,
+        user=user,
+        account=_text(account),
+        partition=partition,
+        state=known,
+        reason="" if reason == "None" else reason,
+        nodes=expand_nodes(nodes),
+        node_count=_count(count),
+        submitted_s=_time(submitted) or 0.0,
+        start_s=_time(start),
+        end_s=_time(end),
+        planned_nodes=expand_nodes(planned) if known is JobState.PENDING else frozenset(),
+        limit_s=_limit(limit),
+        priority=int(priority),
+        features=_text(features),
+        required_nodes=expand_nodes(required),
+        comment=_text(comment),
+    )
+
+
+def _tasks(job: Job) -> Iterator[Job]:
+    """The tasks of an array's record, ``123_[0-3,7%2]``; any other job is its own only task."""
+    base, bracket, tasks = job.id.partition("_[")
+    if not bracket:
+        yield job
+        return
+    for piece in tasks.rstrip("]").partition("%")[0].split(","):
+        bounds, _, step = piece.partition(":")
+        first, _, last = bounds.partition("-")
+        for task in range(int(first), int(last or first) + 1, int(step or 1)):
+            yield replace(job, id=f"{base}_{task}")
+
+
+def parse_nodes(text: str) -> tuple[list[Node], list[str]]:
+    """Nodes of ``scontrol -o show nodes``, and the lines that were not understood."""
+    nodes, rejected = [], []
+    for line in _lines(text, "NodeName="):
+        fields = _fields(line, ("NodeName", "State", "ActiveFeatures", "Partitions"))
+        if "NodeName" not in fields or "State" not in fields:
+            rejected.append(f"node line without name or state: {line[:80]!r}")
+            continue
+        state, flags = node_state(fields["State"])
+        features = frozenset(filter(None, _text(fields.get("ActiveFeatures", "")).split(",")))
+        partitions = tuple(filter(None, _text(fields.get("Partitions", "")).split(",")))
+        nodes.append(Node(fields["NodeName"], state, flags, features, partitions))
+    return nodes, rejected
+
+
+def node_state(text: str) -> tuple[str, frozenset[str]]:
+    """The base state and its flags, of ``IDLE+DRAIN``, ``ALLOCATED*`` and the like."""
+    flags = set()
+    while text and text[-1] in _STATE_MARKS:
+        flags.add(_STATE_MARKS[text[-1]])
+        text = text[:-1]
+    base, *more = text.split("+")
+    return base, frozenset(flags | set(more))
+
+
+def parse_reservations(text: str) -> tuple[list[Reservation], list[str]]:
+    """Reservations of ``scontrol -o show reservation``, and the lines that were not understood."""
+    reservations, rejected = [], []
+    for line in _lines(text, "ReservationName="):
+        fields = _fields(line, ("ReservationName", "StartTime", "EndTime", "Nodes", "Flags"))
+        start_s, end_s = _time(fields.get("StartTime", "")), _time(fields.get("EndTime", ""))
+        if start_s is None or end_s is None:
+            rejected.append(f"reservation without times: {line[:80]!r}")
+            continue
+        flags = frozenset(filter(None, _text(fields.get("Flags", "")).split(",")))
+        nodes = expand_nodes(fields.get("Nodes", ""))
+        reservations.append(Reservation(fields["ReservationName"], nodes, start_s, end_s, flags))
+    return reservations, rejected
+
+
+def parse_partitions(text: str) -> tuple[dict[str, Partition], list[str]]:
+    """Partitions of ``scontrol -o show partition`` by name, and the lines that were not understood."""
+    partitions, rejected = {}, []
+    names = ("PartitionName", "Nodes", "State", "PriorityTier", "PreemptMode", "GraceTime", "MaxTime")
+    for line in _lines(text, "PartitionName="):
+        fields = _fields(line, names)
+        try:
+            partitions[fields["PartitionName"]] = Partition(
+                name=fields["PartitionName"],
+                nodes=expand_nodes(fields.get("Nodes", "")),
+                is_up=fields["State"] == "UP",
+                priority_tier=int(fields["PriorityTier"]),
+                preempt_mode=fields["PreemptMode"],
+                grace_s=float(fields["GraceTime"]),
+                max_time_s=_limit(fields["MaxTime"]),
+            )
+        except (KeyError, ValueError) as error:
+            rejected.append(f"partition line not understood ({error}): {line[:80]!r}")
+    return partitions, rejected
+
+
+def parse_runs(text: str) -> tuple[list[JobRun], list[str]]:
+    """Runs of ``sacct -D -P -n -X``, and the lines that were not understood."""
+    runs, rejected = [], []
+    for line in text.splitlines():
+        fields = line.split("|")
+        if len(fields) != len(RUN_FIELDS):
+            rejected.append(f"accounting line with {len(fields)} fields: {line[:80]!r}")
+            continue
+        id_, state, start, end, nodes, exit_code = fields
+        code, _, _ = exit_code.partition(":")
+        where = frozenset() if nodes == "None assigned" else expand_nodes(nodes)
+        runs.append(
+            JobRun(id_, job_state(state), _time(start), _time(end), where, int(code) if code.isdigit() else 0)
+        )
+    return runs, rejected
+
+
+def job_state(text: str) -> JobState:
+    """The state that Slurm names, ``CANCELLED by 1000`` included; UNKNOWN for one that a later Slurm invents."""
+    word = text.split(" ", 1)[0].rstrip("+")
+    return JobState(word) if word in JobState.__members__ else JobState.UNKNOWN
+
+
+@lru_cache(maxsize=65536)
+def expand_nodes(text: str) -> Nodes:
+    """The nodes of a list such as ``c[01-16,20]``; the same lists come again in every cycle.
+
+    Raises:
+        ValueError: it is no list of nodes.
+    """
+    if text in _NOTHING:
+        return frozenset()
+    if "[" not in text and "," not in text:
+        return frozenset((text,))
+    try:
+        return frozenset(NodeSet(text, resolver=None))
+    except NodeSetParseError as error:
+        raise ValueError(f"no list of nodes: {text[:60]!r}") from error
+
+
+def fold_nodes(names: Iterable[str]) -> str:
+    """The shortest list of these nodes."""
+    return str(NodeSet.fromlist(sorted(names), resolver=None))
+
+
+def _lines(text: str, beginning: str) -> Iterator[str]:
+    return (line for line in text.splitlines() if line.startswith(beginning))
+
+
+@lru_cache(maxsize=256)
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:^| ){name}=(\S*)")
+
+
+def _fields(line: str, names: Iterable[str]) -> Mapping[str, str]:
+    """The first field of each name; free text (reason, comment) comes last in Slurm's lines."""
+    found = ((name, _pattern(name).search(line)) for name in names)
+    return {name: match[1] for name, match in found if match is not None}
+
+
+def _text(text: str) -> str:
+    return "" if text in _NOTHING else text
+
+
+def _time(text: str) -> float | None:
+    return float(text) if text.isdigit() else None
+
+
+def _limit(text: str) -> float:
+    return inf if text in ("UNLIMITED", "Partition_Limit", "NOT_SET", "INVALID") else parse_duration(text, 60.0)
+
+
+def _count(text: str) -> int:
+    """Slurm shortens large counts: 2K."""
+    units = {"K": 1024, "M": 1024**2}
+    return int(text[:-1]) * units[text[-1]] if text[-1:] in units else int(text.partition("-")[0])
