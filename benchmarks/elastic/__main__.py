@@ -60,7 +60,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="leave out the other parts")
     for name, repeats, what in (
         ("--repeats", 12, "freetrain in the first table"),
-        ("--torchrun-repeats", 8, "torchrun"),
+        ("--torchrun-repeats", 10, "torchrun"),
         ("--restart-repeats", 5, "freetrain's restart mode"),
         ("--size-repeats", 3, "each size of model"),
     ):

@@ -65,8 +65,8 @@ def test_nothing_survives_not_even_orphans() -> None:
 import subprocess
 from benchmarks.elastic.processes import no_survivors
 with no_survivors():
-    orphan = subprocess.run(["bash", "-c", "setsid sleep 60 >/dev/null 2>&1 & echo $!"], capture_output=True, text=True)
-    print(orphan.stdout)
+    orphan = "setsid sleep 60 >/dev/null 2>&1 & echo $!"
+    print(subprocess.run(["bash", "-c", orphan], capture_output=True, text=True).stdout)
     raise RuntimeError
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
