@@ -14,6 +14,7 @@ from benchmarks.elastic.systems import System
 
 NOT_STARTED = "not started"
 LEAVER_STAYED = "leaver stayed"
+FELL_APART = "fell apart before"
 _LEAVE_WITHIN_S = 40.0
 _STARTS_IN_VAIN = 2
 """After so many in a row no further one is tried."""
@@ -136,6 +137,8 @@ class _Rig:
             job.start(event.after - event.before)
             return self._await_settled(job, event.after)
         node = job.holder_of_store() if event.kind == "kill store" else job.newest()
+        if node is None or job.ranks != event.before:
+            return FELL_APART
         if event.kind != "leave":
             node.kill()
             return self._await_settled(job, event.after)

@@ -81,17 +81,17 @@ class Job:
         self.steps += parse_steps(whole.decode())
         self._read_bytes += len(whole + newline)
 
-    def holder_of_store(self) -> Node:
-        """The node without which the others cannot meet."""
+    def holder_of_store(self) -> Node | None:
+        """The node without which the others cannot meet; None if it is gone already."""
         return self._nodes[0] if self.system.first_holds_store else self._node_of_rank_0()
 
-    def newest(self) -> Node:
-        """The last node to come that neither has rank 0 nor holds the store."""
+    def newest(self) -> Node | None:
+        """The last node to come that neither has rank 0 nor holds the store; None if there is none."""
         spared = (self.holder_of_store(), self._node_of_rank_0())
-        return next(node for node in reversed(self._nodes) if node.runs and node not in spared)
+        return next((node for node in reversed(self._nodes) if node.runs and node not in spared), None)
 
-    def _node_of_rank_0(self) -> Node:
-        return next(node for node in self._nodes if node.runs and node.hosts(self.steps[-1].pid))
+    def _node_of_rank_0(self) -> Node | None:
+        return next((node for node in self._nodes if node.runs and node.hosts(self.steps[-1].pid)), None)
 
     def last_words(self) -> dict[str, str]:
         """The end of what each agent and its worker said."""

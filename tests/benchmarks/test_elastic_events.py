@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks.elastic.events import NOT_STARTED, Conditions, Event, measure
+from benchmarks.elastic.events import FELL_APART, NOT_STARTED, Conditions, Event, measure
 from benchmarks.elastic.job import HUNG, JOB_LOST
 from benchmarks.elastic.processes import Node, descendants
 from benchmarks.elastic.systems import Place, System
@@ -41,6 +41,12 @@ def test_a_change_that_does_not_come_is_hung_and_the_next_event_has_a_training_o
     assert (hung.event, hung.failure, hung.change) == ("grow 1→2", HUNG, None)
     assert set(hung.last_words) == {"agent-0", "agent-1"}
     assert (lost.event, lost.failure) == ("end", JOB_LOST)
+
+
+def test_an_event_that_finds_nobody_to_happen_to_is_a_failure() -> None:
+    system = System("alone", alone)
+    (outcome,) = measure(system, (Event("leave 1→0", 1, 0, "leave"),), 1, CONDITIONS)
+    assert outcome.failure == FELL_APART
 
 
 def test_a_training_that_does_not_start_is_told_for_every_event() -> None:
