@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint unit bench clean
+.PHONY: demo test lint unit bench bench-elastic clean
 
 demo: $(STAMP)
 	@mkdir -p demo
@@ -29,6 +29,11 @@ bench: $(STAMP)
 	@mkdir -p benchmarks/results
 	$(BIN)/python -m benchmarks.solve --json benchmarks/results/solve.json
 	$(BIN)/python -m benchmarks.replay --json benchmarks/results/replay.json
+
+# 20 to 25 minutes, of a machine that does nothing else; BENCH_ELASTIC='--only pauses' runs a part.
+bench-elastic: $(STAMP)
+	@mkdir -p benchmarks/results
+	$(BIN)/python -m benchmarks.elastic --json benchmarks/results/elastic.json $(BENCH_ELASTIC)
 
 clean:
 	rm -rf $(VENV) demo benchmarks/results build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from benchmarks.machine import machine_facts, version_facts
 from benchmarks.problems import random_problem
 from freetrain.core.decision import Status
 from freetrain.core.objectives import worth_per_s
@@ -155,26 +153,16 @@ def as_table(timings: Sequence[Timing]) -> Table:
 
 def as_json(timings: Sequence[Timing]) -> str:
     """The timings, and on what they were taken."""
-    packages = ("freetrain", "highspy", "pyomo", "numpy")
     return json.dumps(
         {
-            "machine": {"platform": platform.platform(), "processor": _processor(), "cpus": os.cpu_count()},
-            "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
+            "machine": machine_facts(),
+            "versions": version_facts("freetrain", "highspy", "pyomo", "numpy"),
             "time_limit_s": TIME_LIMIT_S,
             "relative_gap": RELATIVE_GAP,
             "timings": [{**asdict(timing), "median_s": timing.median_s} for timing in timings],
         },
         indent=2,
     )
-
-
-def _processor() -> str:
-    """The processor's name, as Linux tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
 def main() -> None:

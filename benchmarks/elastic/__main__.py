@@ -1,0 +1,108 @@
+"""Runs the measurements, prints their tables, and keeps the raw figures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+import benchmarks.elastic
+from benchmarks.elastic.events import Conditions, Event, Outcome, measure
+from benchmarks.elastic.processes import no_survivors
+from benchmarks.elastic.progress import measure_progress
+from benchmarks.elastic.sizes import measure_sizes
+from benchmarks.elastic.systems import FREETRAIN, RESTART, TORCHRUN
+from benchmarks.elastic.tables import Table, pause_table, progress_table, size_table
+from benchmarks.machine import machine_facts, version_facts
+from freetrain.cli.output import print_heading, print_table
+
+PARTS = ("pauses", "restart", "sizes", "progress")
+EVENTS = (
+    Event("grow 2→4", 2, 4, "join"),
+    Event("leave 4→3", 4, 3, "leave"),
+    Event("kill -9, 3→2", 3, 2, "kill"),
+    Event("grow 2→3", 2, 3, "join"),
+    Event("kill -9 of the store's host, 3→2", 3, 2, "kill store"),
+)
+"""In freetrain the store's host is rank 0's."""
+
+
+def main() -> None:
+    """Measure what is asked for."""
+    given = _arguments()
+    document: dict[str, Any] = {
+        "format": "freetrain-bench-elastic/1",
+        "machine": machine_facts(),
+        "versions": version_facts("freetrain", "torch"),
+        "conditions": asdict(Conditions()),
+    }
+    with no_survivors():
+        for part in PARTS:
+            if part in given.only:
+                table, raw = _measure(part, given)
+                document[part] = raw
+                _print(table)
+                if given.json:
+                    given.json.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.elastic",
+        description=benchmarks.elastic.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="leave out the other parts")
+    for name, repeats, what in (
+        ("--repeats", 12, "freetrain in the first table"),
+        ("--torchrun-repeats", 10, "torchrun"),
+        ("--restart-repeats", 5, "freetrain's restart mode"),
+        ("--size-repeats", 3, "each size of model"),
+    ):
+        parser.add_argument(name, type=int, default=repeats, metavar="N", help=f"of {what} (default {repeats})")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep every single figure here")
+    return parser.parse_args()
+
+
+def _measure(part: str, given: argparse.Namespace) -> tuple[Table, Any]:
+    match part:
+        case "pauses":
+            outcomes = _told(measure(FREETRAIN, EVENTS, given.repeats))
+            outcomes += _told(measure(TORCHRUN, EVENTS, given.torchrun_repeats))
+            return pause_table(outcomes), [asdict(outcome) for outcome in outcomes]
+        case "restart":
+            outcomes = _told(measure(RESTART, EVENTS, given.restart_repeats))
+            return pause_table(outcomes), [asdict(outcome) for outcome in outcomes]
+        case "sizes":
+            outcomes = _told(measure_sizes(given.size_repeats))
+            return size_table(outcomes), [asdict(outcome) for outcome in outcomes]
+        case _:
+            cost = measure_progress()
+            return progress_table(cost), asdict(cost)
+
+
+def _told(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """All outcomes, each told as it comes."""
+    kept = []
+    for outcome in outcomes:
+        result = f"{outcome.change.pause_s:.3f} s" if outcome.change else outcome.failure
+        size = f"{outcome.parameters / 1e6:g} M parameters"
+        click.echo(f"{outcome.system}, {size}, {outcome.event}, repeat {outcome.repeat}: {result}", err=True)
+        kept.append(outcome)
+    return kept
+
+
+def _print(table: Table) -> None:
+    print_heading(table.title)
+    print_table(table.columns, table.rows, right=table.columns[1:])
+    for note in table.notes:
+        click.echo(note)
+
+
+if __name__ == "__main__":
+    main()

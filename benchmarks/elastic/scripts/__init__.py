@@ -1,0 +1,1 @@
+"""The training scripts that the benchmark runs."""

@@ -1,0 +1,35 @@
+"""The training as written for freetrain: its processes live through every change of the world."""
+
+from __future__ import annotations
+
+from benchmarks.elastic.scripts.training import BATCH, SAMPLES, Stamps, loss_of, make_model
+from freetrain import elastic
+
+
+def main() -> None:
+    """Train until told to stop."""
+    stamps = Stamps()
+    model, optimizer = make_model()
+
+    def on_step(result: elastic.StepResult) -> None:
+        if result.rank == 0:
+            stamps.write(result.step, result.world)
+
+    with elastic.Run(
+        model,
+        optimizer,
+        SAMPLES,
+        elastic.FixedBatch(BATCH),
+        epochs=1_000_000,
+        on_resize=lambda _: stamps.enter_world(),
+        on_step=on_step,
+    ) as run:
+        for step in run.steps():
+            stamps.begin()
+            for ids in step:
+                step.backward(loss_of(run.model, ids))
+            stamps.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""What both scripts train: the same model, the same step, the same stamps."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+FOLDER_VARIABLE = "BENCH_FOLDER"
+PARAMETERS_VARIABLE = "BENCH_PARAMETERS"
+DEVICE_S_VARIABLE = "BENCH_DEVICE_S"
+
+SAMPLES, BATCH = 65_536, 64
+LARGEST_SIDE = 2048
+
+
+class Matrices(torch.nn.Module):
+    """Square matrices, as transformers have them; every parameter is read and gets its gradient in every step."""
+
+    def __init__(self, parameters: int) -> None:
+        super().__init__()
+        side = min(LARGEST_SIDE, math.isqrt(parameters))
+        count = round(parameters / side**2)
+        self.matrices = torch.nn.ParameterList(torch.full((side, side), 1.0 / side) for _ in range(count))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """One number per sample."""
+        means = torch.stack([matrix.mean() for matrix in self.matrices])
+        return means.mean() * ids.float()
+
+
+def make_model() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    """The model and plain SGD, which has no state of its own."""
+    torch.set_num_threads(1)
+    model = Matrices(int(os.environ[PARAMETERS_VARIABLE]))
+    return model, torch.optim.SGD(model.parameters(), lr=1e-9)
+
+
+def loss_of(model: Callable[[torch.Tensor], torch.Tensor], ids: torch.Tensor) -> torch.Tensor:
+    """The loss of some samples; sleeping stands for the work of an accelerator, which leaves the CPU alone."""
+    time.sleep(float(os.environ[DEVICE_S_VARIABLE]))
+    return model(ids).mean()
+
+
+class Stamps:
+    """Notes when each step began and ended, on a clock that all processes of a machine share."""
+
+    def __init__(self) -> None:
+        # Written without a buffer, so that a killed process takes no step with it.
+        self._log = os.open(Path(os.environ[FOLDER_VARIABLE]) / "steps", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._worlds = 0
+        self._began_s = 0.0
+        self._ended_s = 0.0
+
+    def enter_world(self) -> None:
+        """The following steps are of another world."""
+        self._worlds += 1
+
+    def begin(self) -> None:
+        """A step begins."""
+        self._began_s = time.monotonic()
+
+    def end(self) -> None:
+        """Its backward pass is through."""
+        self._ended_s = time.monotonic()
+
+    def write(self, step: int, ranks: int) -> None:
+        """The step counts; rank 0 says so."""
+        facts = {
+            "number": step,
+            "world": f"{os.getpid()}/{self._worlds}",
+            "ranks": ranks,
+            "pid": os.getpid(),
+            "began_s": self._began_s,
+            "ended_s": self._ended_s,
+        }
+        os.write(self._log, json.dumps(facts).encode() + b"\n")

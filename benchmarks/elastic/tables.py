@@ -1,0 +1,127 @@
+"""The figures as rows of cells. Failures are counted where they happened."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.elastic.events import Outcome
+from benchmarks.elastic.progress import ProgressCost
+from benchmarks.elastic.sizes import GROW, LEAVE
+from benchmarks.elastic.steps import Change, quantile
+from freetrain.cli.output import NOTHING
+
+Cells = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A heading, columns, rows of cells, and what to know about them."""
+
+    title: str
+    columns: Cells
+    rows: list[Cells]
+    notes: tuple[str, ...] = ()
+
+
+def pause_table(outcomes: Sequence[Outcome]) -> Table:
+    """One row per event: how long each system paused; of two systems, how many times longer the second."""
+    systems = list(dict.fromkeys(outcome.system for outcome in outcomes))
+    columns = ["event"]
+    for system in systems:
+        columns += [f"{system} p50", "p95", "max", "succeeded"]
+    if len(systems) == 2:
+        columns.append("ratio of p50")
+    rows = []
+    for event in dict.fromkeys(outcome.event for outcome in outcomes):
+        by_system = [_of(outcomes, system, event) for system in systems]
+        cells = [cell for found in by_system for cell in _pause_cells(found)]
+        rows.append((event, *cells, *([_ratio(*by_system)] if len(systems) == 2 else [])))
+    notes = tuple(note for system in systems for note in _notes(system, outcomes))
+    return Table("Pause of training in seconds", tuple(columns), rows, notes)
+
+
+def size_table(outcomes: Sequence[Outcome]) -> Table:
+    """One row per size of model: what a step takes, and the pause when a rank comes and when it goes."""
+    columns = ("parameters", "step at 2", "step at 3", "grow 2→3 p50", "min–max", "leave 3→2 p50", "min–max")
+    rows = []
+    for parameters in dict.fromkeys(outcome.parameters for outcome in outcomes):
+        here = [outcome for outcome in outcomes if outcome.parameters == parameters]
+        grow, leave = ([one for one in here if one.event == event.name] for event in (GROW, LEAVE))
+        steps = (_median_of(found, lambda change: change.step_before_s) for found in (grow, leave))
+        rows.append(
+            (f"{parameters / 1e6:g} M", *steps, *_range_cells(grow), *_range_cells(leave), _success(grow + leave))
+        )
+    note = "fp32, plain SGD, steps without sleep; one step is part of each pause"
+    return Table("Pause against size of model, in seconds", (*columns, "succeeded"), rows, (note,))
+
+
+def progress_table(cost: ProgressCost) -> Table:
+    """Share of a 10 ms step that reporting progress takes, by both measures."""
+    rows = [
+        (name, *(f"{100 * value:+.4f} %" for value in (statistics.median(shares), min(shares), max(shares))))
+        for name, shares in (
+            ("timed by itself", cost.timed_shares),
+            ("training with against training without", cost.differing_shares),
+        )
+    ]
+    note = f"the second: {len(cost.steps_with_s)} pairs of trainings, 50 times as many lines as by default, noise"
+    return Table("Cost of progress, share of a 10 ms step", ("measure", "p50", "min", "max"), rows, (note,))
+
+
+def pauses(outcomes: Sequence[Outcome]) -> list[float]:
+    """The pauses of those that succeeded."""
+    return [outcome.change.pause_s for outcome in outcomes if outcome.change is not None]
+
+
+def _of(outcomes: Sequence[Outcome], system: str, event: str) -> list[Outcome]:
+    return [outcome for outcome in outcomes if (outcome.system, outcome.event) == (system, event)]
+
+
+def _pause_cells(outcomes: Sequence[Outcome]) -> Cells:
+    found = pauses(outcomes)
+    if not found:
+        return (NOTHING, NOTHING, NOTHING, _success(outcomes))
+    figures = (quantile(found, 0.5), quantile(found, 0.95), max(found))
+    return (*(f"{value:.3f}" for value in figures), _success(outcomes))
+
+
+def _range_cells(outcomes: Sequence[Outcome]) -> Cells:
+    found = pauses(outcomes)
+    if not found:
+        return (NOTHING, NOTHING)
+    return (f"{quantile(found, 0.5):.3f}", f"{min(found):.3f}–{max(found):.3f}")
+
+
+def _median_of(outcomes: Sequence[Outcome], figure: Callable[[Change], float | None]) -> str:
+    found = [value for one in outcomes if one.change and (value := figure(one.change)) is not None]
+    return f"{statistics.median(found):.3f}" if found else NOTHING
+
+
+def _success(outcomes: Sequence[Outcome]) -> str:
+    """How many of how many, and what became of the rest."""
+    failures = Counter(outcome.failure for outcome in outcomes if outcome.failure)
+    words = [f"{count} {failure}" for failure, count in failures.items()]
+    return ", ".join([f"{len(outcomes) - failures.total()} of {len(outcomes)}", *words])
+
+
+def _ratio(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> str:
+    if not pauses(ours) or not pauses(theirs):
+        return NOTHING
+    return f"{quantile(pauses(theirs), 0.5) / quantile(pauses(ours), 0.5):.0f}"
+
+
+def _notes(system: str, outcomes: Sequence[Outcome]) -> list[str]:
+    changes = [outcome.change for outcome in outcomes if outcome.system == system and outcome.change]
+    if not changes:
+        return []
+    steps_s = [change.step_before_s for change in changes if change.step_before_s is not None]
+    redone = [change.redone_steps for change in changes]
+    several = sum(len(change.pauses_s) > 1 for change in changes)
+    step = f"{1000 * statistics.median(steps_s):.1f} ms per step" if steps_s else "step time unknown"
+    return [
+        f"{system}: {step}; {several} of {len(changes)} changes took more than one new world; "
+        f"steps done again: {statistics.median(redone):g} (p50), {max(redone)} (max)"
+    ]

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+from benchmarks.elastic.events import Outcome
+from benchmarks.elastic.progress import ProgressCost
+from benchmarks.elastic.steps import Change
+from benchmarks.elastic.tables import pause_table, progress_table, size_table
+
+
+def took(system: str, event: str, *pauses_s: float, parameters: int = 1_000_000) -> list[Outcome]:
+    return [
+        Outcome(system, event, repeat, parameters, "", Change((pause_s,), 3, 0.01, 0.02))
+        for repeat, pause_s in enumerate(pauses_s)
+    ]
+
+
+def failed(system: str, event: str, failure: str) -> list[Outcome]:
+    return [Outcome(system, event, 0, 1_000_000, failure)]
+
+
+def test_two_systems_stand_side_by_side() -> None:
+    table = pause_table([*took("freetrain", "grow", 0.1, 0.2, 0.3), *took("torchrun", "grow", 10.0, 12.0)])
+    assert table.columns[0] == "event"
+    assert table.rows == [
+        ("grow", "0.200", "0.290", "0.300", "3 of 3", "11.000", "11.900", "12.000", "2 of 2", "55"),
+    ]
+
+
+def test_failures_are_counted_and_give_no_figure() -> None:
+    lost = [*failed("torchrun", "kill", "job lost"), *failed("torchrun", "kill", "job lost")]
+    table = pause_table([*took("freetrain", "kill", 0.1), *failed("freetrain", "kill", "hung"), *lost])
+    assert table.rows == [
+        ("kill", "0.100", "0.100", "0.100", "1 of 2, 1 hung", "–", "–", "–", "0 of 2, 2 job lost", "–"),
+    ]
+
+
+def test_one_system_has_no_ratio() -> None:
+    table = pause_table(took("freetrain --restart", "grow", 4.0))
+    assert table.rows == [("grow", "4.000", "4.000", "4.000", "1 of 1")]
+    assert table.columns[-1] == "succeeded"
+
+
+def test_a_note_tells_steps_done_again_and_changes_through_several_worlds() -> None:
+    twice = Outcome("torchrun", "grow", 0, 1_000_000, "", Change((5.0, 6.0), 40, 0.01, 0.02))
+    (note,) = pause_table([twice]).notes
+    assert "10.0 ms per step" in note
+    assert "1 of 1 changes took more than one new world" in note
+    assert "40 (p50)" in note
+
+
+def test_each_size_of_model_has_a_row() -> None:
+    table = size_table(
+        [
+            *took("freetrain", "grow 2→3", 0.1, 0.3, 0.2),
+            *took("freetrain", "leave 3→2", 0.05),
+            Outcome("freetrain", "grow 2→3", 0, 500_000_000, "not enough memory"),
+        ]
+    )
+    assert table.rows == [
+        ("1 M", "0.010", "0.010", "0.200", "0.100–0.300", "0.050", "0.050–0.050", "4 of 4"),
+        ("500 M", "–", "–", "–", "–", "–", "–", "0 of 1, 1 not enough memory"),
+    ]
+    assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_the_cost_of_progress_is_a_share_of_a_step() -> None:
+    cost = ProgressCost((1e-6, 1e-6), (5e-4, 5e-4), (0.0101, 0.0100), (0.0100, 0.0100))
+    assert cost.timed_shares == [pytest.approx(2e-4), pytest.approx(2e-4)]
+    assert cost.differing_shares == [pytest.approx(0.01), pytest.approx(0.0)]
+    timed, differing = progress_table(cost).rows
+    assert timed[1:] == ("+0.0200 %",) * 3
+    assert differing[1:] == ("+0.5000 %", "+0.0000 %", "+1.0000 %")
