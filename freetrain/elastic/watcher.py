@@ -20,7 +20,10 @@ _LOOK_SHARE = 20
 watcher looks less often instead of loading the server."""
 
 _SETTLE_S = 0.03
-"""Newcomers and losses often come in twos; one change of the world for both costs half."""
+"""Losses often come in twos; one change of the world for both costs half."""
+
+_GATHER_S = 0.5
+"""Newcomers that start together boot at slightly different speeds. Nobody's training waits for them meanwhile."""
 
 _SUPERSEDED_S = 1.5
 """A world still forming when a newer generation appears gets this long: all may yet come, or some have moved on,
@@ -148,7 +151,8 @@ class Watcher:
         now_s = time.monotonic()
         if self._unsettled is None or self._unsettled[0] != proposal:
             self._unsettled = (proposal, now_s)
-        return now_s - self._unsettled[1] >= _SETTLE_S
+        patience_s = _GATHER_S if proposal.cause in ("start", "join") else _SETTLE_S
+        return now_s - self._unsettled[1] >= patience_s
 
     def _cut_broken(self, view: View) -> None:
         """Members of a world that lost somebody may wait for ever in a collective: get them out."""
