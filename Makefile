@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint unit bench bench-elastic clean
+.PHONY: demo test lint unit soak bench bench-elastic clean
 
 demo: $(STAMP)
 	@mkdir -p demo
@@ -23,7 +23,11 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 unit: $(STAMP)
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not soak"
+
+# Ten minutes: an elastic training through 200 random changes; SOAK_SEED=7 draws others.
+soak: $(STAMP)
+	$(BIN)/pytest -m soak -s
 
 bench: $(STAMP)
 	@mkdir -p benchmarks/results

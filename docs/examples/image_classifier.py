@@ -66,7 +66,7 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     data = Bars(6400, seed=1)
     # 64 images per step whatever the number of workers: the loss curve does not depend on it.
-    with elastic.Run(model, optimizer, data, elastic.FixedBatch(64), epochs=3, on_step=log) as run:
+    with elastic.Run(model, optimizer, data, elastic.FixedBatch(64), epochs=8, on_step=log) as run:
         for step in run.steps():
             for images, labels in step:
                 loss = nn.functional.cross_entropy(run.model(images.to(device)), labels.to(device))

@@ -3,7 +3,7 @@
     python docs/examples/language_model.py                                          alone
     freetrain run --trainer t2 --nproc 2 -- python docs/examples/language_model.py  two workers
 
-Here larger worlds take larger steps (``ScaledBatch``), and the learning rate follows.
+Here larger worlds take larger steps (``ScaledBatch``), and the learning rate grows with their square root.
 """
 
 from __future__ import annotations
@@ -61,7 +61,12 @@ def main() -> None:
     device = elastic.device()
     model = LanguageModel().to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 20))
+    faster = 1.0
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: faster * min(1.0, (step + 1) / 20))
+
+    def follow(resize: elastic.Resize) -> None:
+        nonlocal faster
+        faster = (resize.new_batch / 16) ** 0.5
 
     def after_step(result: elastic.StepResult) -> None:
         schedule.step()
@@ -72,8 +77,8 @@ def main() -> None:
         nn.utils.clip_grad_norm_(module.parameters(), 1.0)
 
     with elastic.Run(
-        model, optimizer, Sentences(8000), elastic.ScaledBatch(16),
-        also={"schedule": schedule}, before_update=clip, on_step=after_step,
+        model, optimizer, Sentences(8000), elastic.ScaledBatch(16), epochs=4,
+        also={"schedule": schedule}, on_resize=follow, before_update=clip, on_step=after_step,
     ) as run:  # fmt: skip
         loss = torch.tensor(0.0)
         for step in run.steps():

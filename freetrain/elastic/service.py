@@ -24,24 +24,29 @@ SERVICE_VARIABLE = "FREETRAIN_SERVICE"
 _PATIENCE_S = 2.0
 
 
-def service_address() -> tuple[str, int] | None:
-    """Where the service is; None if there is none, or none that answers.
+def named_service() -> tuple[str, int] | None:
+    """The service that the environment names; None: none.
 
     Raises:
         InputError: the variable does not say HOST:PORT.
     """
     text = os.environ.get(SERVICE_VARIABLE, "")
-    if not text:
-        return None
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit():
+    if text and (not host or not port.isdigit()):
         raise InputError(f"{SERVICE_VARIABLE}={text} is no address.", "Write HOST:PORT.")
-    try:
-        with socket.create_connection((host, int(port)), _PATIENCE_S):
-            return host, int(port)
-    except OSError as error:
-        log.warning("the store at %s does not answer (%s); opening one here", text, error)
-        return None
+    return (host, int(port)) if text else None
+
+
+def answering_service() -> tuple[str, int] | None:
+    """The service, if it is there; None: members open stores themselves."""
+    service = named_service()
+    if service is not None:
+        try:
+            socket.create_connection(service, _PATIENCE_S).close()
+        except OSError as error:
+            log.warning("the store at %s:%d does not answer (%s); opening one here", *service, error)
+            return None
+    return service
 
 
 def main(arguments: list[str]) -> int:

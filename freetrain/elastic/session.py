@@ -13,7 +13,7 @@ from freetrain.elastic.errors import EVICTED_STATUS, AbandonedError, Departed, F
 from freetrain.elastic.identity import this_member, use_interface_of_this_address
 from freetrain.elastic.records import Generation, Member, this_host
 from freetrain.elastic.roster import Proposal, View
-from freetrain.elastic.service import service_address
+from freetrain.elastic.service import answering_service, named_service
 from freetrain.elastic.settings import Settings
 from freetrain.elastic.watcher import Guard, Watcher
 from freetrain.elastic.world import World, open_store
@@ -61,6 +61,7 @@ class Session:
             raise ForeignTrainerError(
                 f"this process cannot join the trainer in {self.directory.root}: {reason}.", _FOREIGN_HINT
             )
+        named_service()  # complains here rather than in the watcher's thread
         use_interface_of_this_address()
         self.directory.beat(self.member.id, -1)
         self.directory.join(self.member)
@@ -152,7 +153,7 @@ class Session:
     def _open_store(self, proposal: Proposal) -> Generation:
         """A generation with a store: of this process, or of a service host where the site runs one."""
         host, address, port = this_host(), self.member.address, 0
-        service = service_address()
+        service = answering_service()
         if service is not None:
             host, (address, port) = "service", service
         elif proposal.members:

@@ -12,7 +12,6 @@ from freetrain.core.cluster import Partition, Snapshot
 from freetrain.slurm import commands
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError, explain
-from freetrain.slurm.gateway import TAG_PREFIX
 from freetrain.slurm.parsing import (
     JobRun,
     parse_jobs,
@@ -21,6 +20,7 @@ from freetrain.slurm.parsing import (
     parse_reservations,
     parse_runs,
 )
+from freetrain.slurm.tags import TAG_PREFIX
 
 _PARTITIONS_LAST_S = 300.0
 """Partitions change when an admin changes them."""
@@ -73,7 +73,7 @@ class CommandLine:
         return self._ask(command, stdin)
 
     def _check_answering(self) -> None:
-        """After a failure ask first what is answered at once; other questions take ten seconds with nobody there."""
+        """After a failure ask first what is answered at once; others take ten seconds with nobody there."""
         if self._was_away and "is UP" not in self._ask(commands.ping()):
             raise SlurmUnreachableError("Slurm's controller is still away.", "See whether slurmctld runs.")
 

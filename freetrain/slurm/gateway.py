@@ -9,8 +9,6 @@ from freetrain.core.cluster import Snapshot
 from freetrain.slurm.commands import Command
 from freetrain.slurm.parsing import JobRun
 
-TAG_PREFIX = "freetrain:"
-
 
 class Gateway(Protocol):
     """A way to Slurm. All of them give equal answers."""

@@ -18,6 +18,7 @@ from freetrain.errors import InputError, StateError
 from freetrain.store.complaints import explained, make_folder
 from freetrain.store.engine import make_engine
 from freetrain.store.journal import RunJournal
+from freetrain.store.ledger import Ledger
 from freetrain.store.packing import TRAINER, PackedDecision, unpack
 from freetrain.store.records import (
     DecisionSummary,
@@ -79,6 +80,10 @@ class Store:
             StateError: the store cannot be written.
         """
         return RunJournal(self._engine, self.path, run)
+
+    def ledger(self) -> Ledger:
+        """The daemon's tables."""
+        return Ledger(self._engine, self.path)
 
     def runs(self) -> list[RunSummary]:
         """All runs, the newest first."""

@@ -78,3 +78,64 @@ class DecisionRow(Base):
     notes: Mapped[list[str]] = mapped_column(JSON)
     problem: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
     placement: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
+
+
+class FragmentRow(Base):
+    """A fragment of the daemon's, from the asking to the end."""
+
+    __tablename__ = "fragments"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    job: Mapped[str]
+    trainer: Mapped[str]
+    node: Mapped[str]
+    state: Mapped[str]
+    asked_s: Mapped[float]
+    limit_s: Mapped[float]
+    started_s: Mapped[float | None]
+    ended_s: Mapped[float | None]
+    end: Mapped[str | None]
+    decision: Mapped[int | None]
+
+
+class LiveTrainerRow(Base):
+    """What the daemon remembers of a trainer that Slurm does not."""
+
+    __tablename__ = "live_trainers"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    owner: Mapped[str]
+    tag: Mapped[str]
+    state: Mapped[str]
+    note: Mapped[str]
+    first_seen_s: Mapped[float]
+    failures_in_a_row: Mapped[int]
+    rests_until_s: Mapped[float]
+    samples_done: Mapped[float]
+    progress_bytes: Mapped[int]
+    observations: Mapped[list[Any]] = mapped_column(JSON)
+
+
+class CommandRow(Base):
+    """A command given to Slurm, or not given because of the mode: the audit."""
+
+    __tablename__ = "commands"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    time_s: Mapped[float]
+    argv: Mapped[list[str]] = mapped_column(JSON)
+    why: Mapped[str]
+    decision: Mapped[int | None]
+    result: Mapped[str]
+
+
+class HarmRow(Base):
+    """A delay of one of the site's jobs that a fragment caused."""
+
+    __tablename__ = "harms"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    job: Mapped[str]
+    delay_s: Mapped[float]
+    started_s: Mapped[float]
+    fragments: Mapped[list[str]] = mapped_column(JSON)

@@ -1,0 +1,178 @@
+"""A trainer as the daemon knows it: what its owner wants, and how it has been getting on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.throughput import Curve
+from freetrain.core.throughput_fit import Observation, fit_throughput
+from freetrain.core.trainer import Trainer
+
+_PRIOR_LOSS = 0.03
+"""Until a trainer was seen at two sizes, each node is taken to cost the others this share of their speed."""
+
+
+class TrainerState(StrEnum):
+    """What the daemon does with a trainer."""
+
+    ACTIVE = "active"
+    """It competes for nodes."""
+    RESTING = "resting"
+    """Its fragments failed; it competes again after a while."""
+    PAUSED = "paused"
+    """Its fragments failed too often; its owner must look."""
+    REFUSED = "refused"
+    """Its tag says something that cannot be."""
+    COMPLETE = "complete"
+    """It is done; what is left of it is cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class LentTrainer:
+    """One array job with a tag.
+
+    Attributes:
+        id: of the array job.
+        owner: who submitted it.
+        tag: its comment.
+        state: what is done with it.
+        note: a sentence for its owner.
+        first_seen_s: when freetrain met it.
+        failures_in_a_row: fragments that failed since one last did not.
+        rests_until_s: not before then it competes again.
+        samples_done: as its progress says.
+        progress_bytes: how far its progress has been read.
+        observations: what it was seen to do.
+    """
+
+    id: str
+    owner: str
+    tag: str
+    state: TrainerState
+    first_seen_s: float
+    note: str = ""
+    failures_in_a_row: int = 0
+    rests_until_s: float = 0.0
+    samples_done: float = 0.0
+    progress_bytes: int = 0
+    observations: tuple[Observation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How failures are answered.
+
+    Attributes:
+        back_off_s: rest after the first failure; doubles with each more.
+        failures_to_pause: failures in a row after which the owner must look.
+    """
+
+    back_off_s: float
+    failures_to_pause: int
+
+
+def after_ends(trainer: LentTrainer, ended: Iterable[Fragment], patience: Patience, now_s: float) -> LentTrainer:
+    """The trainer after these fragments ended: only failures of its own program count against it."""
+    failures = trainer.failures_in_a_row
+    for fragment in ended:
+        if fragment.end is End.FAILED:
+            failures += 1
+        elif (
+            fragment.started_s is not None
+            and (fragment.ended_s or now_s) - fragment.started_s > patience.back_off_s
+        ):
+            failures = 0
+    if failures == trainer.failures_in_a_row or trainer.state in (TrainerState.REFUSED, TrainerState.COMPLETE):
+        return trainer
+    if failures == 0:
+        return replace(trainer, failures_in_a_row=0)
+    if failures >= patience.failures_to_pause:
+        note = f"paused after {failures} failures in a row; see its output, then 'freetrain resume {trainer.id}'"
+        return replace(trainer, failures_in_a_row=failures, state=TrainerState.PAUSED, note=note)
+    rest_s = patience.back_off_s * 2 ** (failures - 1)
+    return replace(
+        trainer,
+        failures_in_a_row=failures,
+        state=TrainerState.RESTING,
+        rests_until_s=now_s + rest_s,
+        note=f"{failures} failures in a row; rests for {rest_s:.0f} s",
+    )
+
+
+def awake(trainer: LentTrainer, now_s: float) -> LentTrainer:
+    """The trainer, active again if its rest is over."""
+    if trainer.state is TrainerState.RESTING and now_s >= trainer.rests_until_s:
+        return replace(trainer, state=TrainerState.ACTIVE, note="")
+    return trainer
+
+
+def is_complete(
+    trainer: LentTrainer, fragments: Iterable[Fragment], finished: bool | None, target: float | None
+) -> bool:
+    """Whether the training is done.
+
+    Args:
+        trainer: which.
+        fragments: all of its fragments since it was last started from nothing.
+        finished: what its directory says; None: it cannot be read.
+        target: samples after which it is complete.
+    """
+    if finished is not None:
+        return finished
+    if target is not None and trainer.samples_done >= target:
+        return True
+    # A fragment also ends well when Slurm, preempting with a grace time, asks it to leave. So one such end alone
+    # says nothing: the training is complete when nobody goes on.
+    known = list(fragments)
+    return any(one.end is End.COMPLETED for one in known) and all(
+        one.state is FragmentState.ENDED and one.end in (End.COMPLETED, End.NEVER_STARTED) for one in known
+    )
+
+
+def prior_curve(most_nodes: int) -> Curve:
+    """What is assumed of a trainer that was never measured, in samples/s of one node."""
+    return tuple((nodes, nodes / (1 + _PRIOR_LOSS * (nodes - 1))) for nodes in range(1, most_nodes + 1))
+
+
+def curve_of(trainer: LentTrainer, given: Curve, most_nodes: int) -> Curve:
+    """Its throughput: as measured by its owner, else as fitted to what was seen, else as assumed.
+
+    One measured size sets the scale, and the assumption the shape.
+    """
+    if given:
+        return given
+    sizes = {observation.nodes for observation in trainer.observations}
+    if len(sizes) > 1:
+        return fit_throughput(trainer.observations, most_nodes).curve
+    prior = prior_curve(max(most_nodes, 1))
+    if not sizes:
+        return prior
+    seen = fit_throughput(trainer.observations, most_nodes).curve[0]
+    scale = seen[1] / dict(prior_curve(max(seen[0], most_nodes)))[seen[0]]
+    return tuple((nodes, rate * scale) for nodes, rate in prior)
+
+
+def as_trainer(
+    trainer: LentTrainer,
+    curve: Curve,
+    min_nodes: int,
+    max_nodes: int,
+    costs_s: tuple[float, float, float],
+    weight: float,
+) -> Trainer:
+    """The trainer as a policy sees it; costs are those of growing, shrinking and starting."""
+    grow_s, shrink_s, start_s = costs_s
+    return Trainer(
+        id=trainer.id,
+        throughput=curve,
+        min_nodes=min_nodes,
+        max_nodes=max(max_nodes, min_nodes),
+        scale_up_s=grow_s,
+        scale_down_s=shrink_s,
+        start_s=start_s,
+        weight=weight,
+        submitted_s=trainer.first_seen_s,
+    )

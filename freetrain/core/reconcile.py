@@ -1,0 +1,155 @@
+"""What became of the fragments: the database's view beside Slurm's. Pure; unknown stays unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from freetrain.core.cluster import Job, JobState, Snapshot
+from freetrain.core.fragment import End, Fragment, FragmentState
+
+_END_OF = {
+    JobState.COMPLETED: End.COMPLETED,
+    JobState.PREEMPTED: End.PREEMPTED,
+    JobState.CANCELLED: End.CANCELLED,
+    JobState.TIMEOUT: End.TIMED_OUT,
+    JobState.DEADLINE: End.TIMED_OUT,
+    JobState.NODE_FAIL: End.NODE_FAILED,
+    JobState.BOOT_FAIL: End.NODE_FAILED,
+    JobState.FAILED: End.FAILED,
+    JobState.OUT_OF_MEMORY: End.FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """One run of a fragment's job, as accounting remembers it.
+
+    Attributes:
+        state: how it ended.
+        start_s: when it began.
+        end_s: when it ended; None: it has not.
+    """
+
+    state: JobState
+    start_s: float | None
+    end_s: float | None
+
+
+Runs = Mapping[str, tuple[PastRun, ...]]
+"""Job → its runs, oldest first."""
+
+
+def reconcile(fragments: Iterable[Fragment], snapshot: Snapshot, runs: Runs) -> list[Fragment]:
+    """The fragments as they are now; only those that changed.
+
+    Args:
+        fragments: those that have not ended, as far as the database knows.
+        snapshot: what Slurm says.
+        runs: what accounting remembers of those that ``needs_history`` named.
+    """
+    now = ((fragment, _as_it_is(fragment, snapshot, runs.get(fragment.job, ()))) for fragment in fragments)
+    return [new for old, new in now if new != old]
+
+
+def needs_history(fragments: Iterable[Fragment], snapshot: Snapshot) -> list[str]:
+    """Jobs of fragments about which the snapshot does not say enough: gone from it, or waiting again."""
+    return [
+        fragment.job
+        for fragment in fragments
+        if (job := snapshot.job.get(fragment.job)) is None
+        or (fragment.state is not FragmentState.ASKED and (_waits(job) or _is_another_run(fragment, job)))
+    ]
+
+
+def find_strangers(fragments: Iterable[Fragment], tagged: Iterable[Job]) -> list[Fragment]:
+    """Running tasks with a tag that the database does not know: it was lost, or another daemon started them."""
+    known = {fragment.job for fragment in fragments if fragment.holds_node}
+    return [
+        Fragment(
+            job=job.id,
+            trainer=job.array,
+            node=min(job.nodes),
+            state=FragmentState.RUNNING,
+            asked_s=job.start_s or job.submitted_s,
+            limit_s=job.limit_s,
+            started_s=job.start_s,
+        )
+        for job in tagged
+        if job.state is JobState.RUNNING and len(job.nodes) == 1 and job.id not in known
+    ]
+
+
+def _as_it_is(fragment: Fragment, snapshot: Snapshot, runs: tuple[PastRun, ...]) -> Fragment:
+    job = snapshot.job.get(fragment.job)
+    if job is None:
+        return _from_history(fragment, runs, snapshot.time_s) or replace(fragment, state=FragmentState.LOST)
+    if job.state.is_final:
+        return _ended(fragment, _END_OF[job.state], job.end_s or snapshot.time_s)
+    if _waits(job):
+        return _waiting(fragment, job, snapshot, runs)
+    if job.state is JobState.COMPLETING:
+        return replace(fragment, state=FragmentState.LEAVING)
+    if job.state in (JobState.RUNNING, JobState.CONFIGURING, JobState.SUSPENDED):
+        return _running(fragment, job, snapshot, runs)
+    return fragment
+
+
+def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[PastRun, ...]) -> Fragment:
+    if _is_another_run(fragment, job) or fragment.node not in job.nodes:
+        end = _from_history(fragment, runs, snapshot.time_s)
+        return end or _ended(fragment, _unrecorded_end(fragment, snapshot), job.start_s or snapshot.time_s)
+    state = FragmentState.LEAVING if fragment.state is FragmentState.LEAVING else FragmentState.RUNNING
+    return replace(fragment, state=state, started_s=job.start_s, limit_s=job.limit_s)
+
+
+def _waiting(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[PastRun, ...]) -> Fragment:
+    if fragment.state is FragmentState.ASKED:
+        return _ended(fragment, End.NEVER_STARTED, snapshot.time_s) if job.is_held else fragment
+    end = _from_history(fragment, runs, snapshot.time_s)
+    return end or _ended(fragment, _unrecorded_end(fragment, snapshot), snapshot.time_s)
+
+
+def _waits(job: Job) -> bool:
+    return job.state is JobState.PENDING
+
+
+def _is_another_run(fragment: Fragment, job: Job) -> bool:
+    """Whether the job was requeued and has started again since."""
+    return (
+        job.state is JobState.RUNNING
+        and fragment.started_s is not None
+        and job.start_s is not None
+        and job.start_s > fragment.started_s
+    )
+
+
+def _from_history(fragment: Fragment, runs: tuple[PastRun, ...], now_s: float) -> Fragment | None:
+    """How accounting says that it ended; None: it does not say (yet)."""
+    since_s = fragment.started_s if fragment.started_s is not None else fragment.asked_s - 1
+    for run in runs:
+        if run.start_s is None or run.start_s < since_s:
+            continue
+        if run.state.is_final or run.state is JobState.REQUEUED:
+            end = _END_OF.get(run.state) or (
+                End.RELEASED if fragment.state is FragmentState.LEAVING else End.PREEMPTED
+            )
+            return _ended(fragment, end, run.end_s or now_s)
+        return None
+    return None
+
+
+def _unrecorded_end(fragment: Fragment, snapshot: Snapshot) -> End:
+    """Why a fragment's task waits again, where no accounting tells."""
+    if fragment.state is FragmentState.LEAVING:
+        return End.RELEASED
+    node = snapshot.node.get(fragment.node)
+    down = node is not None and (node.state in ("DOWN", "ERROR", "FAIL") or "NOT_RESPONDING" in node.flags)
+    return End.NODE_FAILED if down else End.PREEMPTED
+
+
+def _ended(fragment: Fragment, end: End, ended_s: float) -> Fragment:
+    """Whatever Slurm calls the end of a fragment that freetrain was taking back, it was taken back."""
+    if fragment.state is FragmentState.LEAVING and end in (End.COMPLETED, End.CANCELLED, End.FAILED):
+        end = End.RELEASED
+    return replace(fragment, state=FragmentState.ENDED, end=end, ended_s=ended_s)

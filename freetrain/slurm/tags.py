@@ -1,0 +1,177 @@
+"""Tags: what a user writes into a job's comment to make it a trainer, ``freetrain:min=2,max=16``."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from freetrain.core.throughput import Curve, check_curve
+
+TAG_PREFIX = "freetrain:"
+ANSWER = " | "
+"""Separates the user's tag from what freetrain answers, where it had to."""
+
+_MOST_NODES = 100_000
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_PATH = re.compile(r"/[A-Za-z0-9._/+@:-]{0,400}")
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """What a trainer's owner wants.
+
+    Attributes:
+        min_nodes: fewest nodes it can train on.
+        max_nodes: most nodes it can use; None: as many as its array has tasks.
+        name: for people; empty: the job's id.
+        directory: the trainer's directory, where its progress is read; None: the progress is not known.
+        weight: how much its samples count against those of others.
+        target_samples: after which it is complete; None: when its program says so.
+        grow_s: seconds of training lost when it grows.
+        shrink_s: when it shrinks.
+        start_s: when it starts from nothing.
+        curve: (nodes, samples/s) as measured by the owner; empty: freetrain finds out.
+    """
+
+    min_nodes: int = 1
+    max_nodes: int | None = None
+    name: str = ""
+    directory: str | None = None
+    weight: float = 1.0
+    target_samples: float | None = None
+    grow_s: float = 0.5
+    shrink_s: float = 0.5
+    start_s: float = 10.0
+    curve: Curve = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WrongTag:
+    """A tag that says something that cannot be.
+
+    Attributes:
+        why: a sentence for its owner.
+    """
+
+    why: str
+
+
+def _nodes(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,6}", text) or not 1 <= int(text) <= _MOST_NODES:
+        raise ValueError(f"is no number of nodes from 1 to {_MOST_NODES}")
+    return int(text)
+
+
+def _positive(text: str) -> float:
+    value = _seconds(text)
+    if value == 0:
+        raise ValueError("must be more than 0")
+    return value
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,6})?(e[0-9]{1,2})?", text):
+        raise ValueError("is no number")
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("is too large")
+    return value
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError("may have letters, digits and . _ - only, 64 at most")
+    return text
+
+
+def _path(text: str) -> str:
+    if not _PATH.fullmatch(text) or ".." in text.split("/"):
+        raise ValueError("must be an absolute path of letters, digits and . _ / + @ : -")
+    return text
+
+
+def _curve(text: str) -> Curve:
+    points = [point.partition(":") for point in text.split("/")]
+    curve = tuple((_nodes(nodes), _positive(rate)) for nodes, _, rate in points)
+    check_curve(curve)
+    return curve
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of the tag.
+
+    Attributes:
+        field: of :class:`Tag`.
+        read: its value from text; raises ValueError with the end of a sentence.
+        meaning: for the docs.
+    """
+
+    field: str
+    read: Callable[[str], Any]
+    meaning: str
+
+
+KEYS = {
+    "min": Key("min_nodes", _nodes, "fewest nodes it can train on (1)"),
+    "max": Key("max_nodes", _nodes, "most nodes it can use (the array's number of tasks)"),
+    "name": Key("name", _name, "a name for people (the job's id)"),
+    "dir": Key("directory", _path, "the trainer's directory, where freetrain reads its progress"),
+    "weight": Key("weight", _positive, "how much its samples count against those of others (1)"),
+    "target": Key("target_samples", _positive, "samples after which it is complete (when its program says so)"),
+    "grow": Key("grow_s", _seconds, "seconds of training lost when it grows (0.5)"),
+    "shrink": Key("shrink_s", _seconds, "seconds of training lost when it shrinks (0.5)"),
+    "start": Key("start_s", _seconds, "seconds lost when it starts from nothing (10)"),
+    "curve": Key("curve", _curve, "measured throughput, nodes:samples/s, as 1:100/2:190/4:350 (found out)"),
+}
+
+
+def parse_tag(comment: str) -> Tag | WrongTag | None:
+    """The tag in a job's comment; None where there is none."""
+    if not comment.startswith(TAG_PREFIX):
+        return None
+    text = comment.removeprefix(TAG_PREFIX).partition(ANSWER)[0].strip()
+    values: dict[str, Any] = {}
+    for item in filter(None, text.split(",")):
+        name, equals, value = item.partition("=")
+        key = KEYS.get(name)
+        if key is None:
+            return WrongTag(_unknown(name))
+        if not equals or not value:
+            return WrongTag(f"{name} has no value: write {name}=…")
+        if key.field in values:
+            return WrongTag(f"{name} is given twice")
+        try:
+            values[key.field] = key.read(value)
+        except ValueError as error:
+            return WrongTag(f"{name}={_shown(value)} {error}")
+    tag = Tag(**values)
+    if tag.max_nodes is not None and tag.min_nodes > tag.max_nodes:
+        return WrongTag(f"min={tag.min_nodes} is more than max={tag.max_nodes}")
+    return tag
+
+
+def format_tag(values: dict[str, str]) -> str:
+    """A comment that says this; the values are taken as they are."""
+    return TAG_PREFIX + ",".join(f"{name}={value}" for name, value in values.items())
+
+
+def with_answer(comment: str, sentence: str) -> str:
+    """The comment with an answer to its owner behind it, an older answer replaced; 1,000 characters at most."""
+    return f"{comment.partition(ANSWER)[0]}{ANSWER}{sentence}"[:1000]
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name[:40], list(KEYS), 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(KEYS)}"
+    return f"there is no key {_shown(name)}; {hint}"
+
+
+def _shown(text: str) -> str:
+    """Hostile text made harmless for a terminal and for a comment."""
+    clean = "".join(letter if letter.isprintable() and letter not in "'\"`$\\|" else "?" for letter in text[:40])
+    return f"{clean}…" if len(text) > 40 else clean

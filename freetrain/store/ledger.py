@@ -1,0 +1,158 @@
+"""The ledger: what the daemon must remember of its fragments, trainers and commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from sqlalchemy import Engine, func, select
+from sqlalchemy.orm import Session
+
+from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.harm import Harm
+from freetrain.core.lent_trainer import LentTrainer, TrainerState
+from freetrain.core.throughput_fit import Observation
+from freetrain.store.complaints import explained
+from freetrain.store.engine import for_writing
+from freetrain.store.tables import CommandRow, FragmentRow, HarmRow, LiveTrainerRow
+
+_KEPT_OBSERVATIONS = 200
+
+
+class Ledger:
+    """Reads and writes the daemon's tables; each method is one transaction. ``Store.ledger`` makes it."""
+
+    def __init__(self, engine: Engine, path: Path) -> None:
+        self._engine = engine
+        self._path = path
+
+    def open_fragments(self) -> list[Fragment]:
+        """Those that have not ended."""
+        return self._fragments(FragmentRow.state != str(FragmentState.ENDED))
+
+    def fragments_of(self, trainer: str) -> list[Fragment]:
+        """All that a trainer ever had, oldest first."""
+        return self._fragments(FragmentRow.trainer == trainer)
+
+    def _fragments(self, condition: object) -> list[Fragment]:
+        query = select(FragmentRow).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
+        with explained(self._path), Session(self._engine) as session:
+            return [_fragment(row) for row in session.scalars(query)]
+
+    def save_fragments(self, fragments: Iterable[Fragment]) -> list[Fragment]:
+        """Write new and changed fragments; new ones get their number."""
+        saved = []
+        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+            for fragment in fragments:
+                row = session.merge(_fragment_row(fragment))
+                session.flush()
+                saved.append(_fragment(row))
+        return saved
+
+    def trainers(self) -> dict[str, LentTrainer]:
+        """All by id."""
+        with explained(self._path), Session(self._engine) as session:
+            return {row.id: _trainer(row) for row in session.scalars(select(LiveTrainerRow))}
+
+    def save_trainers(self, trainers: Iterable[LentTrainer]) -> None:
+        """Write new and changed trainers."""
+        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+            for trainer in trainers:
+                session.merge(_trainer_row(trainer))
+
+    def record_command(
+        self, time_s: float, argv: Sequence[str], why: str, decision: int | None, result: str
+    ) -> None:
+        """Add to the audit what was told to Slurm, or would have been."""
+        row = CommandRow(time_s=time_s, argv=list(argv), why=why, decision=decision, result=result)
+        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+            session.add(row)
+
+    def commands(self, since_s: float = 0.0) -> list[CommandRow]:
+        """The audit from then on, oldest first."""
+        query = select(CommandRow).where(CommandRow.time_s >= since_s).order_by(CommandRow.id)
+        with explained(self._path), Session(self._engine, expire_on_commit=False) as session:
+            return list(session.scalars(query))
+
+    def record_harm(self, harm: Harm) -> None:
+        """Keep a delay that a fragment caused."""
+        row = HarmRow(job=harm.job, delay_s=harm.delay_s, started_s=harm.started_s, fragments=list(harm.fragments))
+        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+            session.add(row)
+
+    def harms(self, since_s: float = 0.0) -> list[Harm]:
+        """Delays of jobs that started from then on."""
+        query = select(HarmRow).where(HarmRow.started_s >= since_s).order_by(HarmRow.id)
+        with explained(self._path), Session(self._engine) as session:
+            return [
+                Harm(row.job, row.delay_s, row.started_s, tuple(row.fragments)) for row in session.scalars(query)
+            ]
+
+    def count_ends(self, trainer: str) -> dict[End, int]:
+        """How often a trainer's fragments ended in which way."""
+        query = (
+            select(FragmentRow.end, func.count())
+            .where(FragmentRow.trainer == trainer, FragmentRow.end.is_not(None))
+            .group_by(FragmentRow.end)
+        )
+        with explained(self._path), Session(self._engine) as session:
+            return {End(str(end)): int(count) for end, count in session.execute(query)}
+
+
+def _fragment(row: FragmentRow) -> Fragment:
+    return Fragment(
+        job=row.job,
+        trainer=row.trainer,
+        node=row.node,
+        state=FragmentState(row.state),
+        asked_s=row.asked_s,
+        limit_s=row.limit_s,
+        started_s=row.started_s,
+        ended_s=row.ended_s,
+        end=End(row.end) if row.end else None,
+        decision=row.decision,
+        id=row.id,
+    )
+
+
+def _fragment_row(fragment: Fragment) -> FragmentRow:
+    values = asdict(fragment)
+    values["state"] = str(fragment.state)
+    values["end"] = str(fragment.end) if fragment.end else None
+    if not fragment.id:
+        del values["id"]
+    return FragmentRow(**values)
+
+
+def _trainer(row: LiveTrainerRow) -> LentTrainer:
+    return LentTrainer(
+        id=row.id,
+        owner=row.owner,
+        tag=row.tag,
+        state=TrainerState(row.state),
+        first_seen_s=row.first_seen_s,
+        note=row.note,
+        failures_in_a_row=row.failures_in_a_row,
+        rests_until_s=row.rests_until_s,
+        samples_done=row.samples_done,
+        progress_bytes=row.progress_bytes,
+        observations=tuple(Observation(*values) for values in row.observations),
+    )
+
+
+def _trainer_row(trainer: LentTrainer) -> LiveTrainerRow:
+    seen = trainer.observations[-_KEPT_OBSERVATIONS:]
+    return LiveTrainerRow(
+        id=trainer.id,
+        owner=trainer.owner,
+        tag=trainer.tag,
+        state=str(trainer.state),
+        first_seen_s=trainer.first_seen_s,
+        note=trainer.note,
+        failures_in_a_row=trainer.failures_in_a_row,
+        rests_until_s=trainer.rests_until_s,
+        samples_done=trainer.samples_done,
+        progress_bytes=trainer.progress_bytes,
+        observations=[[one.nodes, one.samples_per_s, one.weight] for one in seen],
+    )

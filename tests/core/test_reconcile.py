@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from freetrain.core.cluster import Job, JobState, Node, Snapshot
+from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.harm import measure_harm
+from freetrain.core.reconcile import PastRun, find_strangers, needs_history, reconcile
+
+NOW_S = 1000.0
+ASKED = Fragment("7_1", "7", "n1", FragmentState.ASKED, 900.0, 3600.0, id=1)
+RUNNING = replace(ASKED, state=FragmentState.RUNNING, started_s=901.0)
+LEAVING = replace(RUNNING, state=FragmentState.LEAVING)
+
+
+def snapshot(*jobs: Job, node: Node | None = None) -> Snapshot:
+    return Snapshot(NOW_S, (node or Node("n1", "IDLE"),), jobs)
+
+
+def task(state: JobState, **facts: object) -> Job:
+    job = Job("7_1", "7", "news", "freetrain", state, nodes=frozenset({"n1"}), start_s=901.0, limit_s=3600.0)
+    return replace(job, **facts)  # type: ignore[arg-type]
+
+
+def held() -> Job:
+    return task(JobState.PENDING, reason="JobHeldUser", nodes=frozenset(), start_s=None)
+
+
+def only(fragment: Fragment, seen: Snapshot, *runs: PastRun) -> Fragment:
+    changed = reconcile([fragment], seen, {fragment.job: runs})
+    assert len(changed) <= 1
+    return changed[0] if changed else fragment
+
+
+def test_what_was_asked_for_starts() -> None:
+    assert only(ASKED, snapshot(task(JobState.RUNNING))) == RUNNING
+
+
+def test_what_was_asked_for_and_is_held_again_never_started() -> None:
+    assert only(ASKED, snapshot(held())).end is End.NEVER_STARTED
+
+
+def test_what_waits_still_waits() -> None:
+    assert only(ASKED, snapshot(task(JobState.PENDING, reason="Resources", start_s=None))) == ASKED
+
+
+@pytest.mark.parametrize(
+    ("state", "end"),
+    [
+        (JobState.COMPLETED, End.COMPLETED),
+        (JobState.PREEMPTED, End.PREEMPTED),
+        (JobState.TIMEOUT, End.TIMED_OUT),
+        (JobState.NODE_FAIL, End.NODE_FAILED),
+        (JobState.FAILED, End.FAILED),
+        (JobState.CANCELLED, End.CANCELLED),
+    ],
+)
+def test_six_ends_are_told_apart(state: JobState, end: End) -> None:
+    fragment = only(RUNNING, snapshot(task(state, end_s=950.0)))
+    assert (fragment.state, fragment.end, fragment.ended_s) == (FragmentState.ENDED, end, 950.0)
+
+
+@pytest.mark.parametrize("state", [JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED])
+def test_what_freetrain_was_taking_back_was_released_whatever_slurm_calls_it(state: JobState) -> None:
+    assert only(LEAVING, snapshot(task(state, end_s=950.0))).end is End.RELEASED
+    assert only(LEAVING, snapshot(held())).end is End.RELEASED
+
+
+def test_a_requeued_task_was_preempted_or_lost_its_node() -> None:
+    waiting = task(JobState.PENDING, reason="BeginTime", nodes=frozenset(), start_s=None)
+    assert only(RUNNING, snapshot(waiting)).end is End.PREEMPTED
+    assert only(RUNNING, snapshot(waiting, node=Node("n1", "DOWN"))).end is End.NODE_FAILED
+    assert only(RUNNING, snapshot(waiting), PastRun(JobState.NODE_FAIL, 901.0, 940.0)).end is End.NODE_FAILED
+
+
+def test_gone_from_slurm_is_unknown_until_accounting_tells() -> None:
+    assert only(RUNNING, snapshot()).state is FragmentState.LOST
+    assert only(RUNNING, snapshot(), PastRun(JobState.RUNNING, 901.0, None)).state is FragmentState.LOST
+    assert only(RUNNING, snapshot(), PastRun(JobState.TIMEOUT, 901.0, 940.0)).end is End.TIMED_OUT
+    assert only(RUNNING, snapshot(), PastRun(JobState.FAILED, 500.0, 600.0)).state is FragmentState.LOST
+    assert needs_history([RUNNING], snapshot()) == ["7_1"]
+    assert needs_history([RUNNING], snapshot(task(JobState.RUNNING))) == []
+
+
+def test_a_state_that_nobody_knows_changes_nothing() -> None:
+    assert only(RUNNING, snapshot(task(JobState.UNKNOWN))) == RUNNING
+
+
+def test_a_task_that_was_requeued_and_runs_again_is_another_fragment() -> None:
+    again = task(JobState.RUNNING, start_s=990.0)
+    assert only(RUNNING, snapshot(again)).state is FragmentState.ENDED
+    (stranger,) = find_strangers([], [again])
+    assert (stranger.job, stranger.node, stranger.state) == ("7_1", "n1", FragmentState.RUNNING)
+    assert find_strangers([RUNNING], [again]) == []
+
+
+def test_harm_is_what_only_fragments_were_in_the_way_of() -> None:
+    main = Job(
+        "9",
+        "9",
+        "games",
+        "main",
+        JobState.RUNNING,
+        nodes=frozenset({"n1", "n2"}),
+        submitted_s=940.0,
+        start_s=955.0,
+    )
+    evicted = replace(RUNNING, state=FragmentState.ENDED, end=End.PREEMPTED, ended_s=954.0)
+    harm = measure_harm(main, [evicted], {})
+    assert harm is not None
+    assert (harm.delay_s, harm.fragments) == (15.0, ("7_1",))
+    late = measure_harm(main, [evicted], {"n2": 953.0})
+    assert late is not None
+    assert late.delay_s == 2.0
+    assert measure_harm(main, [replace(evicted, node="n3")], {}) is None
+    assert measure_harm(main, [replace(evicted, ended_s=930.0)], {}) is None

@@ -1,0 +1,72 @@
+"""The examples of the docs learn what they should, while the world changes under them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from freetrain.elastic.directory import TrainerDirectory
+from freetrain.elastic.progress_log import read_progress
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+CLI = [sys.executable, "-m", "freetrain"]
+
+pytestmark = pytest.mark.slow
+
+
+def train(example: str, trainer: Path) -> str:
+    """With two workers, one more that joins, and one that is killed; what it printed."""
+    run = subprocess.Popen(
+        [*CLI, "run", "--trainer", str(trainer), "--nproc", "2", "--", sys.executable, str(EXAMPLES / example)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        await_world(trainer, 2)
+        subprocess.run([*CLI, "poke", str(trainer), "--grow", "1"], check=True, timeout=60)
+        await_world(trainer, 3)
+        subprocess.run([*CLI, "poke", str(trainer), "--kill", "1"], check=True, timeout=60)
+        said, _ = run.communicate(timeout=240)
+        assert run.returncode == 0, said
+        return said
+    finally:
+        run.kill()
+        run.wait()
+
+
+def await_world(trainer: Path, size: int) -> None:
+    until_s = time.monotonic() + 60
+    while not (trainer.exists() and len(TrainerDirectory.open(trainer).view().current) == size):
+        assert time.monotonic() < until_s, f"no world of {size}"
+        time.sleep(0.05)
+
+
+def assert_rescaled(trainer: Path) -> None:
+    causes = [rescale.cause for rescale in read_progress(trainer / "progress.jsonl").rescales]
+    assert "join" in causes
+    assert "loss" in causes
+
+
+def test_the_image_classifier_learns_while_the_world_changes(tmp_path: Path) -> None:
+    said = train("image_classifier.py", tmp_path / "t")
+    final = re.search(r"accuracy (\d\.\d+) after (\d+) steps", said)
+    assert final is not None, said
+    assert float(final[1]) > 0.85
+    assert int(final[2]) == 800
+    assert_rescaled(tmp_path / "t")
+
+
+def test_the_language_model_learns_while_the_world_changes(tmp_path: Path) -> None:
+    said = train("language_model.py", tmp_path / "t")
+    final = re.search(r"loss (\d\.\d+) after (\d+) steps", said)
+    assert final is not None, said
+    # Guessing letters by their frequency alone would leave 2.9.
+    assert float(final[1]) < 1.0
+    assert 400 < int(final[2]) <= 2000
+    assert_rescaled(tmp_path / "t")

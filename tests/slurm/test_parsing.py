@@ -1,0 +1,146 @@
+"""The recorded texts are those of a real Slurm 22.05; what is written out here is modelled on them."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from freetrain.core.cluster import JobState
+from freetrain.slurm.commands import SEPARATOR
+from freetrain.slurm.errors import (
+    SlurmBusyError,
+    SlurmMissingError,
+    SlurmRefusedError,
+    SlurmUnreachableError,
+    explain,
+)
+from freetrain.slurm.parsing import (
+    expand_nodes,
+    fold_nodes,
+    job_state,
+    node_state,
+    parse_jobs,
+    parse_nodes,
+    parse_partitions,
+    parse_reservations,
+    parse_runs,
+)
+
+
+def recorded(name: str) -> str:
+    return (Path(__file__).parent / "recorded" / f"{name}_22.05.txt").read_text()
+
+
+def test_jobs_of_squeue() -> None:
+    jobs, rejected = parse_jobs(recorded("squeue"), "MARK", "freetrain:")
+    assert rejected == []
+    by_id = {job.id: job for job in jobs}
+    assert set(by_id) == {"1_0", "1_1", "1_3", "3", "6"}
+    assert by_id["1_3"].is_held
+    assert (by_id["1_3"].array, by_id["1_3"].comment) == ("1", "freetrain:min=1,max=4")
+    assert by_id["3"].reason.startswith("Nodes required for job are DOWN")
+    assert (by_id["3"].node_count, by_id["3"].limit_s) == (6, 600.0)
+
+
+def test_a_comment_that_looks_like_another_job_stays_a_comment() -> None:
+    jobs, _ = parse_jobs(recorded("squeue"), "MARK", "freetrain:")
+    (hostile,) = [job for job in jobs if job.id == "6"]
+    assert hostile.comment == "freetrain:min=1\nMARK?\x1f1_5\x1fevil | `id` ü"
+
+
+def test_other_peoples_arrays_stay_one_job() -> None:
+    jobs, _ = parse_jobs(recorded("squeue"), "MARK", "something else")
+    assert "1_[0-1,3]" in {job.id for job in jobs}
+
+
+def test_a_record_that_makes_no_sense_is_named_and_the_rest_is_used() -> None:
+    text = f"MARK{SEPARATOR}77{SEPARATOR}77\n" + recorded("squeue")
+    jobs, rejected = parse_jobs(text, "MARK", "freetrain:")
+    assert len(jobs) == 5
+    assert rejected == ["job '77': 2 fields instead of 18"]
+
+
+def test_nodes_of_scontrol() -> None:
+    nodes, rejected = parse_nodes(recorded("nodes") + "NodeName=broken Arch=x\n")
+    assert [node.name for node in nodes] == [f"n00{number}" for number in range(1, 7)]
+    assert (nodes[0].state, nodes[0].flags, nodes[0].partitions) == ("IDLE", frozenset(), ("main", "freetrain"))
+    assert nodes[4].flags == {"MAINTENANCE", "RESERVED"}
+    assert nodes[5].flags == {"DRAIN"}
+    assert len(rejected) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "flags"),
+    [
+        ("IDLE", "IDLE", set()),
+        ("ALLOCATED*", "ALLOCATED", {"NOT_RESPONDING"}),
+        ("DOWN*", "DOWN", {"NOT_RESPONDING"}),
+        ("IDLE+CLOUD+POWERED_DOWN", "IDLE", {"CLOUD", "POWERED_DOWN"}),
+        ("IDLE-", "IDLE", {"PLANNED"}),
+        ("MIXED+DRAIN*", "MIXED", {"DRAIN", "NOT_RESPONDING"}),
+    ],
+)
+def test_states_of_nodes(text: str, base: str, flags: set[str]) -> None:
+    assert node_state(text) == (base, flags)
+
+
+def test_states_of_jobs() -> None:
+    assert job_state("CANCELLED by 1000") is JobState.CANCELLED
+    assert job_state("TELEPORTING") is JobState.UNKNOWN
+
+
+def test_reservations_and_partitions() -> None:
+    (reservation,), _ = parse_reservations(recorded("reservation"))
+    assert (reservation.name, reservation.nodes) == ("maint", {"n005"})
+    assert reservation.end_s - reservation.start_s == 3600
+    assert "MAINT" in reservation.flags
+    partitions, _ = parse_partitions(recorded("partition"))
+    assert len(partitions["main"].nodes) == 6
+    lent = partitions["freetrain"]
+    assert (lent.priority_tier, lent.preempt_mode, lent.grace_s, lent.max_time_s) == (1, "CANCEL", 30.0, 86400.0)
+    assert lent.is_up
+
+
+def test_runs_of_accounting() -> None:
+    runs, rejected = parse_runs(recorded("sacct") + "nonsense\n")
+    done = {run.id: run for run in runs}["1_2"]
+    assert (done.state, done.nodes, done.exit_code) == (JobState.COMPLETED, {"n003"}, 0)
+    assert done.end_s is not None
+    assert done.start_s is not None
+    assert done.end_s - done.start_s == 600
+    assert {run.id: run for run in runs}["3"].start_s is None
+    assert len(rejected) == 1
+
+
+def test_lists_of_nodes() -> None:
+    assert expand_nodes("c[01-03,7],d5") == {"c01", "c02", "c03", "c7", "d5"}
+    assert expand_nodes("(null)") == frozenset()
+    assert fold_nodes(["c03", "c01", "c02"]) == "c[01-03]"
+    with pytest.raises(ValueError, match="no list of nodes"):
+        expand_nodes("c[01-")
+
+
+def test_an_array_with_steps_and_a_throttle_is_taken_apart() -> None:
+    text = recorded("squeue").replace("1_[0-1,3]", "1_[0-6:3,9%2]")
+    jobs, _ = parse_jobs(text, "MARK", "freetrain:")
+    assert {job.id for job in jobs if job.array == "1"} == {"1_0", "1_3", "1_6", "1_9"}
+    assert all(job.limit_s < inf for job in jobs)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", SlurmUnreachableError),
+        ("slurm_load_jobs error: Socket timed out on send/recv operation", SlurmUnreachableError),
+        ("Job update not available right now, the DB index is being set, try again in a bit", SlurmBusyError),
+        ("slurm_update error: Access/permission denied", SlurmRefusedError),
+        ("slurm_suspend error: Invalid job id specified", SlurmRefusedError),
+        ("fatal: Unable to process configuration file", SlurmMissingError),
+    ],
+)
+def test_what_slurm_complains_about_is_told_apart(said: str, kind: type) -> None:
+    error = explain("scontrol update", said)
+    assert type(error) is kind
+    assert said.splitlines()[-1] in error.what

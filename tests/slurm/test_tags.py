@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freetrain.slurm.tags import KEYS, Tag, WrongTag, format_tag, parse_tag, with_answer
+
+
+def test_a_tag_with_everything() -> None:
+    text = "freetrain:min=2,max=16,name=bert,dir=/scratch/a/t1,weight=2,target=1e6,grow=1,shrink=0.2,start=30"
+    assert parse_tag(text + ",curve=1:100/2:190") == Tag(
+        2, 16, "bert", "/scratch/a/t1", 2.0, 1e6, 1.0, 0.2, 30.0, ((1, 100.0), (2, 190.0))
+    )
+
+
+def test_the_shortest_tag() -> None:
+    assert parse_tag("freetrain:") == Tag()
+
+
+@pytest.mark.parametrize("comment", ["", "nightly run", "Freetrain:min=2", " freetrain:min=2"])
+def test_no_tag(comment: str) -> None:
+    assert parse_tag(comment) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("mim=2", "there is no key mim; did you mean min?"),
+        ("zzz=2", "there is no key zzz; there are min, max"),
+        ("min=0", "min=0 is no number of nodes from 1 to"),
+        ("min=-3", "min=-3 is no number of nodes"),
+        ("min=9999999999", "is no number of nodes"),
+        ("min=8,max=4", "min=8 is more than max=4"),
+        ("min=2,min=3", "min is given twice"),
+        ("min", "min has no value"),
+        ("weight=nan", "weight=nan is no number"),
+        ("weight=0", "weight=0 must be more than 0"),
+        ("dir=tmp/x", "must be an absolute path"),
+        ("dir=/a/../etc", "must be an absolute path"),
+        ("name=$(reboot)", "name=?(reboot) may have letters"),
+        ("curve=2:10/1:5", "ascending order"),
+        ("curve=one", "is no number of nodes"),
+    ],
+)
+def test_a_wrong_tag_is_answered(text: str, why: str) -> None:
+    wrong = parse_tag(f"freetrain:{text}")
+    assert isinstance(wrong, WrongTag)
+    assert why in wrong.why
+
+
+@given(st.text())
+def test_any_text_has_one_of_three_results(text: str) -> None:
+    result = parse_tag(f"freetrain:{text}")
+    assert isinstance(result, Tag | WrongTag)
+    if isinstance(result, WrongTag):
+        assert result.why.isprintable()
+        assert len(result.why) < 300
+
+
+@given(st.integers(1, 1000), st.integers(0, 1000), st.floats(0.001, 1e6))
+def test_what_is_written_is_read(fewest: int, more: int, weight: float) -> None:
+    comment = format_tag({"min": str(fewest), "max": str(fewest + more), "weight": f"{weight:.6f}"})
+    tag = parse_tag(comment)
+    if isinstance(tag, Tag):
+        assert (tag.min_nodes, tag.max_nodes) == (fewest, fewest + more)
+        assert tag.weight == pytest.approx(weight, abs=1e-6)
+    else:
+        assert f"{weight:.6f}" == "0.000000"
+
+
+def test_an_answer_leaves_the_tag_as_it_is_and_replaces_an_older_answer() -> None:
+    comment = with_answer("freetrain:min=2", "no node has 3 GPUs")
+    assert parse_tag(comment) == Tag(min_nodes=2)
+    assert with_answer(comment, "paused").count(" | ") == 1
+    assert len(with_answer(comment, "x" * 5000)) == 1000
+
+
+def test_every_key_sets_a_field_of_the_tag() -> None:
+    assert {key.field for key in KEYS.values()} == set(Tag.__dataclass_fields__)

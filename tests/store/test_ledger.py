@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.harm import Harm
+from freetrain.core.lent_trainer import (
+    LentTrainer,
+    Patience,
+    TrainerState,
+    after_ends,
+    awake,
+    curve_of,
+    is_complete,
+    prior_curve,
+)
+from freetrain.core.throughput_fit import Observation
+from freetrain.store.ledger import Ledger
+from freetrain.store.store import Store
+
+ASKED = Fragment("7_1", "7", "n1", FragmentState.ASKED, 900.0, 3600.0, decision=3)
+TRAINER = LentTrainer("7", "news", "freetrain:min=1", TrainerState.ACTIVE, 100.0)
+PATIENCE = Patience(back_off_s=60.0, failures_to_pause=3)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Store.open(tmp_path / "freetrain.db").ledger()
+
+
+def ended(end: End, ran_s: float = 5.0) -> Fragment:
+    return replace(ASKED, state=FragmentState.ENDED, end=end, started_s=900.0, ended_s=900.0 + ran_s)
+
+
+def test_a_fragment_keeps_its_number_through_its_life(ledger: Ledger) -> None:
+    (saved,) = ledger.save_fragments([ASKED])
+    assert saved == replace(ASKED, id=1)
+    assert ledger.open_fragments() == [saved]
+    ledger.save_fragments([replace(saved, state=FragmentState.ENDED, end=End.PREEMPTED, ended_s=950.0)])
+    assert ledger.open_fragments() == []
+    assert [fragment.end for fragment in ledger.fragments_of("7")] == [End.PREEMPTED]
+    assert ledger.count_ends("7") == {End.PREEMPTED: 1}
+
+
+def test_trainers_commands_and_harms_come_back(ledger: Ledger) -> None:
+    seen = replace(TRAINER, observations=(Observation(2, 50.0, 5.0),), note="well")
+    ledger.save_trainers([seen])
+    assert ledger.trainers() == {"7": seen}
+    ledger.record_command(1.0, ("scontrol", "release", "7_1"), "grow", 3, "done")
+    assert [(row.argv, row.result) for row in ledger.commands()] == [(["scontrol", "release", "7_1"], "done")]
+    ledger.record_harm(Harm("9", 2.5, 1000.0, ("7_1",)))
+    assert ledger.harms(999.0) == [Harm("9", 2.5, 1000.0, ("7_1",))]
+    assert ledger.harms(1001.0) == []
+
+
+def test_failures_rest_a_trainer_ever_longer_and_pause_it_in_the_end() -> None:
+    once = after_ends(TRAINER, [ended(End.FAILED)], PATIENCE, 1000.0)
+    assert (once.state, once.rests_until_s) == (TrainerState.RESTING, 1060.0)
+    assert awake(once, 1059.0) == once
+    assert awake(once, 1060.0).state is TrainerState.ACTIVE
+    twice = after_ends(once, [ended(End.FAILED)], PATIENCE, 2000.0)
+    assert twice.rests_until_s == 2120.0
+    thrice = after_ends(twice, [ended(End.FAILED)], PATIENCE, 3000.0)
+    assert thrice.state is TrainerState.PAUSED
+    assert "3 failures in a row" in thrice.note
+
+
+@pytest.mark.parametrize("end", [End.PREEMPTED, End.RELEASED, End.TIMED_OUT, End.NODE_FAILED, End.CANCELLED])
+def test_no_other_end_counts_against_a_trainer(end: End) -> None:
+    assert after_ends(TRAINER, [ended(end)] * 9, PATIENCE, 1000.0) == TRAINER
+
+
+def test_a_fragment_that_ran_for_a_while_makes_up_for_earlier_failures() -> None:
+    failed = after_ends(TRAINER, [ended(End.FAILED)], PATIENCE, 1000.0)
+    assert after_ends(failed, [ended(End.PREEMPTED, ran_s=600.0)], PATIENCE, 2000.0).failures_in_a_row == 0
+
+
+def test_a_training_is_complete_when_it_says_so_or_when_nobody_goes_on() -> None:
+    assert is_complete(TRAINER, [], finished=True, target=None)
+    assert not is_complete(TRAINER, [ended(End.COMPLETED)], finished=False, target=None)
+    assert is_complete(TRAINER, [ended(End.COMPLETED)], finished=None, target=None)
+    assert not is_complete(TRAINER, [ended(End.COMPLETED), ASKED], finished=None, target=None)
+    assert not is_complete(TRAINER, [ended(End.PREEMPTED), ended(End.COMPLETED)], finished=None, target=None)
+    assert not is_complete(TRAINER, [], finished=None, target=None)
+    assert is_complete(replace(TRAINER, samples_done=10.0), [], finished=None, target=10.0)
+
+
+def test_the_curve_is_the_owners_else_the_fit_else_an_assumption_to_scale() -> None:
+    given = ((1, 7.0), (2, 13.0))
+    assert curve_of(TRAINER, given, 8) == given
+    assert curve_of(TRAINER, (), 4) == prior_curve(4)
+    once = replace(TRAINER, observations=(Observation(2, 500.0, 5.0),))
+    assert dict(curve_of(once, (), 4))[2] == pytest.approx(500.0)
+    assert dict(curve_of(once, (), 4))[4] > 900.0
+    twice = replace(TRAINER, observations=(Observation(1, 100.0), Observation(4, 200.0)))
+    assert dict(curve_of(twice, (), 4))[4] == pytest.approx(200.0)
