@@ -92,7 +92,7 @@ class Node:
 
     def hosts(self, pid: int) -> bool:
         """Whether this process runs on the node."""
-        return pid in descendants(self._agent.pid)
+        return pid in (self._agent.pid, *descendants(self._agent.pid))
 
     def ask_to_leave(self) -> None:
         """What a cluster does before it takes the node away."""

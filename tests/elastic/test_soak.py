@@ -99,7 +99,7 @@ def soak(tmp_path: Path, changes: int, seed: int) -> Counter[str]:
 
 
 def test_a_short_soak(tmp_path: Path) -> None:
-    soak(tmp_path, changes=12, seed=1)
+    assert sum(soak(tmp_path, changes=12, seed=1).values()) == 12
 
 
 @pytest.mark.soak
