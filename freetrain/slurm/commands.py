@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 SEPARATOR = "\x1f"
 
@@ -102,42 +101,3 @@ def cancel(job: str) -> Command:
 def set_comment(job: str, comment: str) -> Command:
     """Replace a job's comment."""
     return ("scontrol", "update", f"JobId={job}", f"Comment={comment}")
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A fragment to submit.
-
-    Attributes:
-        partition: the preemptible one.
-        node: where it shall run.
-        limit_s: for how long.
-        comment: the tag.
-        name: the job's name.
-        script: what it runs.
-        unique: found in the job's name, so that a submission that got no answer can be looked up.
-    """
-
-    partition: str
-    node: str
-    limit_s: float
-    comment: str
-    name: str
-    script: str
-    directory: str
-
-
-def submit(wanted: Submission) -> Command:
-    """Submit a fragment; its script comes on standard input."""
-    return (
-        "sbatch",
-        "--parsable",
-        "--no-requeue",
-        f"--partition={wanted.partition}",
-        f"--nodelist={wanted.node}",
-        "--nodes=1",
-        f"--time={max(1, int(wanted.limit_s // 60))}",
-        f"--comment={wanted.comment}",
-        f"--job-name={wanted.name}",
-        f"--chdir={wanted.directory}",
-    )
