@@ -1,15 +1,16 @@
 """A small image classifier that grows and shrinks while it trains.
 
-    python docs/examples/image_classifier.py                                          alone
-    freetrain run --trainer t1 --nproc 2 -- python docs/examples/image_classifier.py  two workers
-    freetrain poke t1 --grow 1                                                        from another terminal
+    python docs/examples/image_classifier.py                                              alone
+    freetrain run --trainer t1 --nproc 2 -- python docs/examples/image_classifier.py 200  two workers, 200 epochs
+    freetrain poke t1 --grow 1                                                            from another terminal
 
-The images are made up: bars at eight angles, in noise.
+The images are made up: bars at eight angles, in noise. Eight epochs are enough; more leave time to play.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 
 import torch
 from torch import nn
@@ -65,8 +66,9 @@ def main() -> None:
     model = make_model().to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     data = Bars(6400, seed=1)
+    epochs = int(sys.argv[1]) if len(sys.argv) > 1 else 8
     # 64 images per step whatever the number of workers: the loss curve does not depend on it.
-    with elastic.Run(model, optimizer, data, elastic.FixedBatch(64), epochs=8, on_step=log) as run:
+    with elastic.Run(model, optimizer, data, elastic.FixedBatch(64), epochs=epochs, on_step=log) as run:
         for step in run.steps():
             for images, labels in step:
                 loss = nn.functional.cross_entropy(run.model(images.to(device)), labels.to(device))
