@@ -129,6 +129,9 @@ class State(Section):
     directory: Annotated[str, Field(description="On a local disk; holds the database and the lock.")] = (
         "/var/lib/freetrain"
     )
+    keep: Annotated[Duration, Field(description="How long decisions, commands and delays are remembered.")] = (
+        90 * 86400.0
+    )
     stop_file: Annotated[
         str, Field(description="While this file exists nothing is lent and everything lent is taken back.")
     ] = "/run/freetrain/STOP"

@@ -12,6 +12,8 @@ from freetrain.errors import ExitCode, FreetrainError
 
 _COMMANDS = {
     "curve": "freetrain.cli.curve:curve_command",
+    "daemon": "freetrain.cli.daemon:daemon_command",
+    "nudge": "freetrain.cli.nudge:nudge_command",
     "poke": "freetrain.cli.poke:poke_command",
     "replay": "freetrain.cli.replay:replay_command",
     "run": "freetrain.cli.run:run_command",

@@ -19,6 +19,13 @@ store_option = click.option(
     help="The store's file [default: $FREETRAIN_STORE, else freetrain/freetrain.db in ~/.local/state].",
 )
 
+config_option = click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="The daemon's configuration [default: $FREETRAIN_CONFIG, else /etc/freetrain/freetrain.toml].",
+)
+
 
 def options(*added: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """One decorator for several options; help lists them in this order."""

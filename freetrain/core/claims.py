@@ -37,7 +37,7 @@ class Claims:
 def find_claims(
     snapshot: Snapshot,
     offered: Mapping[str, OfferedNode],
-    ours: frozenset[str],
+    partition: str,
     claim_s: float,
     fitting_since_s: Mapping[str, float],
 ) -> Claims:
@@ -49,14 +49,14 @@ def find_claims(
     Args:
         snapshot: what there is.
         offered: nodes that could be lent, or are.
-        ours: jobs that are fragments.
+        partition: the preemptible one; who waits in no other is none of the site's own jobs.
         claim_s: how long nodes are kept free for a job.
         fitting_since_s: waiting jobs → since when there have been nodes for them.
     """
     free = dict(offered)
     claimed: dict[str, str] = {}
     fitting = set()
-    ready = sorted(_ready(snapshot, ours), key=lambda job: (-job.priority, job.submitted_s, job.id))
+    ready = sorted(_ready(snapshot, partition), key=lambda job: (-job.priority, job.submitted_s, job.id))
     for job in ready[:_MOST_JOBS]:
         names = _pick(job, free, snapshot)
         if names is None:
@@ -69,15 +69,14 @@ def find_claims(
     return Claims(claimed, frozenset(fitting))
 
 
-def _ready(snapshot: Snapshot, ours: frozenset[str]) -> list[Job]:
+def _ready(snapshot: Snapshot, partition: str) -> list[Job]:
     """The site's jobs that wait for nothing but nodes and are not planned for later."""
     return [
         job
         for job in snapshot.jobs
         if job.state is JobState.PENDING
-        and job.id not in ours
+        and job.partition != partition
         and job.reason in _READY_REASONS
-        and not job.comment.startswith("freetrain:")
         and (not job.planned_nodes or job.start_s is None or job.start_s <= snapshot.time_s)
     ]
 

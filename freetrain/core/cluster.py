@@ -37,6 +37,11 @@ class JobState(StrEnum):
         return self in _WITH_NODES
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether a job in this state has still to start."""
+        return self is JobState.PENDING
+
+    @property
     def is_final(self) -> bool:
         """Whether the job is over."""
         return self in _FINAL
@@ -117,7 +122,7 @@ class Job:
         end_s: when its limit ends; None: unknown.
         planned_nodes: on which nodes Slurm plans to start it.
         limit_s: its time limit; inf without one.
-        priority: the higher the sooner.
+        priority: the higher the sooner; 0: held.
         features: its constraint, as given.
         required_nodes: nodes that it asked for by name.
         comment: free text; here is freetrain's tag.
@@ -138,7 +143,7 @@ class Job:
     end_s: float | None = None
     planned_nodes: Nodes = frozenset()
     limit_s: float = float("inf")
-    priority: int = 0
+    priority: int = 1
     features: str = ""
     required_nodes: Nodes = frozenset()
     comment: str = ""
@@ -146,8 +151,8 @@ class Job:
 
     @property
     def is_held(self) -> bool:
-        """Whether it waits for somebody to release it."""
-        return self.state is JobState.PENDING and self.reason.startswith("JobHeld")
+        """Whether it waits for somebody to release it; the reason may be any sentence, the priority is 0 then."""
+        return self.state is JobState.PENDING and (self.priority == 0 or self.reason.startswith("JobHeld"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class End(StrEnum):
     """Its owner or an admin cancelled it."""
     NEVER_STARTED = "never started"
     """It was asked for and called off before it ran."""
+    UNKNOWN = "unknown"
+    """Slurm forgot it before it could be asked."""
 
     @property
     def is_failure(self) -> bool:
@@ -62,7 +64,7 @@ class Fragment:
         started_s: when it began to run, as Slurm says.
         ended_s: when it ended, as Slurm says.
         end: why it ended.
-        decision: number of the decision that lent it; None: found running, not lent by this database's daemon.
+        decision: the one that lent it, as ``run:number``; None: found running, not lent by this database's daemon.
     """
 
     job: str
@@ -74,7 +76,7 @@ class Fragment:
     started_s: float | None = None
     ended_s: float | None = None
     end: End | None = None
-    decision: int | None = None
+    decision: str | None = None
     id: int = 0
 
     @property

@@ -8,7 +8,7 @@ from math import inf
 
 from freetrain.core.claims import find_claims
 from freetrain.core.cluster import JobState, Nodes, Snapshot
-from freetrain.core.fragment import Fragment
+from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.problem import Node as OfferedNode
 
 _HARMLESS_FLAGS = frozenset({"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"})
@@ -104,21 +104,29 @@ def find_lendable(snapshot: Snapshot, fragments: Iterable[Fragment], rules: Lend
     withheld: dict[str, str] = {}
     for name in sorted(snapshot.partitions[rules.partition].nodes):
         end = ends.get(name, _NEVER)
-        why_not = _why_unfit(snapshot, name, name in lent, end, occupied, rules)
+        why_not = _why_unfit(snapshot, name, name in lent, end, occupied, rules) or _in_between(lent.get(name))
         if why_not is None and end.time_s - snapshot.time_s <= rules.margin_s:
             why_not = end.why
         if why_not is None:
             until_s = None if end.time_s == inf else end.time_s - rules.margin_s
             offered[name] = OfferedNode(name, until_s, lent[name].trainer if name in lent else None)
-        elif name in lent and not _is_undecided(snapshot, name):
+        elif name in lent and not _is_undecided(snapshot, name) and not _in_between(lent[name]):
             due[name] = why_not
         else:
             withheld[name] = why_not
-    claims = find_claims(snapshot, offered, ours, rules.claim_s, past.fitting_since_s)
+    claims = find_claims(snapshot, offered, rules.partition, rules.claim_s, past.fitting_since_s)
     _take_out(claims.nodes, offered, due, withheld)
     _take_out(_not_yet(snapshot, offered, rules, past), offered, due, withheld)
     _take_out(_beyond_limits(offered, rules), offered, due, withheld)
     return Lendable(tuple(offered.values()), due, withheld, claims.fitting)
+
+
+def take_back(lendable: Lendable, why_not: Mapping[str, str]) -> Lendable:
+    """The same, but that these nodes are not offered, for these reasons; those that are lent become due."""
+    offered = {node.name: node for node in lendable.offered}
+    due, withheld = dict(lendable.due), dict(lendable.withheld)
+    _take_out({name: why for name, why in why_not.items() if name in offered}, offered, due, withheld)
+    return Lendable(tuple(offered.values()), due, withheld, lendable.fitting)
 
 
 def _hole_ends(snapshot: Snapshot) -> Mapping[str, _End]:
@@ -163,6 +171,13 @@ def _why_unfit(
     if node.state != "IDLE" and not (is_lent and node.state in ("ALLOCATED", "MIXED")):
         return f"Slurm says {node.state}"
     return None
+
+
+def _in_between(fragment: Fragment | None) -> str | None:
+    """Why nothing is to be done with a lent node at the moment."""
+    if fragment is None or fragment.state in (FragmentState.ASKED, FragmentState.RUNNING):
+        return None
+    return "is being given back" if fragment.state is FragmentState.LEAVING else "its fragment is lost"
 
 
 def _is_undecided(snapshot: Snapshot, name: str) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.fragment import End, Fragment
 from freetrain.core.throughput import Curve
 from freetrain.core.throughput_fit import Observation, fit_throughput
 from freetrain.core.trainer import Trainer
@@ -90,7 +90,7 @@ def after_ends(trainer: LentTrainer, ended: Iterable[Fragment], patience: Patien
     if failures == 0:
         return replace(trainer, failures_in_a_row=0)
     if failures >= patience.failures_to_pause:
-        note = f"paused after {failures} failures in a row; see its output, then 'freetrain resume {trainer.id}'"
+        note = f"paused after {failures} failures in a row: see its output, then run freetrain resume {trainer.id}"
         return replace(trainer, failures_in_a_row=failures, state=TrainerState.PAUSED, note=note)
     rest_s = patience.back_off_s * 2 ** (failures - 1)
     return replace(
@@ -110,26 +110,33 @@ def awake(trainer: LentTrainer, now_s: float) -> LentTrainer:
 
 
 def is_complete(
-    trainer: LentTrainer, fragments: Iterable[Fragment], finished: bool | None, target: float | None
+    trainer: LentTrainer,
+    fragments: Sequence[Fragment],
+    last: Fragment | None,
+    finished: bool | None,
+    target: float,
 ) -> bool:
     """Whether the training is done.
 
     Args:
         trainer: which.
-        fragments: all of its fragments since it was last started from nothing.
+        fragments: those that have not ended.
+        last: the one that ended last.
         finished: what its directory says; None: it cannot be read.
         target: samples after which it is complete.
     """
     if finished is not None:
         return finished
-    if target is not None and trainer.samples_done >= target:
+    if trainer.samples_done >= target:
         return True
-    # A fragment also ends well when Slurm, preempting with a grace time, asks it to leave. So one such end alone
-    # says nothing: the training is complete when nobody goes on.
-    known = list(fragments)
-    return any(one.end is End.COMPLETED for one in known) and all(
-        one.state is FragmentState.ENDED and one.end in (End.COMPLETED, End.NEVER_STARTED) for one in known
-    )
+    return not fragments and last is not None and last.end is End.COMPLETED
+
+
+def is_finishing(fragments: Sequence[Fragment], last: Fragment | None) -> bool:
+    """Whether one fragment ended well since the others started: they will follow, and nobody should join."""
+    if not fragments or last is None or last.end is not End.COMPLETED or last.ended_s is None:
+        return False
+    return all(one.started_s is not None and one.started_s < last.ended_s for one in fragments)
 
 
 def prior_curve(most_nodes: int) -> Curve:

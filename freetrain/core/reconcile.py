@@ -62,20 +62,25 @@ def needs_history(fragments: Iterable[Fragment], snapshot: Snapshot) -> list[str
     ]
 
 
-def find_strangers(fragments: Iterable[Fragment], tagged: Iterable[Job]) -> list[Fragment]:
-    """Running tasks with a tag that the database does not know: it was lost, or another daemon started them."""
+def find_strangers(fragments: Iterable[Fragment], running: Iterable[tuple[Job, str]]) -> list[Fragment]:
+    """Running fragments that the database does not know: it was lost, or another daemon started them.
+
+    Args:
+        fragments: those that it knows.
+        running: jobs that are fragments, each with its trainer.
+    """
     known = {fragment.job for fragment in fragments if fragment.holds_node}
     return [
         Fragment(
             job=job.id,
-            trainer=job.array,
+            trainer=trainer,
             node=min(job.nodes),
             state=FragmentState.RUNNING,
             asked_s=job.start_s or job.submitted_s,
             limit_s=job.limit_s,
             started_s=job.start_s,
         )
-        for job in tagged
+        for job, trainer in running
         if job.state is JobState.RUNNING and len(job.nodes) == 1 and job.id not in known
     ]
 
@@ -99,8 +104,8 @@ def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[PastR
     if _is_another_run(fragment, job) or fragment.node not in job.nodes:
         end = _from_history(fragment, runs, snapshot.time_s)
         return end or _ended(fragment, _unrecorded_end(fragment, snapshot), job.start_s or snapshot.time_s)
-    state = FragmentState.LEAVING if fragment.state is FragmentState.LEAVING else FragmentState.RUNNING
-    return replace(fragment, state=state, started_s=job.start_s, limit_s=job.limit_s)
+    # One that was told to leave is completing by now; if it still runs, it was not told.
+    return replace(fragment, state=FragmentState.RUNNING, started_s=job.start_s, limit_s=job.limit_s)
 
 
 def _waiting(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[PastRun, ...]) -> Fragment:

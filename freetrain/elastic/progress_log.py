@@ -88,15 +88,20 @@ class ProgressLog:
     rejected: int
 
 
-def read_progress(path: Path, offset_bytes: int = 0) -> ProgressLog:
+def read_progress(path: Path, offset_bytes: int = 0, most_bytes: int = -1) -> ProgressLog:
     """All whole lines from the offset on; a line that is being written is left for the next time.
+
+    Args:
+        path: the file.
+        offset_bytes: where to begin.
+        most_bytes: how much to read at once; -1: all.
 
     Raises:
         OSError: the file cannot be read.
     """
     with path.open("rb") as stream:
         stream.seek(offset_bytes)
-        content = stream.read()
+        content = stream.read(most_bytes)
     whole, newline, _ = content.rpartition(b"\n")
     rates, rescales, rejected = [], [], 0
     for text in whole.splitlines():

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-from freetrain.core.cluster import Partition, Snapshot
+from freetrain.core.cluster import Job, Partition, Snapshot
 from freetrain.slurm import commands
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError, explain
@@ -47,6 +47,7 @@ class CommandLine:
         self._check_answering()
         mark = secrets.token_hex(8)
         jobs, bad_jobs = parse_jobs(self._ask(commands.ask_jobs(mark)), mark, TAG_PREFIX)
+        jobs = self._tell_apart(jobs, mark)
         nodes, bad_nodes = parse_nodes(self._ask(commands.ask_nodes()))
         reservations, bad_reservations = parse_reservations(self._ask(commands.ask_reservations()))
         bad_partitions = self._refresh_partitions()
@@ -58,6 +59,14 @@ class CommandLine:
             self._partitions,
             tuple(bad_jobs + bad_nodes + bad_reservations + bad_partitions),
         )
+
+    def _tell_apart(self, jobs: list[Job], mark: str) -> list[Job]:
+        """Ask about trainers' arrays in which some tasks are held and others wait: squeue shows both as one."""
+        mixed = {job.array for job in jobs if "," in job.reason and job.comment.startswith(TAG_PREFIX)}
+        if not mixed:
+            return jobs
+        tasks, _ = parse_jobs(self._ask(commands.ask_tasks(sorted(mixed), mark)), mark, TAG_PREFIX)
+        return [job for job in jobs if job.array not in mixed] + tasks
 
     def runs(self, jobs: Sequence[str]) -> list[JobRun]:
         """See :class:`freetrain.slurm.gateway.Gateway`."""

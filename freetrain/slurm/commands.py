@@ -39,7 +39,7 @@ Command = tuple[str, ...]
 
 def ask_jobs(mark: str) -> Command:
     """All jobs; each begins with the mark, which nobody who writes a comment can know."""
-    return ("squeue", "-h", "-a", "-t", "all", "-o", SEPARATOR.join((mark, *JOB_FIELDS)))
+    return ("squeue", "-h", "-a", "-t", "all", "-o", _job_format(mark))
 
 
 def ask_nodes() -> Command:
@@ -69,35 +69,83 @@ def ping() -> Command:
 
 def pin(job: str, node: str, limit_s: float) -> Command:
     """Tie a held task to a node and give it its time limit; without StartTime a requeued one waits for minutes."""
-    minutes = max(1, int(limit_s // 60))
-    return ("scontrol", "update", f"JobId={job}", f"ReqNodeList={node}", f"TimeLimit={minutes}", "StartTime=now")
+    where, until = f"ReqNodeList={node}", f"TimeLimit={_minutes(limit_s)}"
+    return ("scontrol", "update", f"JobId={job}", where, until, "StartTime=now")
 
 
 def set_limit(job: str, limit_s: float) -> Command:
     """Change a running fragment's time limit."""
-    return ("scontrol", "update", f"JobId={job}", f"TimeLimit={max(1, int(limit_s // 60))}")
+    return ("scontrol", "update", f"JobId={job}", f"TimeLimit={_minutes(limit_s)}")
 
 
-def release(job: str) -> Command:
-    """Let a held task start."""
-    return ("scontrol", "release", job)
+def release(jobs: Sequence[str]) -> Command:
+    """Let held tasks start."""
+    return ("scontrol", "release", ",".join(jobs))
 
 
-def hold(job: str) -> Command:
-    """Hold a waiting task, such that its owner cannot release it by accident."""
-    return ("scontrol", "hold", job)
+def hold(jobs: Sequence[str]) -> Command:
+    """Hold waiting tasks, such that their owner cannot release them by accident."""
+    return ("scontrol", "hold", ",".join(jobs))
 
 
-def requeue_hold(job: str) -> Command:
-    """End a running task and hold it for the next time."""
-    return ("scontrol", "requeuehold", job)
+def requeue_hold(jobs: Sequence[str]) -> Command:
+    """End running tasks, or take up ended ones, and hold them for the next time."""
+    return ("scontrol", "requeuehold", ",".join(jobs))
 
 
-def cancel(job: str) -> Command:
-    """End a job, or all tasks of an array, for good."""
-    return ("scancel", job)
+def cancel(jobs: Sequence[str]) -> Command:
+    """End jobs, or all tasks of arrays, for good."""
+    return ("scancel", *jobs)
 
 
 def set_comment(job: str, comment: str) -> Command:
     """Replace a job's comment."""
     return ("scontrol", "update", f"JobId={job}", f"Comment={comment}")
+
+
+def ask_tasks(arrays: Sequence[str], mark: str) -> Command:
+    """The tasks of these arrays, each by itself; ``ask_jobs`` shows all that wait as one."""
+    return ("squeue", "-h", "-a", "-r", "-t", "all", "-j", ",".join(arrays), "-o", _job_format(mark))
+
+
+def ask_job(job: str) -> Command:
+    """All that Slurm shows of one job."""
+    return ("scontrol", "-o", "show", "job", job)
+
+
+def ask_settings() -> Command:
+    """Slurm's configuration."""
+    return ("scontrol", "show", "config")
+
+
+def ask_script(job: str) -> Command:
+    """A job's batch script, on standard output."""
+    return ("scontrol", "write", "batch_script", job, "-")
+
+
+def ask_rights(user: str) -> Command:
+    """What accounting lets an account do, and of which accounts it is coordinator."""
+    return ("sacctmgr", "-n", "-P", "show", "user", user, "WithCoord", "format=AdminLevel,Coordinators")
+
+
+def submit_fragment(node: str, limit_s: float, partition: str, comment: str, name: str) -> Command:
+    """Submit a fragment, whose script comes on standard input; prints the job's id."""
+    return (
+        "sbatch",
+        "--parsable",
+        f"--partition={partition}",
+        "--nodes=1",
+        f"--nodelist={node}",
+        f"--time={_minutes(limit_s)}",
+        "--no-requeue",
+        f"--job-name={name}",
+        f"--comment={comment}",
+    )
+
+
+def _minutes(limit_s: float) -> int:
+    return max(1, int(limit_s // 60))
+
+
+def _job_format(mark: str) -> str:
+    return SEPARATOR.join((mark, *JOB_FIELDS))

@@ -43,8 +43,9 @@ class RunJournal:
         run_id: the run's number in the store.
     """
 
-    def __init__(self, engine: Engine, path: Path, run: NewRun) -> None:
+    def __init__(self, engine: Engine, path: Path, run: NewRun, batch_decisions: int = BATCH_DECISIONS) -> None:
         self._path = path
+        self._batch_decisions = batch_decisions
         self._packer = Packer(run.node_names)
         self._seen: dict[str, tuple[int, Trainer]] = {}
         self._new_trainers: list[dict[str, Any]] = []
@@ -68,6 +69,10 @@ class RunJournal:
                 self._interrupt(error)
         finally:
             self._connection.close()
+
+    def next_decision(self) -> str:
+        """How the decision that is recorded next can be asked for."""
+        return f"{self.run_id}:{self._decisions + 1}"
 
     def record(self, problem: Problem, decision: Decision) -> None:
         """Record the next decision; the first one has number 1.
@@ -95,7 +100,7 @@ class RunJournal:
                 "placement": packed.placement,
             }
         )
-        if len(self._new_decisions) >= BATCH_DECISIONS:
+        if len(self._new_decisions) >= self._batch_decisions:
             self._flush()
 
     def finish(self, outcome: dict[str, Any], trainers: Sequence[TrainerRecord], ended_s: float) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, delete, func, select
 from sqlalchemy.orm import Session
 
 from freetrain.core.fragment import End, Fragment, FragmentState
@@ -15,7 +15,10 @@ from freetrain.core.lent_trainer import LentTrainer, TrainerState
 from freetrain.core.throughput_fit import Observation
 from freetrain.store.complaints import explained
 from freetrain.store.engine import for_writing
-from freetrain.store.tables import CommandRow, FragmentRow, HarmRow, LiveTrainerRow
+from freetrain.store.tables import CommandRow, DecisionRow, FragmentRow, HarmRow, LiveTrainerRow, RunRow
+
+DAEMON_COMMAND = "freetrain daemon"
+"""What the daemon's runs are called in the list of runs."""
 
 _KEPT_OBSERVATIONS = 200
 
@@ -34,6 +37,15 @@ class Ledger:
     def fragments_of(self, trainer: str) -> list[Fragment]:
         """All that a trainer ever had, oldest first."""
         return self._fragments(FragmentRow.trainer == trainer)
+
+    def last_ended_fragments(self) -> list[Fragment]:
+        """Of each trainer the one that ended last, of those that ever started."""
+        newest = (
+            select(func.max(FragmentRow.id))
+            .where(FragmentRow.ended_s.is_not(None), FragmentRow.started_s.is_not(None))
+            .group_by(FragmentRow.trainer)
+        )
+        return self._fragments(FragmentRow.id.in_(newest))
 
     def _fragments(self, condition: object) -> list[Fragment]:
         query = select(FragmentRow).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
@@ -62,7 +74,7 @@ class Ledger:
                 session.merge(_trainer_row(trainer))
 
     def record_command(
-        self, time_s: float, argv: Sequence[str], why: str, decision: int | None, result: str
+        self, time_s: float, argv: Sequence[str], why: str, decision: str | None, result: str
     ) -> None:
         """Add to the audit what was told to Slurm, or would have been."""
         row = CommandRow(time_s=time_s, argv=list(argv), why=why, decision=decision, result=result)
@@ -88,6 +100,16 @@ class Ledger:
             return [
                 Harm(row.job, row.delay_s, row.started_s, tuple(row.fragments)) for row in session.scalars(query)
             ]
+
+    def forget(self, before_s: float) -> None:
+        """Drop commands, harms and the decisions of the daemon that are older."""
+        daemons = select(RunRow.id).where(RunRow.command == DAEMON_COMMAND)
+        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+            session.execute(delete(CommandRow).where(CommandRow.time_s < before_s))
+            session.execute(delete(HarmRow).where(HarmRow.started_s < before_s))
+            session.execute(
+                delete(DecisionRow).where(DecisionRow.run_id.in_(daemons), DecisionRow.now_s < before_s)
+            )
 
     def count_ends(self, trainer: str) -> dict[End, int]:
         """How often a trainer's fragments ended in which way."""

@@ -17,7 +17,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError, StateError
 from freetrain.store.complaints import explained, make_folder
 from freetrain.store.engine import make_engine
-from freetrain.store.journal import RunJournal
+from freetrain.store.journal import BATCH_DECISIONS, RunJournal
 from freetrain.store.ledger import Ledger
 from freetrain.store.packing import TRAINER, PackedDecision, unpack
 from freetrain.store.records import (
@@ -73,13 +73,13 @@ class Store:
         engine = make_engine(path)
         return cls(engine, path) if is_up_to_date(engine, path) else cls.open(path)
 
-    def begin_run(self, run: NewRun) -> RunJournal:
-        """Record a new run.
+    def begin_run(self, run: NewRun, batch_decisions: int = BATCH_DECISIONS) -> RunJournal:
+        """Record a new run, so many decisions in a transaction.
 
         Raises:
             StateError: the store cannot be written.
         """
-        return RunJournal(self._engine, self.path, run)
+        return RunJournal(self._engine, self.path, run, batch_decisions)
 
     def ledger(self) -> Ledger:
         """The daemon's tables."""

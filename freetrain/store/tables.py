@@ -95,7 +95,7 @@ class FragmentRow(Base):
     started_s: Mapped[float | None]
     ended_s: Mapped[float | None]
     end: Mapped[str | None]
-    decision: Mapped[int | None]
+    decision: Mapped[str | None]
 
 
 class LiveTrainerRow(Base):
@@ -125,7 +125,7 @@ class CommandRow(Base):
     time_s: Mapped[float]
     argv: Mapped[list[str]] = mapped_column(JSON)
     why: Mapped[str]
-    decision: Mapped[int | None]
+    decision: Mapped[str | None]
     result: Mapped[str]
 
 

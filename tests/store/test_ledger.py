@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +16,14 @@ from freetrain.core.lent_trainer import (
     awake,
     curve_of,
     is_complete,
+    is_finishing,
     prior_curve,
 )
 from freetrain.core.throughput_fit import Observation
 from freetrain.store.ledger import Ledger
 from freetrain.store.store import Store
 
-ASKED = Fragment("7_1", "7", "n1", FragmentState.ASKED, 900.0, 3600.0, decision=3)
+ASKED = Fragment("7_1", "7", "n1", FragmentState.ASKED, 900.0, 3600.0, decision="1:3")
 TRAINER = LentTrainer("7", "news", "freetrain:min=1", TrainerState.ACTIVE, 100.0)
 PATIENCE = Patience(back_off_s=60.0, failures_to_pause=3)
 
@@ -49,7 +51,7 @@ def test_trainers_commands_and_harms_come_back(ledger: Ledger) -> None:
     seen = replace(TRAINER, observations=(Observation(2, 50.0, 5.0),), note="well")
     ledger.save_trainers([seen])
     assert ledger.trainers() == {"7": seen}
-    ledger.record_command(1.0, ("scontrol", "release", "7_1"), "grow", 3, "done")
+    ledger.record_command(1.0, ("scontrol", "release", "7_1"), "grow", "1:3", "done")
     assert [(row.argv, row.result) for row in ledger.commands()] == [(["scontrol", "release", "7_1"], "done")]
     ledger.record_harm(Harm("9", 2.5, 1000.0, ("7_1",)))
     assert ledger.harms(999.0) == [Harm("9", 2.5, 1000.0, ("7_1",))]
@@ -79,13 +81,24 @@ def test_a_fragment_that_ran_for_a_while_makes_up_for_earlier_failures() -> None
 
 
 def test_a_training_is_complete_when_it_says_so_or_when_nobody_goes_on() -> None:
-    assert is_complete(TRAINER, [], finished=True, target=None)
-    assert not is_complete(TRAINER, [ended(End.COMPLETED)], finished=False, target=None)
-    assert is_complete(TRAINER, [ended(End.COMPLETED)], finished=None, target=None)
-    assert not is_complete(TRAINER, [ended(End.COMPLETED), ASKED], finished=None, target=None)
-    assert not is_complete(TRAINER, [ended(End.PREEMPTED), ended(End.COMPLETED)], finished=None, target=None)
-    assert not is_complete(TRAINER, [], finished=None, target=None)
-    assert is_complete(replace(TRAINER, samples_done=10.0), [], finished=None, target=10.0)
+    well, preempted, endless = ended(End.COMPLETED), ended(End.PREEMPTED), math.inf
+    assert is_complete(TRAINER, [], None, True, endless)
+    assert not is_complete(TRAINER, [], well, False, endless)
+    assert is_complete(TRAINER, [], well, None, endless)
+    assert not is_complete(TRAINER, [ASKED], well, None, endless)
+    assert not is_complete(TRAINER, [], preempted, None, endless)
+    assert not is_complete(TRAINER, [], None, None, endless)
+    assert is_complete(replace(TRAINER, samples_done=10.0), [], None, None, 10.0)
+
+
+def test_while_the_others_follow_one_that_completed_nobody_joins() -> None:
+    well = ended(End.COMPLETED)
+    running = replace(ASKED, state=FragmentState.RUNNING, started_s=800.0)
+    assert is_finishing([running], well)
+    assert not is_finishing([replace(running, started_s=950.0)], well)
+    assert not is_finishing([ASKED], well)
+    assert not is_finishing([], well)
+    assert not is_finishing([running], ended(End.PREEMPTED))
 
 
 def test_the_curve_is_the_owners_else_the_fit_else_an_assumption_to_scale() -> None:

@@ -12,7 +12,7 @@ from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.errors import InputError, StateError
-from freetrain.store import RunStatus, Store, default_store_path, journal
+from freetrain.store import RunStatus, Store, default_store_path
 from tests.store.samples import (
     BERT,
     NAMES,
@@ -112,9 +112,8 @@ def test_runs_are_listed_newest_first(store):
     assert [run.command for run in store.runs()] == ["second", "first"]
 
 
-def test_a_run_in_progress_is_listed_and_its_batches_can_be_read(store, monkeypatch):
-    monkeypatch.setattr(journal, "BATCH_DECISIONS", 2)
-    with store.begin_run(new_run()) as run:
+def test_a_run_in_progress_is_listed_and_its_batches_can_be_read(store):
+    with store.begin_run(new_run(), batch_decisions=2) as run:
         for _ in range(3):
             run.record(PROBLEM, decide())
         (listed,) = Store.open_existing(store.path).runs()

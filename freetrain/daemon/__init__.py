@@ -1,0 +1,1 @@
+"""The daemon: the loop on a live Slurm."""

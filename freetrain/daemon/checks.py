@@ -1,0 +1,130 @@
+"""What must be right before the daemon begins: found out at once, and said in a sentence."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+from pathlib import Path
+
+from freetrain.config import Config, ConfigError
+from freetrain.core.cluster import Partition
+from freetrain.errors import FreetrainError
+from freetrain.slurm import commands
+from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.settings import SlurmSettings, parse_rights, parse_settings
+
+log = logging.getLogger(__name__)
+
+
+def check_slurm_configuration() -> None:
+    """Slurm's commands take a minute to complain about a configuration that is not there.
+
+    Raises:
+        SlurmMissingError: the environment names none that can be read.
+    """
+    named = os.environ.get("SLURM_CONF", "")
+    if named and not os.access(named, os.R_OK):
+        raise SlurmMissingError(
+            f"SLURM_CONF names {named}, which cannot be read.",
+            "Set SLURM_CONF to Slurm's configuration, or unset it.",
+        )
+
+
+def read_settings(gateway: Gateway) -> SlurmSettings:
+    """Slurm's settings that matter here.
+
+    Raises:
+        SlurmError: Slurm does not answer, or is not here.
+    """
+    try:
+        return parse_settings(gateway.perform(commands.ask_settings()))
+    except SlurmUnreachableError as error:
+        places = (
+            Path("/etc/slurm/slurm.conf"),
+            Path("/etc/slurm-llnl/slurm.conf"),
+            Path("/run/slurm/conf/slurm.conf"),
+        )
+        if os.environ.get("SLURM_CONF") or any(place.exists() for place in places):
+            raise
+        raise SlurmMissingError(
+            "There is no slurm.conf on this machine, and no Slurm answers.",
+            "Install it as /etc/slurm/slurm.conf, or set SLURM_CONF.",
+        ) from error
+
+
+def check_partition(config: Config, partitions: dict[str, Partition] | object, settings: SlurmSettings) -> None:
+    """The partition is there, and what runs in it gives way.
+
+    Raises:
+        ConfigError: it is not so.
+    """
+    assert isinstance(partitions, dict)
+    name = config.slurm.partition
+    partition = partitions.get(name)
+    if partition is None:
+        raise ConfigError(
+            f"Slurm has no partition {name}.",
+            f"Set slurm.partition to one of {', '.join(sorted(partitions))}, or add it: see docs/daemon.md.",
+        )
+    if settings.preempt_type == "preempt/none" or settings.preempt_mode == "OFF":
+        raise ConfigError(
+            f"Slurm does not preempt (PreemptType={settings.preempt_type}, PreemptMode={settings.preempt_mode}): "
+            "the site's jobs would have to wait for fragments.",
+            "Set PreemptType=preempt/partition_prio and PreemptMode=REQUEUE in slurm.conf: see docs/daemon.md.",
+        )
+    if settings.preempt_type == "preempt/partition_prio" and partition.preempt_mode == "OFF":
+        raise ConfigError(
+            f"Jobs in partition {name} are never preempted (PreemptMode=OFF): the site's jobs would have to wait.",
+            f"Give partition {name} PreemptMode=REQUEUE and a lower PriorityTier than the others.",
+        )
+    _warn(config, partition, partitions, settings)
+
+
+def _warn(config: Config, partition: Partition, partitions: dict[str, Partition], settings: SlurmSettings) -> None:
+    higher = [other.name for other in partitions.values() if other.priority_tier > partition.priority_tier]
+    if settings.preempt_type == "preempt/partition_prio" and not higher:
+        raise ConfigError(
+            f"No partition has a higher PriorityTier than {partition.name}: no job would preempt fragments.",
+            f"Lower the PriorityTier of {partition.name}, or raise that of the others.",
+        )
+    if partition.grace_s > 0:
+        log.warning(
+            "partition %s has GraceTime=%d: the site's jobs wait a few seconds longer than with 0",
+            partition.name,
+            partition.grace_s,
+        )
+    if config.pace.poll < settings.backfill_interval_s:
+        log.warning(
+            "Slurm plans every %.0f s (bf_interval), so it is asked every %.0f s, not every %.0f s",
+            settings.backfill_interval_s,
+            settings.backfill_interval_s,
+            config.pace.poll,
+        )
+
+
+def check_rights(config: Config, gateway: Gateway, settings: SlurmSettings) -> None:
+    """This account may steer the jobs of others; asked for only where it will have to.
+
+    Raises:
+        ConfigError: it may not.
+    """
+    user = getpass.getuser()
+    if config.lend.mode != "act" or config.lend.launcher != "steer" or user in ("root", settings.slurm_user):
+        return
+    try:
+        rights = parse_rights(gateway.perform(commands.ask_rights(user)))
+    except SlurmRefusedError:
+        rights = None
+    except FreetrainError:
+        log.warning("cannot find out which rights %s has: accounting does not answer", user)
+        return
+    if rights is None or not rights.may_steer:
+        level = rights.admin_level if rights else "unknown"
+        raise ConfigError(
+            f"{user} has no right to steer the jobs of others (AdminLevel {level}).",
+            f"Run: sacctmgr modify user {user} set AdminLevel=Operator; or make it coordinator of an account.",
+        )
+    if rights.coordinates and not rights.is_operator:
+        log.info("%s is coordinator of %s: only their jobs can be steered", user, ", ".join(rights.coordinates))

@@ -1,0 +1,101 @@
+"""The one place from which Slurm is told to do something; what was told is kept."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import time
+from collections.abc import Callable
+from enum import StrEnum
+
+from freetrain.slurm.errors import SlurmBusyError, SlurmRefusedError, SlurmUnreachableError
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.launcher import Order
+from freetrain.store.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+_RETRIES_S = (0.2, 0.5, 1.0)
+
+
+class Mode(StrEnum):
+    """How much the daemon may do."""
+
+    OBSERVE = "observe"
+    ADVISE = "advise"
+    ACT = "act"
+
+
+class Executor:
+    """Carries out orders, as far as the mode allows.
+
+    Args:
+        gateway: the way to Slurm.
+        ledger: keeps the audit.
+        mode: how much may be done.
+        clock_s: UTC epoch seconds.
+        sleep: waits before a busy Slurm is asked again.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        ledger: Ledger,
+        mode: Mode,
+        clock_s: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._gateway = gateway
+        self._ledger = ledger
+        self._clock_s = clock_s
+        self._sleep = sleep
+        self._advised: dict[Order, float] = {}
+        self.mode = mode
+
+    @property
+    def acts(self) -> bool:
+        """Whether orders have an effect."""
+        return self.mode is Mode.ACT
+
+    def carry_out(self, order: Order, decision: str | None = None) -> str | None:
+        """What Slurm printed; None: it refused, or the mode does not allow it.
+
+        Raises:
+            SlurmUnreachableError: no answer; the order may have had its effect nevertheless.
+        """
+        if not self.acts:
+            self._advise(order, decision)
+            return None
+        try:
+            said = self._perform(order)
+        except (SlurmRefusedError, SlurmBusyError) as error:
+            log.warning("%s (to %s)", error.what, order.why)
+            self._record(order, decision, error.what)
+            return None
+        except SlurmUnreachableError as error:
+            self._record(order, decision, error.what)
+            raise
+        self._record(order, decision, "done")
+        log.info("%s", order.why)
+        return said
+
+    def _perform(self, order: Order) -> str:
+        for wait_s in _RETRIES_S:
+            try:
+                return self._gateway.perform(order.command, order.stdin)
+            except SlurmBusyError:
+                self._sleep(wait_s)
+        return self._gateway.perform(order.command, order.stdin)
+
+    def _advise(self, order: Order, decision: str | None) -> None:
+        """Say once an hour what would have been done."""
+        now_s = self._clock_s()
+        if self.mode is Mode.OBSERVE or now_s - self._advised.get(order, 0.0) < 3600.0:
+            return
+        self._advised = {known: at_s for known, at_s in self._advised.items() if now_s - at_s < 3600.0}
+        self._advised[order] = now_s
+        log.info("would %s: %s", order.why, shlex.join(order.command))
+        self._record(order, decision, "advised only")
+
+    def _record(self, order: Order, decision: str | None, result: str) -> None:
+        self._ledger.record_command(self._clock_s(), order.command, order.why, decision, result)

@@ -1,0 +1,124 @@
+"""The books: which fragments there are, in memory and in the ledger alike, and what became of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.reconcile import PastRun, find_strangers, needs_history, reconcile
+from freetrain.daemon.roster import blame_preemption
+from freetrain.daemon.watch import site_starts_s
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.launcher import Launcher
+from freetrain.slurm.submissions import Submission
+from freetrain.store.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+_LOST_FOR_GOOD_S = 3600.0
+"""For so long a fragment that Slurm does not show any more is looked for in accounting."""
+
+
+class Fragments:
+    """All open fragments.
+
+    Args:
+        ledger: where they are kept.
+        launcher: knows which jobs are fragments.
+        gateway: tells what became of those that are gone.
+
+    Attributes:
+        last: trainer → its fragment that ended last.
+    """
+
+    def __init__(self, ledger: Ledger, launcher: Launcher, gateway: Gateway) -> None:
+        self._ledger = ledger
+        self._launcher = launcher
+        self._gateway = gateway
+        self._open = {fragment.id: fragment for fragment in ledger.open_fragments()}
+        self._lost_since_s: dict[int, float] = {}
+        self.last = {fragment.trainer: fragment for fragment in ledger.last_ended_fragments()}
+
+    @property
+    def open(self) -> tuple[Fragment, ...]:
+        """Those that have not ended."""
+        return tuple(self._open.values())
+
+    def save(self, fragments: Iterable[Fragment]) -> list[Fragment]:
+        """Keep new or changed ones; new ones get their number."""
+        saved = self._ledger.save_fragments(fragments)
+        for fragment in saved:
+            if fragment.holds_node:
+                self._open[fragment.id] = fragment
+            else:
+                self._open.pop(fragment.id, None)
+                if fragment.started_s is not None:
+                    self.last[fragment.trainer] = fragment
+        return saved
+
+    def call_off(self, fragment: Fragment) -> None:
+        """One that Slurm refused."""
+        self.save([replace(fragment, state=FragmentState.ENDED, end=End.NEVER_STARTED, ended_s=fragment.asked_s)])
+
+    def bring_up_to_date(
+        self, snapshot: Snapshot, submissions: Mapping[str, Submission], partition: str
+    ) -> list[Fragment]:
+        """Compare with Slurm; those that ended.
+
+        Raises:
+            SlurmUnreachableError: accounting does not answer.
+        """
+        self._recognise(snapshot)
+        runs = self._history(snapshot)
+        starts_s = site_starts_s(snapshot, partition)
+        grace_s = snapshot.partitions[partition].grace_s
+        changed = [
+            blame_preemption(fragment, starts_s, grace_s) for fragment in reconcile(self.open, snapshot, runs)
+        ]
+        changed = self._give_up_lost(changed, snapshot.time_s)
+        for fragment in self.save(changed):
+            if fragment.end is not None:
+                log.info(
+                    "fragment %s of %s on %s: %s", fragment.job, fragment.trainer, fragment.node, fragment.end
+                )
+        for fragment in self.save(self._strangers(snapshot, submissions, partition)):
+            log.info("found fragment %s of %s running on %s", fragment.job, fragment.trainer, fragment.node)
+        return [fragment for fragment in changed if not fragment.holds_node]
+
+    def _recognise(self, snapshot: Snapshot) -> None:
+        recognised = self._launcher.recognise(self.open, snapshot.jobs)
+        self.save([one for one in recognised if one != self._open[one.id]])
+
+    def _history(self, snapshot: Snapshot) -> Mapping[str, tuple[PastRun, ...]]:
+        runs: dict[str, tuple[PastRun, ...]] = {}
+        for run in self._gateway.runs(needs_history(self.open, snapshot)):
+            runs[run.id] = (*runs.get(run.id, ()), PastRun(run.state, run.start_s, run.end_s))
+        return runs
+
+    def _give_up_lost(self, changed: Sequence[Fragment], now_s: float) -> list[Fragment]:
+        """End what neither Slurm nor accounting has known of for long."""
+        now = {**self._open, **{fragment.id: fragment for fragment in changed}}
+        lost = [fragment for fragment in now.values() if fragment.state is FragmentState.LOST]
+        self._lost_since_s = {one.id: self._lost_since_s.get(one.id, now_s) for one in lost}
+        for_good = {
+            one.id: replace(one, state=FragmentState.ENDED, end=End.UNKNOWN, ended_s=now_s)
+            for one in lost
+            if now_s - self._lost_since_s[one.id] > _LOST_FOR_GOOD_S
+        }
+        kept = [fragment for fragment in changed if fragment.id not in for_good]
+        return [*kept, *for_good.values()]
+
+    def _strangers(
+        self, snapshot: Snapshot, submissions: Mapping[str, Submission], partition: str
+    ) -> list[Fragment]:
+        of_ours = [
+            (job, trainer)
+            for job in snapshot.jobs
+            if job.partition == partition
+            and (trainer := self._launcher.of_trainer(job)) in submissions
+            and trainer is not None
+        ]
+        return find_strangers(self.open, of_ours)

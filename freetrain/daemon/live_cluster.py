@@ -1,0 +1,300 @@
+"""The live cluster: Slurm as the loop sees it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.lendable import Lendable, LendingRules, find_lendable, take_back
+from freetrain.core.lent_trainer import Patience, TrainerState
+from freetrain.core.plan import Action, Lend
+from freetrain.core.trainer import Trainer
+from freetrain.daemon.executor import Executor
+from freetrain.daemon.fragments import Fragments
+from freetrain.daemon.progress import Report
+from freetrain.daemon.roster import Entry, call_roll, competitors
+from freetrain.daemon.watch import HarmLimits, Watch, paused_until_s
+from freetrain.loop.cycle import Observation
+from freetrain.slurm import commands
+from freetrain.slurm.errors import SlurmRefusedError
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.launcher import Launcher, Order, Place
+from freetrain.slurm.submissions import Submission, find_submissions
+from freetrain.slurm.tags import with_answer
+from freetrain.store.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+_LONGER_BY_S = 600.0
+"""A running fragment's limit is raised when that gains this much; each raise is a question to Slurm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How the site wants it done.
+
+    Attributes:
+        rules: what may be lent.
+        longest_fragment_s: time limit of a fragment whose node nobody is expected to want.
+        max_running: most trainers that may compete at once.
+        cool_down_s: how long a node that was taken back is left alone.
+        patience: how failures are answered.
+        harm: when freetrain slows down.
+    """
+
+    rules: LendingRules
+    longest_fragment_s: float
+    max_running: int
+    cool_down_s: float
+    patience: Patience
+    harm: HarmLimits
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What one look showed.
+
+    Attributes:
+        snapshot: Slurm's answer.
+        entries: all trainers.
+        competing: those that may have nodes.
+        lendable: the nodes.
+    """
+
+    snapshot: Snapshot
+    entries: tuple[Entry, ...]
+    competing: tuple[tuple[Entry, Trainer], ...]
+    lendable: Lendable
+
+
+class LiveCluster:
+    """Observes and acts on a Slurm: see :class:`freetrain.loop.cycle.Cluster`.
+
+    Args:
+        gateway: the way to Slurm.
+        launcher: makes fragments.
+        executor: carries orders out.
+        ledger: remembers.
+        manners: how the site wants it done.
+        decision: how the decision that is being carried out will be called.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        launcher: Launcher,
+        executor: Executor,
+        ledger: Ledger,
+        manners: Manners,
+        decision: Callable[[], str],
+    ) -> None:
+        self._gateway = gateway
+        self._launcher = launcher
+        self._executor = executor
+        self._ledger = ledger
+        self._decision = decision
+        self._fragments = Fragments(ledger, launcher, gateway)
+        self._trainers = ledger.trainers()
+        self._answered = frozenset(one.id for one in self._trainers.values() if one.note)
+        self._told: dict[str, str] = {}
+        self._watch = Watch(manners.cool_down_s)
+        self._harms = ledger.harms()
+        self.manners = manners
+        self.sight: Sight | None = None
+
+    def look(self, reports: Mapping[str, Report], stopped: str = "") -> Sight:
+        """Ask Slurm, bring the books up to date, put right what is not as it should be, give back what is due.
+
+        Args:
+            reports: trainer → what its directory says.
+            stopped: why nothing is to be lent at all; empty: lend.
+
+        Raises:
+            SlurmUnreachableError: nothing is known, and nothing was done.
+        """
+        snapshot = self._gateway.snapshot()
+        partition = self.manners.rules.partition
+        if partition not in snapshot.partitions:
+            raise SlurmRefusedError(f"Slurm shows no partition {partition} any more.")
+        submissions = find_submissions(snapshot.jobs, partition)
+        ended = self._fragments.bring_up_to_date(snapshot, submissions, partition)
+        self._note_harms(snapshot, ended)
+        entries = self._call_roll(snapshot, submissions, ended, reports)
+        rooms = {
+            entry.trainer.id: min(
+                self._launcher.room(entry.submission, entry.fragments), len(snapshot.partitions[partition].nodes)
+            )
+            for entry in entries
+        }
+        competing = tuple(competitors(entries, rooms, self.manners.max_running))
+        lendable = self._find_lendable(snapshot, competing, stopped or self._pause(snapshot.time_s))
+        self.sight = Sight(snapshot, tuple(entries), competing, lendable)
+        self._put_right(self.sight)
+        self._give_back(self.sight)
+        return self.sight
+
+    def observe(self) -> Observation:
+        """What the last look showed, as the loop wants it."""
+        assert self.sight is not None
+        trainers = tuple(trainer for _, trainer in self.sight.competing)
+        return Observation(self.sight.snapshot.time_s, self.sight.lendable.offered, trainers)
+
+    def act(self, action: Action) -> None:
+        """Lend or release nodes."""
+        assert self.sight is not None
+        if isinstance(action, Lend):
+            self._lend(self.sight, action)
+        else:
+            given_up = [one for one in self._fragments.open if one.node in action.nodes]
+            self._stop(given_up, f"take {len(given_up)} nodes from {action.trainer}", self._decision())
+
+    def _call_roll(
+        self,
+        snapshot: Snapshot,
+        submissions: Mapping[str, Submission],
+        ended: Sequence[Fragment],
+        reports: Mapping[str, Report],
+    ) -> list[Entry]:
+        unfit = {id_: why for id_, one in submissions.items() if (why := self._launcher.why_not(one))}
+        entries = call_roll(
+            self._trainers,
+            submissions,
+            unfit,
+            self._fragments.open,
+            ended,
+            self._fragments.last,
+            reports,
+            self._answered,
+            self.manners.patience,
+            snapshot.time_s,
+        )
+        changed = [entry.trainer for entry in entries if self._trainers.get(entry.trainer.id) != entry.trainer]
+        self._ledger.save_trainers(changed)
+        for trainer in changed:
+            before = self._trainers.get(trainer.id)
+            if before is None or (before.state, before.note) != (trainer.state, trainer.note):
+                log.info("trainer %s of %s: %s %s", trainer.id, trainer.owner, trainer.state, trainer.note)
+        self._trainers.update({trainer.id: trainer for trainer in changed})
+        return entries
+
+    def _find_lendable(
+        self, snapshot: Snapshot, competing: Iterable[tuple[Entry, Trainer]], stopped: str
+    ) -> Lendable:
+        self._watch.note_snapshot(snapshot, frozenset(one.node for one in self._fragments.open))
+        lendable = find_lendable(snapshot, self._fragments.open, self.manners.rules, self._watch.past)
+        self._watch.note_claims(lendable, snapshot.time_s)
+        if stopped:
+            return take_back(lendable, {node.name: stopped for node in lendable.offered})
+        in_the_race = {trainer.id for _, trainer in competing}
+        called_off = {
+            node.name: f"trainer {node.held_by} does not compete for nodes"
+            for node in lendable.offered
+            if node.held_by is not None and node.held_by not in in_the_race
+        }
+        return take_back(lendable, called_off)
+
+    def _note_harms(self, snapshot: Snapshot, ended: Sequence[Fragment]) -> None:
+        self._watch.note_ends(ended, snapshot.time_s)
+        for harm in self._watch.measure_harms(snapshot, self.manners.rules.partition):
+            log.info(
+                "job %s started %.1f s later because of %s", harm.job, harm.delay_s, ", ".join(harm.fragments)
+            )
+            self._ledger.record_harm(harm)
+            self._harms.append(harm)
+
+    def _pause(self, now_s: float) -> str:
+        until_s = paused_until_s(self._harms, self.manners.harm)
+        return "the site's own jobs had to wait too often" if now_s < until_s else ""
+
+    def _put_right(self, sight: Sight) -> None:
+        for entry in sight.entries:
+            for order in self._orders_for(entry):
+                self._executor.carry_out(order)
+            self._answer(entry)
+        free_until_s = {node.name: node.free_until_s or inf for node in sight.lendable.offered}
+        for fragment in self._fragments.open:
+            if fragment.node in free_until_s and fragment.started_s is not None:
+                self._adjust_limit(fragment, free_until_s[fragment.node], sight.snapshot)
+
+    def _orders_for(self, entry: Entry) -> Iterable[Order]:
+        if entry.trainer.state is TrainerState.COMPLETE:
+            if entry.submission.is_over:
+                return ()
+            return self._launcher.end(entry.submission, entry.fragments, f"{entry.trainer.id} is complete")
+        going_on = entry.is_active and not entry.last_completed
+        return self._launcher.tidy(entry.submission, entry.fragments, going_on)
+
+    def _answer(self, entry: Entry) -> None:
+        """Tell the owner, once, in the comment: the one place that he can see and freetrain can write."""
+        trainer, note = entry.trainer, entry.unanswered
+        if note and self._told.get(trainer.id) != note:
+            self._told[trainer.id] = note
+            comment = with_answer(entry.submission.comment, note)
+            order = Order(commands.set_comment(trainer.id, comment), f"answer {trainer.owner}: {note}")
+            if self._executor.carry_out(order) is not None:
+                self._answered |= {trainer.id}
+
+    def _adjust_limit(self, fragment: Fragment, free_until_s: float, snapshot: Snapshot) -> None:
+        """Let the fragment's limit follow the end of its hole."""
+        assert fragment.started_s is not None
+        wanted_s = self._limit_s(free_until_s, snapshot) + snapshot.time_s - fragment.started_s
+        shorter = wanted_s < fragment.limit_s - 60
+        longer = wanted_s > fragment.limit_s + max(_LONGER_BY_S, self.manners.longest_fragment_s / 4)
+        if shorter or longer:
+            order = Order(
+                commands.set_limit(fragment.job, wanted_s), f"fit {fragment.job} to the hole of {fragment.node}"
+            )
+            if self._executor.carry_out(order) is not None:
+                self._fragments.save([replace(fragment, limit_s=wanted_s)])
+
+    def _limit_s(self, free_until_s: float, snapshot: Snapshot) -> float:
+        most_s = snapshot.partitions[self.manners.rules.partition].max_time_s
+        return min(free_until_s - snapshot.time_s, self.manners.longest_fragment_s, most_s)
+
+    def _give_back(self, sight: Sight) -> None:
+        reasons: dict[str, list[Fragment]] = {}
+        for fragment in self._fragments.open:
+            if fragment.node in sight.lendable.due:
+                reasons.setdefault(sight.lendable.due[fragment.node], []).append(fragment)
+        for why, fragments in reasons.items():
+            nodes = ", ".join(fragment.node for fragment in fragments)
+            self._stop(fragments, f"give {nodes} back: {why}", None)
+
+    def _stop(self, fragments: Sequence[Fragment], why: str, decision: str | None) -> None:
+        for order in self._launcher.stop(fragments, why):
+            self._executor.carry_out(order, decision)
+        if self._executor.acts:
+            running = [one for one in fragments if one.state is FragmentState.RUNNING]
+            self._fragments.save([replace(one, state=FragmentState.LEAVING) for one in running])
+
+    def _lend(self, sight: Sight, action: Lend) -> None:
+        entry = next(entry for entry, trainer in sight.competing if trainer.id == action.trainer)
+        free_until_s = {node.name: node.free_until_s or inf for node in sight.lendable.offered}
+        places = [Place(name, self._limit_s(free_until_s[name], sight.snapshot)) for name in action.nodes]
+        now_s = sight.snapshot.time_s
+        wanted = self._launcher.lend(entry.submission, entry.fragments, places, now_s)
+        decision = self._decision()
+        if not self._executor.acts:
+            for order in (
+                *(self._launcher.place(entry.submission, one) for one in wanted),
+                *self._launcher.start(wanted),
+            ):
+                self._executor.carry_out(order, decision)
+            return
+        # Written down before Slurm is told: whatever happens then, the next cycle finds out what became of them.
+        fragments = self._fragments.save([replace(one, decision=decision) for one in wanted])
+        placed = [one for one in fragments if self._place(entry.submission, one, decision)]
+        for order in self._launcher.start(placed):
+            self._executor.carry_out(order, decision)
+
+    def _place(self, submission: Submission, fragment: Fragment, decision: str) -> bool:
+        said = self._executor.carry_out(self._launcher.place(submission, fragment), decision)
+        if said is None:
+            self._fragments.call_off(fragment)
+            return False
+        self._fragments.save([self._launcher.placed(fragment, said)])
+        return True

@@ -1,0 +1,50 @@
+"""What the configuration asks for, put together."""
+
+from __future__ import annotations
+
+from freetrain.config import Config
+from freetrain.core.lendable import LendingRules
+from freetrain.core.lent_trainer import Patience
+from freetrain.daemon.live_cluster import Manners
+from freetrain.daemon.watch import HarmLimits
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.launcher import Launcher
+from freetrain.slurm.parsing import expand_nodes
+from freetrain.slurm.patterns import PatternReader, act_as
+from freetrain.slurm.steering import Steering
+from freetrain.slurm.submitting import Submitting
+
+
+def manners_of(config: Config, poll_s: float) -> Manners:
+    """How the site wants it done.
+
+    Args:
+        config: the settings.
+        poll_s: how often Slurm is really asked.
+    """
+    lend, pace, harm = config.lend, config.pace, config.harm
+    return Manners(
+        rules=LendingRules(
+            partition=config.slurm.partition,
+            exclude=expand_nodes(lend.exclude_nodes),
+            reserve_nodes=lend.reserve_nodes,
+            most_nodes=lend.most_nodes,
+            idle_for_s=lend.idle_for,
+            shortest_hole_s=lend.shortest_hole,
+            margin_s=lend.margin,
+            # Slurm needs a plan and a start: two of its cycles, as seen by a poll after each.
+            claim_s=2 * poll_s + 5,
+        ),
+        longest_fragment_s=lend.longest_fragment,
+        max_running=lend.max_running,
+        cool_down_s=pace.cool_down,
+        patience=Patience(pace.back_off, pace.failures_to_pause),
+        harm=HarmLimits(harm.limit, harm.within, harm.allowed, harm.pause),
+    )
+
+
+def launcher_of(config: Config, gateway: Gateway) -> Launcher:
+    """The launcher that the site wants."""
+    if config.lend.launcher == "steer":
+        return Steering()
+    return Submitting(config.slurm.partition, PatternReader(gateway), act_as)

@@ -1,0 +1,63 @@
+"""The daemon's directory: local, writable, and one daemon's only."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import IO
+
+from freetrain.errors import ExitCode, FreetrainError, StateError
+
+_NETWORK = ("nfs", "cifs", "smb", "lustre", "gpfs", "beegfs", "ceph", "afs", "9p", "pvfs", "orangefs", "fuse.")
+_LOCK_NAME = "daemon.lock"
+_HINT = "Set state.directory in the configuration to a directory on a local disk that the daemon's account owns."
+
+
+def claim(directory: Path, mounts: str | None = None) -> IO[str]:
+    """Make the directory this daemon's own; it is as long as the result is open.
+
+    Args:
+        directory: which; it is created if need be.
+        mounts: what to believe instead of ``/proc/self/mountinfo``.
+
+    Raises:
+        StateError: it cannot be written, or is on a network file system.
+        FreetrainError: another daemon has it.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        kind = file_system_of(
+            directory, mounts if mounts is not None else Path("/proc/self/mountinfo").read_text()
+        )
+        if kind.startswith(_NETWORK):
+            raise StateError(
+                f"{directory} is on a network file system ({kind}), where locks and SQLite fail.", _HINT
+            )
+        lock = (directory / _LOCK_NAME).open("a+")
+    except OSError as error:
+        raise StateError(f"The daemon's directory {directory} cannot be used: {error.strerror}.", _HINT) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.seek(0)
+        owner = lock.read().strip() or "unknown"
+        lock.close()
+        raise FreetrainError(
+            f"Another daemon (process {owner}) works in {directory}.", "Stop it first.", ExitCode.TRY_AGAIN
+        ) from error
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n")
+    lock.flush()
+    return lock
+
+
+def file_system_of(path: Path, mounts: str) -> str:
+    """The type of the file system that holds a path, by the text of ``mountinfo``."""
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        left, _, right = line.partition(" - ")
+        point = left.split(" ")[4].encode().decode("unicode_escape")
+        if path.resolve().is_relative_to(point) and len(point) >= len(best):
+            best, kind = point, right.split(" ")[0]
+    return kind

@@ -1,0 +1,91 @@
+"""What all launchers have in common: how fragments are made of what users submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from freetrain.core.cluster import Job
+from freetrain.core.fragment import Fragment
+from freetrain.slurm.commands import Command
+from freetrain.slurm.submissions import Submission
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Something to be told to Slurm.
+
+    Attributes:
+        command: as an argument list.
+        why: for the audit.
+        stdin: what the command reads.
+    """
+
+    command: Command
+    why: str
+    stdin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node to be lent.
+
+    Attributes:
+        node: its name.
+        limit_s: how long at most.
+    """
+
+    node: str
+    limit_s: float
+
+
+class Launcher(Protocol):
+    """Makes fragments and ends them. What it says is carried out, and kept, by somebody else."""
+
+    def why_not(self, submission: Submission) -> str:
+        """Why it cannot be a trainer, in a sentence for its owner; empty: it can."""
+
+    def room(self, submission: Submission, fragments: Sequence[Fragment]) -> int:
+        """How many fragments the submission can have at once.
+
+        Args:
+            submission: whose.
+            fragments: its open ones.
+        """
+
+    def lend(
+        self, submission: Submission, fragments: Sequence[Fragment], places: Sequence[Place], now_s: float
+    ) -> Sequence[Fragment]:
+        """The fragments that shall have these places, as many as there is room for; nothing is asked yet.
+
+        Args:
+            submission: whose.
+            fragments: its open ones.
+            places: where, and how long.
+            now_s: UTC epoch seconds.
+        """
+
+    def place(self, submission: Submission, fragment: Fragment) -> Order:
+        """What ties a fragment to its node."""
+
+    def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:
+        """What starts those that were placed."""
+
+    def stop(self, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
+        """What gives their nodes back."""
+
+    def placed(self, fragment: Fragment, said: str) -> Fragment:
+        """The fragment, as Slurm answered to the order that placed it."""
+
+    def recognise(self, fragments: Iterable[Fragment], jobs: Iterable[Job]) -> Sequence[Fragment]:
+        """The fragments, those among them named whose order got no answer."""
+
+    def of_trainer(self, job: Job) -> str | None:
+        """For which trainer a job is a fragment; None: it is none."""
+
+    def tidy(self, submission: Submission, fragments: Sequence[Fragment], is_active: bool) -> Sequence[Order]:
+        """What brings the submission into the state that is expected between two cycles."""
+
+    def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
+        """What removes the submission and all that belongs to it."""

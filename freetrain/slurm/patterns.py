@@ -1,0 +1,54 @@
+"""Reading what fragments are made from, and becoming who submitted it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+
+from freetrain.slurm import commands
+from freetrain.slurm.commands import Command
+from freetrain.slurm.errors import SlurmRefusedError
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.submitting import Pattern
+
+_WORK_DIRECTORY = re.compile(r"\bWorkDir=(\S+)")
+
+
+class PatternReader:
+    """Asks Slurm once for each submission.
+
+    Args:
+        gateway: the way to Slurm.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._known: dict[str, Pattern] = {}
+
+    def __call__(self, submission: str) -> Pattern:
+        """The pattern.
+
+        Raises:
+            SlurmRefusedError: Slurm keeps no script of it, or does not show it.
+        """
+        if submission not in self._known:
+            script = self._gateway.perform(commands.ask_script(submission))
+            match = _WORK_DIRECTORY.search(self._gateway.perform(commands.ask_job(submission)))
+            if match is None:
+                raise SlurmRefusedError(f"Slurm does not say where job {submission} was submitted.")
+            self._known[submission] = Pattern(script, match[1])
+        return self._known[submission]
+
+
+def act_as(user: str) -> Command | None:
+    """What makes a command run as this user with his groups; None: this process may not."""
+    try:
+        known = pwd.getpwnam(user)
+    except KeyError:
+        return None
+    if known.pw_uid == os.geteuid():
+        return ()
+    if os.geteuid() != 0:
+        return None
+    return ("setpriv", f"--reuid={known.pw_uid}", f"--regid={known.pw_gid}", "--init-groups")

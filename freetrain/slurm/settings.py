@@ -1,0 +1,75 @@
+"""Slurm's own settings and an account's rights, as far as they matter to freetrain. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_BACKFILL_INTERVAL_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmSettings:
+    """What slurm.conf says.
+
+    Attributes:
+        cluster: its name.
+        version: Slurm's.
+        preempt_type: as ``preempt/partition_prio``.
+        preempt_mode: OFF, CANCEL, REQUEUE …
+        backfill_interval_s: how often Slurm plans the waiting jobs.
+        slurm_user: the account that the controller runs as.
+    """
+
+    cluster: str
+    version: str
+    preempt_type: str
+    preempt_mode: str
+    backfill_interval_s: float
+    slurm_user: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What an account may do to the jobs of others.
+
+    Attributes:
+        admin_level: None, Operator or Administrator.
+        coordinates: accounts whose coordinator it is.
+    """
+
+    admin_level: str
+    coordinates: tuple[str, ...]
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it may steer everybody's jobs."""
+        return self.admin_level in ("Operator", "Administrator")
+
+    @property
+    def may_steer(self) -> bool:
+        """Whether it may steer anybody's jobs."""
+        return self.is_operator or bool(self.coordinates)
+
+
+def parse_settings(text: str) -> SlurmSettings:
+    """What ``scontrol show config`` says."""
+    values = dict(re.findall(r"^(\w+)\s*= (.*)$", text, re.MULTILINE))
+    interval = re.search(r"\bbf_interval=(\d+)", values.get("SchedulerParameters", ""))
+    return SlurmSettings(
+        cluster=values.get("ClusterName", "").strip(),
+        version=values.get("SLURM_VERSION", "").strip(),
+        preempt_type=values.get("PreemptType", "preempt/none").strip(),
+        preempt_mode=values.get("PreemptMode", "OFF").strip(),
+        backfill_interval_s=float(interval[1]) if interval else _BACKFILL_INTERVAL_S,
+        slurm_user=values.get("SlurmUser", "").partition("(")[0].strip(),
+    )
+
+
+def parse_rights(text: str) -> Rights | None:
+    """What ``sacctmgr show user`` says; None: it does not know the account."""
+    line = next((line for line in text.splitlines() if "|" in line), None)
+    if line is None:
+        return None
+    level, _, coordinates = line.partition("|")
+    return Rights(level, tuple(filter(None, coordinates.strip("|").split(","))))

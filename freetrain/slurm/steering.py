@@ -1,0 +1,105 @@
+"""The launcher that steers the users' own held array tasks: pin, release, requeue and hold again.
+
+The jobs stay their owners', with their limits, files and accounting; the daemon needs to be Operator, or
+coordinator of the account, and nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from freetrain.core.cluster import Job, JobState
+from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.slurm import commands
+from freetrain.slurm.launcher import Order, Place
+from freetrain.slurm.submissions import Submission
+from freetrain.slurm.tags import Tag, parse_tag
+
+_CAN_COME_BACK = {JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.NODE_FAIL, JobState.PREEMPTED}
+
+
+class Steering:
+    """One task of the array for each node. Pure: see :class:`freetrain.slurm.launcher.Launcher`."""
+
+    def why_not(self, submission: Submission) -> str:
+        """Each task must be a fragment."""
+        if any(task.node_count != 1 for task in submission.tasks):
+            return "each of its tasks must ask for one node: submit an array with --nodes=1"
+        tag = parse_tag(submission.comment)
+        if isinstance(tag, Tag) and tag.min_nodes > len(submission.tasks):
+            return f"min={tag.min_nodes}, but it has {len(submission.tasks)} tasks"
+        return ""
+
+    def room(self, submission: Submission, fragments: Sequence[Fragment]) -> int:
+        """Its open fragments and its held tasks."""
+        return len(fragments) + len(_free_tasks(submission, fragments))
+
+    def lend(
+        self, submission: Submission, fragments: Sequence[Fragment], places: Sequence[Place], now_s: float
+    ) -> Sequence[Fragment]:
+        """A free task for each place."""
+        free = _free_tasks(submission, fragments)
+        return [
+            Fragment(task.id, submission.id, place.node, FragmentState.ASKED, now_s, place.limit_s)
+            for task, place in zip(free, places, strict=False)
+        ]
+
+    def place(self, submission: Submission, fragment: Fragment) -> Order:
+        """Pin the held task to the node."""
+        command = commands.pin(fragment.job, fragment.node, fragment.limit_s)
+        return Order(command, f"lend {fragment.node} to {fragment.trainer}")
+
+    def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:
+        """Release the tasks, all at once."""
+        tasks = [fragment.job for fragment in fragments]
+        return [Order(commands.release(tasks), f"start {len(tasks)} fragments")] if tasks else []
+
+    def stop(self, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
+        """Hold what waits, requeue and hold what runs."""
+        waiting = [one.job for one in fragments if one.state is FragmentState.ASKED]
+        running = [one.job for one in fragments if one.state is FragmentState.RUNNING]
+        orders = []
+        if waiting:
+            orders.append(Order(commands.hold(waiting), why))
+        if running:
+            orders.append(Order(commands.requeue_hold(running), why))
+        return orders
+
+    def placed(self, fragment: Fragment, said: str) -> Fragment:
+        """The same: a task's id was known before."""
+        return fragment
+
+    def recognise(self, fragments: Iterable[Fragment], jobs: Iterable[Job]) -> Sequence[Fragment]:
+        """The same."""
+        return list(fragments)
+
+    def of_trainer(self, job: Job) -> str | None:
+        """The array that it is a task of."""
+        return job.array
+
+    def tidy(self, submission: Submission, fragments: Sequence[Fragment], is_active: bool) -> Sequence[Order]:
+        """Hold tasks that nobody lent a node to; take up those that ended although the training goes on.
+
+        A task that leaves in good order while Slurm preempts it counts as completed there, and would be lost.
+        """
+        ours = {fragment.job for fragment in fragments}
+        others = [task for task in submission.tasks if task.id not in ours]
+        stray = [task.id for task in others if task.state.is_waiting and not task.is_held]
+        ended = [task.id for task in others if is_active and task.state in _CAN_COME_BACK]
+        orders = []
+        if stray:
+            orders.append(Order(commands.hold(stray), f"tasks of {submission.id} wait until they are lent a node"))
+        if ended:
+            orders.append(
+                Order(commands.requeue_hold(ended), f"{submission.id} goes on, its tasks are needed again")
+            )
+        return orders
+
+    def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
+        """Cancel the array."""
+        return [Order(commands.cancel([submission.id]), why)]
+
+
+def _free_tasks(submission: Submission, fragments: Sequence[Fragment]) -> list[Job]:
+    busy = {fragment.job for fragment in fragments}
+    return [task for task in submission.tasks if task.is_held and task.id not in busy]

@@ -1,0 +1,167 @@
+"""The launcher that submits fragments itself: a tagged, held job is the pattern, and is never started.
+
+The daemon submits under its own account, for trainings that this account submitted; as root it submits as the
+owner of the pattern.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from freetrain.core.cluster import Job
+from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.slurm import commands
+from freetrain.slurm.launcher import Order, Place
+from freetrain.slurm.submissions import Submission
+
+_COMMENT = re.compile(r"freetrain-fragment:of=(?P<trainer>[0-9_]+),node=[^,]+,at=[0-9]+")
+_NO_LIMIT = 100_000
+_OURS = re.compile(
+    r"#SBATCH\s+(?:-[aNHtpwxdQW]|--(?:array|nodes|hold|time|time-min|partition|comment|requeue|no-requeue|nodelist"
+    r"|exclude|dependency|begin|parsable|wait|quiet|job-name|uid|gid)\b)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What a submission's fragments are made from.
+
+    Attributes:
+        script: its batch script.
+        directory: where it was submitted.
+    """
+
+    script: str
+    directory: str
+
+
+class Submitting:
+    """One job of its own for each node. Pure but for reading: see :class:`freetrain.slurm.launcher.Launcher`.
+
+    Args:
+        partition: where fragments run.
+        read_pattern: finds the pattern of a submission.
+        act_as: what is put before sbatch to submit as this user, nothing where that is oneself; None: one may not.
+    """
+
+    def __init__(
+        self,
+        partition: str,
+        read_pattern: Callable[[str], Pattern],
+        act_as: Callable[[str], commands.Command | None],
+    ) -> None:
+        self._partition = partition
+        self._read_pattern = read_pattern
+        self._act_as = act_as
+
+    def why_not(self, submission: Submission) -> str:
+        """Only root can submit for others."""
+        if self._act_as(submission.owner) is None:
+            return "freetrain runs the trainings of its own account only here"
+        return ""
+
+    def room(self, submission: Submission, fragments: Sequence[Fragment]) -> int:
+        """Any number, as long as the pattern waits."""
+        return _NO_LIMIT if _waits(submission) else len(fragments)
+
+    def lend(
+        self, submission: Submission, fragments: Sequence[Fragment], places: Sequence[Place], now_s: float
+    ) -> Sequence[Fragment]:
+        """A new job for each place; until Slurm has given it a number it goes by its comment."""
+        return [
+            Fragment(
+                f"freetrain-fragment:of={submission.id},node={place.node},at={now_s * 1000:.0f}",
+                submission.id,
+                place.node,
+                FragmentState.ASKED,
+                now_s,
+                place.limit_s,
+            )
+            for place in places
+        ]
+
+    def place(self, submission: Submission, fragment: Fragment) -> Order:
+        """Submit it, for this node only."""
+        command = commands.submit_fragment(
+            fragment.node, fragment.limit_s, self._partition, fragment.job, f"freetrain-{fragment.trainer}"
+        )
+        script = fragment_script(fragment, self._read_pattern(submission.id))
+        before: commands.Command = self._act_as(submission.owner) or ()
+        return Order(before + command, f"lend {fragment.node} to {submission.id}", script)
+
+    def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:
+        """Nothing: what is submitted starts."""
+        return []
+
+    def stop(self, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
+        """Cancel them."""
+        known = [fragment.job for fragment in fragments if _is_named(fragment)]
+        return [Order(commands.cancel(known), why)] if known else []
+
+    def placed(self, fragment: Fragment, said: str) -> Fragment:
+        """The fragment with the number that sbatch printed."""
+        return replace(fragment, job=said.strip().partition(";")[0])
+
+    def recognise(self, fragments: Iterable[Fragment], jobs: Iterable[Job]) -> Sequence[Fragment]:
+        """Find by their comments those whose submission got no answer."""
+        fragments = list(fragments)
+        if all(map(_is_named, fragments)):
+            return fragments
+        numbers = {job.comment: job.id for job in jobs}
+        return [
+            one if _is_named(one) or one.job not in numbers else replace(one, job=numbers[one.job])
+            for one in fragments
+        ]
+
+    def of_trainer(self, job: Job) -> str | None:
+        """As its comment says."""
+        match = _COMMENT.fullmatch(job.comment)
+        return match["trainer"] if match else None
+
+    def tidy(self, submission: Submission, fragments: Sequence[Fragment], is_active: bool) -> Sequence[Order]:
+        """Hold a pattern that its owner forgot to hold."""
+        stray = [task.id for task in submission.tasks if task.state.is_waiting and not task.is_held]
+        why = f"{submission.id} is a pattern for fragments and does not start itself"
+        return [Order(commands.hold(stray), why)] if stray else []
+
+    def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
+        """Cancel the pattern and its fragments."""
+        return [Order(commands.cancel([submission.id, *filter(str.isdigit, (one.job for one in fragments))]), why)]
+
+
+def fragment_script(fragment: Fragment, pattern: Pattern) -> str:
+    """The batch script of a fragment: the owner's, without what freetrain decides."""
+    lines = pattern.script.splitlines()
+    shebang = lines[0].removeprefix("#!").strip() if lines and lines[0].startswith("#!") else "/bin/bash"
+    mark = "FREETRAIN_END_OF_SCRIPT"
+    while mark in lines:
+        mark += "_"
+    environment = Environment(
+        loader=PackageLoader("freetrain.slurm", "."),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        autoescape=False,
+    )
+    environment.filters["quote"] = shlex.quote
+    return environment.get_template("fragment.sh.j2").render(
+        node=fragment.node,
+        trainer=fragment.trainer,
+        directives=[line for line in lines if line.startswith("#SBATCH") and not _OURS.match(line)],
+        directory=pattern.directory,
+        interpreter=shebang,
+        mark=mark,
+        script=pattern.script.rstrip("\n"),
+    )
+
+
+def _is_named(fragment: Fragment) -> bool:
+    return not fragment.job.startswith("freetrain-fragment:")
+
+
+def _waits(submission: Submission) -> bool:
+    return any(task.state.is_waiting for task in submission.tasks)
