@@ -14,8 +14,11 @@ from freetrain.core.problem import Node as OfferedNode
 _HARMLESS_FLAGS = frozenset({"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"})
 """Flags that say nothing against lending; with any other, known or new, a node is left alone."""
 
-_LEFT_AS_IT_IS = frozenset({"NOT_RESPONDING", "COMPLETING"})
-"""Nothing is known yet about a lent node in such a state, or it is on its way back already."""
+_WANTED_BACK = frozenset(
+    {"DRAIN", "FAIL", "MAINTENANCE", "RESERVED", "POWER_DOWN", "REBOOT_REQUESTED", "REBOOT_ISSUED", "PLANNED"}
+)
+"""Flags that say that a lent node is wanted for something else. With any other, and in a state that Slurm itself
+does not know (after its restart), a lent node is neither lent anew nor taken away: unknown is not gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ def find_lendable(snapshot: Snapshot, fragments: Iterable[Fragment], rules: Lend
         if why_not is None:
             until_s = None if end.time_s == inf else end.time_s - rules.margin_s
             offered[name] = OfferedNode(name, until_s, lent[name].trainer if name in lent else None)
-        elif name in lent and not _is_undecided(snapshot, name) and not _in_between(lent[name]):
+        elif name in lent and not _in_between(lent[name]) and _is_wanted_back(snapshot, name):
             due[name] = why_not
         else:
             withheld[name] = why_not
@@ -180,9 +183,12 @@ def _in_between(fragment: Fragment | None) -> str | None:
     return "is being given back" if fragment.state is FragmentState.LEAVING else "its fragment is lost"
 
 
-def _is_undecided(snapshot: Snapshot, name: str) -> bool:
+def _is_wanted_back(snapshot: Snapshot, name: str) -> bool:
+    """Whether a lent node that may not stay lent must be given back, rather than left as it is."""
     node = snapshot.node.get(name)
-    return node is None or bool(node.flags & _LEFT_AS_IT_IS)
+    if node is None or node.state not in ("IDLE", "ALLOCATED", "MIXED"):
+        return False
+    return not node.flags - _HARMLESS_FLAGS or bool(node.flags & _WANTED_BACK)
 
 
 def _not_yet(

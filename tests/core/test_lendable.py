@@ -107,6 +107,14 @@ def test_a_node_that_does_not_answer_is_neither_offered_nor_given_back() -> None
     assert "NOT_RESPONDING" in answer.withheld["n1"]
 
 
+def test_a_lent_node_whose_state_slurm_does_not_know_after_a_restart_is_left_alone() -> None:
+    for state in (Node("n1", "UNKNOWN"), Node("n1", "ALLOCATED", frozenset({"NEWFANGLED"}))):
+        answer = find_lendable(snapshot(nodes={"n1": state}), [lent("n1")], RULES, NO_PAST)
+        assert "n1" not in answer.due
+        assert "n1" in answer.withheld
+        assert "n1" not in offered(answer)
+
+
 def test_a_drained_node_and_one_with_a_job_of_the_site_are_given_back() -> None:
     running = main_job("9", state=JobState.RUNNING, nodes=frozenset({"n2"}))
     drained = {"n1": Node("n1", "ALLOCATED", frozenset({"DRAIN"})), "n2": Node("n2", "MIXED")}
