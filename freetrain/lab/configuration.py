@@ -63,6 +63,9 @@ def slurm_conf(layout: Layout, options: LabOptions, people: People, host: str) -
         **_preemption(options.preempt_mode),
         **_accounting(layout, options),
     }
+    if options.fake:
+        # The controller asks each by itself: a tree of messages all to one slurmd would drown it.
+        settings["TreeWidth"] = "65533"
     if options.gpus:
         settings["GresTypes"] = "gpu"
     if options.job_submit:
@@ -141,8 +144,8 @@ def _node_lines(options: LabOptions, host: str) -> list[str]:
     ports = f"{options.node_port(0)}-{options.node_port(options.nodes - 1)}"
     lines = [f"NodeName=n[{first[1:]}-{last[1:]}] Port=[{ports}] {common} State=UNKNOWN"]
     if options.fake:
-        # The first node answers the controller's pings for all of them: so they stay idle, at no cost.
-        lines.append(f"NodeName=f[00001-{options.fake:05}] Port={options.node_port(0)} {common} State=UNKNOWN")
+        # Slurm believes IDLE, and the first node answers its pings for all of them: so they stay idle.
+        lines.append(f"NodeName=f[00001-{options.fake:05}] Port={options.node_port(0)} {common} State=IDLE")
     return lines
 
 

@@ -178,7 +178,8 @@ class Lab:
         taken = [port for port in self.options.ports if not _is_free(port)]
         if taken:
             raise InputError(
-                f"Port {taken[0]}, which the lab would use, is taken.", "Choose others with --port, for example 21000."
+                f"Port {taken[0]}, which the lab would use, is taken.",
+                "Choose others with --port, for example 21000.",
             )
 
     def _require_owner(self) -> None:
