@@ -13,6 +13,7 @@ from freetrain.errors import ExitCode, FreetrainError
 _COMMANDS = {
     "curve": "freetrain.cli.curve:curve_command",
     "daemon": "freetrain.cli.daemon:daemon_command",
+    "lab": "freetrain.cli.lab:lab_group",
     "nudge": "freetrain.cli.nudge:nudge_command",
     "poke": "freetrain.cli.poke:poke_command",
     "replay": "freetrain.cli.replay:replay_command",
