@@ -83,3 +83,7 @@ def cli(debug: bool) -> None:
 def main() -> None:
     """Entry point of the ``freetrain`` command."""
     cli()
+
+
+if __name__ == "__main__":
+    main()

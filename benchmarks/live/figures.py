@@ -1,0 +1,68 @@
+"""What the experiment came to. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from ClusterShell.NodeSet import NodeSet
+
+from benchmarks.live.site import Ran
+from freetrain.core.holes import Holes, find_holes
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Median, 95th percentile and largest of some seconds."""
+
+    p50_s: float
+    p95_s: float
+    max_s: float
+
+    def __str__(self) -> str:
+        return f"{self.p50_s:.1f} / {self.p95_s:.1f} / {self.max_s:.1f} s"
+
+
+def spread(values: Iterable[float]) -> Spread:
+    """Of values, at least one."""
+    ordered = sorted(values)
+    return Spread(statistics.median(ordered), float(np.percentile(ordered, 95, method="nearest")), ordered[-1])
+
+
+def delays_s(submitted_s: Mapping[str, float], started_s: Mapping[str, float]) -> list[float]:
+    """How long each job waited, in the order of submission."""
+    return [started_s[id_] - at_s for id_, at_s in sorted(submitted_s.items(), key=lambda item: item[1])]
+
+
+def holes_of(site: Sequence[Ran], nodes: Sequence[str], from_s: float, until_s: float) -> Holes:
+    """What the site's own jobs left of a window."""
+    numbers = {name: number for number, name in enumerate(nodes)}
+    rows = [
+        (numbers[name], ran.start_s, ran.end_s) for ran in site for name in NodeSet(ran.nodes) if name in numbers
+    ]
+    node, start_s, end_s = (np.array(column) for column in zip(*rows, strict=True))
+    return find_holes(
+        tuple(nodes), node.astype(np.int32), start_s.astype(float), end_s.astype(float), from_s, until_s
+    )
+
+
+def lent_within_s(fragments: Sequence[Ran], holes: Holes, at_least_s: float) -> tuple[float, float]:
+    """Node-seconds lent within the holes of this length and more, and all node-seconds of these holes."""
+    runs: dict[str, list[tuple[float, float]]] = {}
+    for ran in fragments:
+        for name in NodeSet(ran.nodes):
+            runs.setdefault(name, []).append((ran.start_s, ran.end_s))
+    lent = total = 0.0
+    for node, start_s, end_s in zip(holes.node, holes.start_s, holes.end_s, strict=True):
+        if end_s - start_s >= at_least_s:
+            total += end_s - start_s
+            of_node = runs.get(holes.node_names[node], [])
+            lent += sum(max(0.0, min(end_s, stop_s) - max(start_s, begin_s)) for begin_s, stop_s in of_node)
+    return lent, total
+
+
+def node_hours(fragments: Iterable[Ran], from_s: float, until_s: float) -> float:
+    """Node-hours that the fragments had in a window."""
+    return sum(max(0.0, min(ran.end_s, until_s) - max(ran.start_s, from_s)) for ran in fragments) / 3600

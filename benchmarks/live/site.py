@@ -1,0 +1,195 @@
+"""One virtual site: a lab, its users' jobs, and freetrain's daemon where it is wanted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.live.workload import SiteJob
+from freetrain.lab.lab import Lab
+from freetrain.lab.options import LabOptions
+
+ENVIRONMENT = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
+
+JOB = """#!/bin/bash
+date +%s.%N > {out}/start-$SLURM_JOB_ID
+exec sleep {run_s}
+"""
+
+TRAINER = """#!/bin/bash
+srun --quiet bash -c 'trap "exit 0" TERM; sleep infinity & wait'
+"""
+
+CONFIGURATION = """
+[lend]
+mode = "act"
+shortest_hole = "{shortest_hole_s}s"
+margin = "{margin_s}s"
+[pace]
+poll = "{poll_s}s"
+[state]
+directory = "{state}"
+stop_file = "{state}/STOP"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run of a job, as accounting tells.
+
+    Attributes:
+        id: Slurm's.
+        submitted_s: when, epoch seconds.
+        start_s: when.
+        end_s: when.
+        nodes: node list.
+        state: how it ended.
+    """
+
+    id: str
+    submitted_s: float
+    start_s: float
+    end_s: float
+    nodes: str
+    state: str
+
+
+class Site:
+    """A lab with people in it.
+
+    Args:
+        directory: all of it.
+        options: of the lab.
+    """
+
+    def __init__(self, directory: Path, options: LabOptions) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o755)
+        self.directory = directory
+        self.lab = Lab.up(directory / "lab", options)
+        self.out = directory / "out"
+        self.out.mkdir(exist_ok=True)
+        self.out.chmod(0o777)
+        self.submitted_s: dict[str, float] = {}
+        self._daemon: subprocess.Popen[bytes] | None = None
+
+    def command(self, person: str, *argv: str) -> list[str]:
+        """A command as somebody else."""
+        user = self.lab.users[person]
+        return ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", *argv]
+
+    def run(self, person: str, *argv: str, stdin: str = "") -> str:
+        """Run a command as somebody, and what it printed."""
+        ran = subprocess.run(
+            self.command(person, *argv),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            cwd=self.out,
+        )
+        if ran.returncode != 0:
+            raise RuntimeError(f"{argv}: {ran.stderr.strip()}")
+        return ran.stdout.strip()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What Slurm's commands need."""
+        return {**os.environ, **self.lab.environment, **ENVIRONMENT, "HOME": str(self.out)}
+
+    def submit(self, job: SiteJob) -> str:
+        """Submit one of the site's jobs."""
+        script = JOB.format(out=self.out, run_s=job.run_s)
+        at_s = time.time()
+        id_ = self.run(
+            "bob", "sbatch", "--parsable", "-p", "main", f"-N{job.nodes}", f"-t{job.limit_min}", "-o", "/dev/null",
+            stdin=script,
+        )  # fmt: skip
+        self.submitted_s[id_] = at_s
+        return id_
+
+    def submit_trainer(self, person: str, tasks: int, tag: str) -> str:
+        """Submit a trainer as its owner would."""
+        return self.run(
+            person, "sbatch", "--parsable", "--hold", f"--array=0-{tasks - 1}", "-N1", "--requeue",
+            "-p", "freetrain", f"--comment=freetrain:{tag}", "-o", "/dev/null", stdin=TRAINER,
+        )  # fmt: skip
+
+    def start_daemon(self, poll_s: float, margin_s: float, shortest_hole_s: float) -> None:
+        """Start freetrain as its service account."""
+        state = self.directory / "state"
+        state.mkdir(exist_ok=True)
+        os.chown(state, *_ids(self.lab.users["daemon"]))
+        text = CONFIGURATION.format(state=state, poll_s=poll_s, margin_s=margin_s, shortest_hole_s=shortest_hole_s)
+        path = self.directory / "freetrain.toml"
+        path.write_text(text)
+        program = [sys.executable, "-m", "freetrain.cli.main", "daemon", "--config", str(path)]
+        with (self.directory / "daemon.log").open("ab") as log:
+            self._daemon = subprocess.Popen(
+                self.command("daemon", *program), stderr=log, env=self.environment, cwd="/"
+            )
+
+    def stop_daemon(self) -> None:
+        """Stop it and wait."""
+        if self._daemon is not None:
+            self._daemon.terminate()
+            self._daemon.wait(30)
+
+    def play(self, jobs: Sequence[SiteJob]) -> None:
+        """Submit all jobs at their times; returns when the last one was submitted."""
+        begin_s = time.monotonic()
+        threads = []
+        for job in jobs:
+            time.sleep(max(0.0, begin_s + job.at_s - time.monotonic()))
+            thread = threading.Thread(target=self.submit, args=(job,))
+            thread.start()
+            threads.append(thread)
+        for thread in threads:
+            thread.join()
+
+    def wait_for(self, jobs: Sequence[str], timeout_s: float) -> None:
+        """Until none of these jobs waits or runs."""
+        until_s = time.monotonic() + timeout_s
+        while time.monotonic() < until_s:
+            left = set(self.run("bob", "squeue", "-h", "-o", "%A", "-p", "main").split())
+            if not left & set(jobs):
+                return
+            time.sleep(1)
+        raise RuntimeError(f"jobs {sorted(left & set(jobs))} have not ended")
+
+    def accounting(self, partition: str) -> list[Ran]:
+        """All runs of a partition's jobs."""
+        fields = "JobID,Submit,Start,End,NodeList,State"
+        text = self.run(
+            "daemon", "sacct", "-a", "-D", "-X", "-P", "-n", "-r", partition, "-S", "now-1days", "-o", fields
+        )
+        rows = [line.split("|") for line in text.splitlines()]
+        now_s = time.time()
+        return [
+            Ran(id_, float(submit), float(start), float(end) if end.isdigit() else now_s, nodes, state)
+            for id_, submit, start, end, nodes, state in rows
+            if start.isdigit()
+        ]
+
+    def started_s(self) -> Mapping[str, float]:
+        """When each of the site's jobs really began, by its own clock."""
+        marks = {path.name.removeprefix("start-"): path.read_text().strip() for path in self.out.glob("start-*")}
+        return {id_: float(mark) for id_, mark in marks.items() if mark}
+
+    def close(self) -> None:
+        """Stop everything."""
+        self.stop_daemon()
+        self.lab.down()
+
+
+def _ids(user: str) -> tuple[int, int]:
+    import pwd
+
+    entry = pwd.getpwnam(user)
+    return entry.pw_uid, entry.pw_gid
