@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from freetrain.cli.replay_options import (
     trainer_options,
 )
 from freetrain.cli.replay_summary import Result, print_definitions, print_summary, result_document
-from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.core.holes import SECONDS_PER_HOUR, Holes, seen_by_polls
 from freetrain.core.objectives import find_objective
 from freetrain.core.trainer import Trainer
 from freetrain.errors import FreetrainError, StateError
@@ -85,6 +86,7 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     store = None if given["no_store"] else Store.open(given["store_path"] or default_store_path())
     with reading(given["quiet"]) as stage:
         log = read_site_log(logs, read_options(given), stage)
+    log = replace(log, holes=seen_by_polls(log.holes, given["poll_s"]))
     settings = _settings(given)
     with _journal(store, log.holes, settings) as journal:
         done = _replay(log.holes, trainers, aims, given, journal)
@@ -114,6 +116,7 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
         "solver": given["solver"],
         "objective": given["objective"],
         "horizon_s": given["horizon_s"],
+        "poll_s": given["poll_s"],
         "trainers": given["trainers_source"],
         "max_running": given["max_running"],
     }

@@ -74,6 +74,15 @@ aim_options = options(
         metavar="SECONDS",
         help="How far ahead a decision counts its value.",
     ),
+    click.option(
+        "--poll",
+        "poll_s",
+        type=_SECONDS,
+        default=0.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How often idle nodes are looked for, as by a daemon; 0: they are seen at once.",
+    ),
 )
 
 output_options = options(

@@ -91,6 +91,20 @@ def find_holes(
     )
 
 
+def seen_by_polls(holes: Holes, poll_s: float) -> Holes:
+    """What a daemon sees that looks every so often: each hole from the first look on; some are never seen.
+
+    Args:
+        holes: as they are.
+        poll_s: seconds between two looks, the first at the window's start; 0: nothing is missed.
+    """
+    if poll_s == 0:
+        return holes
+    looks = np.ceil((holes.start_s - holes.from_s) / poll_s)
+    start_s = np.minimum(holes.from_s + looks * poll_s, holes.end_s)
+    return sorted_holes(holes.node_names, holes.node, start_s, holes.end_s, holes.from_s, holes.until_s)
+
+
 def sorted_holes(
     node_names: tuple[str, ...],
     node: NDArray[np.int32],

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.core.holes import find_holes
+from freetrain.core.holes import Holes, find_holes, seen_by_polls
 
 WINDOW_S = 50
 
@@ -50,3 +50,20 @@ def test_a_machine_without_jobs_is_one_hole_per_node() -> None:
 def test_a_job_that_has_not_ended_is_busy_to_the_end() -> None:
     holes = find_holes(("a",), np.array([0], np.int32), np.array([10.0]), np.array([np.inf]), 0, 100)
     assert holes.length_s.tolist() == [10.0]
+
+
+@given(intervals, st.integers(0, 12))
+def test_who_looks_now_and_then_sees_each_hole_from_the_next_look_on(
+    busy: list[tuple[int, int, int]], poll_s: int
+) -> None:
+    node, start_s, end_s = (np.array([row[column] for row in busy], dtype=float) for column in range(3))
+    holes = find_holes(("a", "b", "c"), node.astype(np.int32), start_s, end_s, 0, WINDOW_S)
+    seen = {(one, end): start for one, start, end in _rows(seen_by_polls(holes, poll_s))}
+    for one, start, end in _rows(holes):
+        look = start if poll_s == 0 else -(-start // poll_s) * poll_s
+        assert seen.pop((one, end), None) == (look if look < end else None)
+    assert not seen
+
+
+def _rows(holes: Holes) -> list[tuple[int, float, float]]:
+    return list(zip(holes.node.tolist(), holes.start_s.tolist(), holes.end_s.tolist(), strict=True))
