@@ -6,20 +6,22 @@ import json
 import tempfile
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from benchmarks.live.figures import delays_s, holes_of, lent_within_s, node_hours, spread
+from benchmarks.live.prediction import predict_node_hours
 from benchmarks.live.site import Ran, Site
 from benchmarks.live.workload import SiteJob, draw, read_samples
 from freetrain.lab.options import LabOptions
 
 LOG = Path(__file__).parents[2] / "sample_logs" / "small-cluster.sacct.gz"
 NODES = 16
-TRAINERS = (("alice", 16, "min=1,max=16"), ("alice", 8, "min=2,max=8"), ("bob", 16, "min=1,max=16"))
+TRAINERS = (("alice", 1, 16), ("alice", 2, 8), ("bob", 1, 16))
+"""Owner, fewest and most nodes."""
 SHORTEST_HOLE_S = 15.0
 
 
@@ -59,7 +61,12 @@ class Played:
 @click.option("--json", "json_path", type=click.Path(path_type=Path))
 def main(minutes: float, interval_s: int, load: float, behind: bool, seed: int, json_path: Path | None) -> None:
     """Play the workload and print what came of it."""
-    jobs = draw(read_samples(LOG), NODES, minutes * 60, load, seed)
+    # Behind a job for all nodes, whoever wants more than what is left would wait for as long as it does.
+    largest = NODES // 2 if behind else NODES
+    jobs = [
+        replace(job, nodes=min(job.nodes, largest))
+        for job in draw(read_samples(LOG), NODES, minutes * 60, load, seed)
+    ]
     click.echo(f"{len(jobs)} jobs in {minutes:g} minutes, {max(job.nodes for job in jobs)} nodes at most")
     with tempfile.TemporaryDirectory(prefix="ft-", dir="/tmp") as folder:
         root = Path(folder)
@@ -77,7 +84,7 @@ def main(minutes: float, interval_s: int, load: float, behind: bool, seed: int, 
             thread.start()
         for thread in threads:
             thread.join()
-    outcome = compare(played[False], played[True])
+    outcome = compare(played[False], played[True], interval_s)
     for name, value in outcome.items():
         click.echo(f"{name:40} {value}")
     if json_path:
@@ -97,8 +104,8 @@ def play_site(
     try:
         first = [site.submit(SiteJob(0, 1, 7200, 120)), site.submit(SiteJob(0, NODES, 60, 5))] if behind else []
         if with_freetrain:
-            for person, tasks, tag in TRAINERS:
-                site.submit_trainer(person, tasks, tag)
+            for person, fewest, most in TRAINERS:
+                site.submit_trainer(person, most, f"min={fewest},max={most}")
             site.start_daemon(interval_s, margin_s=interval_s + 2, shortest_hole_s=SHORTEST_HOLE_S)
             time.sleep(3 + 2 * interval_s)
         else:
@@ -117,11 +124,15 @@ def play_site(
         site.close()
 
 
-def compare(without: Played, with_: Played) -> dict[str, Any]:
+def compare(without: Played, with_: Played, poll_s: float) -> dict[str, Any]:
     """The figures side by side."""
     added = [late - early for late, early in zip(with_.delays_s, without.delays_s, strict=True)]
     holes = holes_of(with_.site, with_.nodes, with_.from_s, with_.until_s)
     lent_s, total_s = lent_within_s(with_.fragments, holes, SHORTEST_HOLE_S)
+    sizes = [(fewest, most) for _, fewest, most in TRAINERS]
+    lent_hours = node_hours(with_.fragments, with_.from_s, with_.until_s)
+    window_s = (without.from_s, without.until_s)
+    predicted = predict_node_hours(without.site, sizes, without.nodes, window_s, poll_s)
     before, after = spread(without.delays_s), spread(with_.delays_s)
     return {
         "start delay without, p50/p95/max": str(before),
@@ -129,7 +140,8 @@ def compare(without: Played, with_: Played) -> dict[str, Any]:
         "added delay per job, p50/p95/max": str(spread(added)),
         "difference of the p95s": f"{after.p95_s - before.p95_s:.2f} s",
         "idle node-hours": f"{holes.idle_node_hours:.3f}",
-        "node-hours lent": f"{node_hours(with_.fragments, with_.from_s, with_.until_s):.3f}",
+        "node-hours lent": f"{lent_hours:.3f}",
+        "node-hours lent, as replayed beforehand": f"{predicted:.3f} ({predicted / lent_hours - 1:+.1%})",
         "lent of holes of 15 s and more": f"{lent_s / total_s:.1%}",
         "fragments": len(with_.fragments),
     }

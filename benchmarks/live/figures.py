@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from ClusterShell.NodeSet import NodeSet
 
 from benchmarks.live.site import Ran
 from freetrain.core.holes import Holes, find_holes
@@ -39,9 +38,7 @@ def delays_s(submitted_s: Mapping[str, float], started_s: Mapping[str, float]) -
 def holes_of(site: Sequence[Ran], nodes: Sequence[str], from_s: float, until_s: float) -> Holes:
     """What the site's own jobs left of a window."""
     numbers = {name: number for number, name in enumerate(nodes)}
-    rows = [
-        (numbers[name], ran.start_s, ran.end_s) for ran in site for name in NodeSet(ran.nodes) if name in numbers
-    ]
+    rows = [(numbers[name], ran.start_s, ran.end_s) for ran in site for name in ran.node_names if name in numbers]
     node, start_s, end_s = (np.array(column) for column in zip(*rows, strict=True))
     return find_holes(
         tuple(nodes), node.astype(np.int32), start_s.astype(float), end_s.astype(float), from_s, until_s
@@ -52,7 +49,7 @@ def lent_within_s(fragments: Sequence[Ran], holes: Holes, at_least_s: float) -> 
     """Node-seconds lent within the holes of this length and more, and all node-seconds of these holes."""
     runs: dict[str, list[tuple[float, float]]] = {}
     for ran in fragments:
-        for name in NodeSet(ran.nodes):
+        for name in ran.node_names:
             runs.setdefault(name, []).append((ran.start_s, ran.end_s))
     lent = total = 0.0
     for node, start_s, end_s in zip(holes.node, holes.start_s, holes.end_s, strict=True):

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ClusterShell.NodeSet import NodeSet
+
 from benchmarks.live.workload import SiteJob
 from freetrain.lab.lab import Lab
 from freetrain.lab.options import LabOptions
@@ -58,6 +60,11 @@ class Ran:
     end_s: float
     nodes: str
     state: str
+
+    @property
+    def node_names(self) -> list[str]:
+        """Its nodes."""
+        return list(NodeSet(self.nodes))
 
 
 class Site:
