@@ -13,10 +13,12 @@ from freetrain.errors import ExitCode, FreetrainError
 _COMMANDS = {
     "curve": "freetrain.cli.curve:curve_command",
     "daemon": "freetrain.cli.daemon:daemon_command",
+    "jobs": "freetrain.cli.jobs:jobs_command",
     "lab": "freetrain.cli.lab:lab_group",
     "nudge": "freetrain.cli.nudge:nudge_command",
     "poke": "freetrain.cli.poke:poke_command",
     "replay": "freetrain.cli.replay:replay_command",
+    "resume": "freetrain.cli.resume:resume_command",
     "run": "freetrain.cli.run:run_command",
     "runs": "freetrain.cli.runs:runs_group",
     "solve": "freetrain.cli.solve:solve_command",

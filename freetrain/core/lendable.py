@@ -98,8 +98,10 @@ def find_lendable(snapshot: Snapshot, fragments: Iterable[Fragment], rules: Lend
         rules: what the site allows.
         past: what was seen before.
     """
-    lent = {fragment.node: fragment for fragment in fragments if fragment.holds_node}
-    ours = frozenset(fragment.job for fragment in lent.values())
+    holding = [fragment for fragment in fragments if fragment.holds_node]
+    ours = frozenset(fragment.job for fragment in holding)
+    # A node that changes hands has two fragments for a moment: the one that leaves does not count.
+    lent = {one.node: one for one in sorted(holding, key=lambda one: _in_between(one) is None)}
     ends = _hole_ends(snapshot)
     occupied = _occupied(snapshot, ours)
     offered: dict[str, OfferedNode] = {}

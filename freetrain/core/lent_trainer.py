@@ -125,10 +125,8 @@ def is_complete(
         finished: what its directory says; None: it cannot be read.
         target: samples after which it is complete.
     """
-    if finished is not None:
-        return finished
-    if trainer.samples_done >= target:
-        return True
+    if finished is not None or trainer.samples_done >= target:
+        return bool(finished) or trainer.samples_done >= target
     return not fragments and last is not None and last.end is End.COMPLETED
 
 

@@ -106,6 +106,11 @@ class LiveCluster:
         self.manners = manners
         self.sight: Sight | None = None
 
+    @property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """Those that have not ended."""
+        return self._fragments.open
+
     def look(self, reports: Mapping[str, Report], stopped: str = "") -> Sight:
         """Ask Slurm, bring the books up to date, put right what is not as it should be, give back what is due.
 
@@ -212,21 +217,28 @@ class LiveCluster:
 
     def _put_right(self, sight: Sight) -> None:
         for entry in sight.entries:
-            for order in self._orders_for(entry):
-                self._executor.carry_out(order)
-            self._answer(entry)
+            if entry.trainer.state is TrainerState.COMPLETE:
+                self._end(entry)
+            else:
+                self._tidy(entry)
+                self._answer(entry)
         free_until_s = {node.name: node.free_until_s or inf for node in sight.lendable.offered}
         for fragment in self._fragments.open:
             if fragment.node in free_until_s and fragment.started_s is not None:
                 self._adjust_limit(fragment, free_until_s[fragment.node], sight.snapshot)
 
-    def _orders_for(self, entry: Entry) -> Iterable[Order]:
-        if entry.trainer.state is TrainerState.COMPLETE:
-            if entry.submission.is_over:
-                return ()
-            return self._launcher.end(entry.submission, entry.fragments, f"{entry.trainer.id} is complete")
+    def _end(self, entry: Entry) -> None:
+        """Cancel what is left of a complete training."""
+        if entry.submission.is_over:
+            return
+        for order in self._launcher.end(entry.submission, entry.fragments, f"{entry.trainer.id} is complete"):
+            self._executor.carry_out(order)
+        self._note_leaving(entry.fragments)
+
+    def _tidy(self, entry: Entry) -> None:
         going_on = entry.is_active and not entry.last_completed
-        return self._launcher.tidy(entry.submission, entry.fragments, going_on)
+        for order in self._launcher.tidy(entry.submission, entry.fragments, going_on):
+            self._executor.carry_out(order)
 
     def _answer(self, entry: Entry) -> None:
         """Tell the owner, once, in the comment: the one place that he can see and freetrain can write."""
@@ -267,6 +279,9 @@ class LiveCluster:
     def _stop(self, fragments: Sequence[Fragment], why: str, decision: str | None) -> None:
         for order in self._launcher.stop(fragments, why):
             self._executor.carry_out(order, decision)
+        self._note_leaving(fragments)
+
+    def _note_leaving(self, fragments: Iterable[Fragment]) -> None:
         if self._executor.acts:
             running = [one for one in fragments if one.state is FragmentState.RUNNING]
             self._fragments.save([replace(one, state=FragmentState.LEAVING) for one in running])

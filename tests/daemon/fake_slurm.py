@@ -1,0 +1,218 @@
+"""A Slurm of the imagination: knows just the commands that freetrain gives, and starts what can start at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
+from freetrain.slurm.commands import Command
+from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
+from freetrain.slurm.parsing import JobRun
+
+NODES = tuple(f"n{number}" for number in range(1, 9))
+CONFIG = "PreemptMode = REQUEUE\nPreemptType = preempt/partition_prio\nSlurmUser = slurm(1)\nClusterName = fake\n"
+
+
+class FakeSlurm:
+    """A gateway to nothing.
+
+    Attributes:
+        now_s: its clock.
+        jobs: by id.
+        told: every command that changed something, or tried to.
+        away: whether it answers nobody.
+        deaf_after: how many more commands it answers; None: all.
+    """
+
+    def __init__(self, nodes: Sequence[str] = NODES, grace_s: float = 0.0) -> None:
+        self.now_s = 1_000_000.0
+        self.nodes = {name: Node(name, "IDLE") for name in nodes}
+        self.jobs: dict[str, Job] = {}
+        self.history: list[JobRun] = []
+        self.reservations: list[Reservation] = []
+        self.partitions = {
+            "main": Partition("main", frozenset(nodes), priority_tier=10),
+            "freetrain": Partition("freetrain", frozenset(nodes), preempt_mode="REQUEUE", grace_s=grace_s),
+        }
+        self.told: list[Command] = []
+        self.scripts: dict[str, str] = {}
+        self.away = False
+        self.deaf_after: int | None = None
+        self._number = 100
+
+    # What users and the site do.
+
+    def submit_array(self, tag: str, tasks: int = 4, user: str = "news", held: bool = True) -> str:
+        """A user hands in an array."""
+        self._number += 1
+        array = str(self._number)
+        for task in range(tasks):
+            self._add(Job(f"{array}_{task}", array, user, "freetrain", JobState.PENDING, comment=tag), held)
+        return array
+
+    def submit(self, nodes: int = 1, user: str = "games", comment: str = "", partition: str = "main") -> str:
+        """One of the site's jobs; it starts, evicting fragments, or waits."""
+        self._number += 1
+        job = Job(str(self._number), str(self._number), user, partition, JobState.PENDING, node_count=nodes)
+        self._add(replace(job, comment=comment), held=False)
+        self.start_what_can()
+        return job.id
+
+    def finish(self, job: str, state: JobState = JobState.COMPLETED) -> None:
+        """A job ends by itself."""
+        self.jobs[job] = replace(self.jobs[job], state=state, end_s=self.now_s)
+        self._remember(self.jobs[job], state)
+
+    def forget(self, job: str) -> None:
+        """Slurm shows it no more."""
+        del self.jobs[job]
+
+    def advance(self, seconds: float) -> None:
+        """Time goes by."""
+        self.now_s += seconds
+        self.start_what_can()
+
+    def start_what_can(self) -> None:
+        """Site's jobs first, on idle nodes and then on those of fragments; then released tasks on their nodes."""
+        for job in [
+            one for one in self.jobs.values() if one.partition == "main" and one.state is JobState.PENDING
+        ]:
+            taken = self._taken(lambda one: one.partition == "main")
+            free = sorted(set(self.nodes) - taken, key=lambda name: (name in self._taken(lambda one: True), name))
+            if len(free) >= job.node_count:
+                self._start(job, free[: job.node_count])
+        for job in [one for one in self.jobs.values() if one.partition == "freetrain" and not one.is_held]:
+            if job.state is JobState.PENDING:
+                wanted = job.required_nodes or set(sorted(set(self.nodes) - self._taken(lambda one: True))[:1])
+                if wanted and not wanted - (set(self.nodes) - self._taken(lambda one: True)):
+                    self._start(job, sorted(wanted))
+
+    def running(self, array: str) -> list[str]:
+        """Nodes that an array's tasks have."""
+        tasks = [one for one in self.jobs.values() if one.array == array and one.state is JobState.RUNNING]
+        return sorted(name for task in tasks for name in task.nodes)
+
+    # What the gateway is asked.
+
+    def snapshot(self) -> Snapshot:
+        """Everything there is."""
+        self._answer()
+        taken = self._taken(lambda one: True)
+        nodes = tuple(
+            replace(node, state="ALLOCATED") if node.name in taken and node.state == "IDLE" else node
+            for node in self.nodes.values()
+        )
+        return Snapshot(self.now_s, nodes, tuple(self.jobs.values()), tuple(self.reservations), self.partitions)
+
+    def runs(self, jobs: Sequence[str]) -> list[JobRun]:
+        """What was remembered."""
+        return [run for run in self.history if run.id in jobs]
+
+    def perform(self, command: Command, stdin: str = "") -> str:  # noqa: C901 (one case a command)
+        """Do as told."""
+        match command:
+            case ("scontrol", "show", "config"):
+                self._answer()
+                return CONFIG
+            case ("scontrol", "write", "batch_script", job, "-"):
+                return self.scripts[job]
+            case ("scontrol", "-o", "show", "job", _):
+                return "JobId=1 WorkDir=/home/somebody StdErr=/dev/null"
+        self.told.append(command)
+        self._answer()
+        match command:
+            case ("scontrol", "update", job, *values):
+                self._update(job.removeprefix("JobId="), dict(value.split("=", 1) for value in values))
+            case ("scontrol", "release", tasks):
+                self._set(tasks, priority=1)
+            case ("scontrol", "hold", tasks):
+                self._set(tasks, priority=0)
+            case ("scontrol", "requeuehold", tasks):
+                for task in tasks.split(","):
+                    self._requeue(self._job(task), held=True)
+            case ("scancel", *ids):
+                self._cancel(ids)
+            case ("sbatch", *options):
+                return self._sbatch(options)
+            case _:
+                raise AssertionError(f"nobody knows {command}")
+        self.start_what_can()
+        return ""
+
+    def _answer(self) -> None:
+        if self.deaf_after is not None:
+            self.away = self.away or self.deaf_after == 0
+            self.deaf_after -= 1
+        if self.away:
+            raise SlurmUnreachableError("nobody is there.")
+
+    def _add(self, job: Job, held: bool) -> None:
+        reason = "JobHeldUser" if held else "Priority"
+        priority = 0 if held else 1
+        self.jobs[job.id] = replace(job, submitted_s=self.now_s, priority=priority, reason=reason)
+
+    def _taken(self, which: object) -> set[str]:
+        assert callable(which)
+        return {name for one in self.jobs.values() if one.state.has_nodes and which(one) for name in one.nodes}
+
+    def _start(self, job: Job, names: Sequence[str]) -> None:
+        for other in list(self.jobs.values()):
+            if other.state is JobState.RUNNING and other.nodes & set(names):
+                self._remember(other, JobState.PREEMPTED)
+                self._requeue(other, held=False, begin_later=True)
+        self.jobs[job.id] = replace(
+            job, state=JobState.RUNNING, nodes=frozenset(names), start_s=self.now_s, reason=""
+        )
+
+    def _requeue(self, job: Job, held: bool, begin_later: bool = False) -> None:
+        if job.state is JobState.PENDING:
+            raise SlurmRefusedError("Job is pending execution")
+        if held and job.state is JobState.RUNNING:
+            self._remember(job, JobState.REQUEUED)
+        reason = "job requeued in held state" if held else "BeginTime"
+        away = frozenset({"nowhere"}) if begin_later else frozenset()
+        self.jobs[job.id] = replace(
+            job, state=JobState.PENDING, nodes=frozenset(), start_s=None, end_s=None, priority=0 if held else 1,
+            reason=reason, required_nodes=away,
+        )  # fmt: skip
+
+    def _remember(self, job: Job, state: JobState) -> None:
+        self.history.append(JobRun(job.id, state, job.start_s, self.now_s, job.nodes, 0))
+
+    def _job(self, id_: str) -> Job:
+        if id_ not in self.jobs:
+            raise SlurmRefusedError(f"Invalid job id specified: {id_}")
+        return self.jobs[id_]
+
+    def _set(self, tasks: str, priority: int) -> None:
+        for task in tasks.split(","):
+            reason = "Priority" if priority else "JobHeldAdmin"
+            if self._job(task).state is JobState.PENDING:
+                self.jobs[task] = replace(self.jobs[task], priority=priority, reason=reason)
+
+    def _update(self, id_: str, values: dict[str, str]) -> None:
+        if "Comment" in values:
+            for job in [one for one in self.jobs.values() if id_ in (one.id, one.array)]:
+                self.jobs[job.id] = replace(job, comment=values["Comment"])
+            return
+        job = self._job(id_)
+        limit_s = float(values["TimeLimit"]) * 60
+        required = frozenset({values["ReqNodeList"]}) if "ReqNodeList" in values else job.required_nodes
+        self.jobs[id_] = replace(job, limit_s=limit_s, required_nodes=required)
+
+    def _cancel(self, ids: Sequence[str]) -> None:
+        for job in list(self.jobs.values()):
+            if (job.id in ids or job.array in ids) and not job.state.is_final:
+                self.jobs[job.id] = replace(job, state=JobState.CANCELLED, end_s=self.now_s)
+
+    def _sbatch(self, options: Sequence[str]) -> str:
+        given = dict(option.removeprefix("--").split("=", 1) for option in options if "=" in option)
+        self._number += 1
+        id_ = str(self._number)
+        node = frozenset({given["nodelist"]})
+        limit_s = float(given["time"]) * 60
+        job = Job(id_, id_, "backup", "freetrain", JobState.PENDING, required_nodes=node, limit_s=limit_s)
+        self._add(replace(job, comment=given["comment"]), held=False)
+        self.start_what_can()
+        return f"{id_}\n"

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from freetrain.core.cluster import JobState
+from freetrain.core.fragment import FragmentState
+from freetrain.slurm.errors import SlurmUnreachableError
+from tests.daemon.conftest import Daemon, StartDaemon
+from tests.daemon.fake_slurm import NODES, FakeSlurm
+
+
+def one_owner_per_node(daemon: Daemon) -> bool:
+    nodes = [one.node for one in daemon.cluster.fragments if one.state is not FragmentState.LEAVING]
+    return len(nodes) == len(set(nodes))
+
+
+def same_as_slurm(daemon: Daemon) -> bool:
+    known = {fragment.job for fragment in daemon.cluster.fragments}
+    running = {
+        job.id
+        for job in daemon.slurm.jobs.values()
+        if job.state is JobState.RUNNING and job.comment.startswith("freetrain:")
+    }
+    return known == running
+
+
+@pytest.mark.parametrize("answers", range(1, 14))
+def test_wherever_slurm_falls_silent_the_next_cycles_repair_it(
+    slurm: FakeSlurm, start_daemon: StartDaemon, answers: int
+) -> None:
+    arrays = [slurm.submit_array("freetrain:min=1", tasks=8) for _ in range(2)]
+    daemon = start_daemon()
+    slurm.deaf_after = answers
+    with suppress(SlurmUnreachableError):
+        daemon.cycle()
+    slurm.deaf_after, slurm.away = None, False
+    restarted = start_daemon()
+    for _ in range(5):
+        restarted.cycle()
+        assert one_owner_per_node(restarted)
+    assert same_as_slurm(restarted)
+    assert sum(len(slurm.running(array)) for array in arrays) == len(NODES)
+
+
+def test_a_lost_database_is_rebuilt_from_slurm(
+    slurm: FakeSlurm, start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    array = slurm.submit_array("freetrain:min=1")
+    daemon = start_daemon()
+    daemon.cycle()
+    daemon.cycle()
+    for file in tmp_path.glob("freetrain.db*"):
+        file.unlink()
+    told = len(slurm.told)
+    rebuilt = start_daemon()
+    rebuilt.cycle()
+    assert len(rebuilt.cluster.fragments) == len(slurm.running(array)) == 4
+    assert len(slurm.told) == told
+
+
+EVENTS = (
+    "site job",
+    "site job ends",
+    "restart",
+    "task fails",
+    "node down",
+    "node up",
+    "silence",
+    "trainer",
+    "cancel",
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 7)), max_size=25))
+def test_whatever_happens_no_node_has_two_owners_and_the_books_agree_with_slurm(
+    tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, int]]
+) -> None:
+    from tests.daemon.conftest import (
+        start_daemon as fixture,
+    )  # the fixture's function, for a new database each time
+
+    slurm, folder = FakeSlurm(), tmp_path_factory.mktemp("books")
+    start = fixture.__wrapped__(slurm, folder)  # type: ignore[attr-defined]
+    untouchable = slurm.submit_array("mine, hands off")
+    slurm.submit_array("freetrain:min=1", tasks=6)
+    daemon = start()
+    for event, number in events:
+        happen(slurm, event, number)
+        if event == "restart":
+            daemon = start()
+        with suppress(SlurmUnreachableError):
+            daemon.cycle()
+        slurm.deaf_after, slurm.away = None, False
+        assert one_owner_per_node(daemon)
+        for name in NODES:
+            owners = [job for job in slurm.jobs.values() if job.state.has_nodes and name in job.nodes]
+            assert len(owners) <= 1
+    daemon.cycle()
+    daemon.cycle()
+    assert same_as_slurm(daemon)
+    assert all(slurm.jobs[f"{untouchable}_{task}"].is_held for task in range(4))
+    touched = {word for command in slurm.told for word in command[2:]}
+    assert not any(untouchable in word for word in touched)
+
+
+def happen(slurm: FakeSlurm, event: str, number: int) -> None:
+    site = [job.id for job in slurm.jobs.values() if job.partition == "main" and job.state is JobState.RUNNING]
+    tasks = [
+        job.id for job in slurm.jobs.values() if job.partition == "freetrain" and job.state is JobState.RUNNING
+    ]
+    trainers = sorted({job.array for job in slurm.jobs.values() if job.comment.startswith("freetrain:")})
+    match event:
+        case "site job":
+            slurm.submit(nodes=1 + number % 4)
+        case "site job ends" if site:
+            slurm.finish(site[number % len(site)])
+        case "task fails" if tasks:
+            slurm.finish(tasks[number % len(tasks)], JobState.FAILED)
+        case "node down" | "node up":
+            name = NODES[number]
+            state = "DOWN" if event == "node down" else "IDLE"
+            slurm.nodes[name] = slurm.nodes[name].__class__(name, state)
+        case "silence":
+            slurm.deaf_after = number
+        case "trainer":
+            slurm.submit_array(f"freetrain:min={1 + number % 3}", tasks=6)
+        case "cancel" if trainers:
+            slurm.perform(("scancel", trainers[number % len(trainers)]))

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from freetrain.core.cluster import JobState, Reservation
+from freetrain.core.fragment import End, FragmentState
+from freetrain.core.throughput_fit import Observation
+from freetrain.daemon.executor import Mode
+from freetrain.daemon.progress import Report
+from freetrain.slurm.errors import SlurmUnreachableError
+from tests.daemon.conftest import StartDaemon
+from tests.daemon.fake_slurm import NODES, FakeSlurm
+
+
+def test_idle_nodes_are_lent_within_one_cycle(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    array = slurm.submit_array("freetrain:min=1,max=4")
+    daemon = start_daemon()
+    daemon.cycle()
+    assert len(slurm.running(array)) == 4
+    daemon.cycle()
+    assert {one.state for one in daemon.cluster.fragments} == {FragmentState.RUNNING}
+    assert {one.decision for one in daemon.cluster.fragments} == {"1:1"}
+
+
+def test_observing_and_advising_change_nothing(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    slurm.submit_array("freetrain:min=1", held=False)
+    slurm.submit_array("freetrain:nonsense=1")
+    start_daemon(Mode.OBSERVE).cycle()
+    advising = start_daemon(Mode.ADVISE)
+    decision = advising.cycle()
+    assert decision.placement
+    assert slurm.told == []
+    assert {row.result for row in advising.ledger.commands()} == {"advised only"}
+
+
+def test_two_trainers_share_the_nodes(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    arrays = [slurm.submit_array("freetrain:min=1", tasks=8, user=user) for user in ("news", "games")]
+    daemon = start_daemon()
+    for _ in range(4):
+        daemon.cycle()
+    sizes = [len(slurm.running(array)) for array in arrays]
+    assert sum(sizes) == len(NODES)
+    assert min(sizes) >= 3
+
+
+def test_a_preempted_fragment_is_an_eviction_and_the_trainer_is_planned_anew(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    array = slurm.submit_array("freetrain:min=1,max=8", tasks=8)
+    daemon = start_daemon()
+    daemon.cycle()
+    daemon.cycle()
+    job = slurm.submit(nodes=3)
+    assert slurm.jobs[job].state is JobState.RUNNING
+    daemon.cycle()
+    assert len(slurm.running(array)) == 5
+    assert daemon.ledger.count_ends(array) == {End.PREEMPTED: 3}
+    slurm.finish(job)
+    daemon.cycle()
+    daemon.cycle()
+    assert len(slurm.running(array)) == 8
+
+
+def test_nodes_are_given_back_before_a_reservation_and_lent_again_after_it(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    array = slurm.submit_array("freetrain:min=1,max=8", tasks=8)
+    daemon = start_daemon()
+    daemon.cycle()
+    begin_s = slurm.now_s + 200
+    slurm.reservations.append(Reservation("maintenance", frozenset({"n1", "n2"}), begin_s, begin_s + 100))
+    daemon.cycle()
+    assert len(slurm.running(array)) == 8
+    limits = {min(job.nodes): job.limit_s for job in slurm.jobs.values() if job.state is JobState.RUNNING}
+    assert limits["n1"] < 200 < limits["n3"]
+    while slurm.now_s < begin_s - 50:
+        daemon.cycle()
+    assert slurm.running(array) == list(NODES[2:])
+    assert daemon.ledger.count_ends(array) == {End.RELEASED: 2}
+    slurm.reservations.clear()
+    daemon.cycle()
+    assert len(slurm.running(array)) == 8
+
+
+def test_when_one_trainer_completes_the_others_grow(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    first, second = (slurm.submit_array("freetrain:min=1", tasks=8) for _ in range(2))
+    daemon = start_daemon()
+    for _ in range(4):
+        daemon.cycle()
+    daemon.cycle({first: Report(True, 10.0, (), 5)})
+    assert slurm.running(first) == []
+    daemon.cycle()
+    assert len(slurm.running(second)) == 8
+    assert [command for command in slurm.told if command[0] == "scancel"] == [("scancel", first)]
+
+
+def test_a_target_reached_is_a_completion(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    array = slurm.submit_array("freetrain:min=1,target=1000")
+    daemon = start_daemon()
+    daemon.cycle()
+    daemon.cycle({array: Report(False, 999.0, (), 5)})
+    assert slurm.running(array)
+    daemon.cycle({array: Report(False, 1000.0, (), 9)})
+    assert slurm.running(array) == []
+
+
+def test_a_program_that_ends_well_everywhere_is_complete_without_a_directory(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    array = slurm.submit_array("freetrain:min=1,max=2", tasks=2)
+    daemon = start_daemon()
+    daemon.cycle()
+    daemon.cycle()
+    slurm.finish(f"{array}_0")
+    daemon.cycle()
+    assert ("scancel", array) not in slurm.told
+    assert slurm.running(array) == ["n2"]
+    slurm.finish(f"{array}_1")
+    daemon.cycle()
+    daemon.cycle()
+    assert slurm.told.count(("scancel", array)) == 0  # nothing was left of it that could be cancelled
+    assert not any(command[1] == "requeuehold" for command in slurm.told)
+
+
+def test_a_task_that_leaves_in_good_order_during_a_grace_time_is_needed_again(
+    start_daemon: StartDaemon, slurm: FakeSlurm
+) -> None:
+    slurm.partitions["freetrain"] = FakeSlurm(grace_s=30.0).partitions["freetrain"]
+    array = slurm.submit_array("freetrain:min=1,max=2", tasks=2)
+    daemon = start_daemon()
+    daemon.cycle()
+    daemon.cycle()
+    slurm.finish(f"{array}_0")
+    slurm.submit(nodes=7)
+    daemon.cycle()
+    assert daemon.ledger.count_ends(array) == {End.PREEMPTED: 1}
+    assert slurm.jobs[f"{array}_0"].is_held
+
+
+def test_measured_throughput_decides_who_grows(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    good, bad = (slurm.submit_array("freetrain:min=1", tasks=8) for _ in range(2))
+    daemon = start_daemon()
+    for _ in range(4):
+        daemon.cycle()
+    scales = (Observation(1, 100.0, 5.0), Observation(4, 360.0, 5.0))
+    does_not = (Observation(1, 100.0, 5.0), Observation(4, 101.0, 5.0))
+    for offset in range(4):
+        daemon.cycle({good: Report(False, 1.0, scales, offset), bad: Report(False, 1.0, does_not, offset)})
+    assert len(slurm.running(good)) > 2 * len(slurm.running(bad)) > 0
+
+
+def test_failures_rest_and_then_pause_a_trainer_and_its_owner_is_told(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    array = slurm.submit_array("freetrain:min=1,max=1", tasks=1)
+    daemon = start_daemon()
+    for _ in range(10):
+        daemon.cycle(after_s=2000.0)
+        daemon.cycle()
+        if slurm.running(array):
+            slurm.finish(f"{array}_0", JobState.FAILED)
+    daemon.cycle()
+    comment = slurm.jobs[f"{array}_0"].comment
+    assert comment.startswith("freetrain:min=1,max=1 | paused after 5 failures in a row")
+    daemon.cycle(after_s=5000.0)
+    assert slurm.running(array) == []
+    slurm.perform(("scontrol", "update", f"JobId={array}", "Comment=freetrain:min=1,max=1"))
+    daemon.cycle()
+    daemon.cycle()
+    assert slurm.running(array)
+
+
+def test_a_wrong_tag_is_answered_once_in_the_comment_and_a_mended_one_counts(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    array = slurm.submit_array("freetrain:mni=1")
+    daemon = start_daemon()
+    for _ in range(3):
+        daemon.cycle()
+    assert slurm.jobs[f"{array}_0"].comment == "freetrain:mni=1 | there is no key mni; did you mean min?"
+    assert len(slurm.told) == 1
+    slurm.perform(("scontrol", "update", f"JobId={array}", "Comment=freetrain:min=1"))
+    daemon.cycle()
+    assert slurm.running(array)
+
+
+def test_nobody_elses_job_is_ever_touched(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    untagged = slurm.submit_array("just a comment")
+    tagged_elsewhere = slurm.submit(comment="freetrain:min=1")
+    plain = slurm.submit(partition="freetrain")
+    daemon = start_daemon()
+    for _ in range(3):
+        daemon.cycle()
+    assert slurm.told == []
+    assert slurm.jobs[tagged_elsewhere].state is slurm.jobs[plain].state is JobState.RUNNING
+    assert slurm.jobs[f"{untagged}_0"].is_held
+
+
+def test_the_stop_file_takes_everything_back(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    array = slurm.submit_array("freetrain:min=1")
+    daemon = start_daemon()
+    daemon.cycle()
+    daemon.cycle()
+    daemon.cycle(stopped="the stop file is there")
+    assert slurm.running(array) == []
+    daemon.cycle()
+    daemon.cycle()
+    assert len(slurm.running(array)) == 4
+
+
+def test_tasks_that_their_owner_released_are_held_or_adopted(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    array = slurm.submit_array("freetrain:min=1,max=2", tasks=12, held=False)
+    daemon = start_daemon()
+    daemon.cycle()
+    daemon.cycle()
+    assert len(daemon.cluster.fragments) == len(slurm.running(array)) == 2
+    assert all(job.is_held for job in slurm.jobs.values() if job.state is JobState.PENDING)
+
+
+def test_when_slurm_does_not_answer_nothing_is_concluded(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    array = slurm.submit_array("freetrain:min=1")
+    daemon = start_daemon()
+    daemon.cycle()
+    daemon.cycle()
+    before = daemon.cluster.fragments
+    slurm.away = True
+    with pytest.raises(SlurmUnreachableError):
+        daemon.cycle()
+    assert daemon.cluster.fragments == before
+    slurm.away = False
+    told = len(slurm.told)
+    daemon.cycle()
+    assert len(slurm.told) == told
+    assert len(slurm.running(array)) == 4
+
+
+def test_too_much_harm_ends_all_lending_for_a_while(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    array = slurm.submit_array("freetrain:min=1", tasks=8)
+    daemon = start_daemon()
+    daemon.cycle()
+    daemon.cycle()
+    for _ in range(6):
+        daemon.cycle(after_s=100.0)
+        job = slurm.submit(nodes=1)
+        # As if it had been there for long before Slurm evicted for it.
+        slurm.jobs[job] = replace(slurm.jobs[job], submitted_s=slurm.now_s - 90)
+        daemon.cycle()
+        slurm.finish(job)
+        daemon.cycle()
+    assert len(daemon.ledger.harms()) >= 4
+    daemon.cycle()
+    assert slurm.running(array) == []
+    daemon.cycle(after_s=3700.0)
+    assert len(slurm.running(array)) == 8
