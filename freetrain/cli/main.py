@@ -13,10 +13,12 @@ from freetrain.errors import ExitCode, FreetrainError
 _COMMANDS = {
     "curve": "freetrain.cli.curve:curve_command",
     "poke": "freetrain.cli.poke:poke_command",
+    "register": "freetrain.cli.register:register_command",
     "replay": "freetrain.cli.replay:replay_command",
     "run": "freetrain.cli.run:run_command",
     "runs": "freetrain.cli.runs:runs_group",
     "solve": "freetrain.cli.solve:solve_command",
+    "submit": "freetrain.cli.submit:submit_command",
 }
 
 
