@@ -18,8 +18,10 @@ from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.errors import SlurmError, SlurmRefusedError
 from freetrain.slurm.parsing import parse_jobs
 from freetrain.slurm.registration import find_obstacle
+from freetrain.slurm.tags import TAG_PREFIX
 
 _HINT = "docs/submitting.md says what a trainer is; 'freetrain submit' makes one."
+_HELD = "JobHeldUser"
 
 
 @click.command("register")
@@ -38,20 +40,26 @@ def register_command(nodes: str, partition: str | None, dry_run: bool, job: str,
     obstacle = find_obstacle(job, tasks, pwd.getpwuid(os.geteuid()).pw_name, wanted.most_nodes)
     if obstacle is not None:
         raise InputError(obstacle, _HINT)
-    hold, change = commands.hold_own(job), commands.make_trainer(job, wanted.comment, find_partition(partition))
+    plan = _plan(job, tasks[0], wanted.comment, find_partition(partition))
     if dry_run:
-        click.echo(f"{shlex.join(hold)}\n{shlex.join(change)}")
+        click.echo("\n".join(map(shlex.join, plan)))
         return
-    # Held first, lest it start in between.
-    slurm.perform(hold)
     try:
-        slurm.perform(change)
+        for command in plan:
+            slurm.perform(command)
     except SlurmRefusedError:
-        if all(task.reason != "JobHeldUser" for task in tasks):
+        if all(task.reason != _HELD for task in tasks):
             with suppress(SlurmError):  # the refusal is what the owner must hear of
                 slurm.perform(commands.release(job))
         raise
     click.echo(f"Job {job} is a trainer now; see it with 'freetrain jobs', end it with 'scancel {job}'.", err=True)
+
+
+def _plan(job: str, first: Job, comment: str, partition: str) -> tuple[commands.Command, ...]:
+    """Held before it is changed, lest it start in between; of what is a trainer already only the tag changes."""
+    if first.comment.startswith(TAG_PREFIX) and first.partition == partition:
+        return (commands.set_comment(job, comment),)
+    return (commands.hold_own(job), commands.make_trainer(job, comment, partition))
 
 
 def _find(slurm: CommandLine, job: str) -> list[Job]:

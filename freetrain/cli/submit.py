@@ -15,6 +15,10 @@ from freetrain.slurm import commands
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 
+_PATIENCE_S = 90.0
+"""Longer than sbatch itself tries, a minute without a configuration: what it says in the end is clearer."""
+_TOO_LARGE = "No trainer can have more nodes than MaxArraySize of 'scontrol show config' allows."
+
 
 @click.command("submit", context_settings={"allow_interspersed_args": False})
 @tag_options
@@ -81,7 +85,10 @@ def _check_options(more: tuple[str, ...]) -> None:
 def _submit(command: commands.Command) -> str:
     try:
         # Nothing is added to the environment: sbatch hands it on to the job, and reads times in its time zone.
-        said = CommandLine(environment={}).perform(command)
+        said = CommandLine(_PATIENCE_S, environment={}).perform(command)
+    except SlurmRefusedError as error:
+        is_size = "array specification" in error.what
+        raise SlurmRefusedError(error.what, _TOO_LARGE if is_size else error.hint) from error
     except SlurmUnreachableError as error:
         hint = "It may have been taken nevertheless: look with 'squeue --me' before you submit again."
         raise SlurmUnreachableError(error.what, hint) from error

@@ -36,7 +36,7 @@ tag_options: Callable[[Callable[..., Any]], Callable[..., Any]] = options(
     click.option(
         "--partition",
         metavar="NAME",
-        help=f"The preemptible partition [default: the configuration's slurm.partition, else {Slurm().partition}].",
+        help=f"The preemptible partition [default: the configured slurm.partition, else {Slurm().partition}].",
     ),
     click.option("--dry-run", is_flag=True, help="Print the commands, ready for a shell, and do nothing."),
 )
