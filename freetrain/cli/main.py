@@ -12,6 +12,7 @@ from freetrain.errors import ExitCode, FreetrainError
 
 _COMMANDS = {
     "curve": "freetrain.cli.curve:curve_command",
+    "lab": "freetrain.cli.lab:lab_group",
     "poke": "freetrain.cli.poke:poke_command",
     "register": "freetrain.cli.register:register_command",
     "replay": "freetrain.cli.replay:replay_command",

@@ -1,0 +1,159 @@
+"""``freetrain lab``: a real Slurm on one machine, to try freetrain on."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from freetrain.cli.output import NOTHING, print_table
+from freetrain.errors import InputError
+from freetrain.lab import Lab, LabOptions
+
+DIRECTORY_VARIABLE = "FREETRAIN_LAB"
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _default_directory() -> Path:
+    # Root's lab is for other accounts, too, and they cannot look into its home.
+    return Path("/tmp/freetrain-lab") if os.geteuid() == 0 else Path.home() / ".cache/freetrain/lab"
+
+
+def _directory_option(command: _Command) -> _Command:
+    return click.option(
+        "--dir",
+        "directory",
+        type=click.Path(path_type=Path, file_okay=False),
+        envvar=DIRECTORY_VARIABLE,
+        metavar="DIR",
+        default=_default_directory,
+        help=f"The lab's directory.  [default: ${DIRECTORY_VARIABLE}, else ~/.cache/freetrain/lab; "
+        "for root /tmp/freetrain-lab]",
+    )(command)
+
+
+@click.group("lab")
+def lab_group() -> None:
+    """A real Slurm on this machine: daemons, accounting, several people, and failures at will."""
+
+
+@lab_group.command("up")
+@_directory_option
+@click.option("--nodes", default=4, show_default=True, help="Nodes.")
+@click.option("--cpus", default=4, show_default=True, help="CPUs that each node claims to have.")
+@click.option("--gpus", default=0, show_default=True, help="GPUs that each node claims to have.")
+@click.option(
+    "--fake", default=0, show_default=True, help="Imaginary nodes besides: idle, but nothing runs there."
+)
+@click.option("--accounting", is_flag=True, help="With slurmdbd: sacct, associations, an Operator.")
+@click.option("--port", "base_port", default=16_817, show_default=True, help="First port to use.")
+@click.option(
+    "--grace", "grace_s", default=0, show_default=True, metavar="SECONDS", help="GraceTime of partition freetrain."
+)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of slurm.conf; repeatable.")
+@click.option(
+    "--job-submit",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A job_submit.lua to install.",
+)
+def up_command(directory: Path, settings: tuple[str, ...], **options: Any) -> None:
+    """Make a lab and start it; one that ended in the same directory makes room."""
+    started_s = time.monotonic()
+    lab = Lab.up(directory, LabOptions(settings=dict(map(_setting, settings)), **options))
+    _say_what_next(lab, time.monotonic() - started_s)
+
+
+@lab_group.command("down")
+@_directory_option
+def down_command(directory: Path) -> None:
+    """Cancel all jobs and stop all daemons; the logs stay."""
+    lab = Lab.find(directory)
+    lab.down()
+    click.echo(f"The lab in {lab.directory} is down.")
+
+
+@lab_group.command("env")
+@_directory_option
+def env_command(directory: Path) -> None:
+    """Print what makes Slurm's commands mean the lab: for eval."""
+    for name, value in Lab.find(directory).environment.items():
+        click.echo(f"export {name}={shlex.quote(value)}")
+
+
+@lab_group.command("status")
+@_directory_option
+def status_command(directory: Path) -> None:
+    """Show what of the lab runs."""
+    status = Lab.find(directory).status()
+    absent = [node for node, runs in status.nodes.items() if not runs]
+    rows = [(name, "runs" if runs else "does not run") for name, runs in status.daemons.items()]
+    rows.append(("slurmd", f"{len(status.nodes) - len(absent)} of {len(status.nodes)}"))
+    if absent:
+        rows.append(("nodes without", " ".join(absent)))
+    states = ", ".join(f"{count:,} {state}" for state, count in status.states.items())
+    print_table(("daemon", "state"), [*rows, ("nodes in Slurm", states or NOTHING)], header=False)
+
+
+@lab_group.command("crash")
+@click.argument("node")
+@_directory_option
+def crash_command(node: str, directory: Path) -> None:
+    """Let a node vanish at once, with all that runs there."""
+    Lab.find(directory).crash(node)
+
+
+@lab_group.command("node")
+@click.argument("node")
+@click.argument("action", type=click.Choice(["start"]))
+@_directory_option
+def node_command(node: str, action: str, directory: Path) -> None:  # noqa: ARG001
+    """Start a node that crashed."""
+    Lab.find(directory).start_node(node)
+
+
+@lab_group.command("ctld")
+@click.argument("action", type=click.Choice(["start", "stop", "kill"]))
+@_directory_option
+def ctld_command(action: str, directory: Path) -> None:
+    """Stop the controller, kill it, or start it again."""
+    lab = Lab.find(directory)
+    {"start": lab.start_controller, "stop": lab.stop_controller, "kill": lab.kill_controller}[action]()
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise InputError(f"--set {text}: a setting has the form KEY=VALUE.")
+    return key.strip(), value.strip()
+
+
+def _say_what_next(lab: Lab, seconds: float) -> None:
+    where = "" if lab.directory == _default_directory() else f" --dir {shlex.quote(str(lab.directory))}"
+    click.echo(f"A Slurm of {len(lab.node_names)} nodes is up in {lab.directory} after {seconds:.1f} s.\n")
+    print_table(
+        ("command", "meaning"),
+        [
+            (f'eval "$(freetrain lab env{where})"', "let Slurm's commands mean it"),
+            (f"freetrain lab status{where}", "see what runs"),
+            (f"freetrain lab crash {lab.node_names[-1]}{where}", "lose a node"),
+            (f"freetrain lab down{where}", "end it"),
+        ],
+        header=False,
+    )
+    accounts = lab.users
+    if len(set(accounts.values())) == 1:
+        click.echo("\nYou play all parts: as root, a lab has several people.")
+        return
+    click.echo(
+        f"\nalice is the account {accounts['alice']}, bob is {accounts['bob']}, freetrain's own is "
+        f"{accounts['daemon']}; to be alice:"
+    )
+    alice = accounts["alice"]
+    click.echo(f"cd /tmp && setpriv --reuid={alice} --regid={alice} --clear-groups sbatch --wrap 'sleep 60'")

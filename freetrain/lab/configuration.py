@@ -1,0 +1,158 @@
+"""The texts of a lab's configuration files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from freetrain.lab.layout import Layout
+from freetrain.lab.options import LabOptions
+from freetrain.lab.people import People
+
+ACCOUNT = "ml"
+CLUSTER = "lab"
+
+_FIXED = {
+    "ClusterName": CLUSTER,
+    "AuthType": "auth/munge",
+    "SlurmctldDebug": "info",
+    "SlurmdDebug": "info",
+    "LogTimeFormat": "iso8601_ms",
+    # The nodes have what the configuration says, not what the machine has.
+    "SlurmdParameters": "config_overrides",
+    "ReturnToService": "2",
+    "MailProg": "/bin/true",
+    "MpiDefault": "none",
+    "ProctrackType": "proctrack/linuxproc",
+    "TaskPlugin": "task/none",
+    "JobAcctGatherType": "jobacct_gather/linux",
+    "SchedulerType": "sched/backfill",
+    "SchedulerParameters": "bf_continue,bf_interval=30,bf_window=10080,bf_resolution=60",
+    "SelectType": "select/cons_tres",
+    "SelectTypeParameters": "CR_Core",
+    "JobRequeue": "1",
+    "KillWait": "30",
+    "MinJobAge": "300",
+}
+_MEMORY_MB = 1000
+
+
+def slurm_conf(layout: Layout, options: LabOptions, people: People, host: str) -> str:
+    """Text of slurm.conf.
+
+    Args:
+        layout: where the lab's files lie.
+        options: what the lab is to be.
+        people: who runs it.
+        host: this machine's short name, which all nodes share.
+    """
+    settings = {
+        **_FIXED,
+        "SlurmctldHost": f"{host}(127.0.0.1)",
+        "SlurmctldPort": str(options.controller_port),
+        "SlurmUser": people.service,
+        "SlurmdUser": people.nodes,
+        "AuthInfo": f"socket={layout.munge_socket}",
+        "StateSaveLocation": str(layout.state),
+        "SlurmctldPidFile": str(layout.log / "slurmctld.pid"),
+        "SlurmctldLogFile": str(layout.log / "slurmctld.log"),
+        "SlurmdSpoolDir": f"{layout.nodes}/%n",
+        "SlurmdPidFile": f"{layout.nodes}/%n/slurmd.pid",
+        # slurmd and slurmstepd work in the directory of the log: it says whose they are.
+        "SlurmdLogFile": f"{layout.nodes}/%n/slurmd.log",
+        **_preemption(options.preempt_mode),
+        **_accounting(layout, options),
+    }
+    if options.fake:
+        # The controller asks each by itself: a tree of messages all to one slurmd would drown it.
+        settings["TreeWidth"] = "65533"
+    if options.gpus:
+        settings["GresTypes"] = "gpu"
+    if options.job_submit:
+        settings["JobSubmitPlugins"] = "lua"
+    lines = [f"{key}={value}" for key, value in _overridden(settings, options.settings).items()]
+    return "\n".join([*lines, *_node_lines(options, host), *_partition_lines(options)]) + "\n"
+
+
+def slurmdbd_conf(layout: Layout, options: LabOptions, people: People) -> str:
+    """Text of slurmdbd.conf; the database knows the service account by its socket, so there is no password."""
+    settings = {
+        "AuthType": "auth/munge",
+        "AuthInfo": f"socket={layout.munge_socket}",
+        "DbdHost": "localhost",
+        "DbdAddr": "127.0.0.1",
+        "DbdPort": str(options.accounting_port),
+        "SlurmUser": people.service,
+        "DebugLevel": "info",
+        "LogFile": str(layout.log / "slurmdbd.log"),
+        "PidFile": str(layout.log / "slurmdbd.pid"),
+        "StorageType": "accounting_storage/mysql",
+        "StorageHost": "localhost",
+        "StorageUser": people.service,
+        "StorageLoc": "slurm",
+    }
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def gres_conf(options: LabOptions) -> str:
+    """Text of gres.conf: GPUs by number, without devices."""
+    return f"Name=gpu Count={options.gpus}\n" if options.gpus else ""
+
+
+def write_private(path: os.PathLike[str], text: str | bytes, owner: tuple[int, int], mode: int = 0o600) -> None:
+    """Write a file that from its first moment is no one else's to read."""
+    content = text.encode() if isinstance(text, str) else text
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        os.fchown(file.fileno(), *owner)
+        file.write(content)
+
+
+def _overridden(settings: Mapping[str, str], overrides: Mapping[str, str]) -> dict[str, str]:
+    """The settings with others in their place; Slurm knows no difference between small and capital letters."""
+    replaced = {key.lower() for key in overrides}
+    return {key: value for key, value in settings.items() if key.lower() not in replaced} | dict(overrides)
+
+
+def _preemption(mode: str) -> dict[str, str]:
+    if mode == "OFF":
+        return {"PreemptType": "preempt/none", "PreemptMode": "OFF"}
+    # Only the gang scheduler resumes what was suspended.
+    return {
+        "PreemptType": "preempt/partition_prio",
+        "PreemptMode": "SUSPEND,GANG" if mode == "SUSPEND" else mode,
+    }
+
+
+def _accounting(layout: Layout, options: LabOptions) -> dict[str, str]:
+    if not options.accounting:
+        return {"AccountingStorageType": "accounting_storage/none"}
+    settings = {
+        "AccountingStorageType": "accounting_storage/slurmdbd",
+        "AccountingStorageHost": "127.0.0.1",
+        "AccountingStoragePort": str(options.accounting_port),
+        "AccountingStoragePass": str(layout.munge_socket),
+        "AccountingStorageEnforce": "associations,limits,qos",
+        "AccountingStoreFlags": "job_comment",
+    }
+    return settings | ({"AccountingStorageTRES": "gres/gpu"} if options.gpus else {})
+
+
+def _node_lines(options: LabOptions, host: str) -> list[str]:
+    gres = f" Gres=gpu:{options.gpus}" if options.gpus else ""
+    common = f"NodeAddr=127.0.0.1 NodeHostname={host} CPUs={options.cpus} RealMemory={_MEMORY_MB}{gres}"
+    first, last = options.node_names[0], options.node_names[-1]
+    ports = f"{options.node_port(0)}-{options.node_port(options.nodes - 1)}"
+    lines = [f"NodeName=n[{first[1:]}-{last[1:]}] Port=[{ports}] {common} State=UNKNOWN"]
+    if options.fake:
+        # Slurm believes IDLE, and the first node answers its pings for all of them: so they stay idle.
+        lines.append(f"NodeName=f[00001-{options.fake:05}] Port={options.node_port(0)} {common} State=IDLE")
+    return lines
+
+
+def _partition_lines(options: LabOptions) -> list[str]:
+    common = "Nodes=ALL DefaultTime=1:00:00 OverSubscribe=EXCLUSIVE State=UP"
+    grace = f" GraceTime={options.grace_s}" if options.grace_s else ""
+    return [
+        f"PartitionName=main Default=YES MaxTime=7-0 PriorityTier=10 PreemptMode=OFF {common}",
+        f"PartitionName=freetrain MaxTime=1-0 PriorityTier=1 PreemptMode={options.preempt_mode}{grace} {common}",
+    ]

@@ -1,0 +1,168 @@
+"""A lab's daemons, started and stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from freetrain.lab import processes
+from freetrain.lab.configuration import ACCOUNT, CLUSTER, write_private
+from freetrain.lab.layout import Layout
+from freetrain.lab.options import LabOptions
+from freetrain.lab.people import People
+from freetrain.lab.processes import Process
+from freetrain.lab.programs import Launch, ask, failed, require
+
+_READY_S = 60.0
+_KEY_BYTES = 128
+_AT_ONCE = 32
+_GONE_S = 1.0
+
+
+@dataclass(frozen=True)
+class Daemons:
+    """A lab's daemons.
+
+    Args:
+        layout: where the lab's files lie.
+        options: what the lab is to be.
+        people: who runs the daemons.
+    """
+
+    layout: Layout
+    options: LabOptions
+    people: People
+
+    def running(self, name: str, node: str = "") -> list[Process]:
+        """The processes of a daemon, on a node or on none."""
+        return [each for each in processes.daemons(self.layout.root) if (each.name, each.node) == (name, node)]
+
+    def start_munge(self) -> None:
+        """Start munged with a key of its own."""
+        layout = self.layout
+        write_private(layout.munge / "munge.key", os.urandom(_KEY_BYTES), self.people.service_ids, 0o400)
+        command = [
+            "munged",
+            f"--socket={layout.munge_socket}",
+            f"--key-file={layout.munge / 'munge.key'}",
+            f"--pid-file={layout.munge / 'munged.pid'}",
+            f"--log-file={layout.munge / 'munged.log'}",
+            f"--seed-file={layout.munge / 'munged.seed'}",
+        ]
+        Launch(layout, command, self.people.as_service).finish(f"{layout.munge / 'munged.log'}")
+
+    def start_accounting(self) -> None:
+        """Start the database and slurmdbd, and enter the cluster and its people."""
+        self._start_database()
+        Launch(self.layout, ["slurmdbd"], self.people.as_service).finish(f"{self.layout.log / 'slurmdbd.log'}")
+        if not processes.wait_until(lambda: _listens(self.options.accounting_port), _READY_S):
+            raise failed("slurmdbd", "", f"{self.layout.log / 'slurmdbd.log'}")
+        self._enter_people()
+
+    def _start_database(self) -> None:
+        layout, log = self.layout, self.layout.log / "mariadbd.log"
+        install = [
+            "mariadb-install-db",
+            "--no-defaults",
+            f"--datadir={layout.database}",
+            "--skip-test-db",
+            "--auth-root-authentication-method=socket",
+            f"--auth-root-socket-user={self.people.service}",
+            "--skip-name-resolve",
+        ]
+        Launch(layout, install, self.people.as_service).finish(f"{log}")
+        serve = [
+            "setsid",
+            "--fork",
+            "mariadbd",
+            "--no-defaults",
+            f"--datadir={layout.database}",
+            f"--socket={layout.database_socket}",
+            f"--pid-file={layout.log / 'mariadbd.pid'}",
+            f"--log-error={log}",
+            "--skip-networking",
+            "--innodb-buffer-pool-size=64M",
+            # It holds nothing that must survive a power cut.
+            "--innodb-flush-log-at-trx-commit=0",
+            "--innodb-lock-wait-timeout=900",
+        ]
+        Launch(layout, serve, self.people.as_service).finish(f"{log}")
+        if not processes.wait_until(layout.database_socket.is_socket, _READY_S):
+            raise failed("mariadbd", "", f"{log}")
+
+    def _enter_people(self) -> None:
+        people = sorted(set(self.people.roles.values()))
+        for what in (
+            ("add", "cluster", CLUSTER),
+            ("add", "account", ACCOUNT, "Description=lab", "Organization=lab"),
+            ("add", "user", ",".join(people), f"Account={ACCOUNT}"),
+            ("modify", "user", self.people.roles["daemon"], "set", "AdminLevel=Operator"),
+        ):
+            require(self.layout, "sacctmgr", "--immediate", "--quiet", *what)
+
+    def start_controller(self) -> None:
+        """Start slurmctld, unless it runs, and wait until it answers."""
+        log = f"{self.layout.log / 'slurmctld.log'}"
+        if not self.running("slurmctld"):
+            command = ["slurmctld", "-f", str(self.layout.slurm_conf)]
+            Launch(self.layout, command, self.people.as_service).finish(log)
+        if not processes.wait_until(lambda: ask(self.layout, "scontrol", "ping").returncode == 0, _READY_S):
+            raise failed("slurmctld", "", log)
+
+    def start_nodes(self, names: Sequence[str]) -> None:
+        """Start the slurmds of those nodes that have none."""
+        there = {each.node for each in processes.daemons(self.layout.root) if each.name == "slurmd"}
+        absent = [name for name in names if name not in there]
+        for first in range(0, len(absent), _AT_ONCE):
+            launches = {
+                name: Launch(self.layout, ["slurmd", "-f", str(self.layout.slurm_conf), "-N", name])
+                for name in absent[first : first + _AT_ONCE]
+            }
+            for name, launch in launches.items():
+                launch.finish(f"{self.layout.node(name) / 'slurmd.log'}")
+
+    def stop(self, name: str, seconds: float, node: str | None = None) -> None:
+        """Let a daemon end by itself, wherever it runs or on one node; kill it if that takes too long."""
+
+        def left() -> list[Process]:
+            found = processes.daemons(self.layout.root)
+            return [each for each in found if each.name == name and node in (None, each.node)]
+
+        processes.send(left(), signal.SIGTERM)
+        processes.wait_until(lambda: not left(), seconds)
+        _kill(left)
+
+    def kill_controller(self) -> None:
+        """Let slurmctld vanish, and the helper that it started."""
+        _kill(lambda: [*self.running("slurmctld"), *self.running("slurmscriptd")])
+
+    def kill_node(self, node: str) -> None:
+        """Let a node vanish: first slurmd, so that it starts nothing more, then its slurmstepds and their tasks."""
+        _kill(lambda: self.running("slurmd", node))
+        _kill(lambda: self._jobs(node))
+
+    def kill_jobs(self) -> None:
+        """Let all jobs vanish from all nodes."""
+        for node in self.options.node_names:
+            _kill(lambda node=node: self._jobs(node))
+
+    def _jobs(self, node: str) -> list[Process]:
+        steps = self.running("slurmstepd", node)
+        return steps + processes.tasks(self.layout.root, node, {each.pid for each in steps})
+
+
+def _kill(left: Callable[[], list[Process]]) -> None:
+    """Kill until none is left: what is being killed may just have started another."""
+    # The tasks' parents are known only while the parents live: all of them are found before any dies.
+    while found := left():
+        processes.send(found, signal.SIGKILL)
+        processes.wait_until(lambda: not left(), _GONE_S)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        client.settimeout(1.0)
+        return client.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,84 @@
+"""The lab's directory: made, and emptied of an earlier lab."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from freetrain.errors import InputError, StateError
+from freetrain.lab.layout import Layout
+from freetrain.lab.options import LabOptions
+from freetrain.lab.people import People
+
+_FORMAT = "freetrain-lab/1"
+_OTHERS_MAY_WRITE = 0o022
+_OTHERS_MAY_PASS = 0o001
+
+
+def prepare(layout: Layout, options: LabOptions, people: People) -> None:
+    """Make the directories of a new lab; those of an earlier one, which has ended, go."""
+    root = layout.root
+    _make_own(root)
+    present = {entry.name for entry in root.iterdir()}
+    if present and layout.parameters.name not in present:
+        raise InputError(
+            f"{root} is neither empty nor the directory of a lab.", "Choose another with --dir, or empty it."
+        )
+    _require_passable(root, people)
+    for directory in (layout.munge, layout.database, layout.state, layout.log, layout.nodes):
+        shutil.rmtree(directory, ignore_errors=True)
+    for file in root.iterdir():
+        file.unlink()
+    write_parameters(layout, options, people)
+    for directory in (layout.munge, layout.database, layout.state, layout.log):
+        directory.mkdir(mode=0o755)
+        os.chown(directory, *people.service_ids)
+    for private in (layout.state, layout.database):
+        private.chmod(0o700)
+    for name in options.node_names:
+        layout.node(name).mkdir(mode=0o755, parents=True)
+
+
+def write_parameters(layout: Layout, options: LabOptions, people: People) -> None:
+    """Write down what the lab was made with."""
+    document = {"format": _FORMAT, "user": os.geteuid(), "users": dict(people.roles), "options": options.to_json()}
+    layout.parameters.write_text(json.dumps(document, indent=2) + "\n")
+
+
+def read_parameters(layout: Layout) -> tuple[LabOptions, int]:
+    """What a lab was made with, and the number of the user who made it."""
+    try:
+        document: dict[str, Any] = json.loads(layout.parameters.read_text())
+        return LabOptions.from_json(document["options"]), document["user"]
+    except FileNotFoundError:
+        raise InputError(f"There is no lab in {layout.root}.", "Make one with: freetrain lab up") from None
+    except OSError as error:
+        raise StateError(f"{layout.parameters} cannot be read: {error.strerror}.") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateError(f"{layout.parameters} does not describe a lab: {error}.") from error
+
+
+def _make_own(root: Path) -> None:
+    """Make the directory; one that others can write to, or have made, could lead the daemons astray."""
+    try:
+        root.mkdir(mode=0o755, parents=True, exist_ok=True)
+        found = root.stat()
+        if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_MAY_WRITE:
+            raise InputError(f"{root} is not yours alone to write to.", "Choose another directory with --dir.")
+        root.chmod(0o755)
+    except OSError as error:
+        raise InputError(f"No lab can be made in {root}: {error.strerror}.") from error
+
+
+def _require_passable(root: Path, people: People) -> None:
+    """Complain where root's directory is closed to the other accounts, which play the people."""
+    if people.nodes != people.service:
+        closed = [each for each in root.parents if not each.stat().st_mode & _OTHERS_MAY_PASS]
+        if closed:
+            raise InputError(
+                f"{root} is of no use to other accounts, because {closed[-1]} is closed to them.",
+                "Choose another directory, for example in /tmp, or open that one: chmod o+x.",
+            )

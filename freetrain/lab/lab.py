@@ -1,0 +1,221 @@
+"""A real Slurm on one machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from freetrain.errors import ExitCode, FreetrainError, InputError
+from freetrain.lab import directory as directories
+from freetrain.lab import processes
+from freetrain.lab.configuration import gres_conf, slurm_conf, slurmdbd_conf, write_private
+from freetrain.lab.daemons import Daemons
+from freetrain.lab.layout import Layout
+from freetrain.lab.options import LabOptions
+from freetrain.lab.packages import require_programs
+from freetrain.lab.people import People
+from freetrain.lab.programs import ask
+from freetrain.lab.status import LabStatus
+
+_NODES_READY_S = 60.0
+_JOBS_GONE_S = 5.0
+_STOP_S = 20.0
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A real Slurm on one machine, made with :meth:`up` or found with :meth:`find`.
+
+    Args:
+        directory: which holds all of it.
+        options: what it was made with.
+        owner: number of the user who made it, and who alone may change it.
+    """
+
+    directory: Path
+    options: LabOptions
+    owner: int
+
+    @classmethod
+    def up(cls, directory: Path, options: LabOptions) -> Lab:
+        """Make a lab, and return when all its nodes are idle.
+
+        A lab that ended in this directory, in whatever way, makes room: nothing of it is kept.
+        """
+        lab = cls(directory.resolve(), options, os.geteuid())
+        require_programs(options.accounting)
+        lab._layout.require_short_enough(options.node_names[-1])
+        lab._require_room()
+        people = People.of_this_process()
+        directories.prepare(lab._layout, options, people)
+        lab._write_configuration(people)
+        with lab._down_unless_up():
+            lab._start()
+        return lab
+
+    @classmethod
+    def find(cls, directory: Path) -> Lab:
+        """The lab in a directory, whether it runs or not."""
+        root = directory.resolve()
+        options, owner = directories.read_parameters(Layout(root))
+        return cls(root, options, owner)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process must have in its environment so that Slurm's commands mean this lab."""
+        return {"SLURM_CONF": str(self._layout.slurm_conf)}
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """Names of the nodes, without the imaginary ones."""
+        return self.options.node_names
+
+    @property
+    def users(self) -> Mapping[str, str]:
+        """Accounts of alice and bob, who are people, and of daemon, which is freetrain's."""
+        return self._daemons.people.roles
+
+    def status(self) -> LabStatus:
+        """What of the lab runs."""
+        running = processes.daemons(self.directory)
+        names = {each.name for each in running}
+        nodes = {each.node for each in running if each.name == "slurmd"}
+        expected = ("munged", *(("mariadbd", "slurmdbd") if self.options.accounting else ()), "slurmctld")
+        return LabStatus(
+            {name: name in names for name in expected},
+            {name: name in nodes for name in self.node_names},
+            self._node_states() if "slurmctld" in names else {},
+        )
+
+    def down(self) -> None:
+        """Cancel all jobs and stop everything; the files stay until the next lab is made in the directory."""
+        self._require_owner()
+        if self._daemons.running("slurmctld"):
+            self._cancel_jobs()
+        self._daemons.stop("slurmd", _STOP_S)
+        self._daemons.kill_jobs()
+        for name in ("slurmctld", "slurmscriptd", "slurmdbd", "mariadbd", "munged"):
+            self._daemons.stop(name, _STOP_S)
+
+    def crash(self, node: str) -> None:
+        """Let a node vanish at once: its slurmd, its slurmstepds and all processes of its jobs."""
+        self._require_node(node)
+        self._daemons.kill_node(node)
+
+    def start_node(self, node: str) -> None:
+        """Start a node's slurmd, unless it runs."""
+        self._require_node(node)
+        self._daemons.start_nodes([node])
+
+    def stop_controller(self) -> None:
+        """Let slurmctld save its state and end."""
+        self._require_owner()
+        self._daemons.stop("slurmctld", _STOP_S)
+
+    def kill_controller(self) -> None:
+        """Let slurmctld vanish."""
+        self._require_owner()
+        self._daemons.kill_controller()
+
+    def start_controller(self) -> None:
+        """Start slurmctld from its saved state, unless it runs, and wait until it answers."""
+        self._require_owner()
+        self._daemons.start_controller()
+
+    @property
+    def _layout(self) -> Layout:
+        return Layout(self.directory)
+
+    @property
+    def _daemons(self) -> Daemons:
+        return Daemons(self._layout, self.options, People.of_this_process())
+
+    def _write_configuration(self, people: People) -> None:
+        layout, options = self._layout, self.options
+        host = socket.gethostname().partition(".")[0]
+        layout.slurm_conf.write_text(slurm_conf(layout, options, people, host))
+        (self.directory / "gres.conf").write_text(gres_conf(options))
+        if options.accounting:
+            # slurmdbd refuses a file that anyone else could read or owns.
+            write_private(layout.slurmdbd_conf, slurmdbd_conf(layout, options, people), people.service_ids)
+        if options.job_submit:
+            (self.directory / "job_submit.lua").write_bytes(options.job_submit.read_bytes())
+
+    def _start(self) -> None:
+        self._daemons.start_munge()
+        if self.options.accounting:
+            self._daemons.start_accounting()
+        self._daemons.start_controller()
+        self._daemons.start_nodes(self.node_names)
+        wanted = self.options.nodes + self.options.fake
+        if not processes.wait_until(lambda: self._node_states().get("idle", 0) >= wanted, _NODES_READY_S):
+            states = ", ".join(f"{count} {state}" for state, count in self._node_states().items())
+            raise FreetrainError(
+                f"After {_NODES_READY_S:g} s not all {wanted} nodes are idle, but {states or 'none answers'}.",
+                f"The logs are in {self._layout.log} and {self._layout.nodes}.",
+                ExitCode.UNREACHABLE,
+            )
+
+    @contextmanager
+    def _down_unless_up(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.down()
+            raise
+
+    def _require_room(self) -> None:
+        if processes.daemons(self.directory):
+            raise InputError(
+                f"A lab, or what is left of one, runs in {self.directory}.",
+                f"End it with: freetrain lab down --dir {self.directory}",
+            )
+        taken = [port for port in self.options.ports if not _is_free(port)]
+        if taken:
+            raise InputError(
+                f"Port {taken[0]}, which the lab would use, is taken.",
+                "Choose others with --port, for example 21000.",
+            )
+
+    def _require_owner(self) -> None:
+        if self.owner != os.geteuid():
+            raise InputError(f"The lab in {self.directory} belongs to another user, who alone may change it.")
+
+    def _require_node(self, node: str) -> None:
+        self._require_owner()
+        if node not in self.node_names:
+            raise InputError(
+                f"The lab has no node {node}.", f"It has {self.node_names[0]} to {self.node_names[-1]}."
+            )
+
+    def _node_states(self) -> dict[str, int]:
+        answer = ask(self._layout, "sinfo", "--noheader", "--partition=main", "--format=%T %D")
+        states: Counter[str] = Counter()
+        for line in answer.stdout.splitlines():
+            state, count = line.split()
+            states[state] += int(count)
+        return dict(states)
+
+    def _cancel_jobs(self) -> None:
+        for partition in ("main", "freetrain"):
+            ask(self._layout, "scancel", f"--partition={partition}")
+        processes.wait_until(self._no_step_runs, _JOBS_GONE_S)
+
+    def _no_step_runs(self) -> bool:
+        return all(each.name != "slurmstepd" for each in processes.daemons(self.directory))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener:
+        # As Slurm's daemons do: connections of an earlier lab that linger are no obstacle.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("", port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,90 @@
+"""Where a lab's files lie: everything is below one directory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from freetrain.errors import InputError
+
+MOST_SOCKET_BYTES = 107
+"""Linux takes no longer path for a Unix socket."""
+
+_LONGEST_STEP = "_4294967295.4294967295"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a lab's files lie.
+
+    Args:
+        root: the lab's directory, absolute.
+    """
+
+    root: Path
+
+    @property
+    def parameters(self) -> Path:
+        """What the lab was made with."""
+        return self.root / "lab.json"
+
+    @property
+    def slurm_conf(self) -> Path:
+        """Slurm's configuration."""
+        return self.root / "slurm.conf"
+
+    @property
+    def slurmdbd_conf(self) -> Path:
+        """The configuration of slurmdbd, who looks for it beside slurm.conf."""
+        return self.root / "slurmdbd.conf"
+
+    @property
+    def munge(self) -> Path:
+        """Directory of munged's key and socket."""
+        return self.root / "munge"
+
+    @property
+    def munge_socket(self) -> Path:
+        """Socket of munged."""
+        return self.munge / "munge.socket"
+
+    @property
+    def database(self) -> Path:
+        """Directory of MariaDB's data."""
+        return self.root / "database"
+
+    @property
+    def database_socket(self) -> Path:
+        """Socket of MariaDB, which listens on nothing else."""
+        return self.database / "mariadb.socket"
+
+    @property
+    def state(self) -> Path:
+        """Directory of slurmctld's state."""
+        return self.root / "state"
+
+    @property
+    def log(self) -> Path:
+        """Directory of the logs and pid files of all daemons but the slurmds."""
+        return self.root / "log"
+
+    @property
+    def nodes(self) -> Path:
+        """Directory of the nodes' directories."""
+        return self.root / "nodes"
+
+    def node(self, name: str) -> Path:
+        """A node's spool, log and pid file; slurmd works in it, and so do its slurmstepds."""
+        return self.nodes / name
+
+    def require_short_enough(self, node: str) -> None:
+        """Complain where the sockets' paths would be too long for Linux."""
+        longest = self.node(node) / f"{node}{_LONGEST_STEP}"
+        excess = len(os.fsencode(longest)) - MOST_SOCKET_BYTES
+        if excess > 0:
+            raise InputError(
+                f"{self.root} is {excess} bytes too long for a lab: the paths of its sockets may have "
+                f"{MOST_SOCKET_BYTES} bytes.",
+                "Choose a shorter directory, for example one in /tmp.",
+            )

@@ -1,0 +1,125 @@
+"""What a lab is to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from freetrain.errors import InputError
+
+PREEMPT_MODES = ("REQUEUE", "CANCEL", "SUSPEND", "OFF")
+MOST_NODES = 9999
+MOST_IMAGINARY_NODES = 99_999
+LAST_PORT = 65_535
+
+_CONTROLLER, _ACCOUNTING, _NODES = 0, 1, 10
+_OWN_SETTINGS = {
+    "authinfo",
+    "authtype",
+    "clustername",
+    "include",
+    "nodename",
+    "partitionname",
+    "slurmctldhost",
+    "slurmctldport",
+    "slurmdspooldir",
+    "slurmduser",
+    "slurmuser",
+    "statesavelocation",
+}
+"""What a lab must choose itself, or it does not find its daemons again."""
+
+
+@dataclass(frozen=True)
+class LabOptions:
+    """What a lab is to be.
+
+    Args:
+        nodes: nodes with a slurmd of their own.
+        cpus: CPUs that each node claims to have, whatever the machine has.
+        gpus: GPUs (gres gpu) that each node claims to have; there are no devices behind them.
+        fake: imaginary nodes that show as idle but run nothing; thousands of them are cheap.
+        accounting: whether there is a slurmdbd: sacct, associations, and an Operator.
+        base_port: of slurmctld; slurmdbd has the next one, the slurmds those from the tenth after it.
+        grace_s: seconds between the warning and the end of a preempted job of partition freetrain.
+        preempt_mode: what happens to preempted jobs of partition freetrain.
+        settings: further settings of slurm.conf, which override the lab's.
+        job_submit: a job_submit.lua to install.
+    """
+
+    nodes: int = 4
+    cpus: int = 4
+    gpus: int = 0
+    fake: int = 0
+    accounting: bool = False
+    base_port: int = 16_817
+    grace_s: int = 0
+    preempt_mode: str = "REQUEUE"
+    settings: Mapping[str, str] = field(default_factory=dict)
+    job_submit: Path | None = None
+
+    def __post_init__(self) -> None:
+        _require(1 <= self.nodes <= MOST_NODES, f"A lab has between 1 and {MOST_NODES} nodes, not {self.nodes}.")
+        _require(
+            0 <= self.fake <= MOST_IMAGINARY_NODES,
+            f"A lab has at most {MOST_IMAGINARY_NODES} imaginary nodes, not {self.fake}.",
+        )
+        _require(self.cpus >= 1, f"A node has at least one CPU, not {self.cpus}.")
+        _require(self.gpus >= 0 and self.grace_s >= 0, "GPUs and the grace time cannot be negative.")
+        _require(
+            1024 <= self.base_port and self.node_port(self.nodes - 1) <= LAST_PORT,
+            f"Ports {self.base_port} to {self.node_port(self.nodes - 1)} are not all within 1024 to {LAST_PORT}.",
+        )
+        _require(
+            self.preempt_mode in PREEMPT_MODES,
+            f"There is no preemption mode {self.preempt_mode}; there are {', '.join(PREEMPT_MODES)}.",
+        )
+        for key, value in self.settings.items():
+            _require(key.lower() not in _OWN_SETTINGS, f"A lab chooses {key} itself.")
+            _require(key.isalnum() and "\n" not in value, f"{key}={value} is no setting of one line.")
+
+    @property
+    def controller_port(self) -> int:
+        """Port of slurmctld."""
+        return self.base_port + _CONTROLLER
+
+    @property
+    def accounting_port(self) -> int:
+        """Port of slurmdbd."""
+        return self.base_port + _ACCOUNTING
+
+    def node_port(self, index: int) -> int:
+        """Port of a node's slurmd; the first node's index is 0."""
+        return self.base_port + _NODES + index
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """All ports that the lab listens on, all of them on the loopback address or the whole host."""
+        accounting = (self.accounting_port,) if self.accounting else ()
+        return (self.controller_port, *accounting, *(self.node_port(index) for index in range(self.nodes)))
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """Names of the nodes that have a slurmd."""
+        width = max(3, len(str(self.nodes)))
+        return tuple(f"n{number:0{width}}" for number in range(1, self.nodes + 1))
+
+    def to_json(self) -> dict[str, Any]:
+        """As a document."""
+        return asdict(self) | {
+            "settings": dict(self.settings),
+            "job_submit": str(self.job_submit) if self.job_submit else None,
+        }
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> LabOptions:
+        """From the document."""
+        job_submit = document["job_submit"]
+        return cls(**document | {"job_submit": Path(job_submit) if job_submit else None})
+
+
+def _require(fine: bool, complaint: str) -> None:
+    if not fine:
+        raise InputError(complaint)
