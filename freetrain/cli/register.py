@@ -44,11 +44,13 @@ def register_command(nodes: str, partition: str | None, dry_run: bool, job: str,
     if dry_run:
         click.echo("\n".join(map(shlex.join, plan)))
         return
+    *hold, change = plan
+    for command in hold:
+        slurm.perform(command)
     try:
-        for command in plan:
-            slurm.perform(command)
+        slurm.perform(change)
     except SlurmRefusedError:
-        if all(task.reason != _HELD for task in tasks):
+        if hold and all(task.reason != _HELD for task in tasks):
             with suppress(SlurmError):  # the refusal is what the owner must hear of
                 slurm.perform(commands.release(job))
         raise

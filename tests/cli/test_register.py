@@ -111,6 +111,13 @@ def test_a_job_that_slurm_leaves_as_it_was_is_held_only_if_it_was(
     assert (["release", "7"] in told(slurm)) is is_released
 
 
+def test_a_trainer_whose_tag_slurm_refuses_is_not_released(slurm: FakeSlurm) -> None:
+    slurm.answers("squeue", record(P="freetrain", k="freetrain:max=3"))
+    slurm.fails("scontrol", "Unspecified error", when="update")
+    assert register("7", "--nodes", "2-4").exit_code == ExitCode.FAILED
+    assert told(slurm) == [["update", "JobId=7", COMMENT]]
+
+
 def test_slurm_that_is_away_is_said(slurm: FakeSlurm) -> None:
     slurm.fails("squeue", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
     assert register("7", "--nodes", "2-4").exit_code == ExitCode.UNREACHABLE

@@ -144,14 +144,16 @@ def test_lua_and_python_read_the_same_tags(interpreter: str, tmp_path: Path) -> 
     check(interpreter, TAGS, tmp_path)
 
 
+# The sentences' own … is the one letter beyond ASCII that both show.
+letters = st.characters(exclude_categories=["Cs"], exclude_characters="…")
 words = st.sampled_from([*KEYS, "mim", "x", ""])
 values = st.one_of(
     st.sampled_from([value for some in VALUES.values() for value in some]),
     st.from_regex(r"[0-9]{1,7}(\.[0-9]{1,7})?(e[0-9]{1,3})?", fullmatch=True),
-    st.text(st.characters(exclude_categories=["Cs"]), max_size=50),
+    st.text(letters, max_size=50),
     st.text("/.a:1-9 ", max_size=12),
 )
-items = st.one_of(st.builds("{}={}".format, words, values), st.text(st.characters(exclude_categories=["Cs"])))
+items = st.one_of(st.builds("{}={}".format, words, values), st.text(letters))
 tag_texts = st.lists(items, max_size=4).map(lambda some: "freetrain:" + ",".join(some))
 
 
