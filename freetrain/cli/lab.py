@@ -113,7 +113,7 @@ def crash_command(node: str, directory: Path) -> None:
 @click.argument("node")
 @click.argument("action", type=click.Choice(["start"]))
 @_directory_option
-def node_command(node: str, action: str, directory: Path) -> None:  # noqa: ARG001
+def node_command(node: str, action: str, directory: Path) -> None:
     """Start a node that crashed."""
     Lab.find(directory).start_node(node)
 

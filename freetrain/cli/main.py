@@ -17,11 +17,13 @@ _COMMANDS = {
     "lab": "freetrain.cli.lab:lab_group",
     "nudge": "freetrain.cli.nudge:nudge_command",
     "poke": "freetrain.cli.poke:poke_command",
+    "register": "freetrain.cli.register:register_command",
     "replay": "freetrain.cli.replay:replay_command",
     "resume": "freetrain.cli.resume:resume_command",
     "run": "freetrain.cli.run:run_command",
     "runs": "freetrain.cli.runs:runs_group",
     "solve": "freetrain.cli.solve:solve_command",
+    "submit": "freetrain.cli.submit:submit_command",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from freetrain.lab.layout import Layout
 from freetrain.lab.options import LabOptions
@@ -94,17 +95,18 @@ def slurmdbd_conf(layout: Layout, options: LabOptions, people: People) -> str:
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
-def gres_conf(options: LabOptions) -> str:
-    """Text of gres.conf: GPUs by number, without devices."""
-    return f"Name=gpu Count={options.gpus}\n" if options.gpus else ""
+def gres_conf(layout: Layout, options: LabOptions) -> str:
+    """Text of gres.conf: a GPU is a file, which need not be a device; without one, slurmd does not report it."""
+    return "".join(f"Name=gpu File={gpu}\n" for gpu in layout.gpus(options.gpus))
 
 
-def write_private(path: os.PathLike[str], text: str | bytes, owner: tuple[int, int], mode: int = 0o600) -> None:
+def write_private(path: Path, text: str | bytes, owner: tuple[int, int], mode: int = 0o600) -> None:
     """Write a file that from its first moment is no one else's to read."""
     content = text.encode() if isinstance(text, str) else text
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        os.fchown(file.fileno(), *owner)
-        file.write(content)
+    path.touch(0o600, exist_ok=False)
+    path.write_bytes(content)
+    os.chown(path, *owner)
+    path.chmod(mode)
 
 
 def _overridden(settings: Mapping[str, str], overrides: Mapping[str, str]) -> dict[str, str]:
@@ -140,13 +142,17 @@ def _accounting(layout: Layout, options: LabOptions) -> dict[str, str]:
 def _node_lines(options: LabOptions, host: str) -> list[str]:
     gres = f" Gres=gpu:{options.gpus}" if options.gpus else ""
     common = f"NodeAddr=127.0.0.1 NodeHostname={host} CPUs={options.cpus} RealMemory={_MEMORY_MB}{gres}"
-    first, last = options.node_names[0], options.node_names[-1]
     ports = f"{options.node_port(0)}-{options.node_port(options.nodes - 1)}"
-    lines = [f"NodeName=n[{first[1:]}-{last[1:]}] Port=[{ports}] {common} State=UNKNOWN"]
+    lines = [f"NodeName={_span(options)} Port=[{ports}] {common} State=UNKNOWN"]
     if options.fake:
         # Slurm believes IDLE, and the first node answers its pings for all of them: so they stay idle.
         lines.append(f"NodeName=f[00001-{options.fake:05}] Port={options.node_port(0)} {common} State=IDLE")
     return lines
+
+
+def _span(options: LabOptions) -> str:
+    """All nodes that have a slurmd, as Slurm writes them."""
+    return f"n[{options.node_names[0][1:]}-{options.node_names[-1][1:]}]"
 
 
 def _partition_lines(options: LabOptions) -> list[str]:

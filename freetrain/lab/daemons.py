@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from freetrain.lab import processes
 from freetrain.lab.configuration import ACCOUNT, CLUSTER, write_private
@@ -140,14 +141,14 @@ class Daemons:
         _kill(lambda: [*self.running("slurmctld"), *self.running("slurmscriptd")])
 
     def kill_node(self, node: str) -> None:
-        """Let a node vanish: first slurmd, so that it starts nothing more, then its slurmstepds and their tasks."""
+        """Let a node vanish: first slurmd, so that it starts nothing more, then its jobs."""
         _kill(lambda: self.running("slurmd", node))
-        _kill(lambda: self._jobs(node))
+        _kill(partial(self._jobs, node))
 
     def kill_jobs(self) -> None:
         """Let all jobs vanish from all nodes."""
         for node in self.options.node_names:
-            _kill(lambda node=node: self._jobs(node))
+            _kill(partial(self._jobs, node))
 
     def _jobs(self, node: str) -> list[Process]:
         steps = self.running("slurmstepd", node)

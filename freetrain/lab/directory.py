@@ -40,6 +40,8 @@ def prepare(layout: Layout, options: LabOptions, people: People) -> None:
         private.chmod(0o700)
     for name in options.node_names:
         layout.node(name).mkdir(mode=0o755, parents=True)
+    for gpu in layout.gpus(options.gpus):
+        gpu.touch()
 
 
 def write_parameters(layout: Layout, options: LabOptions, people: People) -> None:

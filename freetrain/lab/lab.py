@@ -139,7 +139,7 @@ class Lab:
         layout, options = self._layout, self.options
         host = socket.gethostname().partition(".")[0]
         layout.slurm_conf.write_text(slurm_conf(layout, options, people, host))
-        (self.directory / "gres.conf").write_text(gres_conf(options))
+        (self.directory / "gres.conf").write_text(gres_conf(layout, options))
         if options.accounting:
             # slurmdbd refuses a file that anyone else could read or owns.
             write_private(layout.slurmdbd_conf, slurmdbd_conf(layout, options, people), people.service_ids)

@@ -78,6 +78,10 @@ class Layout:
         """A node's spool, log and pid file; slurmd works in it, and so do its slurmstepds."""
         return self.nodes / name
 
+    def gpus(self, count: int) -> list[Path]:
+        """Files that stand for the GPUs, the same on every node."""
+        return [self.nodes / f"gpu{index}" for index in range(count)]
+
     def require_short_enough(self, node: str) -> None:
         """Complain where the sockets' paths would be too long for Linux."""
         longest = self.node(node) / f"{node}{_LONGEST_STEP}"

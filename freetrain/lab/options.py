@@ -12,7 +12,7 @@ from freetrain.errors import InputError
 PREEMPT_MODES = ("REQUEUE", "CANCEL", "SUSPEND", "OFF")
 MOST_NODES = 9999
 MOST_IMAGINARY_NODES = 99_999
-LAST_PORT = 65_535
+FIRST_PORT, LAST_PORT = 1024, 65_535
 
 _CONTROLLER, _ACCOUNTING, _NODES = 0, 1, 10
 _OWN_SETTINGS = {
@@ -68,9 +68,10 @@ class LabOptions:
         )
         _require(self.cpus >= 1, f"A node has at least one CPU, not {self.cpus}.")
         _require(self.gpus >= 0 and self.grace_s >= 0, "GPUs and the grace time cannot be negative.")
+        last = self.node_port(self.nodes - 1)
         _require(
-            1024 <= self.base_port and self.node_port(self.nodes - 1) <= LAST_PORT,
-            f"Ports {self.base_port} to {self.node_port(self.nodes - 1)} are not all within 1024 to {LAST_PORT}.",
+            self.base_port >= FIRST_PORT and last <= LAST_PORT,
+            f"Ports {self.base_port} to {last} are not all within {FIRST_PORT} to {LAST_PORT}.",
         )
         _require(
             self.preempt_mode in PREEMPT_MODES,

@@ -6,7 +6,7 @@ import os
 import secrets
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from freetrain.core.cluster import Job, Partition, Snapshot
 from freetrain.slurm import commands
@@ -32,11 +32,18 @@ class CommandLine:
     Args:
         timeout_s: how long one command may take.
         clock_s: UTC epoch seconds.
+        environment: added to that of Slurm's commands; sbatch hands it on to the job.
     """
 
-    def __init__(self, timeout_s: float = 30.0, clock_s: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        timeout_s: float = 30.0,
+        clock_s: Callable[[], float] = time.time,
+        environment: Mapping[str, str] = commands.ENVIRONMENT,
+    ) -> None:
         self._timeout_s = timeout_s
         self._clock_s = clock_s
+        self._environment = environment
         self._partitions: dict[str, Partition] = {}
         self._partitions_as_of_s = float("-inf")
         self._was_away = False
@@ -104,7 +111,7 @@ class CommandLine:
                 text=True,
                 errors="replace",
                 timeout=self._timeout_s,
-                env={**os.environ, **commands.ENVIRONMENT},
+                env={**os.environ, **self._environment},
                 check=False,
             )
         except FileNotFoundError as error:

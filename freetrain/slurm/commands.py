@@ -42,6 +42,11 @@ def ask_jobs(mark: str) -> Command:
     return ("squeue", "-h", "-a", "-t", "all", "-o", _job_format(mark))
 
 
+def ask_job(mark: str, job: str) -> Command:
+    """One job, or all tasks of an array, as :func:`ask_jobs` does."""
+    return (*ask_jobs(mark), "-j", job)
+
+
 def ask_nodes() -> Command:
     """All nodes."""
     return ("scontrol", "-a", "-o", "show", "nodes")
@@ -108,7 +113,7 @@ def ask_tasks(arrays: Sequence[str], mark: str) -> Command:
     return ("squeue", "-h", "-a", "-r", "-t", "all", "-j", ",".join(arrays), "-o", _job_format(mark))
 
 
-def ask_job(job: str) -> Command:
+def show_job(job: str) -> Command:
     """All that Slurm shows of one job."""
     return ("scontrol", "-o", "show", "job", job)
 
@@ -138,9 +143,53 @@ def submit_fragment(node: str, limit_s: float, partition: str, comment: str, nam
         f"--nodelist={node}",
         f"--time={_minutes(limit_s)}",
         "--no-requeue",
+        # The daemon's own environment is no business of a training's.
+        "--export=NONE",
         f"--job-name={name}",
         f"--comment={comment}",
     )
+
+
+def submit(
+    script: Sequence[str], comment: str, nodes: int, partition: str, name: str = "", options: Sequence[str] = ()
+) -> Command:
+    """Submit a trainer: a held array of one-node tasks.
+
+    The user's options come first, since sbatch heeds the last one of each kind. One without its value takes the
+    next word for it: that is --parsable, which can be missed, and never --hold.
+
+    Args:
+        script: the batch script and its arguments.
+        comment: with the tag.
+        nodes: most that it can use.
+        partition: the preemptible one.
+        name: of the job; empty: the script's.
+        options: more of sbatch, each in one word.
+    """
+    return (
+        "sbatch",
+        *options,
+        "--parsable",
+        "--hold",
+        "--requeue",
+        f"--array=0-{nodes - 1}",
+        "--nodes=1",
+        f"--partition={partition}",
+        f"--comment={comment}",
+        *((f"--job-name={name}",) if name else ()),
+        *script,
+    )
+
+
+def hold_own(job: str) -> Command:
+    """Hold one's own waiting job, such that one can release it."""
+    return ("scontrol", "uhold", job)
+
+
+def make_trainer(job: str, comment: str, partition: str) -> Command:
+    """Give a waiting job what a trainer has; Slurm does all of it or nothing."""
+    what = (f"Comment={comment}", f"Partition={partition}", "Requeue=1", "NumNodes=1")
+    return ("scontrol", "update", f"JobId={job}", *what)
 
 
 def _minutes(limit_s: float) -> int:

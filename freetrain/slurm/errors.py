@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from freetrain.errors import ExitCode, FreetrainError
 
 
@@ -38,12 +40,16 @@ _UNREACHABLE = (
     "zero bytes were trans",
 )
 _BUSY = ("try again", "not available right now", "temporarily unable", "in progress")
+_SPEAKER = re.compile(r"^(sbatch|scontrol|squeue): (error: )?")
+_MOST_LINES = 3
 _MISSING = ("slurm.conf", "unable to process configuration", "dns srv")
 
 
 def explain(command: str, said: str) -> SlurmError:
     """The error that a command's standard error stands for."""
-    lower, first = said.lower(), (said.strip().splitlines() or ["no reason given"])[-1]
+    # A site's plug-in gives its reason in a line of its own, before Slurm's "Unspecified error".
+    lines = [_SPEAKER.sub("", line) for line in said.strip().splitlines()]
+    lower, first = said.lower(), "; ".join(lines[-_MOST_LINES:]) or "no reason given"
     if any(words in lower for words in _MISSING):
         return SlurmMissingError(
             f"{command} finds no Slurm configuration: {first}",

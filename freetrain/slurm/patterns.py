@@ -34,7 +34,7 @@ class PatternReader:
         """
         if submission not in self._known:
             script = self._gateway.perform(commands.ask_script(submission))
-            match = _WORK_DIRECTORY.search(self._gateway.perform(commands.ask_job(submission)))
+            match = _WORK_DIRECTORY.search(self._gateway.perform(commands.show_job(submission)))
             if match is None:
                 raise SlurmRefusedError(f"Slurm does not say where job {submission} was submitted.")
             self._known[submission] = Pattern(script, match[1])

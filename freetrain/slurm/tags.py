@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ TAG_PREFIX = "freetrain:"
 ANSWER = " | "
 """Separates the user's tag from what freetrain answers, where it had to."""
 
+_BLANKS = " \t\r\n"
 _MOST_NODES = 100_000
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PATH = re.compile(r"/[A-Za-z0-9._/+@:-]{0,400}")
@@ -134,10 +135,28 @@ def parse_tag(comment: str) -> Tag | WrongTag | None:
     """The tag in a job's comment; None where there is none."""
     if not comment.startswith(TAG_PREFIX):
         return None
-    text = comment.removeprefix(TAG_PREFIX).partition(ANSWER)[0].strip()
+    text = comment.removeprefix(TAG_PREFIX).partition(ANSWER)[0].strip(_BLANKS)
+    return _read(item.partition("=") for item in text.split(",") if item)
+
+
+def check_values(values: Mapping[str, str]) -> Tag | WrongTag:
+    """The tag of these keys and values; unlike in a comment, a comma belongs to its value, and is wrong there."""
+    return _read((name, "=", value) for name, value in values.items())
+
+
+def format_tag(values: Mapping[str, str]) -> str:
+    """A comment that says this; the values are taken as they are."""
+    return TAG_PREFIX + ",".join(f"{name}={value}" for name, value in values.items())
+
+
+def with_answer(comment: str, sentence: str) -> str:
+    """The comment with an answer to its owner behind it, an older answer replaced; 1,000 characters at most."""
+    return f"{comment.partition(ANSWER)[0]}{ANSWER}{sentence}"[:1000]
+
+
+def _read(items: Iterable[tuple[str, str, str]]) -> Tag | WrongTag:
     values: dict[str, Any] = {}
-    for item in filter(None, text.split(",")):
-        name, equals, value = item.partition("=")
+    for name, equals, value in items:
         key = KEYS.get(name)
         if key is None:
             return WrongTag(_unknown(name))
@@ -153,16 +172,6 @@ def parse_tag(comment: str) -> Tag | WrongTag | None:
     if tag.max_nodes is not None and tag.min_nodes > tag.max_nodes:
         return WrongTag(f"min={tag.min_nodes} is more than max={tag.max_nodes}")
     return tag
-
-
-def format_tag(values: dict[str, str]) -> str:
-    """A comment that says this; the values are taken as they are."""
-    return TAG_PREFIX + ",".join(f"{name}={value}" for name, value in values.items())
-
-
-def with_answer(comment: str, sentence: str) -> str:
-    """The comment with an answer to its owner behind it, an older answer replaced; 1,000 characters at most."""
-    return f"{comment.partition(ANSWER)[0]}{ANSWER}{sentence}"[:1000]
 
 
 def _unknown(name: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.slurm.tags import KEYS, Tag, WrongTag, format_tag, parse_tag, with_answer
+from freetrain.slurm.tags import KEYS, Tag, WrongTag, check_values, format_tag, parse_tag, with_answer
 
 
 def test_a_tag_with_everything() -> None:
@@ -78,3 +78,9 @@ def test_an_answer_leaves_the_tag_as_it_is_and_replaces_an_older_answer() -> Non
 
 def test_every_key_sets_a_field_of_the_tag() -> None:
     assert {key.field for key in KEYS.values()} == set(Tag.__dataclass_fields__)
+
+
+def test_a_value_cannot_bring_other_keys_with_it() -> None:
+    assert check_values({"name": "x", "max": "4"}) == Tag(name="x", max_nodes=4)
+    for value in ("x,weight=9", "x | y", " x", "x\n"):
+        assert isinstance(check_values({"name": value}), WrongTag)

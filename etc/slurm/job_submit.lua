@@ -1,0 +1,238 @@
+--[[ freetrain at the site's door (docs/submitting.md): a job tagged --comment=freetrain:… becomes, when it is
+submitted, a held array of one-node requeueable tasks in freetrain's partition; a wrong tag is answered in its owner's
+terminal. Jobs without the tag are not touched. Lua 5.1 to 5.4, nothing else needed.
+
+Alone:    JobSubmitPlugins=lua in slurm.conf, and this file as job_submit.lua beside it.
+Chained:  call it from the script that the site has already:
+
+    local freetrain = dofile("/etc/slurm/freetrain.lua")
+    freetrain.partition = "scavenge"
+
+    function slurm_job_submit(job, partitions, uid)
+        local answer = freetrain.submit(job)
+        if answer ~= slurm.SUCCESS then return answer end
+        -- the site's own rules
+        return slurm.SUCCESS
+    end
+
+    function slurm_job_modify(job, record, partitions, uid)
+        return freetrain.modify(job, record)
+    end
+
+The grammar is that of freetrain/slurm/tags.py; a test holds the two together. ]]
+
+local freetrain = {
+    partition = "freetrain", -- as slurm.partition in freetrain.toml
+    qos = nil, -- for sites that preempt by QOS
+}
+
+local PREFIX, ANSWER, MOST_NODES = "freetrain:", " | ", 100000
+
+---- Words for a terminal ------------------------------------------------------------------------------------------
+
+-- One printable byte for each character.
+local function plain(text)
+    return (text:gsub("[\194-\244][\128-\191]*", "?"):gsub("[^\32-\126]", "?"))
+end
+
+local function shown(text)
+    local all = plain(text)
+    local clean = all:sub(1, 40):gsub("['\"`$\\|]", "?")
+    return #all > 40 and clean .. "…" or clean
+end
+
+-- How many characters two words have in common, longest run first, as Python's difflib counts them.
+local function common(a, b)
+    local most, in_a, in_b = 0, 0, 0
+    for i = 1, #a do
+        for j = 1, #b do
+            local run = 0
+            while i + run <= #a and j + run <= #b and a:byte(i + run) == b:byte(j + run) do run = run + 1 end
+            if run > most then most, in_a, in_b = run, i, j end
+        end
+    end
+    if most == 0 then return 0 end
+    return most + common(a:sub(1, in_a - 1), b:sub(1, in_b - 1)) + common(a:sub(in_a + most), b:sub(in_b + most))
+end
+
+---- The grammar: each reader gives a value, or nil and the end of a sentence ---------------------------------------
+
+local function nodes(text)
+    local count = #text <= 6 and text:match("^[0-9]+$") and tonumber(text)
+    if count and count >= 1 and count <= MOST_NODES then return count end
+    return nil, "is no number of nodes from 1 to " .. MOST_NODES
+end
+
+local function seconds(text)
+    local whole, rest = text:match("^([0-9]+)(.*)$")
+    local fraction, power = (rest or ""):match("^%.([0-9]+)(.*)$")
+    rest = power or rest
+    local fits = whole and #whole <= 15 and #(fraction or "") <= 6 and (rest == "" or rest:match("^e[0-9][0-9]?$"))
+    if fits then return tonumber(text) end
+    return nil, "is no number"
+end
+
+local function positive(text)
+    local value, why = seconds(text)
+    if value == 0 then return nil, "must be more than 0" end
+    return value, why
+end
+
+local function name(text)
+    if #text <= 64 and text:match("^[A-Za-z0-9._%-]+$") then return text end
+    return nil, "may have letters, digits and . _ - only, 64 at most"
+end
+
+local function path(text)
+    local climbs = (text .. "/"):find("/../", 1, true)
+    if #text <= 401 and text:match("^/[A-Za-z0-9._/+@:%-]*$") and not climbs then return text end
+    return nil, "must be an absolute path of letters, digits and . _ / + @ : -"
+end
+
+local function curve(text)
+    local points, sizes, ascending = {}, {}, true
+    for point in (text .. "/"):gmatch("([^/]*)/") do
+        local on, rate = point:match("^([^:]*):?(.*)$")
+        local count, no_count = nodes(on)
+        if not count then return nil, no_count end
+        local speed, no_speed = positive(rate)
+        if not speed then return nil, no_speed end
+        ascending = ascending and (#sizes == 0 or count > sizes[#sizes])
+        points[#points + 1], sizes[#sizes + 1] = { count, speed }, count
+    end
+    if ascending then return points end
+    return nil, "throughput points must be in ascending order of nodes, got [" .. table.concat(sizes, ", ") .. "]"
+end
+
+local KEYS = { "min", "max", "name", "dir", "weight", "target", "grow", "shrink", "start", "curve" }
+local READ = {
+    min = nodes, max = nodes, name = name, dir = path, weight = positive, target = positive,
+    grow = seconds, shrink = seconds, start = seconds, curve = curve,
+}
+
+local function unknown(word)
+    local nearest, best = nil, 0.6
+    for _, key in ipairs(KEYS) do
+        local short = plain(word):sub(1, 40)
+        local likeness = 2 * common(key, short) / (#key + #short)
+        if likeness > best or likeness == best and (not nearest or key > nearest) then nearest, best = key, likeness end
+    end
+    local hint = nearest and "did you mean " .. nearest .. "?" or "there are " .. table.concat(KEYS, ", ")
+    return "there is no key " .. shown(word) .. "; " .. hint
+end
+
+local function is_tag(comment) return type(comment) == "string" and comment:sub(1, #PREFIX) == PREFIX end
+
+-- The tag without its prefix and without answers to it, and the answers.
+local function split(comment)
+    local from = comment:find(ANSWER, 1, true) or #comment + 1
+    local text = comment:sub(#PREFIX + 1, from - 1):gsub("^[ \t\r\n]+", "")
+    return text:match("^.*[^ \t\r\n]") or "", comment:sub(from)
+end
+
+-- The values of a tag; nil and a sentence where it is wrong.
+function freetrain.parse(comment)
+    local values = {}
+    for item in (split(comment) .. ","):gmatch("([^,]+),") do
+        local key, equals, text = item:match("^([^=]*)(=?)(.*)$")
+        if not READ[key] then return nil, unknown(key) end
+        if equals == "" or text == "" then return nil, key .. " has no value: write " .. key .. "=…" end
+        if values[key] then return nil, key .. " is given twice" end
+        local value, why = READ[key](text)
+        if value == nil then return nil, key .. "=" .. shown(text) .. " " .. why end
+        values[key] = value
+    end
+    local least = values.min or 1
+    if values.max and least > values.max then
+        return nil, ("min=%d is more than max=%d"):format(least, values.max)
+    end
+    return values
+end
+
+---- Jobs: each function returns nil, or the sentence with which the job is refused ----------------------------------
+
+local function given(value, none) return value ~= nil and value ~= none end
+
+-- What was asked for all nodes together becomes what one of them needs.
+local function one_node(job)
+    local count = job.min_nodes
+    if given(count, slurm.NO_VAL) and count > 1 then
+        if job.tres_per_job then return "--gpus counts for all nodes together: write --gpus-per-node" end
+        if given(job.num_tasks, slurm.NO_VAL) then
+            if not given(job.ntasks_per_node, slurm.NO_VAL16) then
+                return "--ntasks counts for all nodes together: write --ntasks-per-node"
+            end
+            job.num_tasks = job.ntasks_per_node
+        end
+        if given(job.min_cpus, slurm.NO_VAL) then job.min_cpus = math.ceil(job.min_cpus / count) end
+    end
+    job.min_nodes, job.max_nodes = 1, 1
+end
+
+-- A job of -N 2-16 says min and max as well as a tag does; the daemon reads the tag.
+local function into_array(job, tag)
+    local least = given(job.min_nodes, slurm.NO_VAL) and job.min_nodes or nil
+    local most = given(job.max_nodes, slurm.NO_VAL) and job.max_nodes or least
+    local size = tag.max or most
+    if not size then return "how many nodes can it use? Write max=… into the tag, or -N 2-16" end
+    if (tag.min or 1) > size then return ("min=%d is more than its %d nodes"):format(tag.min, size) end
+    if not tag.min and least and least < most then
+        local text, answers = split(job.comment)
+        job.comment = ("%s%s%smin=%d%s"):format(PREFIX, text, text == "" and "" or ",", least, answers)
+        local _, why = freetrain.parse(job.comment)
+        if why then return why end
+    end
+    job.array_inx = ("0-%d"):format(size - 1)
+    return one_node(job)
+end
+
+local function convert(job)
+    local tag, why = freetrain.parse(job.comment)
+    if not tag then return why end
+    if not job.script then return "only a batch script can be a trainer: use sbatch" end
+    if not job.array_inx then
+        why = into_array(job, tag)
+    elseif given(job.max_nodes, slurm.NO_VAL) and job.max_nodes > 1 then
+        why = "each task of a trainer's array has one node: write -N1"
+    end
+    if why then return why end
+    job.partition, job.requeue, job.priority = freetrain.partition, 1, 0 -- priority 0: held
+    if freetrain.qos then job.qos = freetrain.qos end
+    slurm.log_user("%s", ("freetrain: array %s of one-node tasks in partition %s, held until nodes are idle"):format(
+        job.array_inx, freetrain.partition))
+end
+
+local function check_change(job)
+    local _, why = freetrain.parse(job.comment)
+    return why
+end
+
+-- Nothing that goes wrong in here may stop a job that is not freetrain's.
+local function answer(is_ours, decide, job, record)
+    local sure, ours = pcall(is_ours, job, record)
+    if not (sure and ours) then return slurm.SUCCESS end
+    local done, why = pcall(decide, job)
+    if not done then
+        slurm.log_error("%s", "freetrain: " .. plain(tostring(why)))
+        why = "its plug-in failed on this job; please tell the admins, its log says why"
+    end
+    if not why then return slurm.SUCCESS end
+    slurm.log_user("%s", "freetrain: " .. why)
+    return slurm.ERROR
+end
+
+function freetrain.submit(job)
+    return answer(function() return is_tag(job.comment) end, convert, job)
+end
+
+-- An answer that the daemon writes behind a wrong tag is no change of the tag.
+function freetrain.modify(job, record)
+    return answer(function()
+        return is_tag(job.comment) and not (is_tag(record.comment) and split(record.comment) == split(job.comment))
+    end, check_change, job)
+end
+
+slurm_job_submit = slurm_job_submit or function(job) return freetrain.submit(job) end
+slurm_job_modify = slurm_job_modify or function(job, record) return freetrain.modify(job, record) end
+
+return freetrain

@@ -1,0 +1,73 @@
+"""``freetrain register``: makes a trainer of a job that its owner has submitted already."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import shlex
+from contextlib import suppress
+
+import click
+
+from freetrain.cli.tagging import find_partition, read_wanted, tag_options
+from freetrain.core.cluster import Job
+from freetrain.errors import InputError
+from freetrain.slurm import commands
+from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.errors import SlurmError, SlurmRefusedError
+from freetrain.slurm.parsing import parse_jobs
+from freetrain.slurm.registration import find_obstacle
+from freetrain.slurm.tags import TAG_PREFIX
+
+_HINT = "docs/submitting.md says what a trainer is; 'freetrain submit' makes one."
+_HELD = "JobHeldUser"
+
+
+@click.command("register")
+@tag_options
+@click.argument("job", metavar="JOBID")
+def register_command(nodes: str, partition: str | None, dry_run: bool, job: str, **given: str | None) -> None:
+    """Hand your own waiting job to freetrain: an array of one-node tasks, or a job of one node.
+
+    JOBID is the array's. The job is held, moved to freetrain's partition, made requeueable, and tagged.
+    """
+    wanted = read_wanted(nodes, given)
+    if not (job.isascii() and job.isdecimal()):
+        raise InputError(f"{job!r} is no job's id.", "Give the number that sbatch printed, an array's without _.")
+    slurm = CommandLine()
+    tasks = _find(slurm, job)
+    obstacle = find_obstacle(job, tasks, pwd.getpwuid(os.geteuid()).pw_name, wanted.most_nodes)
+    if obstacle is not None:
+        raise InputError(obstacle, _HINT)
+    plan = _plan(job, tasks[0], wanted.comment, find_partition(partition))
+    if dry_run:
+        click.echo("\n".join(map(shlex.join, plan)))
+        return
+    *hold, change = plan
+    for command in hold:
+        slurm.perform(command)
+    try:
+        slurm.perform(change)
+    except SlurmRefusedError:
+        if hold and all(task.reason != _HELD for task in tasks):
+            with suppress(SlurmError):  # the refusal is what the owner must hear of
+                slurm.perform(commands.release(job))
+        raise
+    click.echo(f"Job {job} is a trainer now; see it with 'freetrain jobs', end it with 'scancel {job}'.", err=True)
+
+
+def _plan(job: str, first: Job, comment: str, partition: str) -> tuple[commands.Command, ...]:
+    """Held before it is changed, lest it start in between; of what is a trainer already only the tag changes."""
+    if first.comment.startswith(TAG_PREFIX) and first.partition == partition:
+        return (commands.set_comment(job, comment),)
+    return (commands.hold_own(job), commands.make_trainer(job, comment, partition))
+
+
+def _find(slurm: CommandLine, job: str) -> list[Job]:
+    """The job's tasks; none where Slurm does not know it, which squeue calls an error or nothing at all."""
+    mark = secrets.token_hex(8)
+    with suppress(SlurmRefusedError):
+        tasks, _ = parse_jobs(slurm.perform(commands.ask_job(mark, job)), mark, expand="")
+        return tasks
+    return []

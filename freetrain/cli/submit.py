@@ -1,0 +1,103 @@
+"""``freetrain submit``: hands a training to freetrain, as a held array of one-node tasks."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import click
+
+from freetrain.cli.tagging import Wanted, find_partition, read_wanted, tag_options
+from freetrain.errors import InputError
+from freetrain.slurm import commands
+from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
+
+_PATIENCE_S = 90.0
+"""Longer than sbatch itself tries, a minute without a configuration: what it says in the end is clearer."""
+_TOO_LARGE = "No trainer can have more nodes than MaxArraySize of 'scontrol show config' allows."
+
+
+@click.command("submit", context_settings={"allow_interspersed_args": False})
+@tag_options
+@click.option(
+    "--sbatch",
+    "more",
+    multiple=True,
+    metavar="OPTION",
+    help="One more option of sbatch, in one word: --sbatch=--gpus-per-node=4. May be repeated.",
+)
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def submit_command(
+    nodes: str,
+    partition: str | None,
+    dry_run: bool,
+    more: tuple[str, ...],
+    script: Path,
+    arguments: tuple[str, ...],
+    **given: str | None,
+) -> None:
+    """Submit SCRIPT as a training that freetrain grows and shrinks with the nodes that are idle.
+
+    Everything after SCRIPT goes to it. The script runs once on each node lent, and calls 'freetrain run' there;
+    docs/submitting.md shows one. Prints the job's id.
+    """
+    wanted = read_wanted(nodes, given)
+    _check_options(more)
+    what = (str(_check_script(script)), *arguments)
+    command = commands.submit(
+        what, wanted.comment, wanted.most_nodes, find_partition(partition), wanted.tag.name, more
+    )
+    if dry_run:
+        click.echo(shlex.join(command))
+        return
+    job = _submit(command)
+    click.echo(job)
+    click.echo(_what_next(job, wanted), err=True)
+
+
+def _check_script(script: Path) -> Path:
+    """Its absolute path, which no sbatch takes for an option or looks for elsewhere."""
+    absolute = Path(os.path.abspath(script))  # noqa: PTH100 (Path.resolve would follow links)
+    try:
+        with absolute.open("rb") as file:
+            beginning = file.read(2)
+    except OSError as error:
+        raise InputError(f"cannot read the script {script}: {error.strerror}.") from error
+    if beginning != b"#!":
+        raise InputError(
+            f"{script} does not begin with #!, so it is no batch script.", "Let its first line be #!/bin/bash."
+        )
+    return absolute
+
+
+def _check_options(more: tuple[str, ...]) -> None:
+    for option in more:
+        if not option.startswith("-") or option in ("-", "--"):
+            raise InputError(
+                f"--sbatch {option!r} is no option of sbatch.", "Write it in one word: --sbatch=--time=8:00:00."
+            )
+
+
+def _submit(command: commands.Command) -> str:
+    try:
+        # Nothing is added to the environment: sbatch hands it on to the job, and reads times in its time zone.
+        said = CommandLine(_PATIENCE_S, environment={}).perform(command)
+    except SlurmRefusedError as error:
+        is_size = "array specification" in error.what
+        raise SlurmRefusedError(error.what, _TOO_LARGE if is_size else error.hint) from error
+    except SlurmUnreachableError as error:
+        hint = "It may have been taken nevertheless: look with 'squeue --me' before you submit again."
+        raise SlurmUnreachableError(error.what, hint) from error
+    found = re.search(r"[0-9]+", said)
+    if found is None:
+        raise SlurmRefusedError("sbatch named no job.", "Look with 'squeue --me' whether there is one.")
+    return found[0]
+
+
+def _what_next(job: str, wanted: Wanted) -> str:
+    size = f"{wanted.tag.min_nodes} to {wanted.most_nodes} nodes"
+    return f"Job {job} waits for {size}; see it with 'freetrain jobs', end it with 'scancel {job}'."

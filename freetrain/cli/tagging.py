@@ -1,0 +1,86 @@
+"""What ``freetrain submit`` and ``freetrain register`` share: options that say a tag, and where trainers run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from freetrain.cli.options import options
+from freetrain.config import Config, ConfigError, Slurm, load_config
+from freetrain.errors import InputError
+from freetrain.slurm.tags import KEYS, Tag, WrongTag, check_values, format_tag
+
+_BY_NODES = ("min", "max")
+
+
+def _metavar(key: str) -> str:
+    return {"name": "NAME", "dir": "DIR", "curve": "CURVE"}.get(key, "NUMBER")
+
+
+tag_options: Callable[[Callable[..., Any]], Callable[..., Any]] = options(
+    click.option(
+        "--nodes",
+        required=True,
+        metavar="MIN-MAX",
+        help="Fewest nodes it can train on and most it can use; a single number is MAX, MIN is then 1.",
+    ),
+    *(
+        click.option(f"--{name}", metavar=_metavar(name), help=f"{key.meaning[0].upper()}{key.meaning[1:]}.")
+        for name, key in KEYS.items()
+        if name not in _BY_NODES
+    ),
+    click.option(
+        "--partition",
+        metavar="NAME",
+        help=f"The preemptible partition [default: the configured slurm.partition, else {Slurm().partition}].",
+    ),
+    click.option("--dry-run", is_flag=True, help="Print the commands, ready for a shell, and do nothing."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A tag as the options say it.
+
+    Attributes:
+        tag: what it means.
+        comment: what Slurm is given.
+        most_nodes: the most it can use.
+    """
+
+    tag: Tag
+    comment: str
+    most_nodes: int
+
+
+def read_wanted(nodes: str, given: Mapping[str, str | None]) -> Wanted:
+    """The tag of these options.
+
+    Raises:
+        InputError: the tag would be wrong.
+    """
+    least, dash, most = nodes.partition("-")
+    values = {"min": least if dash else "1", "max": most if dash else nodes}
+    values |= {name: value for name, value in given.items() if value is not None}
+    if values.get("dir"):
+        values["dir"] = os.path.abspath(values["dir"])  # noqa: PTH100 (Path.resolve would follow links)
+    tag = check_values(values)
+    if isinstance(tag, WrongTag):
+        raise InputError(f"{tag.why}.", "docs/submitting.md lists what a trainer can be told.")
+    return Wanted(tag, format_tag(values), tag.max_nodes or 1)
+
+
+def find_partition(named: str | None) -> str:
+    """The partition of this name, or else of the configuration, which an ordinary user may be unable to read."""
+    if named:
+        return named
+    try:
+        return load_config().config.slurm.partition
+    except (ConfigError, OSError) as error:
+        partition = Config().slurm.partition
+        click.echo(f"freetrain: {error} So the partition is taken to be {partition}.", err=True)
+        return partition

@@ -1,0 +1,29 @@
+"""The documented tag is the one that is read."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from freetrain.slurm.tags import KEYS, Tag, parse_tag
+from tests.test_docs import block
+
+PAGE = Path(__file__).parents[1] / "docs/submitting.md"
+
+
+def test_the_table_of_keys_is_that_of_the_grammar() -> None:
+    table = re.findall(r"^\| `(\w+)` \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    assert table == [(name, key.meaning) for name, key in KEYS.items()]
+
+
+def test_the_documented_sbatch_line_is_a_trainer() -> None:
+    (line,) = re.findall(r"^    (sbatch --hold .*)$", PAGE.read_text(), re.MULTILINE)
+    (comment,) = (word for word in shlex.split(line) if word.startswith("--comment="))
+    assert parse_tag(comment.removeprefix("--comment=")) == Tag(min_nodes=2, max_nodes=16)
+
+
+def test_the_documented_script_is_a_batch_script() -> None:
+    script = block("docs/submitting.md", "bash", "freetrain run")
+    assert script.startswith("#!/bin/bash\n")
+    assert "\nsrun " in script
