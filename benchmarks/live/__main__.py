@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 import threading
 import time
@@ -58,8 +59,17 @@ class Played:
     "--behind", is_flag=True, help="A job for the whole machine waits first: the others start by backfill."
 )
 @click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--daemon-log", "log_path", type=click.Path(path_type=Path), help="Keep what the daemon said.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path))
-def main(minutes: float, interval_s: int, load: float, behind: bool, seed: int, json_path: Path | None) -> None:
+def main(
+    minutes: float,
+    interval_s: int,
+    load: float,
+    behind: bool,
+    seed: int,
+    log_path: Path | None,
+    json_path: Path | None,
+) -> None:
     """Play the workload and print what came of it."""
     # Behind a job for all nodes, whoever wants more than what is left would wait for as long as it does.
     largest = NODES // 2 if behind else NODES
@@ -84,6 +94,8 @@ def main(minutes: float, interval_s: int, load: float, behind: bool, seed: int, 
             thread.start()
         for thread in threads:
             thread.join()
+        if log_path:
+            shutil.copy(root / "1" / "daemon.log", log_path)
     outcome = compare(played[False], played[True], interval_s)
     for name, value in outcome.items():
         click.echo(f"{name:40} {value}")
