@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ from freetrain.lab.configuration import ACCOUNT, CLUSTER, write_private
 from freetrain.lab.layout import Layout
 from freetrain.lab.options import LabOptions
 from freetrain.lab.people import People
+from freetrain.lab.ports import listens
 from freetrain.lab.processes import Process
 from freetrain.lab.programs import Launch, ask, failed, require
 
@@ -53,14 +53,15 @@ class Daemons:
             f"--log-file={layout.munge / 'munged.log'}",
             f"--seed-file={layout.munge / 'munged.seed'}",
         ]
-        Launch(layout, command, self.people.as_service).finish(f"{layout.munge / 'munged.log'}")
+        Launch(layout, "munged", command, self.people.as_service).finish(f"{layout.munge / 'munged.log'}")
 
     def start_accounting(self) -> None:
         """Start the database and slurmdbd, and enter the cluster and its people."""
+        log = f"{self.layout.log / 'slurmdbd.log'}"
         self._start_database()
-        Launch(self.layout, ["slurmdbd"], self.people.as_service).finish(f"{self.layout.log / 'slurmdbd.log'}")
-        if not processes.wait_until(lambda: _listens(self.options.accounting_port), _READY_S):
-            raise failed("slurmdbd", "", f"{self.layout.log / 'slurmdbd.log'}")
+        Launch(self.layout, "slurmdbd", ["slurmdbd"], self.people.as_service).finish(log)
+        if not processes.wait_until(lambda: listens(self.options.accounting_port), _READY_S):
+            raise failed("slurmdbd", "", log)
         self._enter_people()
 
     def _start_database(self) -> None:
@@ -74,7 +75,7 @@ class Daemons:
             f"--auth-root-socket-user={self.people.service}",
             "--skip-name-resolve",
         ]
-        Launch(layout, install, self.people.as_service).finish(f"{log}")
+        Launch(layout, "mariadb-install-db", install, self.people.as_service).finish(f"{log}")
         serve = [
             "setsid",
             "--fork",
@@ -90,7 +91,7 @@ class Daemons:
             "--innodb-flush-log-at-trx-commit=0",
             "--innodb-lock-wait-timeout=900",
         ]
-        Launch(layout, serve, self.people.as_service).finish(f"{log}")
+        Launch(layout, "mariadbd", serve, self.people.as_service).finish(f"{log}")
         if not processes.wait_until(layout.database_socket.is_socket, _READY_S):
             raise failed("mariadbd", "", f"{log}")
 
@@ -109,7 +110,7 @@ class Daemons:
         log = f"{self.layout.log / 'slurmctld.log'}"
         if not self.running("slurmctld"):
             command = ["slurmctld", "-f", str(self.layout.slurm_conf)]
-            Launch(self.layout, command, self.people.as_service).finish(log)
+            Launch(self.layout, "slurmctld", command, self.people.as_service).finish(log)
         if not processes.wait_until(lambda: ask(self.layout, "scontrol", "ping").returncode == 0, _READY_S):
             raise failed("slurmctld", "", log)
 
@@ -119,7 +120,9 @@ class Daemons:
         absent = [name for name in names if name not in there]
         for first in range(0, len(absent), _AT_ONCE):
             launches = {
-                name: Launch(self.layout, ["slurmd", "-f", str(self.layout.slurm_conf), "-N", name])
+                name: Launch(
+                    self.layout, f"slurmd-{name}", ["slurmd", "-f", str(self.layout.slurm_conf), "-N", name]
+                )
                 for name in absent[first : first + _AT_ONCE]
             }
             for name, launch in launches.items():
@@ -161,9 +164,3 @@ def _kill(left: Callable[[], list[Process]]) -> None:
     while found := left():
         processes.send(found, signal.SIGKILL)
         processes.wait_until(lambda: not left(), _GONE_S)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as client:
-        client.settimeout(1.0)
-        return client.connect_ex(("127.0.0.1", port)) == 0
