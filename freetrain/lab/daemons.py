@@ -37,9 +37,9 @@ class Daemons:
     options: LabOptions
     people: People
 
-    def running(self, name: str, node: str = "") -> list[Process]:
-        """The processes of a daemon, on a node or on none."""
-        return [each for each in processes.daemons(self.layout.root) if (each.name, each.node) == (name, node)]
+    def running(self, name: str) -> list[Process]:
+        """The processes of a daemon."""
+        return [each for each in processes.daemons(self.layout.root) if each.name == name]
 
     def start_munge(self) -> None:
         """Start munged with a key of its own."""
@@ -111,12 +111,16 @@ class Daemons:
         if not self.running("slurmctld"):
             command = ["slurmctld", "-f", str(self.layout.slurm_conf)]
             Launch(self.layout, "slurmctld", command, self.people.as_service).finish(log)
-        if not processes.wait_until(lambda: ask(self.layout, "scontrol", "ping").returncode == 0, _READY_S):
+        processes.wait_until(lambda: self._controller_answers() or not self.running("slurmctld"), _READY_S)
+        if not self._controller_answers():
             raise failed("slurmctld", "", log)
+
+    def _controller_answers(self) -> bool:
+        return ask(self.layout, "scontrol", "ping").returncode == 0
 
     def start_nodes(self, names: Sequence[str]) -> None:
         """Start the slurmds of those nodes that have none."""
-        there = {each.node for each in processes.daemons(self.layout.root) if each.name == "slurmd"}
+        there = {each.node for each in self.running("slurmd")}
         absent = [name for name in names if name not in there]
         for first in range(0, len(absent), _AT_ONCE):
             launches = {
@@ -128,33 +132,26 @@ class Daemons:
             for name, launch in launches.items():
                 launch.finish(f"{self.layout.node(name) / 'slurmd.log'}")
 
-    def stop(self, name: str, seconds: float, node: str | None = None) -> None:
-        """Let a daemon end by itself, wherever it runs or on one node; kill it if that takes too long."""
-
-        def left() -> list[Process]:
-            found = processes.daemons(self.layout.root)
-            return [each for each in found if each.name == name and node in (None, each.node)]
-
-        processes.send(left(), signal.SIGTERM)
-        processes.wait_until(lambda: not left(), seconds)
-        _kill(left)
+    def stop(self, name: str, seconds: float) -> None:
+        """Let a daemon end by itself; kill it if that takes too long."""
+        processes.send(self.running(name), signal.SIGTERM)
+        processes.wait_until(lambda: not self.running(name), seconds)
+        _kill(partial(self.running, name))
 
     def kill_controller(self) -> None:
         """Let slurmctld vanish, and the helper that it started."""
         _kill(lambda: [*self.running("slurmctld"), *self.running("slurmscriptd")])
 
-    def kill_node(self, node: str) -> None:
-        """Let a node vanish: first slurmd, so that it starts nothing more, then its jobs."""
-        _kill(lambda: self.running("slurmd", node))
+    def kill_node(self, node: str | None) -> None:
+        """Let a node vanish, or all: first slurmd, so that it starts nothing more, then the jobs."""
+        _kill(partial(self._slurmds, node))
         _kill(partial(self._jobs, node))
 
-    def kill_jobs(self) -> None:
-        """Let all jobs vanish from all nodes."""
-        for node in self.options.node_names:
-            _kill(partial(self._jobs, node))
+    def _slurmds(self, node: str | None) -> list[Process]:
+        return [each for each in self.running("slurmd") if node in (None, each.node)]
 
-    def _jobs(self, node: str) -> list[Process]:
-        steps = self.running("slurmstepd", node)
+    def _jobs(self, node: str | None) -> list[Process]:
+        steps = [each for each in self.running("slurmstepd") if node in (None, each.node)]
         return steps + processes.tasks(self.layout.root, node, {each.pid for each in steps})
 
 

@@ -95,8 +95,8 @@ class Lab:
         if self._daemons.running("slurmctld"):
             cancel_jobs(self._layout)
             processes.wait_until(self._no_step_runs, _JOBS_GONE_S)
-        self._daemons.stop("slurmd", _STOP_S)
-        self._daemons.kill_jobs()
+        # slurmd would wait for jobs that do not want to end, and has nothing to save.
+        self._daemons.kill_node(None)
         for name in ("slurmctld", "slurmscriptd", "slurmdbd", "mariadbd", "munged"):
             self._daemons.stop(name, _STOP_S)
 

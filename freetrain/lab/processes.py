@@ -39,11 +39,14 @@ def daemons(root: Path) -> list[Process]:
     return [process for pid in _pids() if (process := _daemon(pid, root)) is not None]
 
 
-def tasks(root: Path, node: str, steps: Collection[int]) -> list[Process]:
-    """The processes of a node's jobs: what its slurmstepds started, and what daemonised itself away from them."""
+def tasks(root: Path, node: str | None, steps: Collection[int]) -> list[Process]:
+    """The processes of the jobs on a node, or on all.
+
+    They are what the slurmstepds started, and what daemonised itself away from them.
+    """
     parents = {pid: parent for pid in _pids() if (parent := _parent(pid)) is not None}
     found = [pid for pid in parents if _descends(pid, steps, parents) or _says_it_runs_on(pid, root, node)]
-    return [Process(pid, parents[pid], "task", node) for pid in found if pid != os.getpid()]
+    return [Process(pid, parents[pid], "task", node or "") for pid in found if pid != os.getpid()]
 
 
 def send(processes: Collection[Process], number: signal.Signals) -> None:
@@ -100,10 +103,14 @@ def _descends(pid: int, ancestors: Collection[int], parents: dict[int, int]) -> 
     return False
 
 
-def _says_it_runs_on(pid: int, root: Path, node: str) -> bool:
+def _says_it_runs_on(pid: int, root: Path, node: str | None) -> bool:
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
-    wanted = (f"SLURM_CONF={root}/slurm.conf".encode(), f"SLURMD_NODENAME={node}".encode())
-    return all(each in environment for each in wanted)
+    if f"SLURM_CONF={root}/slurm.conf".encode() not in environment:
+        return False
+    variable = b"SLURMD_NODENAME="
+    return any(
+        each.startswith(variable) if node is None else each == variable + node.encode() for each in environment
+    )
