@@ -110,7 +110,6 @@ def _says_it_runs_on(pid: int, root: Path, node: str | None) -> bool:
         return False
     if f"SLURM_CONF={root}/slurm.conf".encode() not in environment:
         return False
-    variable = b"SLURMD_NODENAME="
-    return any(
-        each.startswith(variable) if node is None else each == variable + node.encode() for each in environment
-    )
+    if node is None:
+        return any(each.startswith(b"SLURMD_NODENAME=") for each in environment)
+    return f"SLURMD_NODENAME={node}".encode() in environment
