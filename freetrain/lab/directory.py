@@ -15,7 +15,7 @@ from freetrain.lab.people import People
 
 _FORMAT = "freetrain-lab/1"
 _OTHERS_MAY_WRITE = 0o022
-_OTHERS_MAY_PASS = 0o001
+_ALL_MAY_PASS = 0o111
 
 
 def prepare(layout: Layout, options: LabOptions, people: People) -> None:
@@ -81,11 +81,11 @@ def _make_own(root: Path) -> None:
 
 
 def _require_passable(root: Path, people: People) -> None:
-    """Complain where root's directory is closed to the other accounts, which play the people."""
+    """Complain where a directory on the way is closed to other accounts; munged wants it open to all."""
     if people.nodes != people.service:
-        closed = [each for each in root.parents if not each.stat().st_mode & _OTHERS_MAY_PASS]
+        closed = [each for each in root.parents if each.stat().st_mode & _ALL_MAY_PASS != _ALL_MAY_PASS]
         if closed:
             raise InputError(
                 f"{root} is of no use to other accounts, because {closed[-1]} is closed to them.",
-                "Choose another directory, for example in /tmp, or open that one: chmod o+x.",
+                "Choose another directory, for example in /tmp, or open that one: chmod a+x.",
             )

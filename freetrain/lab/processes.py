@@ -72,13 +72,17 @@ def _daemon(pid: int, root: Path) -> Process | None:
         name = (here / "comm").read_text().strip()
         if name not in _DAEMONS or (parent := _parent(pid)) is None:
             return None
-        arguments = (here / "cmdline").read_bytes().decode(errors="replace")
+        arguments = os.fsdecode((here / "cmdline").read_bytes()).split("\0")
         directory = (here / "cwd").readlink()
     except OSError:
         return None
-    if f"{root}/" not in arguments and not directory.is_relative_to(root):
+    # Whole paths, not their beginnings: another lab may lie within this one's directory.
+    files = {str(root / file) for file in ("slurm.conf", "munge/munge.socket", "database")}
+    named = {argument.partition("=")[2] or argument for argument in arguments}
+    on_a_node = directory.parent == root / "nodes"
+    if not (on_a_node or directory == root / "log" or files & named):
         return None
-    return Process(pid, parent, name, directory.name if directory.parent == root / "nodes" else "")
+    return Process(pid, parent, name, directory.name if on_a_node else "")
 
 
 def _pids() -> Iterator[int]:

@@ -129,6 +129,29 @@ def test_down_leaves_no_process_and_up_starts_afresh(directory: Path) -> None:
     assert processes_in(directory) == []
 
 
+def test_a_lab_within_anothers_directory_is_not_part_of_it(directory: Path) -> None:
+    outer = Lab.up(directory, on_free_ports(LabOptions(nodes=1)))
+    inner = Lab.up(directory / "inner", on_free_ports(LabOptions(nodes=1)))
+    outer.down()
+    assert inner.status().states == {"idle": 1}
+    inner.down()
+    assert processes_in(directory) == []
+
+
+def test_a_directory_that_others_cannot_enter_is_refused(directory: Path) -> None:
+    if os.geteuid() == 0:
+        directory.chmod(0o700)
+        with pytest.raises(InputError, match=f"{directory} is closed to them"):
+            Lab.up(directory / "lab", on_free_ports(LabOptions(nodes=1)))
+
+
+def test_a_directory_with_other_things_is_refused(directory: Path) -> None:
+    (directory / "thesis.tex").touch()
+    with pytest.raises(InputError, match="neither empty nor"):
+        Lab.up(directory, on_free_ports(LabOptions(nodes=1)))
+    assert (directory / "thesis.tex").exists()
+
+
 def test_a_taken_port_is_named(directory: Path) -> None:
     options = on_free_ports(LabOptions(nodes=1))
     complaint = f"Port {options.ports[1]}, which"
