@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ from freetrain.lab.configuration import ACCOUNT, CLUSTER, write_private
 from freetrain.lab.layout import Layout
 from freetrain.lab.options import LabOptions
 from freetrain.lab.people import People
+from freetrain.lab.ports import listens
 from freetrain.lab.processes import Process
 from freetrain.lab.programs import Launch, ask, failed, require
 
@@ -37,9 +37,9 @@ class Daemons:
     options: LabOptions
     people: People
 
-    def running(self, name: str, node: str = "") -> list[Process]:
-        """The processes of a daemon, on a node or on none."""
-        return [each for each in processes.daemons(self.layout.root) if (each.name, each.node) == (name, node)]
+    def running(self, name: str) -> list[Process]:
+        """The processes of a daemon."""
+        return [each for each in processes.daemons(self.layout.root) if each.name == name]
 
     def start_munge(self) -> None:
         """Start munged with a key of its own."""
@@ -53,14 +53,15 @@ class Daemons:
             f"--log-file={layout.munge / 'munged.log'}",
             f"--seed-file={layout.munge / 'munged.seed'}",
         ]
-        Launch(layout, command, self.people.as_service).finish(f"{layout.munge / 'munged.log'}")
+        Launch(layout, "munged", command, self.people.as_service).finish(f"{layout.munge / 'munged.log'}")
 
     def start_accounting(self) -> None:
         """Start the database and slurmdbd, and enter the cluster and its people."""
+        log = f"{self.layout.log / 'slurmdbd.log'}"
         self._start_database()
-        Launch(self.layout, ["slurmdbd"], self.people.as_service).finish(f"{self.layout.log / 'slurmdbd.log'}")
-        if not processes.wait_until(lambda: _listens(self.options.accounting_port), _READY_S):
-            raise failed("slurmdbd", "", f"{self.layout.log / 'slurmdbd.log'}")
+        Launch(self.layout, "slurmdbd", ["slurmdbd"], self.people.as_service).finish(log)
+        if not processes.wait_until(lambda: listens(self.options.accounting_port), _READY_S):
+            raise failed("slurmdbd", "", log)
         self._enter_people()
 
     def _start_database(self) -> None:
@@ -74,7 +75,7 @@ class Daemons:
             f"--auth-root-socket-user={self.people.service}",
             "--skip-name-resolve",
         ]
-        Launch(layout, install, self.people.as_service).finish(f"{log}")
+        Launch(layout, "mariadb-install-db", install, self.people.as_service).finish(f"{log}")
         serve = [
             "setsid",
             "--fork",
@@ -90,7 +91,7 @@ class Daemons:
             "--innodb-flush-log-at-trx-commit=0",
             "--innodb-lock-wait-timeout=900",
         ]
-        Launch(layout, serve, self.people.as_service).finish(f"{log}")
+        Launch(layout, "mariadbd", serve, self.people.as_service).finish(f"{log}")
         if not processes.wait_until(layout.database_socket.is_socket, _READY_S):
             raise failed("mariadbd", "", f"{log}")
 
@@ -109,49 +110,48 @@ class Daemons:
         log = f"{self.layout.log / 'slurmctld.log'}"
         if not self.running("slurmctld"):
             command = ["slurmctld", "-f", str(self.layout.slurm_conf)]
-            Launch(self.layout, command, self.people.as_service).finish(log)
-        if not processes.wait_until(lambda: ask(self.layout, "scontrol", "ping").returncode == 0, _READY_S):
+            Launch(self.layout, "slurmctld", command, self.people.as_service).finish(log)
+        processes.wait_until(lambda: self._controller_answers() or not self.running("slurmctld"), _READY_S)
+        if not self._controller_answers():
             raise failed("slurmctld", "", log)
+
+    def _controller_answers(self) -> bool:
+        return ask(self.layout, "scontrol", "ping").returncode == 0
 
     def start_nodes(self, names: Sequence[str]) -> None:
         """Start the slurmds of those nodes that have none."""
-        there = {each.node for each in processes.daemons(self.layout.root) if each.name == "slurmd"}
+        there = {each.node for each in self.running("slurmd")}
         absent = [name for name in names if name not in there]
         for first in range(0, len(absent), _AT_ONCE):
             launches = {
-                name: Launch(self.layout, ["slurmd", "-f", str(self.layout.slurm_conf), "-N", name])
+                name: Launch(
+                    self.layout, f"slurmd-{name}", ["slurmd", "-f", str(self.layout.slurm_conf), "-N", name]
+                )
                 for name in absent[first : first + _AT_ONCE]
             }
             for name, launch in launches.items():
                 launch.finish(f"{self.layout.node(name) / 'slurmd.log'}")
 
-    def stop(self, name: str, seconds: float, node: str | None = None) -> None:
-        """Let a daemon end by itself, wherever it runs or on one node; kill it if that takes too long."""
-
-        def left() -> list[Process]:
-            found = processes.daemons(self.layout.root)
-            return [each for each in found if each.name == name and node in (None, each.node)]
-
-        processes.send(left(), signal.SIGTERM)
-        processes.wait_until(lambda: not left(), seconds)
-        _kill(left)
+    def stop(self, name: str, seconds: float) -> None:
+        """Let a daemon end by itself; kill it if that takes too long."""
+        processes.send(self.running(name), signal.SIGTERM)
+        processes.wait_until(lambda: not self.running(name), seconds)
+        _kill(partial(self.running, name))
 
     def kill_controller(self) -> None:
         """Let slurmctld vanish, and the helper that it started."""
         _kill(lambda: [*self.running("slurmctld"), *self.running("slurmscriptd")])
 
-    def kill_node(self, node: str) -> None:
-        """Let a node vanish: first slurmd, so that it starts nothing more, then its jobs."""
-        _kill(lambda: self.running("slurmd", node))
+    def kill_node(self, node: str | None) -> None:
+        """Let a node vanish, or all: first slurmd, so that it starts nothing more, then the jobs."""
+        _kill(partial(self._slurmds, node))
         _kill(partial(self._jobs, node))
 
-    def kill_jobs(self) -> None:
-        """Let all jobs vanish from all nodes."""
-        for node in self.options.node_names:
-            _kill(partial(self._jobs, node))
+    def _slurmds(self, node: str | None) -> list[Process]:
+        return [each for each in self.running("slurmd") if node in (None, each.node)]
 
-    def _jobs(self, node: str) -> list[Process]:
-        steps = self.running("slurmstepd", node)
+    def _jobs(self, node: str | None) -> list[Process]:
+        steps = [each for each in self.running("slurmstepd") if node in (None, each.node)]
         return steps + processes.tasks(self.layout.root, node, {each.pid for each in steps})
 
 
@@ -161,9 +161,3 @@ def _kill(left: Callable[[], list[Process]]) -> None:
     while found := left():
         processes.send(found, signal.SIGKILL)
         processes.wait_until(lambda: not left(), _GONE_S)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as client:
-        client.settimeout(1.0)
-        return client.connect_ex(("127.0.0.1", port)) == 0

@@ -15,7 +15,7 @@ from freetrain.lab.people import People
 
 _FORMAT = "freetrain-lab/1"
 _OTHERS_MAY_WRITE = 0o022
-_OTHERS_MAY_PASS = 0o001
+_ALL_MAY_PASS = 0o111
 
 
 def prepare(layout: Layout, options: LabOptions, people: People) -> None:
@@ -28,11 +28,9 @@ def prepare(layout: Layout, options: LabOptions, people: People) -> None:
             f"{root} is neither empty nor the directory of a lab.", "Choose another with --dir, or empty it."
         )
     _require_passable(root, people)
-    for directory in (layout.munge, layout.database, layout.state, layout.log, layout.nodes):
-        shutil.rmtree(directory, ignore_errors=True)
-    for file in root.iterdir():
-        file.unlink()
-    write_parameters(layout, options, people)
+    root.chmod(0o755)
+    _remove_earlier(layout)
+    _write_parameters(layout, options, people)
     for directory in (layout.munge, layout.database, layout.state, layout.log):
         directory.mkdir(mode=0o755)
         os.chown(directory, *people.service_ids)
@@ -44,17 +42,25 @@ def prepare(layout: Layout, options: LabOptions, people: People) -> None:
         gpu.touch()
 
 
-def write_parameters(layout: Layout, options: LabOptions, people: People) -> None:
+def _remove_earlier(layout: Layout) -> None:
+    for directory in (layout.munge, layout.database, layout.state, layout.log, layout.nodes):
+        if directory.exists():
+            shutil.rmtree(directory)
+    for file in (layout.slurm_conf, layout.slurmdbd_conf, layout.gres_conf, layout.job_submit):
+        file.unlink(missing_ok=True)
+
+
+def _write_parameters(layout: Layout, options: LabOptions, people: People) -> None:
     """Write down what the lab was made with."""
     document = {"format": _FORMAT, "user": os.geteuid(), "users": dict(people.roles), "options": options.to_json()}
     layout.parameters.write_text(json.dumps(document, indent=2) + "\n")
 
 
-def read_parameters(layout: Layout) -> tuple[LabOptions, int]:
-    """What a lab was made with, and the number of the user who made it."""
+def read_parameters(layout: Layout) -> tuple[LabOptions, int, dict[str, str]]:
+    """What a lab was made with, the number of the user who made it, and the accounts of its people."""
     try:
         document: dict[str, Any] = json.loads(layout.parameters.read_text())
-        return LabOptions.from_json(document["options"]), document["user"]
+        return LabOptions.from_json(document["options"]), document["user"], document["users"]
     except FileNotFoundError:
         raise InputError(f"There is no lab in {layout.root}.", "Make one with: freetrain lab up") from None
     except OSError as error:
@@ -70,17 +76,16 @@ def _make_own(root: Path) -> None:
         found = root.stat()
         if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_MAY_WRITE:
             raise InputError(f"{root} is not yours alone to write to.", "Choose another directory with --dir.")
-        root.chmod(0o755)
     except OSError as error:
         raise InputError(f"No lab can be made in {root}: {error.strerror}.") from error
 
 
 def _require_passable(root: Path, people: People) -> None:
-    """Complain where root's directory is closed to the other accounts, which play the people."""
+    """Complain where a directory on the way is closed to other accounts; munged wants it open to all."""
     if people.nodes != people.service:
-        closed = [each for each in root.parents if not each.stat().st_mode & _OTHERS_MAY_PASS]
+        closed = [each for each in root.parents if each.stat().st_mode & _ALL_MAY_PASS != _ALL_MAY_PASS]
         if closed:
             raise InputError(
                 f"{root} is of no use to other accounts, because {closed[-1]} is closed to them.",
-                "Choose another directory, for example in /tmp, or open that one: chmod o+x.",
+                "Choose another directory, for example in /tmp, or open that one: chmod a+x.",
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from freetrain.lab.layout import Layout
 from freetrain.lab.options import LabOptions
 from freetrain.lab.packages import require_programs
 from freetrain.lab.people import People
-from freetrain.lab.programs import ask
+from freetrain.lab.ports import is_free
+from freetrain.lab.programs import cancel_jobs, node_states
 from freetrain.lab.status import LabStatus
 
 _NODES_READY_S = 60.0
@@ -35,11 +35,13 @@ class Lab:
         directory: which holds all of it.
         options: what it was made with.
         owner: number of the user who made it, and who alone may change it.
+        users: accounts of alice and bob, who are people, and of daemon, which is freetrain's.
     """
 
     directory: Path
     options: LabOptions
     owner: int
+    users: Mapping[str, str]
 
     @classmethod
     def up(cls, directory: Path, options: LabOptions) -> Lab:
@@ -47,11 +49,11 @@ class Lab:
 
         A lab that ended in this directory, in whatever way, makes room: nothing of it is kept.
         """
-        lab = cls(directory.resolve(), options, os.geteuid())
         require_programs(options.accounting)
-        lab._layout.require_short_enough(options.node_names[-1])
-        lab._require_room()
         people = People.of_this_process()
+        lab = cls(directory.resolve(), options, os.geteuid(), people.roles)
+        lab._layout.require_usable(options.node_names[-1])
+        lab._require_room()
         directories.prepare(lab._layout, options, people)
         lab._write_configuration(people)
         with lab._down_unless_up():
@@ -62,8 +64,7 @@ class Lab:
     def find(cls, directory: Path) -> Lab:
         """The lab in a directory, whether it runs or not."""
         root = directory.resolve()
-        options, owner = directories.read_parameters(Layout(root))
-        return cls(root, options, owner)
+        return cls(root, *directories.read_parameters(Layout(root)))
 
     @property
     def environment(self) -> dict[str, str]:
@@ -75,13 +76,9 @@ class Lab:
         """Names of the nodes, without the imaginary ones."""
         return self.options.node_names
 
-    @property
-    def users(self) -> Mapping[str, str]:
-        """Accounts of alice and bob, who are people, and of daemon, which is freetrain's."""
-        return self._daemons.people.roles
-
     def status(self) -> LabStatus:
         """What of the lab runs."""
+        self._require_owner()
         running = processes.daemons(self.directory)
         names = {each.name for each in running}
         nodes = {each.node for each in running if each.name == "slurmd"}
@@ -89,16 +86,17 @@ class Lab:
         return LabStatus(
             {name: name in names for name in expected},
             {name: name in nodes for name in self.node_names},
-            self._node_states() if "slurmctld" in names else {},
+            node_states(self._layout) if "slurmctld" in names else {},
         )
 
     def down(self) -> None:
         """Cancel all jobs and stop everything; the files stay until the next lab is made in the directory."""
         self._require_owner()
         if self._daemons.running("slurmctld"):
-            self._cancel_jobs()
-        self._daemons.stop("slurmd", _STOP_S)
-        self._daemons.kill_jobs()
+            cancel_jobs(self._layout)
+            processes.wait_until(self._no_step_runs, _JOBS_GONE_S)
+        # slurmd would wait for jobs that do not want to end, and has nothing to save.
+        self._daemons.kill_node(None)
         for name in ("slurmctld", "slurmscriptd", "slurmdbd", "mariadbd", "munged"):
             self._daemons.stop(name, _STOP_S)
 
@@ -139,12 +137,12 @@ class Lab:
         layout, options = self._layout, self.options
         host = socket.gethostname().partition(".")[0]
         layout.slurm_conf.write_text(slurm_conf(layout, options, people, host))
-        (self.directory / "gres.conf").write_text(gres_conf(layout, options))
+        layout.gres_conf.write_text(gres_conf(layout, options))
         if options.accounting:
             # slurmdbd refuses a file that anyone else could read or owns.
             write_private(layout.slurmdbd_conf, slurmdbd_conf(layout, options, people), people.service_ids)
         if options.job_submit:
-            (self.directory / "job_submit.lua").write_bytes(options.job_submit.read_bytes())
+            layout.job_submit.write_bytes(options.job_submit.read_bytes())
 
     def _start(self) -> None:
         self._daemons.start_munge()
@@ -153,8 +151,8 @@ class Lab:
         self._daemons.start_controller()
         self._daemons.start_nodes(self.node_names)
         wanted = self.options.nodes + self.options.fake
-        if not processes.wait_until(lambda: self._node_states().get("idle", 0) >= wanted, _NODES_READY_S):
-            states = ", ".join(f"{count} {state}" for state, count in self._node_states().items())
+        if not processes.wait_until(lambda: node_states(self._layout).get("idle", 0) >= wanted, _NODES_READY_S):
+            states = ", ".join(f"{count} {state}" for state, count in node_states(self._layout).items())
             raise FreetrainError(
                 f"After {_NODES_READY_S:g} s not all {wanted} nodes are idle, but {states or 'none answers'}.",
                 f"The logs are in {self._layout.log} and {self._layout.nodes}.",
@@ -175,7 +173,7 @@ class Lab:
                 f"A lab, or what is left of one, runs in {self.directory}.",
                 f"End it with: freetrain lab down --dir {self.directory}",
             )
-        taken = [port for port in self.options.ports if not _is_free(port)]
+        taken = [port for port in self.options.ports if not is_free(port)]
         if taken:
             raise InputError(
                 f"Port {taken[0]}, which the lab would use, is taken.",
@@ -193,29 +191,5 @@ class Lab:
                 f"The lab has no node {node}.", f"It has {self.node_names[0]} to {self.node_names[-1]}."
             )
 
-    def _node_states(self) -> dict[str, int]:
-        answer = ask(self._layout, "sinfo", "--noheader", "--partition=main", "--format=%T %D")
-        states: Counter[str] = Counter()
-        for line in answer.stdout.splitlines():
-            state, count = line.split()
-            states[state] += int(count)
-        return dict(states)
-
-    def _cancel_jobs(self) -> None:
-        for partition in ("main", "freetrain"):
-            ask(self._layout, "scancel", f"--partition={partition}")
-        processes.wait_until(self._no_step_runs, _JOBS_GONE_S)
-
     def _no_step_runs(self) -> bool:
         return all(each.name != "slurmstepd" for each in processes.daemons(self.directory))
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as listener:
-        # As Slurm's daemons do: connections of an earlier lab that linger are no obstacle.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(("", port))
-        except OSError:
-            return False
-    return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from freetrain.errors import InputError
 MOST_SOCKET_BYTES = 107
 """Linux takes no longer path for a Unix socket."""
 
+_PLAIN = re.compile(r"[A-Za-z0-9_.+@/-]+")
 _LONGEST_STEP = "_4294967295.4294967295"
 
 
@@ -38,6 +40,16 @@ class Layout:
     def slurmdbd_conf(self) -> Path:
         """The configuration of slurmdbd, who looks for it beside slurm.conf."""
         return self.root / "slurmdbd.conf"
+
+    @property
+    def gres_conf(self) -> Path:
+        """The nodes' GPUs."""
+        return self.root / "gres.conf"
+
+    @property
+    def job_submit(self) -> Path:
+        """The script that sees each submission; slurmctld looks for it beside slurm.conf."""
+        return self.root / "job_submit.lua"
 
     @property
     def munge(self) -> Path:
@@ -82,8 +94,13 @@ class Layout:
         """Files that stand for the GPUs, the same on every node."""
         return [self.nodes / f"gpu{index}" for index in range(count)]
 
-    def require_short_enough(self, node: str) -> None:
-        """Complain where the sockets' paths would be too long for Linux."""
+    def require_usable(self, node: str) -> None:
+        """Complain where the sockets' paths would be too long for Linux, or mean something to Slurm."""
+        if not _PLAIN.fullmatch(str(self.root)):
+            raise InputError(
+                f"{self.root} cannot be a lab's directory: its name has characters that mean something to Slurm.",
+                "Letters, digits and any of _ . + @ - / mean nothing.",
+            )
         longest = self.node(node) / f"{node}{_LONGEST_STEP}"
         excess = len(os.fsencode(longest)) - MOST_SOCKET_BYTES
         if excess > 0:

@@ -40,7 +40,7 @@ class LabOptions:
         nodes: nodes with a slurmd of their own.
         cpus: CPUs that each node claims to have, whatever the machine has.
         gpus: GPUs (gres gpu) that each node claims to have; there are no devices behind them.
-        fake: imaginary nodes that show as idle but run nothing; thousands of them are cheap.
+        fake: imaginary nodes, which show as idle; jobs there count as running, but nothing runs.
         accounting: whether there is a slurmdbd: sacct, associations, and an Operator.
         base_port: of slurmctld; slurmdbd has the next one, the slurmds those from the tenth after it.
         grace_s: seconds between the warning and the end of a preempted job of partition freetrain.

@@ -39,11 +39,14 @@ def daemons(root: Path) -> list[Process]:
     return [process for pid in _pids() if (process := _daemon(pid, root)) is not None]
 
 
-def tasks(root: Path, node: str, steps: Collection[int]) -> list[Process]:
-    """The processes of a node's jobs: what its slurmstepds started, and what daemonised itself away from them."""
+def tasks(root: Path, node: str | None, steps: Collection[int]) -> list[Process]:
+    """The processes of the jobs on a node, or on all.
+
+    They are what the slurmstepds started, and what daemonised itself away from them.
+    """
     parents = {pid: parent for pid in _pids() if (parent := _parent(pid)) is not None}
     found = [pid for pid in parents if _descends(pid, steps, parents) or _says_it_runs_on(pid, root, node)]
-    return [Process(pid, parents[pid], "task", node) for pid in found if pid != os.getpid()]
+    return [Process(pid, parents[pid], "task", node or "") for pid in found if pid != os.getpid()]
 
 
 def send(processes: Collection[Process], number: signal.Signals) -> None:
@@ -69,13 +72,17 @@ def _daemon(pid: int, root: Path) -> Process | None:
         name = (here / "comm").read_text().strip()
         if name not in _DAEMONS or (parent := _parent(pid)) is None:
             return None
-        arguments = (here / "cmdline").read_bytes().decode(errors="replace")
+        arguments = os.fsdecode((here / "cmdline").read_bytes()).split("\0")
         directory = (here / "cwd").readlink()
     except OSError:
         return None
-    if f"{root}/" not in arguments and not directory.is_relative_to(root):
+    # Whole paths, not their beginnings: another lab may lie within this one's directory.
+    files = {str(root / file) for file in ("slurm.conf", "munge/munge.socket", "database")}
+    named = {argument.partition("=")[2] or argument for argument in arguments}
+    on_a_node = directory.parent == root / "nodes"
+    if not (on_a_node or directory == root / "log" or files & named):
         return None
-    return Process(pid, parent, name, directory.name if directory.parent == root / "nodes" else "")
+    return Process(pid, parent, name, directory.name if on_a_node else "")
 
 
 def _pids() -> Iterator[int]:
@@ -100,10 +107,13 @@ def _descends(pid: int, ancestors: Collection[int], parents: dict[int, int]) -> 
     return False
 
 
-def _says_it_runs_on(pid: int, root: Path, node: str) -> bool:
+def _says_it_runs_on(pid: int, root: Path, node: str | None) -> bool:
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
-    wanted = (f"SLURM_CONF={root}/slurm.conf".encode(), f"SLURMD_NODENAME={node}".encode())
-    return all(each in environment for each in wanted)
+    if f"SLURM_CONF={root}/slurm.conf".encode() not in environment:
+        return False
+    if node is None:
+        return any(each.startswith(b"SLURMD_NODENAME=") for each in environment)
+    return f"SLURMD_NODENAME={node}".encode() in environment

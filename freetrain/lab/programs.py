@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,16 +31,19 @@ def environment(layout: Layout) -> dict[str, str]:
 
 
 def ask(layout: Layout, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run one of Slurm's commands, and keep what it says."""
-    return subprocess.run(
-        command,
-        env=environment(layout),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
+    """Run one of Slurm's commands, and keep what it says; one that hangs has failed."""
+    try:
+        return subprocess.run(
+            command,
+            env=environment(layout),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", f"no answer within {_TIMEOUT_S:g} s")
 
 
 def require(layout: Layout, *command: str) -> str:
@@ -50,19 +54,38 @@ def require(layout: Layout, *command: str) -> str:
     return result.stdout
 
 
+def node_states(layout: Layout) -> dict[str, int]:
+    """Number of nodes in each of Slurm's states; empty if the controller does not answer."""
+    answer = ask(layout, "sinfo", "--noheader", "--partition=main", "--format=%T %D")
+    states: Counter[str] = Counter()
+    for line in answer.stdout.splitlines():
+        state, count = line.split()
+        states[state] += int(count)
+    return dict(states)
+
+
+def cancel_jobs(layout: Layout) -> None:
+    """Cancel all jobs, as far as the controller answers."""
+    for partition in ("main", "freetrain"):
+        ask(layout, "scancel", f"--partition={partition}")
+
+
 class Launch:
     """A program that is being started; side by side with others if need be.
 
     Args:
         layout: where the lab's files lie.
+        title: its name in complaints, and of the file with what it prints.
         command: the program and its arguments.
         identity: arguments of subprocess.Popen that say who it runs as.
     """
 
-    def __init__(self, layout: Layout, command: Sequence[str], identity: Mapping[str, Any] | None = None) -> None:
-        self._command = command
+    def __init__(
+        self, layout: Layout, title: str, command: Sequence[str], identity: Mapping[str, Any] | None = None
+    ) -> None:
+        self._title = title
         # A daemon may keep what it was started with open for ever: so this is a file, not a pipe.
-        self._output = layout.log / f"start-{command[0]}-{command[-1].replace('/', '_')[-20:]}.log"
+        self._output = layout.log / f"{title}.start"
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 [shutil.which(command[0], path=SEARCH_PATH) or command[0], *command[1:]],
@@ -88,7 +111,7 @@ class Launch:
             self._process.wait()
             status = -1
         if status != 0:
-            raise failed(self._command[0], _last_line(self._output.read_text(errors="replace")), log)
+            raise failed(self._title, _last_line(self._output.read_text(errors="replace")), log)
 
 
 def failed(program: str, why: str, log: str) -> FreetrainError:

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from freetrain.errors import FreetrainError, InputError
+from freetrain.lab import LabOptions, packages
+from freetrain.lab.configuration import gres_conf, slurm_conf, slurmdbd_conf
+from freetrain.lab.layout import MOST_SOCKET_BYTES, Layout
+from freetrain.lab.people import People
+
+LAYOUT = Layout(Path("/tmp/ft-1"))
+PEOPLE = People("slurm", "root", {"alice": "news", "bob": "games", "daemon": "backup"})
+
+
+def lines(**options: object) -> list[str]:
+    return slurm_conf(LAYOUT, LabOptions(**options), PEOPLE, "box").splitlines()  # type: ignore[arg-type]
+
+
+def test_a_node_has_its_own_port_and_all_share_the_host() -> None:
+    addresses = "NodeName=n[001-003] Port=[21010-21012] NodeAddr=127.0.0.1 NodeHostname=box"
+    assert f"{addresses} CPUs=8 RealMemory=1000 State=UNKNOWN" in lines(nodes=3, base_port=21_000, cpus=8)
+
+
+def test_imaginary_nodes_are_idle_from_the_start() -> None:
+    found = lines(nodes=3, fake=8000, base_port=21_000)
+    assert any(line.startswith("NodeName=f[00001-08000] Port=21010 ") and line.endswith("IDLE") for line in found)
+    assert "TreeWidth=65533" in found
+    assert not any(line.startswith(("NodeName=f", "TreeWidth")) for line in lines())
+
+
+def test_partitions_preempt_as_asked() -> None:
+    main, freetrain = (line for line in lines(grace_s=20) if line.startswith("PartitionName="))
+    assert {"Default=YES", "PriorityTier=10", "PreemptMode=OFF", "OverSubscribe=EXCLUSIVE"} <= set(main.split())
+    assert {"PriorityTier=1", "PreemptMode=REQUEUE", "GraceTime=20", "MaxTime=1-0"} <= set(freetrain.split())
+
+
+@pytest.mark.parametrize(
+    ("mode", "of_the_cluster"),
+    [("REQUEUE", "REQUEUE"), ("CANCEL", "CANCEL"), ("SUSPEND", "SUSPEND,GANG"), ("OFF", "OFF")],
+)
+def test_the_clusters_preemption_allows_that_of_the_partition(mode: str, of_the_cluster: str) -> None:
+    assert f"PreemptMode={of_the_cluster}" in lines(preempt_mode=mode)
+
+
+def test_a_setting_takes_the_place_of_the_labs_own() -> None:
+    found = [line for line in lines(settings={"killwait": "5", "SlurmdTimeout": "10"}) if "=" in line]
+    assert [line for line in found if line.lower().startswith("killwait")] == ["killwait=5"]
+    assert "SlurmdTimeout=10" in found
+    keys = [line.partition("=")[0].lower() for line in found if not line.startswith(("NodeName", "PartitionName"))]
+    assert len(keys) == len(set(keys))
+
+
+def test_accounting_only_if_wanted() -> None:
+    assert "AccountingStorageType=accounting_storage/none" in lines()
+    found = lines(accounting=True, base_port=21_000)
+    assert {"AccountingStoragePort=21001", "AccountingStorageEnforce=associations,limits,qos"} <= set(found)
+    assert "DbdPort=21001" in slurmdbd_conf(LAYOUT, LabOptions(base_port=21_000), PEOPLE)
+
+
+def test_gpus_are_files() -> None:
+    assert gres_conf(LAYOUT, LabOptions()) == ""
+    assert gres_conf(LAYOUT, LabOptions(gpus=2)).count("Name=gpu File=/tmp/ft-1/nodes/gpu") == 2
+    assert "GresTypes=gpu" in lines(gpus=2)
+
+
+def test_a_long_path_is_refused_before_a_daemon_does() -> None:
+    node = "/nodes/n001/n001_4294967295.4294967295"
+    longest = "/" + "x" * (MOST_SOCKET_BYTES - len(node) - 1)
+    Layout(Path(longest)).require_usable("n001")
+    with pytest.raises(InputError, match="3 bytes too long"):
+        Layout(Path(longest + "xyz")).require_usable("n001")
+
+
+@pytest.mark.parametrize("name", ["with space", "per%cent", "brack[et]", "#"])
+def test_names_that_slurm_would_misread_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match="mean something to Slurm"):
+        Layout(Path("/tmp") / name).require_usable("n001")
+
+
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for present in ("munged", "slurmctld", "slurmd", "scontrol", "sinfo", "scancel"):
+        (tmp_path / present).touch(mode=0o755)
+    monkeypatch.setattr(packages, "SEARCH_PATH", str(tmp_path))
+    packages.require_programs(accounting=False)
+    with pytest.raises(FreetrainError, match="slurmdbd, sacctmgr, mariadbd, mariadb-install-db") as caught:
+        packages.require_programs(accounting=True)
+    assert "apt install slurm-wlm slurmdbd munge mariadb-server" in caught.value.hint
