@@ -36,6 +36,7 @@ _UNREACHABLE = (
     "socket timed out",
     "connection refused",
     "zero bytes were trans",
+    " is down",
 )
 _BUSY = ("try again", "not available right now", "temporarily unable", "in progress")
 _MISSING = ("slurm.conf", "unable to process configuration", "dns srv")
@@ -43,7 +44,8 @@ _MISSING = ("slurm.conf", "unable to process configuration", "dns srv")
 
 def explain(command: str, said: str) -> SlurmError:
     """The error that a command's standard error stands for."""
-    lower, first = said.lower(), (said.strip().splitlines() or ["no reason given"])[-1]
+    lower = said.lower()
+    first = ([line for line in said.strip().splitlines() if not line.startswith("*")] or ["no reason given"])[-1]
     if any(words in lower for words in _MISSING):
         return SlurmMissingError(
             f"{command} finds no Slurm configuration: {first}",

@@ -21,7 +21,7 @@ WANTED = {
         "submit_time", "start_time", "end_time", "time_limit", "num_nodes", "priority", "allocated_nodes",
         "scheduled_nodes", "required_nodes", "constraints", "comment",
     ),
-    "Reservations": ("name", "nodes", "start_time", "end_time", "flags", "purge_time"),
+    "Reservations": ("name", "nodes", "start_time", "end_time", "flags", "reoccurrence", "purge_time"),
     "Partitions": (
         "name", "nodes", "state", "priority_tier", "preempt_mode", "preemption_grace_time", "max_time",
     ),
@@ -37,7 +37,7 @@ def main() -> None:
     except Exception as error:
         _say(answers, {"missing": f"{type(error).__name__}: {error}"})
         return
-    pyslurm.ReservationFlags._boundary_ = enum.KEEP  # else a daily reservation's flags are a ValueError
+    pyslurm.ReservationFlags._boundary_ = enum.KEEP  # else flags unknown to pyslurm are a ValueError
     _say(answers, {"version": pyslurm.__version__})
     for question in sys.stdin:
         try:

@@ -21,8 +21,6 @@ _NO_VALUE = 0xFFFFFFFE
 _PURGE = 20
 _RESERVATION_FLAGS = {
     0: "MAINT",
-    2: "DAILY",
-    4: "WEEKLY",
     6: "IGNORE_JOBS",
     8: "ANY_NODES",
     10: "STATIC",
@@ -32,17 +30,15 @@ _RESERVATION_FLAGS = {
     17: "TIME_FLOAT",
     18: "REPLACE",
     19: "ALL_NODES",
-    21: "WEEKDAY",
-    23: "WEEKEND",
     25: "FLEX",
     29: "NO_HOLD_JOBS_AFTER_END",
     30: "REPLACE_DOWN",
     32: "MAGNETIC",
-    35: "HOURLY",
     39: "USER_DELETE",
     42: "FORCE_START",
 }
-"""Bits of slurm.h in scontrol's words; pyslurm has other names for some and none for others."""
+"""Bits of slurm.h in scontrol's words; pyslurm has other names for some, none for others, and
+tells apart how often one comes again."""
 
 
 def snapshot_of(answer: Answer, time_s: float, expand: str) -> Snapshot:
@@ -116,7 +112,9 @@ def _job_id(record: Record) -> str:
         whole, part = record["heterogeneous_id"], record["heterogeneous_offset"]
         return f"{record['id']}" if whole is None else f"{whole}+{part or 0}"
     if waiting is None:
-        return f"{array}_{record['array_task_id'] or 0}"  # task 0 comes as None
+        task = record["array_task_id"]  # None of task 0, and of a rest of the array that was cancelled as it waited
+        is_rest = record["id"] == array and job_state(record["state"]).is_final and not record["allocated_nodes"]
+        return f"{array}" if task is None and is_rest else f"{array}_{task or 0}"
     throttle = record["array_tasks_parallel"]
     return f"{array}_[{waiting}]" if throttle is None else f"{array}_[{waiting}%{throttle}]"
 
@@ -130,6 +128,8 @@ def _reservation(record: Record) -> Reservation:
     flags = {name for bit, name in _RESERVATION_FLAGS.items() if record["flags"] >> bit & 1}
     if record["flags"] >> _PURGE & 1:
         flags.add(f"PURGE_COMP={show_duration(record['purge_time'])}" if record["purge_time"] else "PURGE_COMP")
+    if record["reoccurrence"] != "NO":
+        flags.add(record["reoccurrence"])
     nodes = expand_nodes(record["nodes"] or "")
     start_s, end_s = float(record["start_time"]), float(record["end_time"])
     return Reservation(record["name"], nodes, start_s, end_s, frozenset(flags))
