@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Literal
 
+from freetrain.slurm import commands
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.errors import SlurmError, SlurmMissingError, SlurmUnreachableError
 from freetrain.slurm.gateway import Gateway
@@ -58,7 +59,21 @@ def _insist_on(client: PyslurmClient) -> Gateway:
     try:
         client.try_out()
     except SlurmUnreachableError as error:
+        if _answers_commands(client):
+            client.close()
+            raise SlurmMissingError(
+                f"Slurm answers its commands, but not pyslurm {version}: {error.what}",
+                "Install the pyslurm of Slurm's own version, or set slurm.backend to 'auto' or 'cli'.",
+            ) from error
         log.warning("Slurm is asked through pyslurm %s, and does not answer yet: %s", version, error.what)
     else:
         log.info("Slurm is asked through pyslurm %s.", version)
     return client
+
+
+def _answers_commands(client: PyslurmClient) -> bool:
+    """Whether only pyslurm gets no answer: Slurm hangs up on a client that is newer than itself."""
+    try:
+        return "is UP" in client.perform(commands.ping())
+    except SlurmError:
+        return False

@@ -112,7 +112,9 @@ def _job_id(record: Record) -> str:
         whole, part = record["heterogeneous_id"], record["heterogeneous_offset"]
         return f"{record['id']}" if whole is None else f"{whole}+{part or 0}"
     if waiting is None:
-        task = record["array_task_id"]  # None of task 0, and of a rest of the array that was cancelled as it waited
+        task = record[
+            "array_task_id"
+        ]  # None of task 0, and of a rest of the array that was cancelled as it waited
         is_rest = record["id"] == array and job_state(record["state"]).is_final and not record["allocated_nodes"]
         return f"{array}" if task is None and is_rest else f"{array}_{task or 0}"
     throttle = record["array_tasks_parallel"]

@@ -22,6 +22,7 @@ PROGRAM = (sys.executable, "-P", str(Path(__file__).with_name("pyslurm_child.py"
 OLDEST = (25, 11)
 """The first pyslurm that freetrain has been tried with."""
 
+_LOOK = "See whether slurmctld runs, and whether SLURM_CONF names a file that is there."
 _OTHERWISE = "or set slurm.backend to 'cli', which works with every Slurm."
 _AT_ONCE = 1 << 20
 
@@ -114,7 +115,7 @@ class PyslurmProcess:
             process.stdin.flush()
             answer = json.loads(self._line(process.stdout.fileno()))
         except TimeoutError:
-            self._give_up(SlurmUnreachableError(f"pyslurm got no answer within {self._timeout_s:g} s.", _look()))
+            self._give_up(SlurmUnreachableError(f"pyslurm got no answer within {self._timeout_s:g} s.", _LOOK))
         except (BrokenPipeError, EOFError):
             self._give_up(self._obituary(process))
         except ValueError as error:
@@ -148,7 +149,7 @@ class PyslurmProcess:
             return known
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         last = said.splitlines()[-1] if said else "it said nothing"
-        return SlurmUnreachableError(f"pyslurm's process ended ({how}): {last}", _look())
+        return SlurmUnreachableError(f"pyslurm's process ended ({how}): {last}", _LOOK)
 
     def _give_up(self, failure: SlurmUnreachableError | SlurmMissingError) -> NoReturn:
         self.close()
@@ -161,11 +162,7 @@ def _refusal(message: str, version: str) -> SlurmUnreachableError | SlurmMissing
             f"pyslurm {version} and Slurm's controller do not understand each other: {message}",
             f"Install the pyslurm of Slurm's own version, {_OTHERWISE}",
         )
-    return SlurmUnreachableError(f"Slurm does not answer pyslurm: {message}", _look())
-
-
-def _look() -> str:
-    return "See whether slurmctld runs."
+    return SlurmUnreachableError(f"Slurm does not answer pyslurm: {message}", _LOOK)
 
 
 def _is_known(version: str) -> bool:
