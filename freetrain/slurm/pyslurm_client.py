@@ -41,7 +41,7 @@ class PyslurmClient:
         if self._was_away:
             self.perform(commands.ping())  # fails at once where nobody is there, pyslurm after ten seconds
         self._was_away = True
-        answer = self._process.ask(" ".join(WANTED))
+        answer = self._process.ask(*WANTED)
         self._was_away = False
         return snapshot_of(answer, self._clock_s(), TAG_PREFIX)
 

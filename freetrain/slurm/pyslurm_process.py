@@ -10,11 +10,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmMissingError, SlurmUnreachableError, explain
+from freetrain.slurm.pyslurm_child import WANTED
 
 PROGRAM = (sys.executable, "-P", str(Path(__file__).with_name("pyslurm_child.py")))
 """Without this folder or the current one among those to import from: their files have common names."""
@@ -25,6 +27,7 @@ OLDEST = (25, 11)
 _LOOK = "See whether slurmctld runs, and whether SLURM_CONF names a file that is there."
 _OTHERWISE = "or set slurm.backend to 'cli', which works with every Slurm."
 _AT_ONCE = 1 << 20
+_DIES_WITHIN_S = 1.0
 
 
 class PyslurmProcess:
@@ -42,18 +45,20 @@ class PyslurmProcess:
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
         self.version = ""
 
-    def ask(self, question: str) -> Any:
-        """The answer of the child program to one line.
+    def ask(self, *collections: str) -> dict[str, list[dict[str, Any]]]:
+        """The records of some of pyslurm's collections: :data:`freetrain.slurm.pyslurm_child.WANTED`.
 
         Raises:
             SlurmUnreachableError: there is none; the sentence says why.
             SlurmMissingError: pyslurm cannot be used here.
         """
         self.start()
-        answer = self._exchange(f"{question}\n".encode())
+        answer = self._exchange(f"{' '.join(collections)}\n".encode())
         if "error" in answer:
             self._give_up(_refusal(answer["error"], self.version))
-        return answer
+        return {
+            name: [dict(zip(WANTED[name], record, strict=True)) for record in answer[name]] for name in collections
+        }
 
     def start(self) -> None:
         """Start the child program, unless it runs.
@@ -97,13 +102,12 @@ class PyslurmProcess:
         if process is None:
             return
         process.kill()
-        process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_DIES_WITHIN_S)  # not at once where it waits for a file server
         for stream in (process.stdin, process.stdout):
             if stream is not None:
-                try:
+                with suppress(BrokenPipeError):  # of a question that nobody reads any more
                     stream.close()
-                except BrokenPipeError:
-                    continue  # a question that nobody reads any more
 
     def _exchange(self, question: bytes) -> dict[str, Any]:
         process = self._process
@@ -139,7 +143,7 @@ class PyslurmProcess:
 
     def _obituary(self, process: subprocess.Popen[bytes]) -> SlurmUnreachableError | SlurmMissingError:
         try:
-            code = process.wait(timeout=1.0)
+            code = process.wait(_DIES_WITHIN_S)
         except subprocess.TimeoutExpired:
             code = 0  # closed its output and hangs; it is killed next
         self._complaints.seek(0)

@@ -39,7 +39,7 @@ def main(role: str, file: str = "") -> None:
             say({"error": "Unable to contact slurm controller (connect failure)"})
         else:
             whole = json.loads(RECORDED.read_text())
-            say({name: whole[name] for name in question.split()})
+            say({name: [list(record.values()) for record in whole[name]] for name in question.split()})
 
 
 if __name__ == "__main__":

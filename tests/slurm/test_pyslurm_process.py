@@ -38,6 +38,7 @@ class Records(dict):
         return Records({1: Record()})
 
 class Job(Record):
+    user_id = 0
     @property
     def comment(self):
         return b"a \xff b".decode()
@@ -72,7 +73,7 @@ def play(opened: list[PyslurmProcess], role: str, *more: str, timeout_s: float =
 def test_it_is_asked_again_and_again(opened: list[PyslurmProcess]) -> None:
     process = play(opened, "well")
     assert [node["name"] for node in process.ask("Nodes")["Nodes"]][:2] == ["n001", "n002"]
-    assert set(process.ask("Partitions Jobs")) == {"Partitions", "Jobs"}
+    assert set(process.ask("Partitions", "Jobs")) == {"Partitions", "Jobs"}
     assert process.version == "25.11.2"
 
 
@@ -119,10 +120,11 @@ def test_the_child_program_hands_on_what_pyslurm_says(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     opened.append(PyslurmProcess(20.0))
     (process,) = opened
-    answer = process.ask("Jobs Reservations")
+    answer = process.ask("Jobs", "Reservations")
     assert process.version == "25.11.9"
     assert answer["Jobs"][0]["comment"] == "a \ufffd b"
     assert answer["Jobs"][0]["partition"] == "partition"
+    assert answer["Jobs"][0]["user_name"] == "root"
     assert answer["Reservations"][0]["flags"] == 5, "a flag unknown to pyslurm is handed on"
     with pytest.raises(SlurmUnreachableError, match="Unable to contact"):
         process.ask("Nodes")
