@@ -11,8 +11,9 @@ import click
 
 from freetrain.cli.options import config_option
 from freetrain.config import load_config
+from freetrain.daemon.checks import check_slurm_configuration
 from freetrain.daemon.service import Service
-from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.opening import open_gateway
 
 _LEVELS = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 
@@ -35,7 +36,9 @@ def daemon_command(config_path: Path | None, cycles: int | None, verbose: bool) 
     """
     _log_to_stderr(verbose)
     loaded = load_config(config_path)
-    gateway = CommandLine(loaded.config.slurm.timeout)
+    slurm = loaded.config.slurm
+    check_slurm_configuration()
+    gateway = open_gateway(slurm.backend, slurm.timeout)
     Service(loaded.config, gateway, lambda: load_config(config_path).config).run(cycles)
 
 

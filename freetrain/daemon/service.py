@@ -16,7 +16,7 @@ from freetrain import __version__
 from freetrain.config import Config
 from freetrain.core.decision import Decision, Status
 from freetrain.core.lent_trainer import TrainerState
-from freetrain.daemon.checks import check_partition, check_rights, check_slurm_configuration, read_settings
+from freetrain.daemon.checks import check_partition, check_rights, read_settings
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import LiveCluster
 from freetrain.daemon.notify import monotonic_usec, notify
@@ -75,7 +75,6 @@ class Service:
         """
         directory = Path(self._config.state.directory)
         with claim(directory):
-            check_slurm_configuration()
             settings = read_settings(self._gateway)
             first = self._gateway.snapshot()
             check_partition(self._config, first.partitions, settings)

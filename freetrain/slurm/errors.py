@@ -38,6 +38,7 @@ _UNREACHABLE = (
     "socket timed out",
     "connection refused",
     "zero bytes were trans",
+    " is down",
 )
 _BUSY = ("try again", "not available right now", "temporarily unable", "in progress")
 _SPEAKER = re.compile(r"^(sbatch|scontrol|squeue): (error: )?")
@@ -48,7 +49,7 @@ _MISSING = ("slurm.conf", "unable to process configuration", "dns srv")
 def explain(command: str, said: str) -> SlurmError:
     """The error that a command's standard error stands for."""
     # A site's plug-in gives its reason in a line of its own, before Slurm's "Unspecified error".
-    lines = [_SPEAKER.sub("", line) for line in said.strip().splitlines()]
+    lines = [_SPEAKER.sub("", line) for line in said.strip().splitlines() if not line.startswith("*")]
     lower, first = said.lower(), "; ".join(lines[-_MOST_LINES:]) or "no reason given"
     if any(words in lower for words in _MISSING):
         return SlurmMissingError(

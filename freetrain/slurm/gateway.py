@@ -14,7 +14,7 @@ class Gateway(Protocol):
     """A way to Slurm. All of them give equal answers."""
 
     def snapshot(self) -> Snapshot:
-        """Everything there is now.
+        """Everything there is now; jobs in no particular order.
 
         Raises:
             SlurmUnreachableError: Slurm does not answer.

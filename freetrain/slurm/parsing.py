@@ -70,7 +70,7 @@ def parse_jobs(text: str, mark: str, expand: str) -> tuple[list[Job], list[str]]
         except ValueError as error:
             rejected.append(f"job {fields[0][:40]!r}: {error}")
             continue
-        jobs += _tasks(job) if job.comment.startswith(expand) else [job]
+        jobs += tasks_of(job) if job.comment.startswith(expand) else [job]
     return jobs, rejected
 
 
@@ -84,7 +84,7 @@ def _job(fields: list[str]) -> Job:
         id=id_,
         array=array,
         user=user,
-        account=_text(account),
+        account=text_or_nothing(account),
         partition=partition,
         state=known,
         reason="" if reason == "None" else reason,
@@ -96,13 +96,13 @@ def _job(fields: list[str]) -> Job:
         planned_nodes=expand_nodes(planned) if known is JobState.PENDING else frozenset(),
         limit_s=_limit(limit),
         priority=int(priority),
-        features=_text(features),
+        features=text_or_nothing(features),
         required_nodes=expand_nodes(required),
-        comment=_text(comment),
+        comment=text_or_nothing(comment),
     )
 
 
-def _tasks(job: Job) -> Iterator[Job]:
+def tasks_of(job: Job) -> Iterator[Job]:
     """The tasks of an array's record, ``123_[0-3,7%2]``; any other job is its own only task."""
     base, bracket, tasks = job.id.partition("_[")
     if not bracket:
@@ -124,8 +124,8 @@ def parse_nodes(text: str) -> tuple[list[Node], list[str]]:
             rejected.append(f"node line without name or state: {line[:80]!r}")
             continue
         state, flags = node_state(fields["State"])
-        features = frozenset(filter(None, _text(fields.get("ActiveFeatures", "")).split(",")))
-        partitions = tuple(filter(None, _text(fields.get("Partitions", "")).split(",")))
+        features = frozenset(filter(None, text_or_nothing(fields.get("ActiveFeatures", "")).split(",")))
+        partitions = tuple(filter(None, text_or_nothing(fields.get("Partitions", "")).split(",")))
         nodes.append(Node(fields["NodeName"], state, flags, features, partitions))
     return nodes, rejected
 
@@ -149,7 +149,7 @@ def parse_reservations(text: str) -> tuple[list[Reservation], list[str]]:
         if start_s is None or end_s is None:
             rejected.append(f"reservation without times: {line[:80]!r}")
             continue
-        flags = frozenset(filter(None, _text(fields.get("Flags", "")).split(",")))
+        flags = frozenset(filter(None, text_or_nothing(fields.get("Flags", "")).split(",")))
         nodes = expand_nodes(fields.get("Nodes", ""))
         reservations.append(Reservation(fields["ReservationName"], nodes, start_s, end_s, flags))
     return reservations, rejected
@@ -236,7 +236,8 @@ def _fields(line: str, names: Iterable[str]) -> Mapping[str, str]:
     return {name: match[1] for name, match in found if match is not None}
 
 
-def _text(text: str) -> str:
+def text_or_nothing(text: str) -> str:
+    """The text, or nothing where Slurm has a word for nothing."""
     return "" if text in _NOTHING else text
 
 

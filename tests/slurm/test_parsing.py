@@ -1,4 +1,4 @@
-"""The recorded texts are those of a real Slurm 22.05; what is written out here is modelled on them."""
+"""The recorded texts are those of a real Slurm 22.05 and 25.11; what is written out here is modelled on them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from freetrain.slurm.parsing import (
 )
 
 
-def recorded(name: str) -> str:
-    return (Path(__file__).parent / "recorded" / f"{name}_22.05.txt").read_text()
+def recorded(name: str, version: str = "22.05") -> str:
+    return (Path(__file__).parent / "recorded" / f"{name}_{version}.txt").read_text(errors="replace")
 
 
 def test_jobs_of_squeue() -> None:
@@ -138,9 +138,66 @@ def test_an_array_with_steps_and_a_throttle_is_taken_apart() -> None:
         ("slurm_update error: Access/permission denied", SlurmRefusedError),
         ("slurm_suspend error: Invalid job id specified", SlurmRefusedError),
         ("fatal: Unable to process configuration file", SlurmMissingError),
+        ("Slurmctld(primary) at vm is DOWN", SlurmUnreachableError),
     ],
 )
 def test_what_slurm_complains_about_is_told_apart(said: str, kind: type) -> None:
     error = explain("scontrol update", said)
     assert type(error) is kind
     assert said.splitlines()[-1] in error.what
+
+
+def test_a_controller_that_is_down_is_said_to_be_so_without_the_stars() -> None:
+    error = explain("scontrol ping", recorded("ping", "25.11"))
+    assert isinstance(error, SlurmUnreachableError)
+    assert error.what == "Slurm does not answer scontrol ping: Slurmctld(primary) at vm is DOWN"
+
+
+def test_jobs_of_a_later_squeue() -> None:
+    jobs, rejected = parse_jobs(recorded("squeue", "25.11"), "MARK", "freetrain:")
+    assert rejected == []
+    by_id = {job.id: job for job in jobs}
+    assert len(by_id) == len(jobs)
+    assert by_id["25"].planned_nodes == {"n002", "n003"}
+    assert by_id["25"].start_s is not None
+    assert by_id["4"].nodes == {"n001", "n002"}
+    assert by_id["13"].limit_s == inf
+    assert by_id["6"].state is JobState.FAILED
+    assert {id_ for id_ in by_id if id_.startswith("11")} == {"11+0", "11+1"}
+    assert by_id["9"].comment == "freetrain:min=1\nMARK?\x1f1_5\x1fevil | `id` ü �� bad\nendx"
+    assert by_id["17_4"].reason == "ReqNodeNotAvail, May be reserved for other job"
+    assert sum(job.array == "2" for job in jobs) == 101
+    assert all(job.is_held for job in jobs if job.array == "2")
+
+
+def test_nodes_reservations_and_partitions_of_a_later_scontrol() -> None:
+    nodes, rejected = parse_nodes(recorded("nodes", "25.11"))
+    state = {node.name: (node.state, node.flags) for node in nodes}
+    assert (len(nodes), rejected) == (8, [])
+    assert state["n001"] == ("ALLOCATED", {"DRAIN"})
+    assert state["n006"] == ("IDLE", {"DRAIN"})
+    assert nodes[3].features == {"ib"}
+    assert {node.partitions for node in nodes[2:]} == {
+        ("main", "freetrain")
+    }  # whatever the reason of a drain says
+    reservations, rejected = parse_reservations(recorded("reservation", "25.11"))
+    by_name = {reservation.name: reservation for reservation in reservations}
+    assert (len(by_name), rejected) == (6, [])
+    assert by_name["daily"].flags == {"FLEX", "DAILY", "SPEC_NODES", "PURGE_COMP=00:05:00"}
+    assert by_name["cores"].nodes == {"n007", "n008"}
+    partitions, rejected = parse_partitions(recorded("partition", "25.11"))
+    assert rejected == []
+    assert not partitions["odd"].is_up
+    assert (partitions["odd"].priority_tier, partitions["odd"].max_time_s) == (0, inf)
+    assert (partitions["freetrain"].grace_s, partitions["freetrain"].preempt_mode) == (30.0, "CANCEL")
+
+
+def test_runs_of_a_later_accounting() -> None:
+    runs, rejected = parse_runs(recorded("sacct", "25.11"))
+    assert rejected == []
+    assert [run.state for run in runs if run.id == "7"] == [JobState.NODE_FAIL, JobState.RUNNING]
+    (failed,) = [run for run in runs if run.id == "6"]
+    assert (failed.state, failed.exit_code, failed.nodes) == (JobState.FAILED, 3, {"n008"})
+    (cancelled,) = [run for run in runs if run.id == "17_4"]
+    assert cancelled.state is JobState.CANCELLED
+    assert (cancelled.start_s, cancelled.nodes) == (None, frozenset())

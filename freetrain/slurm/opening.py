@@ -1,0 +1,79 @@
+"""Which door to Slurm to take. Nobody else has to know."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Literal
+
+from freetrain.slurm import commands
+from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.errors import SlurmError, SlurmMissingError, SlurmUnreachableError
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.pyslurm_client import PyslurmClient
+from freetrain.slurm.pyslurm_process import PROGRAM
+
+log = logging.getLogger(__name__)
+
+Backend = Literal["auto", "cli", "pyslurm"]
+
+
+def open_gateway(backend: Backend, timeout_s: float, program: Sequence[str] = PROGRAM) -> Gateway:
+    """The gateway that the site asked for; with ``auto``, pyslurm where it imports and Slurm answers it.
+
+    Args:
+        backend: what the site asked for.
+        timeout_s: how long one question to Slurm may take.
+        program: the child program that uses pyslurm.
+
+    Raises:
+        SlurmMissingError: pyslurm was asked for and cannot be used here.
+    """
+    if backend == "cli":
+        return CommandLine(timeout_s)
+    client = PyslurmClient(timeout_s, program=program)
+    return _insist_on(client) if backend == "pyslurm" else _prefer(client, timeout_s)
+
+
+def _prefer(client: PyslurmClient, timeout_s: float) -> Gateway:
+    try:
+        version = client.start()
+        client.try_out()
+    except SlurmError as error:
+        client.close()
+        log.info("Slurm is asked through its commands, since pyslurm cannot be used here: %s", error.what)
+        return CommandLine(timeout_s)
+    log.info("Slurm is asked through pyslurm %s.", version)
+    return client
+
+
+def _insist_on(client: PyslurmClient) -> Gateway:
+    try:
+        version = client.start()
+    except SlurmError as error:
+        client.close()
+        raise SlurmMissingError(
+            f"slurm.backend is 'pyslurm', which cannot be used here: {error.what}",
+            error.hint or "Set slurm.backend to 'auto' or 'cli'.",
+        ) from error
+    try:
+        client.try_out()
+    except SlurmUnreachableError as error:
+        if _answers_commands(client):
+            client.close()
+            raise SlurmMissingError(
+                f"Slurm answers its commands, but not pyslurm {version}: {error.what}",
+                "Install the pyslurm of Slurm's own version, or set slurm.backend to 'auto' or 'cli'.",
+            ) from error
+        log.warning("Slurm is asked through pyslurm %s, and does not answer yet: %s", version, error.what)
+    else:
+        log.info("Slurm is asked through pyslurm %s.", version)
+    return client
+
+
+def _answers_commands(client: PyslurmClient) -> bool:
+    """Whether only pyslurm gets no answer: Slurm hangs up on a client that is newer than itself."""
+    try:
+        return "is UP" in client.perform(commands.ping())
+    except SlurmError:
+        return False

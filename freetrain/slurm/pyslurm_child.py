@@ -1,0 +1,109 @@
+"""The program that uses pyslurm, in a process of its own: a line asks, a line answers.
+
+Every call of pyslurm holds the interpreter's lock while Slurm keeps it waiting, its import ends the process where
+Slurm's configuration is bad, and some calls crash. None of that may happen to the daemon. This program knows
+nothing of what the answers are for: it hands on what pyslurm says, as JSON, and ends when nobody asks any more.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import operator
+import os
+import pwd
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TextIO
+
+WANTED = {
+    "Nodes": ("name", "state", "active_features", "partitions"),
+    "Jobs": (
+        "id", "array_id", "array_task_id", "array_tasks_waiting", "array_tasks_parallel",
+        "heterogeneous_id", "heterogeneous_offset", "user_name", "account", "partition", "state", "state_reason",
+        "submit_time", "start_time", "end_time", "time_limit", "num_nodes", "priority", "allocated_nodes",
+        "scheduled_nodes", "required_nodes", "constraints", "comment",
+    ),
+    "Reservations": ("name", "nodes", "start_time", "end_time", "flags", "reoccurrence", "purge_time"),
+    "Partitions": (
+        "name", "nodes", "state", "priority_tier", "preempt_mode", "preemption_grace_time", "max_time",
+    ),
+}  # fmt: skip
+"""What is asked of each of pyslurm's collections: a question is one of these names, or several."""
+
+Getter = Callable[[Any], tuple[Any, ...]]
+
+
+def main() -> None:
+    """Say hello, then answer until standard input ends."""
+    answers = _take_standard_output()
+    try:
+        import pyslurm
+    except Exception as error:
+        _say(answers, {"missing": f"{type(error).__name__}: {error}"})
+        return
+    pyslurm.ReservationFlags._boundary_ = enum.KEEP  # else flags unknown to pyslurm are a ValueError
+    _say(answers, {"version": pyslurm.__version__})
+    for question in sys.stdin:
+        try:
+            answer = {name: _load(getattr(pyslurm, name), WANTED[name]) for name in question.split()}
+        except pyslurm.PyslurmError as error:
+            _say(answers, {"error": str(error)})
+        else:
+            _say(answers, answer)
+
+
+def _take_standard_output() -> TextIO:
+    """A stream to the asker; what Slurm's library prints goes to standard error instead."""
+    mine = os.dup(1)
+    os.dup2(2, 1)
+    return os.fdopen(mine, "w", encoding="ascii")
+
+
+def _say(answers: TextIO, answer: object) -> None:
+    answers.write(json.dumps(answer, separators=(",", ":"), default=_number) + "\n")
+    answers.flush()
+
+
+def _load(collection: Any, wanted: tuple[str, ...]) -> list[list[object]]:
+    """The values of the wanted fields, record by record: names in each would make four times as much to send."""
+    # pyslurm looks up the owner of each job anew, which may mean a directory server each time
+    fields = ["user_id" if name == "user_name" else name for name in wanted]
+    get = operator.attrgetter(*fields)
+    records = [_values(record, fields, get) for record in collection.load().values()]
+    if "user_name" in wanted:
+        owner = wanted.index("user_name")
+        for record in records:
+            record[owner] = _user_name(record[owner])
+    return records
+
+
+def _values(record: object, fields: list[str], get: Getter) -> list[Any]:
+    try:
+        return list(get(record))
+    except UnicodeDecodeError:
+        return [_text(record, field) for field in fields]
+
+
+def _text(record: object, field: str) -> object:
+    try:
+        return getattr(record, field)
+    except UnicodeDecodeError as error:
+        return error.object.decode("utf-8", "replace")  # anybody's comment may hold any bytes
+
+
+@lru_cache(maxsize=65536)
+def _user_name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def _number(flags: enum.Enum) -> object:
+    return flags.value
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""The process in which pyslurm lives: started when asked, asked with a timeout, ended when anything fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from freetrain.slurm import commands
+from freetrain.slurm.errors import SlurmMissingError, SlurmUnreachableError, explain
+from freetrain.slurm.pyslurm_child import WANTED
+
+PROGRAM = (sys.executable, "-P", str(Path(__file__).with_name("pyslurm_child.py")))
+"""Without this folder or the current one among those to import from: their files have common names."""
+
+OLDEST = (25, 11)
+"""The first pyslurm that freetrain has been tried with."""
+
+_LOOK = "See whether slurmctld runs, and whether SLURM_CONF names a file that is there."
+_OTHERWISE = "or set slurm.backend to 'cli', which works with every Slurm."
+_AT_ONCE = 1 << 20
+_DIES_WITHIN_S = 1.0
+
+
+class PyslurmProcess:
+    """Asks pyslurm in a child process; a new one is started at the next question after a failure.
+
+    Args:
+        timeout_s: how long its start, and each answer, may take.
+        program: what to start.
+    """
+
+    def __init__(self, timeout_s: float, program: Sequence[str] = PROGRAM) -> None:
+        self._timeout_s = timeout_s
+        self._program = program
+        self._process: subprocess.Popen[bytes] | None = None
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
+        self.version = ""
+
+    def ask(self, *collections: str) -> dict[str, list[dict[str, Any]]]:
+        """The records of some of pyslurm's collections: :data:`freetrain.slurm.pyslurm_child.WANTED`.
+
+        Raises:
+            SlurmUnreachableError: there is none; the sentence says why.
+            SlurmMissingError: pyslurm cannot be used here.
+        """
+        self.start()
+        answer = self._exchange(f"{' '.join(collections)}\n".encode())
+        if "error" in answer:
+            self._give_up(_refusal(answer["error"], self.version))
+        return {
+            name: [dict(zip(WANTED[name], record, strict=True)) for record in answer[name]] for name in collections
+        }
+
+    def start(self) -> None:
+        """Start the child program, unless it runs.
+
+        Raises:
+            SlurmUnreachableError: it does not come up.
+            SlurmMissingError: pyslurm cannot be used here.
+        """
+        if self._process is not None:
+            return
+        self._complaints.seek(0)
+        self._complaints.truncate()
+        self._process = subprocess.Popen(
+            self._program,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            env={**os.environ, **commands.ENVIRONMENT},
+            process_group=0,  # an interrupt from the terminal is for the daemon alone
+        )
+        hello = self._exchange(b"")
+        if "missing" in hello:
+            self._give_up(
+                SlurmMissingError(
+                    f"pyslurm cannot be imported: {hello['missing']}",
+                    f"Install the pyslurm of Slurm's own version, {_OTHERWISE}",
+                )
+            )
+        self.version = str(hello.get("version", ""))
+        if not _is_known(self.version):
+            self._give_up(
+                SlurmMissingError(
+                    f"pyslurm {self.version or 'of no version'} is older than {OLDEST[0]}.{OLDEST[1]}.",
+                    f"Install a newer one, {_OTHERWISE}",
+                )
+            )
+
+    def close(self) -> None:
+        """End the child program; another question starts it again."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_DIES_WITHIN_S)  # not at once where it waits for a file server
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with suppress(BrokenPipeError):  # of a question that nobody reads any more
+                    stream.close()
+
+    def _exchange(self, question: bytes) -> dict[str, Any]:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(question)
+            process.stdin.flush()
+            answer = json.loads(self._line(process.stdout.fileno()))
+        except TimeoutError:
+            self._give_up(SlurmUnreachableError(f"pyslurm got no answer within {self._timeout_s:g} s.", _LOOK))
+        except (BrokenPipeError, EOFError):
+            self._give_up(self._obituary(process))
+        except ValueError as error:
+            self._give_up(SlurmUnreachableError(f"what pyslurm's process answers is no JSON: {error}"))
+        if not isinstance(answer, dict):
+            self._give_up(SlurmUnreachableError(f"pyslurm's process answers nonsense: {str(answer)[:80]}"))
+        return answer
+
+    def _line(self, stream: int) -> bytes:
+        deadline_s = time.monotonic() + self._timeout_s
+        pieces = [b""]
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, selectors.EVENT_READ)
+            while not pieces[-1].endswith(b"\n"):
+                if not selector.select(max(0.0, deadline_s - time.monotonic())):
+                    raise TimeoutError
+                pieces.append(os.read(stream, _AT_ONCE))
+                if not pieces[-1]:
+                    raise EOFError
+        return b"".join(pieces)
+
+    def _obituary(self, process: subprocess.Popen[bytes]) -> SlurmUnreachableError | SlurmMissingError:
+        try:
+            code = process.wait(_DIES_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            code = 0  # closed its output and hangs; it is killed next
+        self._complaints.seek(0)
+        said = self._complaints.read().decode(errors="replace").strip()
+        known = explain("pyslurm", said)
+        if isinstance(known, SlurmMissingError):
+            return known
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        last = said.splitlines()[-1] if said else "it said nothing"
+        return SlurmUnreachableError(f"pyslurm's process ended ({how}): {last}", _LOOK)
+
+    def _give_up(self, failure: SlurmUnreachableError | SlurmMissingError) -> NoReturn:
+        self.close()
+        raise failure
+
+
+def _refusal(message: str, version: str) -> SlurmUnreachableError | SlurmMissingError:
+    if "version" in message.lower():
+        return SlurmMissingError(
+            f"pyslurm {version} and Slurm's controller do not understand each other: {message}",
+            f"Install the pyslurm of Slurm's own version, {_OTHERWISE}",
+        )
+    return SlurmUnreachableError(f"Slurm does not answer pyslurm: {message}", _LOOK)
+
+
+def _is_known(version: str) -> bool:
+    numbers = version.split(".")[:2]
+    return all(number.isdigit() for number in numbers) and tuple(map(int, numbers)) >= OLDEST

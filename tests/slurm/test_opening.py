@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.errors import SlurmMissingError, SlurmUnreachableError
+from freetrain.slurm.opening import open_gateway
+from freetrain.slurm.pyslurm_client import PyslurmClient
+
+
+def player(role: str) -> Sequence[str]:
+    return (sys.executable, str(Path(__file__).with_name("fake_pyslurm_child.py")), role)
+
+
+def scontrol_says(folder: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: int) -> None:
+    """There is an scontrol that says this, and no other command of Slurm."""
+    command = folder / "scontrol"
+    command.write_text(f"#!/bin/sh\necho '{said}'\nexit {status}\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+def test_auto_takes_pyslurm_where_it_answers(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        gateway = open_gateway("auto", 20.0, player("well"))
+    assert isinstance(gateway, PyslurmClient)
+    assert caplog.messages == ["Slurm is asked through pyslurm 25.11.2."]
+    snapshot = gateway.snapshot()
+    assert len(snapshot.nodes) == 8
+    assert snapshot.job["1_2"].is_held
+    gateway.close()
+
+
+@pytest.mark.parametrize(
+    ("role", "why"),
+    [
+        ("hangs", "no answer within 0.5 s"),
+        ("hangs at import", "no answer within 0.5 s"),
+        ("crashes", "ended (signal 11)"),
+        ("too old", "pyslurm 23.2.1 is older than 25.11"),
+        ("not installed", "No module named 'pyslurm'"),
+    ],
+)
+def test_auto_takes_the_commands_otherwise_and_says_why(
+    role: str, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        gateway = open_gateway("auto", 0.5 if "hangs" in role else 20.0, player(role))
+    assert isinstance(gateway, CommandLine)
+    (message,) = caplog.messages
+    assert message.startswith("Slurm is asked through its commands")
+    assert why in message
+
+
+def test_the_commands_are_taken_where_they_are_asked_for() -> None:
+    assert isinstance(open_gateway("cli", 20.0, ("/nonexistent",)), CommandLine)
+
+
+@pytest.mark.parametrize("role", ["hangs at import", "fatal at import", "too old", "not installed"])
+def test_pyslurm_is_missed_where_it_was_asked_for(role: str) -> None:
+    with pytest.raises(SlurmMissingError, match=r"slurm\.backend is 'pyslurm'") as caught:
+        open_gateway("pyslurm", 0.5 if "hangs" in role else 20.0, player(role))
+    assert caught.value.hint
+
+
+def test_pyslurm_that_slurm_hangs_up_on_is_of_no_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scontrol_says(tmp_path, monkeypatch, "Slurmctld(primary) at c1 is UP", 0)
+    with pytest.raises(SlurmMissingError, match="answers its commands, but not pyslurm"):
+        open_gateway("pyslurm", 20.0, player("away"))
+
+
+def test_pyslurm_that_was_asked_for_waits_for_a_slurm_that_is_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scontrol_says(tmp_path, monkeypatch, "Slurmctld(primary) at c1 is DOWN", 1)
+    gateway = open_gateway("pyslurm", 20.0, player("away"))
+    assert isinstance(gateway, PyslurmClient)
+    with pytest.raises(SlurmUnreachableError, match="Unable to contact"):
+        gateway.snapshot()
+    with pytest.raises(SlurmUnreachableError, match="is DOWN"):
+        gateway.snapshot()  # asks scontrol first, which knows at once
+    gateway.close()
