@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pwd
+import signal
 import subprocess
 import sys
 import threading
@@ -121,11 +123,11 @@ class Site:
         self.submitted_s[id_] = at_s
         return id_
 
-    def submit_trainer(self, person: str, tasks: int, tag: str) -> str:
+    def submit_trainer(self, person: str, tasks: int, tag: str, script: str = TRAINER) -> str:
         """Submit a trainer as its owner would."""
         return self.run(
             person, "sbatch", "--parsable", "--hold", f"--array=0-{tasks - 1}", "-N1", "--requeue",
-            "-p", "freetrain", f"--comment=freetrain:{tag}", "-o", "/dev/null", stdin=TRAINER,
+            "-p", "freetrain", f"--comment=freetrain:{tag}", "-o", "/dev/null", stdin=script,
         )  # fmt: skip
 
     def start_daemon(self, poll_s: float, margin_s: float, shortest_hole_s: float) -> None:
@@ -142,11 +144,35 @@ class Site:
                 self.command("daemon", *program), stderr=log, env=self.environment, cwd="/"
             )
 
-    def stop_daemon(self) -> None:
-        """Stop it and wait."""
-        if self._daemon is not None:
-            self._daemon.terminate()
-            self._daemon.wait(30)
+    def stop_daemon(self) -> int:
+        """Stop it and wait; its exit status."""
+        return self._end_daemon(signal.SIGTERM)
+
+    def kill_daemon(self) -> int:
+        """Kill it outright."""
+        return self._end_daemon(signal.SIGKILL)
+
+    def _end_daemon(self, number: signal.Signals) -> int:
+        if self._daemon is None:
+            return 0
+        # setpriv becomes the daemon, so that this reaches it.
+        self._daemon.send_signal(number)
+        status = self._daemon.wait(30)
+        self._daemon = None
+        return status
+
+    @property
+    def daemon_says(self) -> str:
+        """All that the daemon has logged."""
+        return (self.directory / "daemon.log").read_text()
+
+    def freetrain(self, person: str, *argv: str) -> subprocess.CompletedProcess[str]:
+        """A command of freetrain's as somebody, with the daemon's configuration."""
+        program = [sys.executable, "-m", "freetrain.cli.main", *argv]
+        environment = {**self.environment, "FREETRAIN_CONFIG": str(self.directory / "freetrain.toml")}
+        return subprocess.run(
+            self.command(person, *program), env=environment, cwd="/", capture_output=True, text=True, timeout=120
+        )
 
     def play(self, jobs: Sequence[SiteJob]) -> None:
         """Submit all jobs at their times; returns when the last one was submitted."""
@@ -196,7 +222,5 @@ class Site:
 
 
 def _ids(user: str) -> tuple[int, int]:
-    import pwd
-
     entry = pwd.getpwnam(user)
     return entry.pw_uid, entry.pw_gid

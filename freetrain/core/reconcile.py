@@ -53,12 +53,13 @@ def reconcile(fragments: Iterable[Fragment], snapshot: Snapshot, runs: Runs) -> 
 
 
 def needs_history(fragments: Iterable[Fragment], snapshot: Snapshot) -> list[str]:
-    """Jobs of fragments about which the snapshot does not say enough: gone from it, or waiting again."""
+    """Jobs of fragments about which the snapshot does not say enough: gone, or waiting or running again."""
     return [
         fragment.job
         for fragment in fragments
         if (job := snapshot.job.get(fragment.job)) is None
-        or (fragment.state is not FragmentState.ASKED and (_waits(job) or _is_another_run(fragment, job)))
+        or (_waits(job) and (fragment.state is not FragmentState.ASKED or _has_been_stopped(job)))
+        or _is_another_run(fragment, job)
     ]
 
 
@@ -109,14 +110,21 @@ def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[PastR
 
 
 def _waiting(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[PastRun, ...]) -> Fragment:
-    if fragment.state is FragmentState.ASKED:
-        return _ended(fragment, End.NEVER_STARTED, snapshot.time_s) if job.is_held else fragment
+    if fragment.state is FragmentState.ASKED and not _has_been_stopped(job):
+        return fragment
     end = _from_history(fragment, runs, snapshot.time_s)
+    if fragment.state is FragmentState.ASKED and end is None:
+        return _ended(fragment, End.NEVER_STARTED, snapshot.time_s) if job.is_held else fragment
     return end or _ended(fragment, _unrecorded_end(fragment, snapshot), snapshot.time_s)
 
 
 def _waits(job: Job) -> bool:
     return job.state is JobState.PENDING
+
+
+def _has_been_stopped(job: Job) -> bool:
+    """Whether a waiting job may have run since it was last released: Slurm requeues with a later time of start."""
+    return job.is_held or job.reason == "BeginTime"
 
 
 def _is_another_run(fragment: Fragment, job: Job) -> bool:
@@ -139,7 +147,8 @@ def _from_history(fragment: Fragment, runs: tuple[PastRun, ...], now_s: float) -
             end = _END_OF.get(run.state) or (
                 End.RELEASED if fragment.state is FragmentState.LEAVING else End.PREEMPTED
             )
-            return _ended(fragment, end, run.end_s or now_s)
+            started_s = run.start_s if fragment.started_s is None else fragment.started_s
+            return _ended(replace(fragment, started_s=started_s), end, run.end_s or now_s)
         return None
     return None
 

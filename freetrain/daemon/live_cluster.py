@@ -42,6 +42,8 @@ class Manners:
         longest_fragment_s: time limit of a fragment whose node nobody is expected to want.
         max_running: most trainers that may compete at once.
         cool_down_s: how long a node that was taken back is left alone.
+        planning_s: how late, and how roughly, Slurm starts what must fit before a planned job.
+        start_within_s: a fragment that Slurm has not started by then is called off.
         patience: how failures are answered.
         harm: when freetrain slows down.
     """
@@ -50,6 +52,8 @@ class Manners:
     longest_fragment_s: float
     max_running: int
     cool_down_s: float
+    planning_s: float
+    start_within_s: float
     patience: Patience
     harm: HarmLimits
 
@@ -175,6 +179,7 @@ class LiveCluster:
             reports,
             self._answered,
             self.manners.patience,
+            self.manners.start_within_s,
             snapshot.time_s,
         )
         changed = [entry.trainer for entry in entries if self._trainers.get(entry.trainer.id) != entry.trainer]
@@ -200,7 +205,14 @@ class LiveCluster:
             for node in lendable.offered
             if node.held_by is not None and node.held_by not in in_the_race
         }
-        return take_back(lendable, called_off)
+        late_s = snapshot.time_s - self.manners.start_within_s
+        in_vain = [
+            one for one in self._fragments.open if one.state is FragmentState.ASKED and one.asked_s < late_s
+        ]
+        self._watch.note_in_vain(in_vain, snapshot.time_s)
+        return take_back(
+            lendable, {one.node: "Slurm does not start what it is lent for" for one in in_vain} | called_off
+        )
 
     def _note_harms(self, snapshot: Snapshot, ended: Sequence[Fragment]) -> None:
         self._watch.note_ends(ended, snapshot.time_s)
@@ -253,7 +265,10 @@ class LiveCluster:
     def _adjust_limit(self, fragment: Fragment, free_until_s: float, snapshot: Snapshot) -> None:
         """Let the fragment's limit follow the end of its hole."""
         assert fragment.started_s is not None
-        wanted_s = self._limit_s(free_until_s, snapshot) + snapshot.time_s - fragment.started_s
+        # It runs already, so nothing has to be planned any more.
+        hole_s = free_until_s - fragment.started_s
+        most_s = self._limit_s(inf, snapshot) + snapshot.time_s - fragment.started_s
+        wanted_s = min(hole_s, most_s)
         shorter = wanted_s < fragment.limit_s - 60
         longer = wanted_s > fragment.limit_s + max(_LONGER_BY_S, self.manners.longest_fragment_s / 4)
         if shorter or longer:
@@ -265,7 +280,8 @@ class LiveCluster:
 
     def _limit_s(self, free_until_s: float, snapshot: Snapshot) -> float:
         most_s = snapshot.partitions[self.manners.rules.partition].max_time_s
-        return min(free_until_s - snapshot.time_s, self.manners.longest_fragment_s, most_s)
+        hole_s = free_until_s - snapshot.time_s - self.manners.planning_s
+        return min(hole_s, self.manners.longest_fragment_s, most_s)
 
     def _give_back(self, sight: Sight) -> None:
         reasons: dict[str, list[Fragment]] = {}

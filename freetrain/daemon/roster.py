@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,8 +25,8 @@ from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import ANSWER, Tag, WrongTag, parse_tag
 
 _KEPT_OBSERVATIONS = 200
-_PATIENCE_TO_START_S = 90.0
-"""A fragment that Slurm has not started by then is called off: something else than nodes is missing."""
+_OWN_LIMITS = re.compile(r"Assoc|QOS|MaxJob|MaxNode|MaxMem|MaxCpu|JobArrayTaskLimit|AccountNot|InvalidAccount")
+"""Reasons why Slurm does not start a trainer's fragments wherever they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ def call_roll(
     reports: Mapping[str, Report],
     answered: frozenset[str],
     patience: Patience,
+    start_within_s: float,
     now_s: float,
 ) -> list[Entry]:
     """Every submission as a trainer, in the order of submission.
@@ -87,6 +89,7 @@ def call_roll(
         reports: trainer → what its directory says.
         answered: paused trainers whose owner has been told.
         patience: how failures are answered.
+        start_within_s: how long Slurm may take to start a fragment.
         now_s: UTC epoch seconds.
     """
     entries = []
@@ -99,7 +102,8 @@ def call_roll(
         trainer = _with_tag(trainer, submission, unfit.get(submission.id, ""), tag, answered)
         trainer = _with_report(trainer, reports.get(submission.id))
         trainer = after_ends(trainer, [one for one in ended if one.trainer == submission.id], patience, now_s)
-        trainer = awake(_after_waiting_in_vain(trainer, own, submission, patience, now_s), now_s)
+        late = {one.job for one in own if _is_late(one, now_s - start_within_s)}
+        trainer = awake(_after_waiting_in_vain(trainer, late, submission, patience, now_s), now_s)
         entry = Entry(trainer, submission, tag if isinstance(tag, Tag) else None, own, last.get(submission.id))
         entries.append(_completed(entry, reports.get(submission.id)))
     return entries
@@ -154,17 +158,18 @@ def _with_report(trainer: LentTrainer, report: Report | None) -> LentTrainer:
     )
 
 
+def _is_late(fragment: Fragment, asked_before_s: float) -> bool:
+    return fragment.state is FragmentState.ASKED and fragment.asked_s < asked_before_s
+
+
 def _after_waiting_in_vain(
-    trainer: LentTrainer, own: Sequence[Fragment], submission: Submission, patience: Patience, now_s: float
+    trainer: LentTrainer, late: set[str], submission: Submission, patience: Patience, now_s: float
 ) -> LentTrainer:
-    """Let a trainer rest whose fragments Slurm does not start; a limit of its owner's is in the way, mostly."""
-    late = {
-        one.job for one in own if one.state is FragmentState.ASKED and now_s - one.asked_s > _PATIENCE_TO_START_S
-    }
-    if not late or trainer.state is not TrainerState.ACTIVE:
+    """Let a trainer rest for whose fragments a limit of its owner's leaves no room."""
+    reasons = [task.reason for task in submission.tasks if task.id in late and _OWN_LIMITS.search(task.reason)]
+    if not reasons or trainer.state is not TrainerState.ACTIVE:
         return trainer
-    reason = next((task.reason for task in submission.tasks if task.id in late and task.reason), "unknown")
-    note = f"Slurm does not start its fragments ({reason}); rests for {patience.back_off_s:.0f} s"
+    note = f"Slurm does not start its fragments ({reasons[0]}); rests for {patience.back_off_s:.0f} s"
     return replace(trainer, state=TrainerState.RESTING, rests_until_s=now_s + patience.back_off_s, note=note)
 
 

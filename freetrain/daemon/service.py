@@ -22,7 +22,7 @@ from freetrain.daemon.live_cluster import LiveCluster
 from freetrain.daemon.notify import monotonic_usec, notify
 from freetrain.daemon.nudge import NudgeListener
 from freetrain.daemon.progress import Place, ProgressReader
-from freetrain.daemon.setup import launcher_of, manners_of
+from freetrain.daemon.setup import launcher_of, manners_of, poll_s_of
 from freetrain.daemon.state_directory import claim
 from freetrain.errors import FreetrainError
 from freetrain.loop.cycle import Aims, run_cycle
@@ -79,7 +79,7 @@ class Service:
             first = self._gateway.snapshot()
             check_partition(self._config, first.partitions, settings)
             check_rights(self._config, self._gateway, settings)
-            self._poll_s = max(self._config.pace.poll, settings.backfill_interval_s)
+            self._settings, self._poll_s = settings, poll_s_of(self._config, settings)
             store = Store.open(directory / STORE_NAME)
             names = tuple(sorted(first.partitions[self._config.slurm.partition].nodes))
             with store.begin_run(self._new_run(settings, names), batch_decisions=1) as journal:
@@ -104,7 +104,7 @@ class Service:
             launcher_of(config, self._gateway),
             self._executor,
             ledger,
-            manners_of(config, self._poll_s),
+            manners_of(config, self._settings),
             journal.next_decision,
         )
         log.info(
@@ -182,7 +182,7 @@ class Service:
         notify(RELOADING="1", MONOTONIC_USEC=monotonic_usec())
         try:
             config = self._reload()
-            manners = manners_of(config, self._poll_s)
+            manners = manners_of(config, self._settings)
         except FreetrainError as error:
             log.error("the settings stay as they are: %s", error.what)
         else:

@@ -11,17 +11,14 @@ from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.slurm.patterns import PatternReader, act_as
+from freetrain.slurm.settings import SlurmSettings
 from freetrain.slurm.steering import Steering
 from freetrain.slurm.submitting import Submitting
 
 
-def manners_of(config: Config, poll_s: float) -> Manners:
-    """How the site wants it done.
-
-    Args:
-        config: the settings.
-        poll_s: how often Slurm is really asked.
-    """
+def manners_of(config: Config, settings: SlurmSettings) -> Manners:
+    """How the site wants it done, on a Slurm with these settings."""
+    poll_s = poll_s_of(config, settings)
     lend, pace, harm = config.lend, config.pace, config.harm
     return Manners(
         rules=LendingRules(
@@ -38,9 +35,16 @@ def manners_of(config: Config, poll_s: float) -> Manners:
         longest_fragment_s=lend.longest_fragment,
         max_running=lend.max_running,
         cool_down_s=pace.cool_down,
+        planning_s=settings.backfill_interval_s + settings.backfill_resolution_s,
+        start_within_s=2 * settings.backfill_interval_s + poll_s,
         patience=Patience(pace.back_off, pace.failures_to_pause),
         harm=HarmLimits(harm.limit, harm.within, harm.allowed, harm.pause),
     )
+
+
+def poll_s_of(config: Config, settings: SlurmSettings) -> float:
+    """How often Slurm is asked: there is nothing new before it has planned again."""
+    return max(config.pace.poll, settings.backfill_interval_s)
 
 
 def launcher_of(config: Config, gateway: Gateway) -> Launcher:

@@ -11,6 +11,7 @@ from freetrain.core.harm import Harm, measure_harm
 from freetrain.core.lendable import Lendable, Past
 
 _REMEMBERED_S = 600.0
+_IN_VAIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,11 @@ class Watch:
             if fragment.started_s is not None:
                 self._ended.append(fragment)
         self._ended = [one for one in self._ended if (one.ended_s or now_s) > now_s - _REMEMBERED_S]
+
+    def note_in_vain(self, fragments: Iterable[Fragment], now_s: float) -> None:
+        """Slurm did not start these: something is the matter with their nodes, which rest."""
+        for fragment in fragments:
+            self._resting_until_s[fragment.node] = now_s + _IN_VAIN_S
 
     def measure_harms(self, snapshot: Snapshot, partition: str) -> list[Harm]:
         """The delays of the site's jobs that started since the last time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_BACKFILL_INTERVAL_S = 30.0
+_BACKFILL_INTERVAL_S, _BACKFILL_RESOLUTION_S = 30.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,7 @@ class SlurmSettings:
         preempt_type: as ``preempt/partition_prio``.
         preempt_mode: OFF, CANCEL, REQUEUE …
         backfill_interval_s: how often Slurm plans the waiting jobs.
+        backfill_resolution_s: to which it rounds when it plans.
         slurm_user: the account that the controller runs as.
     """
 
@@ -26,6 +27,7 @@ class SlurmSettings:
     preempt_type: str
     preempt_mode: str
     backfill_interval_s: float
+    backfill_resolution_s: float
     slurm_user: str
 
 
@@ -55,13 +57,14 @@ class Rights:
 def parse_settings(text: str) -> SlurmSettings:
     """What ``scontrol show config`` says."""
     values = dict(re.findall(r"^(\w+)\s*= (.*)$", text, re.MULTILINE))
-    interval = re.search(r"\bbf_interval=(\d+)", values.get("SchedulerParameters", ""))
+    parameters = dict(re.findall(r"\b(bf_\w+)=(\d+)", values.get("SchedulerParameters", "")))
     return SlurmSettings(
         cluster=values.get("ClusterName", "").strip(),
         version=values.get("SLURM_VERSION", "").strip(),
         preempt_type=values.get("PreemptType", "preempt/none").strip(),
         preempt_mode=values.get("PreemptMode", "OFF").strip(),
-        backfill_interval_s=float(interval[1]) if interval else _BACKFILL_INTERVAL_S,
+        backfill_interval_s=float(parameters.get("bf_interval", _BACKFILL_INTERVAL_S)),
+        backfill_resolution_s=float(parameters.get("bf_resolution", _BACKFILL_RESOLUTION_S)),
         slurm_user=values.get("SlurmUser", "").partition("(")[0].strip(),
     )
 

@@ -42,6 +42,14 @@ def test_what_was_asked_for_and_is_held_again_never_started() -> None:
     assert only(ASKED, snapshot(held())).end is End.NEVER_STARTED
 
 
+def test_what_started_and_was_preempted_between_two_looks_was_preempted() -> None:
+    again = task(JobState.PENDING, reason="BeginTime", nodes=frozenset(), start_s=None)
+    assert needs_history([ASKED], snapshot(again)) == ["7_1"]
+    ended = only(ASKED, snapshot(again), PastRun(JobState.PREEMPTED, 900.0, 903.0))
+    assert (ended.end, ended.started_s, ended.ended_s) == (End.PREEMPTED, 900.0, 903.0)
+    assert only(ASKED, snapshot(again), PastRun(JobState.PREEMPTED, 500.0, 503.0)) == ASKED
+
+
 def test_what_waits_still_waits() -> None:
     assert only(ASKED, snapshot(task(JobState.PENDING, reason="Resources", start_s=None))) == ASKED
 

@@ -15,6 +15,7 @@ from freetrain.daemon.setup import manners_of
 from freetrain.loop.cycle import Aims, NullJournal, run_cycle
 from freetrain.policies import find_policy
 from freetrain.slurm.launcher import Launcher
+from freetrain.slurm.settings import SlurmSettings
 from freetrain.slurm.steering import Steering
 from freetrain.store.ledger import Ledger
 from freetrain.store.store import Store
@@ -53,7 +54,9 @@ def start_daemon(slurm: FakeSlurm, tmp_path: Path) -> StartDaemon:
 
     def start(mode: Mode = Mode.ACT, launcher: Launcher | None = None, **changes: object) -> Daemon:
         ledger = Store.open(tmp_path / "freetrain.db").ledger()
-        manners: Manners = manners_of(Config(), 5.0)
+        manners: Manners = manners_of(
+            Config(), SlurmSettings("fake", "22.05", "preempt/partition_prio", "REQUEUE", 5.0, 1.0, "slurm")
+        )
         rules = {name: changes.pop(name) for name in list(changes) if hasattr(manners.rules, name)}
         manners = replace(manners, rules=replace(manners.rules, **rules), **changes)  # type: ignore[arg-type]
         executor = Executor(slurm, ledger, mode, lambda: slurm.now_s, lambda seconds: None)

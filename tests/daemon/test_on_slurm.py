@@ -1,0 +1,286 @@
+"""The daemon on a real Slurm, with people in it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.live.site import Site
+from benchmarks.live.workload import SiteJob
+from freetrain.lab import LabOptions
+from freetrain.store.store import Store
+from tests.slurm_lab import on_free_ports, short_directory
+
+pytestmark = pytest.mark.slurm
+
+POLL_S = 3
+NODES = 16
+DONE = """#!/bin/bash
+srun --quiet bash -c 'trap "exit 0" TERM; while [ ! -e {flag} ]; do sleep 0.2; done'
+"""
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    readable = subprocess.run(
+        ["setpriv", "--reuid=backup", "--regid=backup", "--clear-groups", sys.executable, "-V"]
+    )
+    assert readable.returncode == 0, f"other accounts cannot run {sys.executable}: give its folders o+x"
+    settings = {"SchedulerParameters": f"bf_continue,bf_interval={POLL_S},bf_resolution=60", "SlurmdTimeout": "6"}
+    options = on_free_ports(LabOptions(nodes=NODES, accounting=True, settings=settings))
+    with short_directory() as directory:
+        site = Site(directory, options)
+        try:
+            yield site
+        finally:
+            site.close()
+
+
+@pytest.fixture
+def daemon(site: Site) -> Iterator[Site]:
+    """The site with a daemon that has just begun to look, and nobody's jobs."""
+    site.start_daemon(POLL_S, margin_s=5, shortest_hole_s=10)
+    wait_until(lambda: "mode act" in site.daemon_says, 20, site)
+    yield site
+    site.stop_daemon()
+    site.run("daemon", "scancel", "--user=news")
+    site.run("daemon", "scancel", "--user=games")
+    wait_until(lambda: not site.run("bob", "squeue", "-h", "-t", "all", "-o", "%T").count("ING"), 40, site)
+    shutil.rmtree(site.directory / "state")
+    (site.directory / "daemon.log").unlink()
+
+
+def wait_until(fine: Callable[[], bool], seconds: float, site: Site) -> float:
+    """Seconds until it was so."""
+    begin_s = time.monotonic()
+    while not fine():
+        if time.monotonic() - begin_s > seconds:
+            queue = site.run("bob", "squeue", "-a", "-o", "%i %P %T %r %N %l %k")
+            pytest.fail(f"not so within {seconds} s\n{queue}\n{site.daemon_says}")
+        time.sleep(0.1)
+    return time.monotonic() - begin_s
+
+
+def nodes_of(site: Site, job: str) -> list[str]:
+    found = site.run("bob", "squeue", "-h", "-a", "-t", "R", "-j", job, "-o", "%N")
+    return sorted(found.split())
+
+
+def lent(site: Site, *trainers: str) -> int:
+    return sum(len(nodes_of(site, trainer)) for trainer in trainers)
+
+
+def settled(site: Site, *trainers: str) -> bool:
+    """Whether all nodes are lent, and to all."""
+    sizes = [len(nodes_of(site, trainer)) for trainer in trainers]
+    return sum(sizes) == NODES and min(sizes) > 0
+
+
+def in_the_ledger(site: Site) -> dict[str, str]:
+    fragments = Store.open_existing(site.directory / "state" / "freetrain.db").ledger().open_fragments()
+    assert len({fragment.node for fragment in fragments}) == len(fragments)
+    return {fragment.job: fragment.node for fragment in fragments}
+
+
+def in_slurm(site: Site) -> dict[str, str]:
+    text = site.run("bob", "squeue", "-h", "-a", "-t", "R", "-p", "freetrain", "-o", "%i %N")
+    return dict(line.split() for line in text.splitlines())
+
+
+def submit_three(site: Site) -> list[str]:
+    return [
+        site.submit_trainer("alice", NODES, "min=1"),
+        site.submit_trainer("alice", 8, "min=2,max=8"),
+        site.submit_trainer("bob", NODES, "min=1"),
+    ]
+
+
+def test_trainers_grow_into_idle_nodes_shrink_for_the_site_and_leave_before_maintenance(daemon: Site) -> None:
+    trainers = submit_three(daemon)
+    wait_until(lambda: lent(daemon, *trainers) == NODES, POLL_S + 10, daemon)
+    wait_until(lambda: settled(daemon, *trainers), 4 * POLL_S + 10, daemon)
+
+    job = daemon.submit(SiteJob(0, 6, 15, 1))
+    wait_until(lambda: len(daemon.started_s()) > 0 and job in daemon.started_s(), 5, daemon)
+    assert daemon.started_s()[job] - daemon.submitted_s[job] < 3
+    wait_until(lambda: lent(daemon, *trainers) == NODES - 6, 10, daemon)
+    wait_until(lambda: settled(daemon, *trainers), 30, daemon)
+
+    start = f"starttime=now+{25 + 5}"
+    admin = subprocess.run(
+        ["scontrol", "create", "reservation=m", start, "duration=5", "nodes=n[001-004]", "users=root",
+         "flags=maint,ignore_jobs"],
+        env=daemon.environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert admin.returncode == 0, admin.stderr
+    reserved = {"n001", "n002", "n003", "n004"}
+    took_s = wait_until(lambda: not reserved & set(in_slurm(daemon).values()), 30, daemon)
+    assert took_s < 28, "the nodes were not empty before the maintenance began"
+    subprocess.run(["scontrol", "delete", "reservation=m"], env=daemon.environment, check=True)
+    wait_until(lambda: settled(daemon, *trainers), 30, daemon)
+    ends = {str(end) for trainer in trainers for end in ledger_ends(daemon, trainer)}
+    assert {"preempted", "released"} <= ends
+
+
+def ledger_ends(site: Site, trainer: str) -> list[str]:
+    ledger = Store.open_existing(site.directory / "state" / "freetrain.db").ledger()
+    return [str(end) for end in ledger.count_ends(trainer)]
+
+
+def test_when_a_trainer_completes_the_others_grow(daemon: Site) -> None:
+    flag = daemon.out / "flag"
+    first = daemon.submit_trainer("alice", 8, "min=1,name=short", DONE.format(flag=flag))
+    second = daemon.submit_trainer("bob", NODES, "min=1")
+    wait_until(lambda: settled(daemon, first, second), 40, daemon)
+    flag.touch()
+    wait_until(lambda: lent(daemon, second) == NODES, 30, daemon)
+    wait_until(lambda: "complete" in daemon.daemon_says, 10, daemon)
+    flag.unlink()
+
+
+def test_killed_and_started_again_nothing_is_doubled_and_nothing_lost(daemon: Site) -> None:
+    trainers = submit_three(daemon)
+    for delay_s in (0.9, 1.3, 2.0):
+        time.sleep(delay_s)
+        daemon.kill_daemon()
+        daemon.start_daemon(POLL_S, margin_s=5, shortest_hole_s=10)
+    wait_until(lambda: settled(daemon, *trainers), 60, daemon)
+    wait_until(lambda: in_the_ledger(daemon) == in_slurm(daemon), 20, daemon)
+    running = in_slurm(daemon)
+    daemon.kill_daemon()
+    time.sleep(2 * POLL_S)
+    assert in_slurm(daemon) == running, "fragments go on without the daemon"
+    daemon.start_daemon(POLL_S, margin_s=5, shortest_hole_s=10)
+    time.sleep(3 * POLL_S)
+    assert in_slurm(daemon) == running == in_the_ledger(daemon)
+
+
+def test_a_lost_database_is_found_again_in_slurm(daemon: Site) -> None:
+    trainers = submit_three(daemon)
+    wait_until(lambda: settled(daemon, *trainers), 60, daemon)
+    wait_until(lambda: in_the_ledger(daemon) == in_slurm(daemon), 20, daemon)
+    running = in_slurm(daemon)
+    daemon.stop_daemon()
+    shutil.rmtree(daemon.directory / "state")
+    daemon.start_daemon(POLL_S, margin_s=5, shortest_hole_s=10)
+    wait_until(lambda: (daemon.directory / "state" / "freetrain.db").exists(), 20, daemon)
+    wait_until(lambda: in_the_ledger(daemon) == running, 20, daemon)
+    assert in_slurm(daemon) == running
+
+
+def test_slurm_stopped_and_started_again_changes_nothing(daemon: Site) -> None:
+    trainers = submit_three(daemon)
+    wait_until(lambda: settled(daemon, *trainers), 60, daemon)
+    wait_until(lambda: in_the_ledger(daemon) == in_slurm(daemon), 20, daemon)
+    running = in_slurm(daemon)
+    daemon.lab.kill_controller()
+    wait_until(lambda: "does not answer" in daemon.daemon_says, 30, daemon)
+    assert daemon.daemon_says.count("does not answer") == 1
+    daemon.lab.start_controller()
+    wait_until(lambda: "answers again" in daemon.daemon_says, 30, daemon)
+    time.sleep(2 * POLL_S)
+    assert in_slurm(daemon) == running == in_the_ledger(daemon)
+
+
+def test_a_node_that_dies_is_a_node_that_failed(daemon: Site) -> None:
+    trainer = daemon.submit_trainer("alice", 4, "min=1")
+    wait_until(lambda: lent(daemon, trainer) == 4, 30, daemon)
+    node = nodes_of(daemon, trainer)[0]
+    daemon.lab.crash(node)
+    wait_until(lambda: lent(daemon, trainer) == 4 and node not in nodes_of(daemon, trainer), 60, daemon)
+    daemon.lab.start_node(node)
+    assert "node failed" in daemon.daemon_says
+
+
+def test_bob_cannot_touch_alices_trainer_and_hostile_tags_only_get_an_answer(daemon: Site) -> None:
+    alices = daemon.submit_trainer("alice", 2, "min=1")
+    wait_until(lambda: lent(daemon, alices) == 2, 30, daemon)
+    for command in (
+        ("scontrol", "update", f"JobId={alices}", "Comment=freetrain:max=1"),
+        ("scontrol", "requeue", alices),
+    ):
+        refused = subprocess.run(
+            daemon.command("bob", *command), env=daemon.environment, capture_output=True, text=True
+        )
+        assert refused.returncode != 0
+    assert daemon.freetrain("bob", "resume", alices).returncode != 0
+    evil = daemon.out / "evil"
+    hostile = f"min=1$(touch {evil}),`touch {evil}`;touch {evil}\n|sh"
+    bobs = daemon.submit_trainer("bob", 1, hostile)
+    wait_until(lambda: " | " in daemon.run("bob", "squeue", "-h", "-a", "-j", bobs, "-o", "%k"), 20, daemon)
+    shown = daemon.freetrain("bob", "jobs")
+    assert shown.returncode == 0, shown.stderr
+    assert "is no number of nodes" in shown.stdout
+    assert alices in shown.stdout
+    assert not evil.exists()
+    assert lent(daemon, alices) == 2
+
+
+def test_a_nudge_wakes_it_at_once(site: Site) -> None:
+    site.start_daemon(60, margin_s=5, shortest_hole_s=10)
+    try:
+        wait_until(lambda: "mode act" in site.daemon_says, 20, site)
+        time.sleep(2)
+        trainer = site.submit_trainer("alice", 4, "min=1")
+        nudged = site.freetrain("bob", "nudge")
+        assert nudged.returncode == 0, nudged.stderr
+        assert wait_until(lambda: lent(site, trainer) == 4, 10, site) < 4
+    finally:
+        assert site.stop_daemon() == 0
+        site.run("daemon", "scancel", "--user=news")
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "says"),
+    [
+        ('partition = "nope"', 78, "Slurm has no partition nope"),
+        ('backend = "pyslurm"', 78, "pyslurm"),
+    ],
+)
+def test_what_cannot_work_is_said_at_once(site: Site, change: str, status: int, says: str) -> None:
+    ended = run_daemon(site, "daemon", f"[slurm]\n{change}\n")
+    assert (ended.returncode, says in ended.stderr) == (status, True), ended.stderr
+
+
+def test_without_rights_or_slurm_or_a_place_to_write_it_does_not_begin(site: Site) -> None:
+    ended = run_daemon(site, "bob", "[lend]\nmode = 'act'\n")
+    assert (ended.returncode, "has no right to steer" in ended.stderr) == (78, True), ended.stderr
+    ended = run_daemon(site, "daemon", "", SLURM_CONF="/nowhere/slurm.conf")
+    assert (ended.returncode, "/nowhere/slurm.conf" in ended.stderr) == (78, True), ended.stderr
+    ended = run_daemon(site, "daemon", "", state="/proc/freetrain")
+    assert (ended.returncode, "cannot be used" in ended.stderr) == (74, True), ended.stderr
+    site.lab.stop_controller()
+    try:
+        ended = run_daemon(site, "daemon", "")
+    finally:
+        site.lab.start_controller()
+    assert (ended.returncode, "does not answer" in ended.stderr) == (69, True), ended.stderr
+
+
+def test_a_second_daemon_is_refused(daemon: Site) -> None:
+    ended = run_daemon(daemon, "daemon", "", state=str(daemon.directory / "state"))
+    assert (ended.returncode, "Another daemon" in ended.stderr) == (75, True), ended.stderr
+
+
+def run_daemon(
+    site: Site, person: str, settings: str, state: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """A daemon that looks once, in a directory of its own."""
+    folder = Path(state) if state else site.out / f"state-{time.monotonic_ns()}"
+    config = site.out / "other.toml"
+    config.write_text(f'{settings}\n[state]\ndirectory = "{folder}"\n')
+    program = [sys.executable, "-m", "freetrain.cli.main", "daemon", "--config", str(config), "--cycles", "1"]
+    return subprocess.run(
+        site.command(person, *program),
+        env={**site.environment, **environment},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
