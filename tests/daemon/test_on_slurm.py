@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def site() -> Iterator[Site]:
         ["setpriv", "--reuid=backup", "--regid=backup", "--clear-groups", sys.executable, "-V"]
     )
     assert readable.returncode == 0, f"other accounts cannot run {sys.executable}: give its folders o+x"
-    settings = {"SchedulerParameters": f"bf_continue,bf_interval={POLL_S},bf_resolution=60", "SlurmdTimeout": "6"}
+    settings = {"SchedulerParameters": f"bf_continue,bf_interval={POLL_S},bf_resolution=60", "SlurmdTimeout": "15"}
     options = on_free_ports(LabOptions(nodes=NODES, accounting=True, settings=settings))
     with short_directory() as directory:
         site = Site(directory, options)
@@ -45,15 +46,28 @@ def site() -> Iterator[Site]:
 @pytest.fixture
 def daemon(site: Site) -> Iterator[Site]:
     """The site with a daemon that has just begun to look, and nobody's jobs."""
-    site.start_daemon(POLL_S, margin_s=5, shortest_hole_s=10)
-    wait_until(lambda: "mode act" in site.daemon_says, 20, site)
-    yield site
-    site.stop_daemon()
-    site.run("daemon", "scancel", "--user=news")
-    site.run("daemon", "scancel", "--user=games")
-    wait_until(lambda: not site.run("bob", "squeue", "-h", "-t", "all", "-o", "%T").count("ING"), 40, site)
-    shutil.rmtree(site.directory / "state")
-    (site.directory / "daemon.log").unlink()
+    with daemon_that_polls_every(POLL_S, site):
+        yield site
+
+
+@contextmanager
+def daemon_that_polls_every(poll_s: float, site: Site) -> Iterator[None]:
+    (site.directory / "daemon.log").unlink(missing_ok=True)
+    site.start_daemon(poll_s, margin_s=5, shortest_hole_s=10)
+    try:
+        wait_until(lambda: "mode act" in site.daemon_says, 20, site)
+        yield
+    finally:
+        site.stop_daemon()
+        site.run("daemon", "scancel", "--user=news")
+        site.run("daemon", "scancel", "--user=games")
+        wait_until(lambda: not site.run("bob", "squeue", "-h", "-a", "-o", "%T"), 40, site)
+        wait_until(lambda: idle_nodes(site) == NODES, 60, site)
+        shutil.rmtree(site.directory / "state")
+
+
+def idle_nodes(site: Site) -> int:
+    return site.run("bob", "sinfo", "-h", "-N", "-p", "main", "-t", "idle", "-o", "%N %t").count(" idle\n") + 1
 
 
 def wait_until(fine: Callable[[], bool], seconds: float, site: Site) -> float:
@@ -62,7 +76,8 @@ def wait_until(fine: Callable[[], bool], seconds: float, site: Site) -> float:
     while not fine():
         if time.monotonic() - begin_s > seconds:
             queue = site.run("bob", "squeue", "-a", "-o", "%i %P %T %r %N %l %k")
-            pytest.fail(f"not so within {seconds} s\n{queue}\n{site.daemon_says}")
+            nodes = site.run("bob", "sinfo", "-N", "-o", "%N %T")
+            pytest.fail(f"not so within {seconds} s\n{queue}\n{nodes}\n{site.daemon_says}")
         time.sleep(0.1)
     return time.monotonic() - begin_s
 
@@ -179,6 +194,7 @@ def test_slurm_stopped_and_started_again_changes_nothing(daemon: Site) -> None:
     wait_until(lambda: settled(daemon, *trainers), 60, daemon)
     wait_until(lambda: in_the_ledger(daemon) == in_slurm(daemon), 20, daemon)
     running = in_slurm(daemon)
+    time.sleep(7)  # Slurm writes its own state down every five seconds only
     daemon.lab.kill_controller()
     wait_until(lambda: "does not answer" in daemon.daemon_says, 30, daemon)
     assert daemon.daemon_says.count("does not answer") == 1
@@ -193,7 +209,7 @@ def test_a_node_that_dies_is_a_node_that_failed(daemon: Site) -> None:
     wait_until(lambda: lent(daemon, trainer) == 4, 30, daemon)
     node = nodes_of(daemon, trainer)[0]
     daemon.lab.crash(node)
-    wait_until(lambda: lent(daemon, trainer) == 4 and node not in nodes_of(daemon, trainer), 60, daemon)
+    wait_until(lambda: lent(daemon, trainer) == 4 and node not in nodes_of(daemon, trainer), 90, daemon)
     daemon.lab.start_node(node)
     assert "node failed" in daemon.daemon_says
 
@@ -223,17 +239,12 @@ def test_bob_cannot_touch_alices_trainer_and_hostile_tags_only_get_an_answer(dae
 
 
 def test_a_nudge_wakes_it_at_once(site: Site) -> None:
-    site.start_daemon(60, margin_s=5, shortest_hole_s=10)
-    try:
-        wait_until(lambda: "mode act" in site.daemon_says, 20, site)
+    with daemon_that_polls_every(60, site):
         time.sleep(2)
         trainer = site.submit_trainer("alice", 4, "min=1")
         nudged = site.freetrain("bob", "nudge")
         assert nudged.returncode == 0, nudged.stderr
         assert wait_until(lambda: lent(site, trainer) == 4, 10, site) < 4
-    finally:
-        assert site.stop_daemon() == 0
-        site.run("daemon", "scancel", "--user=news")
 
 
 @pytest.mark.parametrize(
