@@ -16,6 +16,7 @@ from freetrain.config import load_config
 from freetrain.core.cluster import JobState
 from freetrain.core.fragment import End
 from freetrain.core.lent_trainer import LentTrainer
+from freetrain.daemon.service import STORE_NAME
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.parsing import fold_nodes
 from freetrain.slurm.submissions import Submission, find_submissions
@@ -67,7 +68,7 @@ def jobs_command(config_path: Path | None, user: str | None, as_json: bool) -> N
 
 
 def _ledger(directory: Path) -> Ledger | None:
-    path = directory / "freetrain.db"
+    path = directory / STORE_NAME
     return (
         Store.open_existing(path).ledger() if os.access(path, os.R_OK) and os.access(directory, os.W_OK) else None
     )

@@ -11,6 +11,7 @@ from freetrain import __version__
 from freetrain.errors import ExitCode, FreetrainError
 
 _COMMANDS = {
+    "audit": "freetrain.cli.audit:audit_command",
     "curve": "freetrain.cli.curve:curve_command",
     "daemon": "freetrain.cli.daemon:daemon_command",
     "jobs": "freetrain.cli.jobs:jobs_command",

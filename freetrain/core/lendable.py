@@ -198,11 +198,14 @@ def _not_yet(
 ) -> Mapping[str, str]:
     """Nodes that nobody has and that should not be lent just now."""
     now_s = snapshot.time_s
+    is_up = snapshot.partitions[rules.partition].is_up
     reasons = {}
     for node in offered.values():
         if node.held_by is not None:
             continue
-        if node.free_until_s is not None and node.free_until_s - now_s < rules.shortest_hole_s:
+        if not is_up:
+            reasons[node.name] = f"partition {rules.partition} is down"
+        elif node.free_until_s is not None and node.free_until_s - now_s < rules.shortest_hole_s:
             reasons[node.name] = f"its hole ends in {node.free_until_s - now_s:.0f} s"
         elif now_s - past.idle_since_s.get(node.name, now_s) < rules.idle_for_s:
             reasons[node.name] = f"idle for less than {rules.idle_for_s:.0f} s"

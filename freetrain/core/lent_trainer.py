@@ -76,15 +76,12 @@ class Patience:
 
 def after_ends(trainer: LentTrainer, ended: Iterable[Fragment], patience: Patience, now_s: float) -> LentTrainer:
     """The trainer after these fragments ended: only failures of its own program count against it."""
+    ended = list(ended)
     failures = trainer.failures_in_a_row
-    for fragment in ended:
-        if fragment.end is End.FAILED:
-            failures += 1
-        elif (
-            fragment.started_s is not None
-            and (fragment.ended_s or now_s) - fragment.started_s > patience.back_off_s
-        ):
-            failures = 0
+    if any(fragment.end is End.FAILED for fragment in ended):
+        failures += 1  # however many fragments went down together: it is one program
+    elif any(_ran_s(fragment, now_s) > patience.back_off_s for fragment in ended):
+        failures = 0
     if failures == trainer.failures_in_a_row or trainer.state in (TrainerState.REFUSED, TrainerState.COMPLETE):
         return trainer
     if failures == 0:
@@ -100,6 +97,10 @@ def after_ends(trainer: LentTrainer, ended: Iterable[Fragment], patience: Patien
         rests_until_s=now_s + rest_s,
         note=f"{failures} failures in a row; rests for {rest_s:.0f} s",
     )
+
+
+def _ran_s(fragment: Fragment, now_s: float) -> float:
+    return 0.0 if fragment.started_s is None else (fragment.ended_s or now_s) - fragment.started_s
 
 
 def awake(trainer: LentTrainer, now_s: float) -> LentTrainer:

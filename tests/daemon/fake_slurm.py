@@ -23,6 +23,7 @@ class FakeSlurm:
         told: every command that changed something, or tried to.
         away: whether it answers nobody.
         deaf_after: how many more commands it answers; None: all.
+        stuck: whether it starts no fragments.
     """
 
     def __init__(self, nodes: Sequence[str] = NODES, grace_s: float = 0.0) -> None:
@@ -38,6 +39,7 @@ class FakeSlurm:
         self.told: list[Command] = []
         self.scripts: dict[str, str] = {}
         self.away = False
+        self.stuck = False
         self.deaf_after: int | None = None
         self._number = 100
 
@@ -83,7 +85,7 @@ class FakeSlurm:
             if len(free) >= job.node_count:
                 self._start(job, free[: job.node_count])
         for job in [one for one in self.jobs.values() if one.partition == "freetrain" and not one.is_held]:
-            if job.state is JobState.PENDING:
+            if job.state is JobState.PENDING and not self.stuck:
                 wanted = job.required_nodes or set(sorted(set(self.nodes) - self._taken(lambda one: True))[:1])
                 if wanted and not wanted - (set(self.nodes) - self._taken(lambda one: True)):
                     self._start(job, sorted(wanted))

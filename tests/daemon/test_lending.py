@@ -210,6 +210,47 @@ def test_the_stop_file_takes_everything_back(slurm: FakeSlurm, start_daemon: Sta
     assert len(slurm.running(array)) == 4
 
 
+def test_while_the_partition_is_down_nothing_more_is_lent(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    array = slurm.submit_array("freetrain:min=1,max=2", tasks=8)
+    daemon = start_daemon()
+    daemon.cycle()
+    slurm.partitions["freetrain"] = replace(slurm.partitions["freetrain"], is_up=False)
+    other = slurm.submit_array("freetrain:min=1")
+    daemon.cycle()
+    assert len(slurm.running(array)) == 2
+    assert slurm.running(other) == []
+
+
+def test_what_slurm_does_not_start_is_called_off_and_its_node_rests(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    array = slurm.submit_array("freetrain:min=1,max=1", tasks=1)
+    daemon = start_daemon()
+    slurm.stuck = True
+    daemon.cycle()
+    (asked,) = daemon.cluster.fragments
+    daemon.cycle(after_s=100.0)
+    slurm.stuck = False
+    daemon.cycle()
+    assert daemon.ledger.fragments_of(array)[0].end is End.NEVER_STARTED
+    daemon.cycle()
+    (running,) = daemon.cluster.fragments
+    assert running.node != asked.node
+
+
+def test_a_limit_of_its_owners_rests_a_trainer(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    array = slurm.submit_array("freetrain:min=1,max=1", tasks=1)
+    daemon = start_daemon()
+    slurm.stuck = True
+    daemon.cycle()
+    task = f"{array}_0"
+    slurm.jobs[task] = replace(slurm.jobs[task], reason="QOSMaxJobsPerUserLimit")
+    daemon.cycle(after_s=100.0)
+    assert "QOSMaxJobsPerUserLimit" in daemon.ledger.trainers()[array].note
+    daemon.cycle()
+    assert not daemon.cluster.fragments
+
+
 def test_tasks_that_their_owner_released_are_held_or_adopted(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
     array = slurm.submit_array("freetrain:min=1,max=2", tasks=12, held=False)
     daemon = start_daemon()

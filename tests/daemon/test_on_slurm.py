@@ -51,7 +51,7 @@ def daemon(site: Site) -> Iterator[Site]:
 
 
 @contextmanager
-def daemon_that_polls_every(poll_s: float, site: Site) -> Iterator[None]:
+def daemon_that_polls_every(poll_s: float, site: Site, nodes: int = NODES) -> Iterator[None]:
     (site.directory / "daemon.log").unlink(missing_ok=True)
     site.start_daemon(poll_s, margin_s=5, shortest_hole_s=10)
     try:
@@ -62,7 +62,7 @@ def daemon_that_polls_every(poll_s: float, site: Site) -> Iterator[None]:
         site.run("daemon", "scancel", "--user=news")
         site.run("daemon", "scancel", "--user=games")
         wait_until(lambda: not site.run("bob", "squeue", "-h", "-a", "-o", "%T"), 40, site)
-        wait_until(lambda: idle_nodes(site) == NODES, 60, site)
+        wait_until(lambda: idle_nodes(site) == nodes, 60, site)
         shutil.rmtree(site.directory / "state")
 
 

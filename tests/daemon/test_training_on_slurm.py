@@ -1,0 +1,69 @@
+"""A real training on a real Slurm, lent nodes by the daemon."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.live.site import Site
+from benchmarks.live.workload import SiteJob
+from freetrain.elastic.progress_log import Rescale, read_progress
+from freetrain.lab import LabOptions
+from freetrain.store.store import Store
+from tests.daemon.test_on_slurm import POLL_S, daemon_that_polls_every, nodes_of, wait_until
+from tests.slurm_lab import on_free_ports, short_directory
+
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+
+NODES = 3
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "image_classifier.py"
+SCRIPT = """#!/bin/bash
+srun --quiet {python} -m freetrain.cli.main run --trainer {trainer} --nproc 1 -- {python} {example} {epochs}
+"""
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    settings = {"SchedulerParameters": f"bf_continue,bf_interval={POLL_S},bf_resolution=60"}
+    with short_directory() as directory:
+        site = Site(directory, on_free_ports(LabOptions(nodes=NODES, accounting=True, settings=settings)))
+        try:
+            yield site
+        finally:
+            site.close()
+
+
+def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> None:
+    trainer = site.out / "trainer"
+    script = SCRIPT.format(python=sys.executable, trainer=trainer, example=EXAMPLE, epochs=120)
+    with daemon_that_polls_every(POLL_S, site, NODES):
+        job = site.submit_trainer("alice", NODES, f"min=1,dir={trainer}", script)
+        wait_until(lambda: worlds(trainer)[-1:] == [NODES], 120, site)
+
+        site.submit(SiteJob(0, 1, 8, 1))
+        wait_until(lambda: worlds(trainer)[-1:] == [NODES - 1], 30, site)
+        wait_until(lambda: worlds(trainer)[-1:] == [NODES], 90, site)
+
+        wait_until(lambda: (trainer / "finished.json").exists(), 240, site)
+        wait_until(lambda: not nodes_of(site, job), 20, site)
+        wait_until(lambda: "is complete" in site.daemon_says, 20, site)
+        known = Store.open_existing(site.directory / "state" / "freetrain.db").ledger().trainers()[job]
+        assert known.samples_done > 0
+        assert {seen.nodes for seen in known.observations} >= {NODES - 1, NODES}
+    pauses_s = [change.pause_s for change in rescales(trainer) if change.cause in ("join", "leave", "loss")]
+    assert len(pauses_s) >= 3
+    assert sorted(pauses_s)[len(pauses_s) // 2] < 2.0, pauses_s
+    assert json.loads((trainer / "finished.json").read_text())
+
+
+def rescales(trainer: Path) -> list[Rescale]:
+    path = trainer / "progress.jsonl"
+    return list(read_progress(path).rescales) if path.exists() else []
+
+
+def worlds(trainer: Path) -> list[int]:
+    return [change.nodes for change in rescales(trainer)]
