@@ -277,13 +277,22 @@ def measure_lab(directory: Path) -> list[Measured]:
     lab = Lab.find(directory) if running else make_big_lab(directory, PORT)
     os.environ.update(lab.environment)
     try:
-        return [
-            measure(f"lab, {mode}", CommandLine(), mode, lambda: time.sleep(0.5))
-            for mode in (Mode.OBSERVE, Mode.ADVISE)
-        ]
+        return [_measure_hurried(f"lab, {mode}", mode) for mode in (Mode.OBSERVE, Mode.ADVISE)]
     finally:
         if not running:
             lab.down()
+
+
+def _measure_hurried(name: str, mode: Mode) -> Measured:
+    """With a clock that skips the time between two polls: waiting jobs' claims run out after three of them."""
+    polls = itertools.count()
+    now_s = time.time()
+
+    def skip() -> None:
+        nonlocal now_s
+        now_s = time.time() + POLL_S * next(polls)
+
+    return measure(name, CommandLine(clock_s=lambda: now_s), mode, skip)
 
 
 def measure_site() -> Measured:
