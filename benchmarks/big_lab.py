@@ -11,7 +11,7 @@ from rich.progress import track
 
 from freetrain.lab import Lab, LabOptions
 
-SETTINGS = {"MaxJobCount": "100000"}
+SETTINGS = {"MaxJobCount": "100000", "SchedulerType": "sched/builtin"}
 _RUNNING_NODES = 3
 _SCRIPT = "#!/bin/sh\nsleep 1\n"
 
@@ -21,7 +21,8 @@ def make_big_lab(directory: Path, port: int, nodes: int = 8000, jobs: int = 11_5
 
     Imaginary nodes carry jobs as long as nobody has a process to start there: these are bare allocations. Of those
     that wait none may start, since Slurm would send their scripts to nobody: the first one in the queue waits for
-    the whole machine, and all others for longer than that one does; more than half of them are held.
+    the whole machine, and nobody overtakes it. More than half of the others are held; the rest want more than is
+    idle, since what could start at once would claim its nodes.
     """
     lab = Lab.up(directory, LabOptions(nodes=1, fake=nodes, base_port=port, settings=SETTINGS))
     draw = random.Random(0)
@@ -31,8 +32,9 @@ def make_big_lab(directory: Path, port: int, nodes: int = 8000, jobs: int = 11_5
         _do(lab, f"salloc -Q --no-shell -I -N{_RUNNING_NODES} -t {draw.randrange(60, 360)} -p main --uid={alice}")
     _do(lab, f"sbatch -Q -N{nodes + 1} -t 720 -p main --uid={bob} --comment=first")
     for number in track(range(jobs - running - trainers - 1), "jobs that wait"):
-        user, size = draw.choice((alice, bob)), draw.choice((1, 2, 4, 16, 64, 200, 500))
-        hold = "--hold" if draw.random() < 0.6 else ""
+        user, held = draw.choice((alice, bob)), draw.random() < 0.6
+        size = draw.choice((1, 2, 4, 16, 64, 200, 500) if held else (3000, 4000, 6000))
+        hold = "--hold" if held else ""
         array = f"--array={draw.choice(('0-9', '3,7-40%4', '1-99:2'))}" if draw.random() < 0.1 else ""
         limit_min = draw.randrange(720, 4000)
         _do(lab, f"sbatch -Q -N{size} -t {limit_min} -p main --uid={user} --comment=job{number} {hold} {array}")

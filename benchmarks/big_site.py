@@ -29,7 +29,8 @@ _NODE = (
     "AvailableFeatures=(null) ActiveFeatures=(null) Gres=(null) NodeAddr={name} NodeHostName={name} "
     "Version=22.05.8 OS=Linux 6.1.0 #1 SMP PREEMPT_DYNAMIC @0  RealMemory=1000 AllocMem=0 FreeMem={free} "
     "Sockets=4 Boards=1 State={state} ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A "
-    "Partitions=main,freetrain  BootTime=1795221955 SlurmdStartTime=1795236797 LastBusyTime=1795237159 CfgTRES=cpu=4,mem=1000M,billing=4 "
+    "Partitions=main,freetrain  BootTime=1795221955 SlurmdStartTime=1795236797 LastBusyTime=1795237159 "
+    "CfgTRES=cpu=4,mem=1000M,billing=4 "
     "AllocTRES= CapWatts=n/a CurrentWatts=0 AveWatts=0 ExtSensorsJoules=n/s ExtSensorsWatts=0 ExtSensorsTemp=n/s"
 )
 _PARTITION = (
@@ -252,7 +253,8 @@ class BigSite:
     def _reservation_lines(self) -> list[str]:
         return [
             f"ReservationName=maint_{number} StartTime={start_s:.0f} EndTime={start_s + 9e4:.0f} "
-            f"Duration=1-01:00:00 Nodes={fold_nodes(names)} NodeCnt={len(names)} Flags=MAINT,SPEC_NODES State=INACTIVE"
+            f"Duration=1-01:00:00 Nodes={fold_nodes(names)} NodeCnt={len(names)} "
+            f"Flags=MAINT,SPEC_NODES State=INACTIVE"
             for number, (start_s, names) in enumerate(self._ends.items())
         ]
 

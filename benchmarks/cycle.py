@@ -284,7 +284,7 @@ def measure_lab(directory: Path) -> list[Measured]:
 
 
 def _measure_hurried(name: str, mode: Mode) -> Measured:
-    """With a clock that skips the time between two polls: waiting jobs' claims run out after three of them."""
+    """With a clock that skips the time between two polls: the partitions are asked for a second time, too."""
     polls = itertools.count()
     now_s = time.time()
 
