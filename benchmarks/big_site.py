@@ -110,7 +110,9 @@ class BigSite:
         for job in sorted(self._running)[: 2 * leaving]:
             del self._running[job]
         id_ = str(900_000 + len(self._pending))
-        record = _record(id_, id_, self._user(), "main", "PENDING", "None", self.now_s, count=arriving)
+        record = _record(
+            id_, id_, self._user(), "main", "PENDING", "None", self.now_s, count=arriving, priority=2 * 10**6
+        )
         self._pending.append(record)
         self._texts = {
             "jobs": "".join(f"{MARK}{SEPARATOR}{record}\n" for record in self._records()),
