@@ -44,7 +44,7 @@ def test_jobs_claim_as_if_each_looked_at_every_node(
     offered = {name: OfferedNode(name, None, holder) for name, holder in holders.items()}
     snapshot = Snapshot(0.0, nodes, tuple(wanting), partitions=PARTITIONS)
     claims = find_claims(snapshot, offered, "freetrain", 60.0, {})
-    assert (claims.nodes, claims.fitting) == claim_plainly(snapshot, offered)
+    assert (dict(claims.nodes), set(claims.fitting)) == claim_plainly(snapshot, offered)
 
 
 def claim_plainly(snapshot: Snapshot, offered: dict[str, OfferedNode]) -> tuple[dict[str, str], set[str]]:
