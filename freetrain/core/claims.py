@@ -7,11 +7,10 @@ nodes are kept free, or given back, for every job that could start now and has n
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from freetrain.core.cluster import Job, JobState, Snapshot
+from freetrain.core.cluster import Job, JobState, Nodes, Snapshot
 from freetrain.core.problem import Node as OfferedNode
 
 _READY_REASONS = frozenset({"None", "", "Priority", "Resources", "Prolog", "ReqNodeNotAvail", "Reserved"})
@@ -54,11 +53,12 @@ def find_claims(
         fitting_since_s: waiting jobs → since when there have been nodes for them.
     """
     free = dict(offered)
+    fit = _Fit(snapshot, offered)
     claimed: dict[str, str] = {}
     fitting = set()
     ready = sorted(_ready(snapshot, partition), key=lambda job: (-job.priority, job.submitted_s, job.id))
     for job in ready[:_MOST_JOBS]:
-        names = _pick(job, free, snapshot)
+        names = _pick(job, free, fit)
         if names is None:
             continue
         fitting.add(job.id)
@@ -81,17 +81,34 @@ def _ready(snapshot: Snapshot, partition: str) -> list[Job]:
     ]
 
 
-def _pick(job: Job, free: Mapping[str, OfferedNode], snapshot: Snapshot) -> list[str] | None:
+class _Fit:
+    """Which nodes fit which jobs; many jobs want the same, and nodes are looked at once for all of them."""
+
+    def __init__(self, snapshot: Snapshot, offered: Iterable[str]) -> None:
+        self._snapshot = snapshot
+        self._offered = frozenset(offered)
+        self._known: dict[tuple[str, str], Nodes] = {}
+
+    def nodes_for(self, job: Job) -> Nodes:
+        """Offered nodes in the job's partitions, with the features that it wants, and those that it names."""
+        wanted = (job.partition, job.features)
+        if wanted not in self._known:
+            self._known[wanted] = self._find(*wanted)
+        return self._known[wanted] & job.required_nodes if job.required_nodes else self._known[wanted]
+
+    def _find(self, partitions: str, features: str) -> Nodes:
+        known = self._snapshot.partitions
+        listed = [known[name] for name in partitions.split(",") if name in known]
+        reachable = self._offered & frozenset().union(*(each.nodes for each in listed if each.is_up))
+        return frozenset(name for name in reachable if _has_features(features, self._snapshot.node[name].features))
+
+
+def _pick(job: Job, free: Mapping[str, OfferedNode], fit: _Fit) -> list[str] | None:
     """Nodes for the job: those that nobody has first, then one after the other from the largest trainers."""
-    partitions = [snapshot.partitions[name] for name in job.partition.split(",") if name in snapshot.partitions]
-    possible = [
-        node
-        for node in free.values()
-        if any(node.name in partition.nodes and partition.is_up for partition in partitions)
-        and _has_features(job.features, snapshot.node[node.name].features)
-    ]
-    if job.required_nodes:
-        possible = [node for node in possible if node.name in job.required_nodes]
+    fitting = fit.nodes_for(job)
+    if len(fitting) < job.node_count:
+        return None
+    possible = [node for node in free.values() if node.name in fitting]
     if len(possible) < job.node_count:
         return None
     idle = [node.name for node in possible if node.held_by is None]
@@ -99,15 +116,12 @@ def _pick(job: Job, free: Mapping[str, OfferedNode], snapshot: Snapshot) -> list
 
 
 def _from_largest(possible: list[OfferedNode], count: int) -> list[str]:
-    held = [node for node in possible if node.held_by is not None]
-    sizes = Counter(node.held_by for node in held)
-    names = []
-    for _ in range(count):
-        largest = max(sizes, key=lambda trainer: sizes[trainer])
-        node = next(node for node in reversed(held) if node.held_by == largest and node.name not in names)
-        names.append(node.name)
-        sizes[largest] -= 1
-    return names
+    """The last node of whichever trainer has most left, again and again."""
+    held: dict[str, list[str]] = {}
+    for node in possible:
+        if node.held_by is not None:
+            held.setdefault(node.held_by, []).append(node.name)
+    return [max(held.values(), key=len).pop() for _ in range(count)]
 
 
 def _has_features(wanted: str, present: frozenset[str]) -> bool:

@@ -92,8 +92,10 @@ class Executor:
         now_s = self._clock_s()
         if self.mode is Mode.OBSERVE or now_s - self._advised.get(order, 0.0) < 3600.0:
             return
-        self._advised = {known: at_s for known, at_s in self._advised.items() if now_s - at_s < 3600.0}
+        self._advised.pop(order, None)
         self._advised[order] = now_s
+        while now_s - next(iter(self._advised.values())) >= 3600.0:  # the oldest stands first
+            del self._advised[next(iter(self._advised))]
         log.info("would %s: %s", order.why, shlex.join(order.command))
         self._record(order, decision, "advised only")
 

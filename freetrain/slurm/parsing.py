@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -225,15 +224,17 @@ def _lines(text: str, beginning: str) -> Iterator[str]:
     return (line for line in text.splitlines() if line.startswith(beginning))
 
 
-@lru_cache(maxsize=256)
-def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?:^| ){name}=(\S*)")
-
-
 def _fields(line: str, names: Iterable[str]) -> Mapping[str, str]:
     """The first field of each name; free text (reason, comment) comes last in Slurm's lines."""
-    found = ((name, _pattern(name).search(line)) for name in names)
-    return {name: match[1] for name, match in found if match is not None}
+    line = f" {line} "
+    fields = {}
+    for name in names:
+        before = f" {name}="
+        at = line.find(before)
+        if at >= 0:
+            at += len(before)
+            fields[name] = line[at : line.index(" ", at)]
+    return fields
 
 
 def text_or_nothing(text: str) -> str:
@@ -245,6 +246,7 @@ def _time(text: str) -> float | None:
     return float(text) if text.isdigit() else None
 
 
+@lru_cache(maxsize=4096)
 def _limit(text: str) -> float:
     return inf if text in ("UNLIMITED", "Partition_Limit", "NOT_SET", "INVALID") else parse_duration(text, 60.0)
 

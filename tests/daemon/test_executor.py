@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from freetrain.daemon.executor import Executor, Mode
+from freetrain.slurm import commands
+from freetrain.slurm.launcher import Order
+from freetrain.store.store import Store
+from tests.daemon.fake_slurm import FakeSlurm
+
+ONE, OTHER = (Order(commands.release([job]), f"start {job}") for job in ("1_0", "2_0"))
+
+
+def test_each_order_is_advised_once_an_hour(slurm: FakeSlurm, tmp_path: Path) -> None:
+    ledger = Store.open(tmp_path / "freetrain.db").ledger()
+    executor = Executor(slurm, ledger, Mode.ADVISE, lambda: slurm.now_s)
+    began_s = slurm.now_s
+    tries = ((ONE, 0), (OTHER, 1800), (ONE, 3599), (ONE, 3600), (OTHER, 5399), (OTHER, 5400), (ONE, 7199))
+    for order, at_s in tries:
+        slurm.now_s = began_s + at_s
+        assert executor.carry_out(order) is None
+    advised = [(row.why, row.time_s - began_s) for row in ledger.commands()]
+    assert advised == [("start 1_0", 0), ("start 2_0", 1800), ("start 1_0", 3600), ("start 2_0", 5400)]
+    assert slurm.told == []
