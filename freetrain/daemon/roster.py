@@ -49,8 +49,13 @@ class Entry:
 
     @property
     def is_active(self) -> bool:
-        """Whether it competes for nodes."""
+        """Whether it may grow."""
         return self.trainer.state is TrainerState.ACTIVE
+
+    @property
+    def competes(self) -> bool:
+        """Whether it may have nodes; one that rests keeps those on which it goes on."""
+        return self.is_active or (self.trainer.state is TrainerState.RESTING and bool(self.fragments))
 
     @property
     def last_completed(self) -> bool:
@@ -110,18 +115,18 @@ def call_roll(
 
 
 def competitors(entries: Iterable[Entry], rooms: Mapping[str, int], most: int) -> list[tuple[Entry, Trainer]]:
-    """The first ``most`` active trainers as a policy sees them.
+    """The first ``most`` trainers that may have nodes, as a policy sees them.
 
     Args:
         entries: all.
         rooms: trainer → most nodes it could have.
         most: how many may compete.
     """
-    active = [(entry, entry.tag) for entry in entries if entry.is_active and entry.tag is not None]
+    active = [(entry, entry.tag) for entry in entries if entry.competes and entry.tag is not None]
     found = []
     for entry, tag in active[:most]:
         most_nodes = min(tag.max_nodes or rooms[entry.trainer.id], rooms[entry.trainer.id])
-        if entry.last_completed:
+        if entry.last_completed or not entry.is_active:
             most_nodes = max(len(entry.fragments), tag.min_nodes)
         if most_nodes >= tag.min_nodes:
             curve = curve_of(entry.trainer, tag.curve, most_nodes)

@@ -20,7 +20,7 @@ def one_owner_per_node(daemon: Daemon) -> bool:
 
 
 def same_as_slurm(daemon: Daemon) -> bool:
-    known = {fragment.job for fragment in daemon.cluster.fragments}
+    known = {one.job for one in daemon.cluster.fragments if one.state is not FragmentState.LEAVING}
     running = {
         job.id
         for job in daemon.slurm.jobs.values()

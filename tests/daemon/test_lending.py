@@ -172,6 +172,21 @@ def test_failures_rest_and_then_pause_a_trainer_and_its_owner_is_told(
     assert slurm.running(array)
 
 
+def test_when_one_fragment_fails_the_others_go_on(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    array = slurm.submit_array("freetrain:min=1", tasks=4)
+    daemon = start_daemon()
+    daemon.cycle()
+    daemon.cycle()
+    slurm.finish(f"{array}_1", JobState.FAILED)
+    daemon.cycle()
+    daemon.cycle()
+    assert slurm.running(array) == ["n1", "n3", "n4"]
+    daemon.cycle(after_s=70.0)
+    daemon.cycle()
+    daemon.cycle()
+    assert len(slurm.running(array)) == 4
+
+
 def test_a_wrong_tag_is_answered_once_in_the_comment_and_a_mended_one_counts(
     slurm: FakeSlurm, start_daemon: StartDaemon
 ) -> None:
