@@ -26,7 +26,7 @@ class Claims:
 
     Attributes:
         nodes: claimed node → why.
-        fitting: jobs for which there would be enough nodes, claimed or not any more.
+        fitting: jobs for which there would be enough nodes if nobody else claimed any.
     """
 
     nodes: Mapping[str, str]
@@ -42,8 +42,8 @@ def find_claims(
 ) -> Claims:
     """The nodes that waiting jobs could start on, in the order of their priority.
 
-    A job that does not start although its nodes have been there for ``claim_s`` has other reasons to wait, and
-    claims nothing any more.
+    A job that does not start although its nodes have been there for ``claim_s``, whoever else claimed them, has
+    had its chance: Slurm looked at all jobs in that time. It waits for something else, and claims nothing more.
 
     Args:
         snapshot: what there is.
@@ -58,12 +58,11 @@ def find_claims(
     fitting = set()
     ready = sorted(_ready(snapshot, partition), key=lambda job: (-job.priority, job.submitted_s, job.id))
     for job in ready[:_MOST_JOBS]:
-        names = _pick(job, free, fit)
-        if names is None:
+        if len(fit.nodes_for(job)) < job.node_count:
             continue
         fitting.add(job.id)
         if snapshot.time_s - fitting_since_s.get(job.id, snapshot.time_s) < claim_s:
-            for name in names:
+            for name in _pick(job, free, fit):
                 del free[name]
                 claimed[name] = f"job {job.id} could start here"
     return Claims(claimed, frozenset(fitting))
@@ -103,14 +102,15 @@ class _Fit:
         return frozenset(name for name in reachable if _has_features(features, self._snapshot.node[name].features))
 
 
-def _pick(job: Job, free: Mapping[str, OfferedNode], fit: _Fit) -> list[str] | None:
-    """Nodes for the job: those that nobody has first, then one after the other from the largest trainers."""
+def _pick(job: Job, free: Mapping[str, OfferedNode], fit: _Fit) -> list[str]:
+    """Nodes for the job: those that nobody has first, then one after the other from the largest trainers.
+
+    None at all where others have claimed too many of them.
+    """
     fitting = fit.nodes_for(job)
-    if len(fitting) < job.node_count:
-        return None
     possible = [node for node in free.values() if node.name in fitting]
     if len(possible) < job.node_count:
-        return None
+        return []
     idle = [node.name for node in possible if node.held_by is None]
     return idle[: job.node_count] + _from_largest(possible, job.node_count - len(idle))
 

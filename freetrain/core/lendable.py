@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from freetrain.core.claims import find_claims
@@ -132,6 +132,20 @@ def take_back(lendable: Lendable, why_not: Mapping[str, str]) -> Lendable:
     due, withheld = dict(lendable.due), dict(lendable.withheld)
     _take_out({name: why for name, why in why_not.items() if name in offered}, offered, due, withheld)
     return Lendable(tuple(offered.values()), due, withheld, lendable.fitting)
+
+
+def in_few_classes(offered: Iterable[OfferedNode], now_s: float, horizon_s: float) -> tuple[OfferedNode, ...]:
+    """The nodes, their ends rounded to quarters of the horizon: each different end makes the decision harder.
+
+    Ends beyond the horizon make no difference to it; one that comes sooner counts as after one quarter at least.
+    """
+    quarter_s = horizon_s / 4
+    coarse = []
+    for node in offered:
+        quarters = inf if node.free_until_s is None else (node.free_until_s - now_s) // quarter_s
+        until_s = None if quarters >= 4 else now_s + max(1.0, quarters) * quarter_s
+        coarse.append(replace(node, free_until_s=until_s))
+    return tuple(coarse)
 
 
 def _hole_ends(snapshot: Snapshot) -> Mapping[str, _End]:

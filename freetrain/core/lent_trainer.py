@@ -14,6 +14,9 @@ from freetrain.core.trainer import Trainer
 _PRIOR_LOSS = 0.03
 """Until a trainer was seen at two sizes, each node is taken to cost the others this share of their speed."""
 
+_STEP = 1.25
+"""Ratio of the sizes at which a long curve keeps its points."""
+
 
 class TrainerState(StrEnum):
     """What the daemon does with a trainer."""
@@ -143,6 +146,15 @@ def prior_curve(most_nodes: int) -> Curve:
     return tuple((nodes, nodes / (1 + _PRIOR_LOSS * (nodes - 1))) for nodes in range(1, most_nodes + 1))
 
 
+def thinned(curve: Curve) -> Curve:
+    """The curve by a few of its points: every piece between two points costs the solver, and it bends slowly."""
+    kept = [curve[0]]
+    for point in curve[1:]:
+        if point[0] >= _STEP * kept[-1][0] or point == curve[-1]:
+            kept.append(point)
+    return tuple(kept)
+
+
 def curve_of(trainer: LentTrainer, given: Curve, most_nodes: int) -> Curve:
     """Its throughput: as measured by its owner, else as fitted to what was seen, else as assumed.
 
@@ -152,8 +164,8 @@ def curve_of(trainer: LentTrainer, given: Curve, most_nodes: int) -> Curve:
         return given
     sizes = {observation.nodes for observation in trainer.observations}
     if len(sizes) > 1:
-        return fit_throughput(trainer.observations, most_nodes).curve
-    prior = prior_curve(max(most_nodes, 1))
+        return thinned(fit_throughput(trainer.observations, most_nodes).curve)
+    prior = thinned(prior_curve(max(most_nodes, 1)))
     if not sizes:
         return prior
     seen = fit_throughput(trainer.observations, most_nodes).curve[0]

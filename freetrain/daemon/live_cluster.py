@@ -9,7 +9,7 @@ from math import inf
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
-from freetrain.core.lendable import Lendable, LendingRules, find_lendable, take_back
+from freetrain.core.lendable import Lendable, LendingRules, find_lendable, in_few_classes, take_back
 from freetrain.core.lent_trainer import Patience, TrainerState
 from freetrain.core.plan import Action, Lend
 from freetrain.core.trainer import Trainer
@@ -39,6 +39,7 @@ class Manners:
 
     Attributes:
         rules: what may be lent.
+        horizon_s: how far ahead value is counted.
         longest_fragment_s: time limit of a fragment whose node nobody is expected to want.
         max_running: most trainers that may compete at once.
         cool_down_s: how long a node that was taken back is left alone.
@@ -49,6 +50,7 @@ class Manners:
     """
 
     rules: LendingRules
+    horizon_s: float
     longest_fragment_s: float
     max_running: int
     cool_down_s: float
@@ -149,8 +151,11 @@ class LiveCluster:
     def observe(self) -> Observation:
         """What the last look showed, as the loop wants it."""
         assert self.sight is not None
+        now_s = self.sight.snapshot.time_s
         trainers = tuple(trainer for _, trainer in self.sight.competing)
-        return Observation(self.sight.snapshot.time_s, self.sight.lendable.offered, trainers)
+        return Observation(
+            now_s, in_few_classes(self.sight.lendable.offered, now_s, self.manners.horizon_s), trainers
+        )
 
     def act(self, action: Action) -> None:
         """Lend or release nodes."""
@@ -234,10 +239,7 @@ class LiveCluster:
             else:
                 self._tidy(entry)
                 self._answer(entry)
-        free_until_s = {node.name: node.free_until_s or inf for node in sight.lendable.offered}
-        for fragment in self._fragments.open:
-            if fragment.node in free_until_s and fragment.started_s is not None:
-                self._adjust_limit(fragment, free_until_s[fragment.node], sight.snapshot)
+        self._adjust_limits(sight)
 
     def _end(self, entry: Entry) -> None:
         """Cancel what is left of a complete training."""
@@ -262,21 +264,28 @@ class LiveCluster:
             if self._executor.carry_out(order) is not None:
                 self._answered |= {trainer.id}
 
-    def _adjust_limit(self, fragment: Fragment, free_until_s: float, snapshot: Snapshot) -> None:
-        """Let the fragment's limit follow the end of its hole."""
-        assert fragment.started_s is not None
-        # It runs already, so nothing has to be planned any more.
-        hole_s = free_until_s - fragment.started_s
-        most_s = self._limit_s(inf, snapshot) + snapshot.time_s - fragment.started_s
-        wanted_s = min(hole_s, most_s)
-        shorter = wanted_s < fragment.limit_s - 60
-        longer = wanted_s > fragment.limit_s + max(_LONGER_BY_S, self.manners.longest_fragment_s / 4)
-        if shorter or longer:
-            order = Order(
-                commands.set_limit(fragment.job, wanted_s), f"fit {fragment.job} to the hole of {fragment.node}"
-            )
+    def _adjust_limits(self, sight: Sight) -> None:
+        """Let the limits of running fragments follow the ends of their holes."""
+        free_until_s = {node.name: node.free_until_s or inf for node in sight.lendable.offered}
+        changed: dict[float, list[Fragment]] = {}
+        for fragment in self._fragments.open:
+            if fragment.node in free_until_s and fragment.started_s is not None:
+                limit_s = self._fitting_limit_s(fragment, fragment.started_s, free_until_s[fragment.node], sight)
+                if limit_s != fragment.limit_s:
+                    changed.setdefault(limit_s, []).append(fragment)
+        for limit_s, fragments in changed.items():
+            jobs = [fragment.job for fragment in fragments]
+            order = Order(commands.set_limit(jobs, limit_s), f"fit {len(jobs)} fragments to their holes")
             if self._executor.carry_out(order) is not None:
-                self._fragments.save([replace(fragment, limit_s=wanted_s)])
+                self._fragments.save([replace(fragment, limit_s=limit_s) for fragment in fragments])
+
+    def _fitting_limit_s(self, fragment: Fragment, started_s: float, free_until_s: float, sight: Sight) -> float:
+        """Its limit, if that will do, or a better one, in whole minutes; it runs, so nothing has to be planned."""
+        longest_s = self._limit_s(inf, sight.snapshot) + sight.snapshot.time_s - started_s
+        wanted_s = max(60.0, min(free_until_s - started_s, longest_s) // 60 * 60)
+        too_long = wanted_s < fragment.limit_s
+        too_short = wanted_s > fragment.limit_s + max(_LONGER_BY_S, self.manners.longest_fragment_s / 4)
+        return wanted_s if too_long or too_short else fragment.limit_s
 
     def _limit_s(self, free_until_s: float, snapshot: Snapshot) -> float:
         most_s = snapshot.partitions[self.manners.rules.partition].max_time_s
@@ -327,5 +336,7 @@ class LiveCluster:
         if said is None:
             self._fragments.call_off(fragment)
             return False
-        self._fragments.save([self._launcher.placed(fragment, said)])
+        placed = self._launcher.placed(fragment, said)
+        if placed != fragment:
+            self._fragments.save([placed])
         return True

@@ -32,6 +32,7 @@ def manners_of(config: Config, settings: SlurmSettings) -> Manners:
             # Slurm needs a plan and a start: two of its cycles, as seen by a poll after each.
             claim_s=2 * poll_s + 5,
         ),
+        horizon_s=config.decide.horizon,
         longest_fragment_s=lend.longest_fragment,
         max_running=lend.max_running,
         cool_down_s=pace.cool_down,

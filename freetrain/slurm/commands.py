@@ -78,9 +78,9 @@ def pin(job: str, node: str, limit_s: float) -> Command:
     return ("scontrol", "update", f"JobId={job}", where, until, "StartTime=now")
 
 
-def set_limit(job: str, limit_s: float) -> Command:
-    """Change a running fragment's time limit."""
-    return ("scontrol", "update", f"JobId={job}", f"TimeLimit={_minutes(limit_s)}")
+def set_limit(jobs: Sequence[str], limit_s: float) -> Command:
+    """Change the time limit of running fragments."""
+    return ("scontrol", "update", f"JobId={','.join(jobs)}", f"TimeLimit={_minutes(limit_s)}")
 
 
 def release(jobs: Sequence[str]) -> Command:

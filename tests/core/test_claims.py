@@ -51,10 +51,11 @@ def claim_plainly(snapshot: Snapshot, offered: dict[str, OfferedNode]) -> tuple[
     free, claimed, fitting = dict(offered), {}, set()
     ready = [job for job in snapshot.jobs if job.partition != "freetrain" and job.reason != "JobHeldUser"]
     for job in sorted(ready, key=lambda job: (-job.priority, job.id)):
+        if sum(may_run(job, name, snapshot) for name in offered) >= job.node_count:
+            fitting.add(job.id)
         possible = [node for node in free.values() if may_run(job, node.name, snapshot)]
         if len(possible) < job.node_count:
             continue
-        fitting.add(job.id)
         for _ in range(job.node_count):
             sizes = Counter(node.held_by for node in possible if node.held_by is not None)
             idle = [node for node in possible if node.held_by is None]

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
-from freetrain.core.lendable import Lendable, LendingRules, Past, find_lendable
+from freetrain.core.lendable import Lendable, LendingRules, Past, find_lendable, in_few_classes
+from freetrain.core.problem import Node as OfferedNode
 
 NOW_S = 1_000_000.0
 NAMES = frozenset(f"n{number}" for number in range(1, 7))
@@ -88,6 +89,17 @@ def test_a_job_that_does_not_start_on_the_nodes_kept_for_it_keeps_them_no_longer
     assert answer.fitting == {"9"}
 
 
+def test_a_queue_of_jobs_that_do_not_start_keeps_nodes_only_once() -> None:
+    queue = [main_job(str(number), node_count=4, reason="Priority") for number in range(10, 20)]
+    since = {str(number): NOW_S - 61 for number in range(10, 20)}
+    answer = find_lendable(snapshot(*queue), [], RULES, replace(NO_PAST, fitting_since_s=since))
+    assert len(offered(answer)) == 6
+    assert answer.fitting == set(since)
+    newcomer = main_job("30", node_count=4, reason="Priority")
+    answer = find_lendable(snapshot(*queue, newcomer), [], RULES, replace(NO_PAST, fitting_since_s=since))
+    assert len(offered(answer)) == 2
+
+
 def test_jobs_that_wait_for_something_else_claim_nothing() -> None:
     jobs = [
         main_job("1", reason="Dependency"),
@@ -135,6 +147,14 @@ def test_a_node_must_have_been_idle_for_a_while_and_rests_after_it_was_taken_bac
     answer = find_lendable(snapshot(), [], replace(RULES, idle_for_s=30.0), past)
     assert offered(answer) == ["n1"]
     assert "a moment ago" in find_lendable(snapshot(), [], RULES, past).withheld["n3"]
+
+
+def test_ends_are_rounded_to_quarters_of_the_horizon() -> None:
+    ends = {"n1": 5.0, "n2": 59.0, "n3": 61.0, "n4": 119.0, "n5": 120.0, "n6": None}
+    nodes = [OfferedNode(name, None if end is None else NOW_S + end) for name, end in ends.items()]
+    coarse = {node.name: node.free_until_s for node in in_few_classes(nodes, NOW_S, 120.0)}
+    lives = {name: None if end_s is None else end_s - NOW_S for name, end_s in coarse.items()}
+    assert lives == {"n1": 30.0, "n2": 30.0, "n3": 60.0, "n4": 90.0, "n5": None, "n6": None}
 
 
 def test_every_node_of_the_partition_is_accounted_for() -> None:

@@ -198,10 +198,10 @@ class FakeSlurm:
             for job in [one for one in self.jobs.values() if id_ in (one.id, one.array)]:
                 self.jobs[job.id] = replace(job, comment=values["Comment"])
             return
-        job = self._job(id_)
         limit_s = float(values["TimeLimit"]) * 60
-        required = frozenset({values["ReqNodeList"]}) if "ReqNodeList" in values else job.required_nodes
-        self.jobs[id_] = replace(job, limit_s=limit_s, required_nodes=required)
+        for job in map(self._job, id_.split(",")):
+            required = frozenset({values["ReqNodeList"]}) if "ReqNodeList" in values else job.required_nodes
+            self.jobs[job.id] = replace(job, limit_s=limit_s, required_nodes=required)
 
     def _cancel(self, ids: Sequence[str]) -> None:
         for job in list(self.jobs.values()):

@@ -105,6 +105,10 @@ def test_the_curve_is_the_owners_else_the_fit_else_an_assumption_to_scale() -> N
     given = ((1, 7.0), (2, 13.0))
     assert curve_of(TRAINER, given, 8) == given
     assert curve_of(TRAINER, (), 4) == prior_curve(4)
+    long = curve_of(TRAINER, (), 600)
+    assert len(long) < 30
+    assert set(long) < set(prior_curve(600))
+    assert long[-1][0] == 600
     once = replace(TRAINER, observations=(Observation(2, 500.0, 5.0),))
     assert dict(curve_of(once, (), 4))[2] == pytest.approx(500.0)
     assert dict(curve_of(once, (), 4))[4] > 900.0
