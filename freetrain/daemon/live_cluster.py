@@ -192,7 +192,8 @@ class LiveCluster:
         for trainer in changed:
             before = self._trainers.get(trainer.id)
             if before is None or (before.state, before.note) != (trainer.state, trainer.note):
-                log.info("trainer %s of %s: %s %s", trainer.id, trainer.owner, trainer.state, trainer.note)
+                said = f"{trainer.state}: {trainer.note}" if trainer.note else trainer.state
+                log.info("trainer %s of %s is %s", trainer.id, trainer.owner, said)
         self._trainers.update({trainer.id: trainer for trainer in changed})
         return entries
 

@@ -183,7 +183,7 @@ def _completed(entry: Entry, report: Report | None) -> Entry:
     finished = report.finished if report else None
     if not is_complete(entry.trainer, entry.fragments, entry.last, finished, target):
         return entry
-    return replace(entry, trainer=replace(entry.trainer, state=TrainerState.COMPLETE, note="complete"))
+    return replace(entry, trainer=replace(entry.trainer, state=TrainerState.COMPLETE, note=""))
 
 
 def blame_preemption(fragment: Fragment, starts_s: Mapping[str, float], grace_s: float) -> Fragment:

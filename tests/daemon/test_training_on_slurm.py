@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.live.site import Site
 from benchmarks.live.workload import SiteJob
-from freetrain.elastic.progress_log import Rescale, read_progress
+from freetrain.elastic.progress_log import ProgressLog, read_progress
 from freetrain.lab import LabOptions
 from freetrain.store.store import Store
 from tests.daemon.test_on_slurm import POLL_S, daemon_that_polls_every, nodes_of, wait_until
@@ -21,7 +21,10 @@ pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 NODES = 3
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "image_classifier.py"
+# What freetrain would measure depends on how many cores the virtual nodes share, and so would what it does.
+CURVE = "1:100/2:190/3:270"
 SCRIPT = """#!/bin/bash
+export OMP_NUM_THREADS=1
 srun --quiet {python} -m freetrain.cli.main run --trainer {trainer} --nproc 1 -- {python} {example} {epochs}
 """
 
@@ -39,14 +42,14 @@ def site() -> Iterator[Site]:
 
 def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> None:
     trainer = site.out / "trainer"
-    script = SCRIPT.format(python=sys.executable, trainer=trainer, example=EXAMPLE, epochs=120)
+    script = SCRIPT.format(python=sys.executable, trainer=trainer, example=EXAMPLE, epochs=150)
     with daemon_that_polls_every(POLL_S, site, NODES):
-        job = site.submit_trainer("alice", NODES, f"min=1,dir={trainer}", script)
-        wait_until(lambda: worlds(trainer)[-1:] == [NODES], 120, site)
+        job = site.submit_trainer("alice", NODES, f"min=1,dir={trainer},curve={CURVE}", script)
+        wait_until(lambda: nodes_now(trainer) == NODES, 120, site)
 
         site.submit(SiteJob(0, 1, 8, 1))
-        wait_until(lambda: worlds(trainer)[-1:] == [NODES - 1], 30, site)
-        wait_until(lambda: worlds(trainer)[-1:] == [NODES], 90, site)
+        wait_until(lambda: nodes_now(trainer) == NODES - 1, 30, site)
+        wait_until(lambda: nodes_now(trainer) == NODES, 90, site)
 
         wait_until(lambda: (trainer / "finished.json").exists(), 240, site)
         wait_until(lambda: not nodes_of(site, job), 20, site)
@@ -54,16 +57,21 @@ def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> Non
         known = Store.open_existing(site.directory / "state" / "freetrain.db").ledger().trainers()[job]
         assert known.samples_done > 0
         assert {seen.nodes for seen in known.observations} >= {NODES - 1, NODES}
-    pauses_s = [change.pause_s for change in rescales(trainer) if change.cause in ("join", "leave", "loss")]
-    assert len(pauses_s) >= 3
-    assert sorted(pauses_s)[len(pauses_s) // 2] < 2.0, pauses_s
+    pauses_s = [
+        change.pause_s for change in progress_of(trainer).rescales if change.cause in ("join", "leave", "loss")
+    ]
+    assert len(pauses_s) >= 2
+    assert max(pauses_s) < 2.0, pauses_s
     assert json.loads((trainer / "finished.json").read_text())
 
 
-def rescales(trainer: Path) -> list[Rescale]:
+def progress_of(trainer: Path) -> ProgressLog:
     path = trainer / "progress.jsonl"
-    return list(read_progress(path).rescales) if path.exists() else []
+    return read_progress(path) if path.exists() else ProgressLog((), (), 0, 0)
 
 
-def worlds(trainer: Path) -> list[int]:
-    return [change.nodes for change in rescales(trainer)]
+def nodes_now(trainer: Path) -> int:
+    """On how many nodes it trains, as its progress says."""
+    progress = progress_of(trainer)
+    lines = sorted((*progress.rates, *progress.rescales), key=lambda line: line.time_s)
+    return lines[-1].nodes if lines else 0
