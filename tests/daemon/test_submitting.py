@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from freetrain.core.cluster import JobState
+from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.daemon.progress import Report
+from freetrain.slurm.errors import SlurmUnreachableError
+from freetrain.slurm.submitting import Pattern, Submitting, fragment_script
+from tests.daemon.conftest import Daemon, StartDaemon
+from tests.daemon.fake_slurm import FakeSlurm
+
+SCRIPT = """#!/bin/bash
+#SBATCH --gpus-per-node=4
+#SBATCH --nodes=2-16
+#SBATCH -N 3
+#SBATCH --array=0-3
+#SBATCH --output=it's-%j.log
+echo "$0 $PWD $FREETRAIN_FRAGMENT_OF"
+"""
+FRAGMENT = Fragment("", "7", "n1", FragmentState.ASKED, 0.0, 600.0)
+
+
+def submitting(me: str = "news") -> Submitting:
+    return Submitting("freetrain", lambda _: Pattern(SCRIPT, "/tmp"), lambda user: () if user == me else None)
+
+
+@pytest.fixture
+def daemon(start_daemon: StartDaemon) -> Daemon:
+    return start_daemon(launcher=submitting())
+
+
+def fragments_in(slurm: FakeSlurm) -> list[str]:
+    return sorted(
+        min(job.nodes)
+        for job in slurm.jobs.values()
+        if job.comment.startswith("freetrain-fragment:") and job.state is JobState.RUNNING
+    )
+
+
+def test_a_held_job_is_the_pattern_of_as_many_fragments_as_it_wants(slurm: FakeSlurm, daemon: Daemon) -> None:
+    pattern = slurm.submit_array("freetrain:min=1,max=5", tasks=1)
+    daemon.cycle()
+    daemon.cycle()
+    assert len(fragments_in(slurm)) == 5
+    assert slurm.jobs[f"{pattern}_0"].is_held
+    assert all(one.job.isdigit() and one.trainer == pattern for one in daemon.cluster.fragments)
+
+
+def test_who_is_somebody_else_is_told_so(slurm: FakeSlurm, daemon: Daemon) -> None:
+    slurm.submit_array("freetrain:min=1", tasks=1, user="games")
+    daemon.cycle()
+    assert fragments_in(slurm) == []
+    assert "own account" in slurm.jobs["101_0"].comment
+
+
+def test_taking_back_cancels_and_completion_ends_pattern_and_fragments(slurm: FakeSlurm, daemon: Daemon) -> None:
+    pattern = slurm.submit_array("freetrain:min=1,max=2", tasks=1)
+    daemon.cycle()
+    daemon.cycle()
+    daemon.cycle(stopped="the stop file is there")
+    assert fragments_in(slurm) == []
+    daemon.cycle()
+    daemon.cycle()
+    assert len(fragments_in(slurm)) == 2
+    daemon.cycle({pattern: Report(True, 10.0, (), 5)})
+    assert fragments_in(slurm) == []
+    assert slurm.jobs[f"{pattern}_0"].state is JobState.CANCELLED
+
+
+def test_a_submission_without_an_answer_is_looked_up_and_not_repeated(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    slurm.submit_array("freetrain:min=1,max=1", tasks=1)
+    daemon = start_daemon(launcher=submitting())
+    perform = slurm.perform
+
+    def lose_the_answer(command: tuple[str, ...], stdin: str = "") -> str:
+        perform(command, stdin)
+        raise SlurmUnreachableError("Socket timed out on send/recv operation")
+
+    slurm.perform = lose_the_answer  # type: ignore[method-assign]
+    with pytest.raises(SlurmUnreachableError):
+        daemon.cycle()
+    slurm.perform = perform  # type: ignore[method-assign]
+    again = start_daemon(launcher=submitting())
+    again.cycle()
+    again.cycle()
+    assert fragments_in(slurm) == ["n1"]
+    assert [command[0] for command in slurm.told].count("sbatch") == 1
+    assert [one.job for one in again.cluster.fragments] == ["102"]
+
+
+def test_a_lost_database_is_rebuilt_from_the_fragments_comments(
+    slurm: FakeSlurm, start_daemon: StartDaemon, tmp_path: Path
+) -> None:
+    slurm.submit_array("freetrain:min=1,max=3", tasks=1)
+    daemon = start_daemon(launcher=submitting())
+    daemon.cycle()
+    for file in tmp_path.glob("freetrain.db*"):
+        file.unlink()
+    again = start_daemon(launcher=submitting())
+    again.cycle()
+    assert len(again.cluster.fragments) == len(fragments_in(slurm)) == 3
+
+
+def test_the_script_keeps_what_the_owner_asks_of_a_node_and_drops_what_freetrain_decides() -> None:
+    script = fragment_script(FRAGMENT, Pattern(SCRIPT, "/tmp"))
+    directives = [line for line in script.splitlines() if line.startswith("#SBATCH")]
+    kept, copied = directives[:2], directives[2:]
+    assert kept == ["#SBATCH --gpus-per-node=4", "#SBATCH --output=it's-%j.log"]
+    assert len(copied) == 5  # the owner's script follows as it is, where sbatch reads no directives any more
+
+
+def test_the_script_runs_as_its_owner_wrote_it(tmp_path: Path) -> None:
+    folder = tmp_path / "it's $HOME"
+    folder.mkdir()
+    text = '#!/bin/bash\necho "$PWD|$FREETRAIN_FRAGMENT_OF|$(cat)"\nFREETRAIN_END_OF_SCRIPT() { :; }\nexit 3\n'
+    script = fragment_script(FRAGMENT, Pattern(text, str(folder)))
+    ran = subprocess.run(["bash", "-c", script], input="in", capture_output=True, text=True)
+    assert (ran.stdout, ran.returncode) == (f"{folder}|7|in\n", 3), ran.stderr
