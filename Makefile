@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint unit soak bench bench-elastic clean
+.PHONY: demo test lint unit soak bench bench-elastic bench-live clean
 
 demo: $(STAMP)
 	@mkdir -p demo
@@ -39,6 +39,13 @@ bench: $(STAMP)
 bench-elastic: $(STAMP)
 	@mkdir -p benchmarks/results
 	$(BIN)/python -m benchmarks.elastic --json benchmarks/results/elastic.json $(BENCH_ELASTIC)
+
+# An hour and a half, as root: two virtual sites side by side, with freetrain and without.
+bench-live: $(STAMP)
+	@mkdir -p benchmarks/results
+	$(BIN)/python -m benchmarks.live --seed 2 --json benchmarks/results/live-5.json
+	$(BIN)/python -m benchmarks.live --seed 2 --behind --bf-interval 30 --json benchmarks/results/live-30.json
+	$(BIN)/python -m benchmarks.live.reaction
 
 clean:
 	rm -rf $(VENV) demo benchmarks/results build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -21,7 +21,7 @@ from freetrain.store import Store, default_store_path
 
 @click.command("solve")
 @click.argument("file", type=click.File("rb"), required=False)
-@click.option("--decision", metavar="RUN:N", help="Solve decision N of a recorded run again.")
+@click.option("--decision", metavar="[RUN:]N", help="Solve decision N of a recorded run again.")
 @policy_options
 @store_option
 def solve_command(
@@ -72,11 +72,13 @@ def _is_json(line: bytes) -> bool:
 
 
 def _recorded(reference: str, store_path: Path | None) -> Problem:
-    run, colon, number = reference.partition(":")
-    if not colon or not run.isdecimal() or not number.isdecimal():
+    run, colon, number = reference.rpartition(":")
+    if not number.isdecimal() or (colon and not run.isdecimal()):
         raise InputError(
             f"{reference!r} names no decision.",
-            "Give the run and the decision's number, such as --decision 3:120.",
+            "Give the run and the decision's number, such as --decision 3:120; 120 alone is the newest run's.",
         )
-    problem, _ = Store.open_existing(store_path or default_store_path()).decision(int(run), int(number))
+    store = Store.open_existing(store_path or default_store_path())
+    newest = store.runs()[:1]
+    problem, _ = store.decision(int(run) if run else newest[0].id if newest else 0, int(number))
     return problem

@@ -1,0 +1,159 @@
+"""Playing a workload on two virtual sites at once, and what came of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.live.figures import Spread, delays_s, holes_of, lent_within_s, node_hours, spread
+from benchmarks.live.prediction import predict_node_hours
+from benchmarks.live.site import Ran, Site
+from benchmarks.live.workload import SiteJob
+from freetrain.lab.options import LabOptions
+
+NODES = 16
+TRAINERS = (("alice", 1, 16), ("alice", 2, 8), ("bob", 1, 16))
+"""Owner, fewest and most nodes."""
+SHORTEST_HOLE_S = 15.0
+
+
+@dataclass(frozen=True)
+class Played:
+    """What one site did.
+
+    Attributes:
+        delays_s: of the workload's jobs, in order.
+        site: runs of the site's jobs.
+        fragments: runs of fragments.
+        from_s: when the first job was submitted.
+        until_s: when the last submission was.
+        nodes: the machine's.
+    """
+
+    delays_s: list[float]
+    site: list[Ran]
+    fragments: list[Ran]
+    from_s: float
+    until_s: float
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The two sites side by side.
+
+    Attributes:
+        delay_without: from submission to start of the site's jobs, without freetrain.
+        delay_with: with it.
+        added_delay: of each job, the one less the other.
+        idle_node_hours: that the site's jobs left, with freetrain.
+        lent_node_hours: of these.
+        predicted_node_hours: lent, as replayed from the site without freetrain.
+        lent_share: of the node-seconds in holes of 15 s and more.
+        fragments: that ran.
+    """
+
+    delay_without: Spread
+    delay_with: Spread
+    added_delay: Spread
+    idle_node_hours: float
+    lent_node_hours: float
+    predicted_node_hours: float
+    lent_share: float
+    fragments: int
+
+    def lines(self) -> list[tuple[str, str]]:
+        """What is printed."""
+        wrong = self.predicted_node_hours / self.lent_node_hours - 1 if self.lent_node_hours else float("nan")
+        return [
+            ("start delay without, p50/p95/max", str(self.delay_without)),
+            ("start delay with, p50/p95/max", str(self.delay_with)),
+            ("added delay per job, p50/p95/max", str(self.added_delay)),
+            ("difference of the p95s", f"{self.delay_with.p95_s - self.delay_without.p95_s:.2f} s"),
+            ("idle node-hours", f"{self.idle_node_hours:.3f}"),
+            ("node-hours lent", f"{self.lent_node_hours:.3f}"),
+            ("node-hours lent, replayed beforehand", f"{self.predicted_node_hours:.3f} ({wrong:+.1%})"),
+            ("lent of holes of 15 s and more", f"{self.lent_share:.1%}"),
+            ("fragments", str(self.fragments)),
+        ]
+
+
+def play_both(
+    root: Path, ports: tuple[int, int], jobs: list[SiteJob], interval_s: int, behind: bool = False
+) -> tuple[Played, Played]:
+    """A site without freetrain and one with it, side by side.
+
+    Args:
+        root: an empty folder.
+        ports: first port of each.
+        jobs: what both are given to do.
+        interval_s: Slurm's bf_interval, and the daemon's poll.
+        behind: whether a job for the whole machine waits first, so that the others start by backfill.
+    """
+    played: dict[bool, Played] = {}
+
+    def play(with_freetrain: bool) -> None:
+        folder = root / ("with" if with_freetrain else "without")
+        played[with_freetrain] = play_site(folder, ports[with_freetrain], jobs, interval_s, behind, with_freetrain)
+
+    threads = [threading.Thread(target=play, args=(each,)) for each in (False, True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return played[False], played[True]
+
+
+def play_site(
+    directory: Path, port: int, jobs: list[SiteJob], interval_s: int, behind: bool, with_freetrain: bool
+) -> Played:
+    """One site, from up to down."""
+    parameters = f"bf_continue,bf_interval={interval_s},bf_window=10080,bf_resolution=60"
+    options = LabOptions(
+        nodes=NODES, accounting=True, base_port=port, settings={"SchedulerParameters": parameters}
+    )
+    site = Site(directory, options)
+    try:
+        first = [site.submit(SiteJob(0, 1, 7200, 120)), site.submit(SiteJob(0, NODES, 60, 5))] if behind else []
+        if with_freetrain:
+            for person, fewest, most in TRAINERS:
+                site.submit_trainer(person, most, f"min={fewest},max={most}")
+            site.start_daemon(interval_s, margin_s=interval_s + 2, shortest_hole_s=SHORTEST_HOLE_S)
+        time.sleep(3 + 2 * interval_s)
+        site.submitted_s = {}
+        from_s = time.time()
+        site.play(jobs)
+        until_s = time.time()
+        site.wait_for(list(site.submitted_s), 1200)
+        time.sleep(2)
+        waited = delays_s(site.submitted_s, site.started_s())
+        site.stop_daemon()
+        own = [ran for ran in site.accounting("main") if ran.id not in first[1:]]
+        return Played(waited, own, site.accounting("freetrain"), from_s, until_s, site.lab.node_names)
+    finally:
+        site.close()
+
+
+def compare(without: Played, with_: Played, poll_s: float) -> Outcome:
+    """The figures side by side."""
+    holes = holes_of(with_.site, with_.nodes, with_.from_s, with_.until_s)
+    lent_s, total_s = lent_within_s(with_.fragments, holes, SHORTEST_HOLE_S)
+    sizes = [(fewest, most) for _, fewest, most in TRAINERS]
+    window_s = (without.from_s, without.until_s)
+    return Outcome(
+        delay_without=spread(without.delays_s),
+        delay_with=spread(with_.delays_s),
+        added_delay=spread(_added(with_.delays_s, without.delays_s)),
+        idle_node_hours=holes.idle_node_hours,
+        lent_node_hours=node_hours(with_.fragments, with_.from_s, with_.until_s),
+        predicted_node_hours=predict_node_hours(without.site, sizes, without.nodes, window_s, poll_s),
+        lent_share=lent_s / total_s,
+        fragments=len(with_.fragments),
+    )
+
+
+def _added(late: Sequence[float], early: Sequence[float]) -> list[float]:
+    return [one - other for one, other in zip(late, early, strict=True)]

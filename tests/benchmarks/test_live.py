@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.live.__main__ import LOG
+from benchmarks.live.figures import holes_of, lent_within_s, node_hours, spread
+from benchmarks.live.play import NODES, compare, play_both
+from benchmarks.live.site import Ran
+from benchmarks.live.workload import draw, read_samples
+from freetrain.lab import LabOptions
+from tests.slurm_lab import on_free_ports, short_directory
+
+
+def ran(start_s: float, end_s: float, nodes: str) -> Ran:
+    return Ran("1", start_s, start_s, end_s, nodes, "COMPLETED")
+
+
+def test_a_workload_fills_the_wanted_share_with_jobs_of_seconds() -> None:
+    jobs = draw(read_samples(LOG), NODES, 1200.0, 0.6, seed=2)
+    work = sum(job.nodes * job.run_s for job in jobs)
+    assert work == pytest.approx(0.6 * NODES * 1200, rel=0.1)
+    assert all(5 <= job.run_s <= 180 and 1 <= job.nodes <= NODES and 0 <= job.at_s <= 1200 for job in jobs)
+    assert all(job.limit_min * 60 > job.run_s for job in jobs)
+    assert jobs == draw(read_samples(LOG), NODES, 1200.0, 0.6, seed=2)
+
+
+def test_what_was_lent_is_counted_within_the_long_enough_holes_only() -> None:
+    holes = holes_of([ran(10, 20, "a"), ran(30, 80, "a"), ran(0, 50, "b")], ("a", "b"), 0, 100)
+    assert sorted(zip(holes.start_s.tolist(), holes.end_s.tolist(), strict=True)) == [
+        (0, 10), (20, 30), (50, 100), (80, 100),
+    ]  # fmt: skip
+    fragments = [ran(60, 90, "b"), ran(22, 28, "a"), ran(95, 120, "a")]
+    assert lent_within_s(fragments, holes, 15.0) == (30.0 + 5.0, 70.0)
+    assert node_hours(fragments, 0, 100) == pytest.approx((30 + 6 + 5) / 3600)
+
+
+def test_a_spread_is_median_high_and_largest() -> None:
+    found = spread(np.arange(101).astype(float).tolist())
+    assert (found.p50_s, found.p95_s, found.max_s) == (50.0, 95.0, 100.0)
+
+
+@pytest.mark.slurm
+@pytest.mark.slow
+def test_a_short_workload_gains_most_of_the_holes_and_costs_the_site_next_to_nothing() -> None:
+    jobs = draw(read_samples(LOG), NODES, 90.0, 0.6, seed=2)
+    first = on_free_ports(LabOptions(nodes=2 * NODES + 40, accounting=True)).base_port
+    with short_directory() as folder:
+        without, with_ = play_both(Path(folder), (first, first + NODES + 20), jobs, interval_s=5)
+        outcome = compare(without, with_, 5)
+    said = "\n".join(f"{name}: {value}" for name, value in outcome.lines())
+    # The goals are measured by 'make bench-live', for long and alone; this shows that nothing is broken.
+    assert outcome.lent_share > 0.5, said
+    assert outcome.added_delay.p50_s < 2, said
+    assert 0.5 < outcome.predicted_node_hours / outcome.lent_node_hours < 2, said
