@@ -99,7 +99,7 @@ class _Fit:
         known = self._snapshot.partitions
         listed = [known[name] for name in partitions.split(",") if name in known]
         reachable = self._offered & frozenset().union(*(each.nodes for each in listed if each.is_up))
-        return frozenset(name for name in reachable if _has_features(features, self._snapshot.node[name].features))
+        return frozenset(name for name in reachable if has_features(features, self._snapshot.node[name].features))
 
 
 def _pick(job: Job, free: Mapping[str, OfferedNode], fit: _Fit) -> list[str]:
@@ -124,7 +124,7 @@ def _from_largest(possible: list[OfferedNode], count: int) -> list[str]:
     return [max(held.values(), key=len).pop() for _ in range(count)]
 
 
-def _has_features(wanted: str, present: frozenset[str]) -> bool:
+def has_features(wanted: str, present: frozenset[str]) -> bool:
     """Whether a node may do for a constraint; one that is more than names joined by & is taken to be met."""
     if re.search(r"[|\[\]*!()]", wanted):
         return True

@@ -13,7 +13,6 @@ from freetrain.daemon.roster import blame_preemption
 from freetrain.daemon.watch import site_starts_s
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
-from freetrain.slurm.submissions import Submission
 from freetrain.store.ledger import Ledger
 
 log = logging.getLogger(__name__)
@@ -63,9 +62,7 @@ class Fragments:
         """One that Slurm refused."""
         self.save([replace(fragment, state=FragmentState.ENDED, end=End.NEVER_STARTED, ended_s=fragment.asked_s)])
 
-    def bring_up_to_date(
-        self, snapshot: Snapshot, submissions: Mapping[str, Submission], partition: str
-    ) -> list[Fragment]:
+    def bring_up_to_date(self, snapshot: Snapshot, partition: str) -> list[Fragment]:
         """Compare with Slurm; those that ended.
 
         Raises:
@@ -84,7 +81,7 @@ class Fragments:
                 log.info(
                     "fragment %s of %s on %s: %s", fragment.job, fragment.trainer, fragment.node, fragment.end
                 )
-        for fragment in self.save(self._strangers(snapshot, submissions, partition)):
+        for fragment in self.save(self._strangers(snapshot, partition)):
             log.info("found fragment %s of %s running on %s", fragment.job, fragment.trainer, fragment.node)
         return [fragment for fragment in changed if not fragment.holds_node]
 
@@ -111,14 +108,11 @@ class Fragments:
         kept = [fragment for fragment in changed if fragment.id not in for_good]
         return [*kept, *for_good.values()]
 
-    def _strangers(
-        self, snapshot: Snapshot, submissions: Mapping[str, Submission], partition: str
-    ) -> list[Fragment]:
+    def _strangers(self, snapshot: Snapshot, partition: str) -> list[Fragment]:
+        """Running fragments that are in no book; also of trainers that are gone, which will be given back."""
         of_ours = [
             (job, trainer)
             for job in snapshot.jobs
-            if job.partition == partition
-            and (trainer := self._launcher.of_trainer(job)) in submissions
-            and trainer is not None
+            if job.partition == partition and (trainer := self._launcher.of_trainer(job)) is not None
         ]
         return find_strangers(self.open, of_ours)

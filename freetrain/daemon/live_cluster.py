@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
+from freetrain.core.claims import has_features
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.lendable import Lendable, LendingRules, find_lendable, in_few_classes, take_back
 from freetrain.core.lent_trainer import Patience, TrainerState
 from freetrain.core.plan import Action, Lend
+from freetrain.core.problem import Node as OfferedNode
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
@@ -109,6 +111,8 @@ class LiveCluster:
         self._told: dict[str, str] = {}
         self._watch = Watch(manners.cool_down_s)
         self._harms = ledger.harms()
+        self._constraint = ""
+        self._given: set[str] = set()
         self.manners = manners
         self.sight: Sight | None = None
 
@@ -132,7 +136,7 @@ class LiveCluster:
         if partition not in snapshot.partitions:
             raise SlurmRefusedError(f"Slurm shows no partition {partition} any more.")
         submissions = find_submissions(snapshot.jobs, partition)
-        ended = self._fragments.bring_up_to_date(snapshot, submissions, partition)
+        ended = self._fragments.bring_up_to_date(snapshot, partition)
         self._note_harms(snapshot, ended)
         entries = self._call_roll(snapshot, submissions, ended, reports)
         rooms = {
@@ -143,24 +147,52 @@ class LiveCluster:
         }
         competing = tuple(competitors(entries, rooms, self.manners.max_running))
         lendable = self._find_lendable(snapshot, competing, stopped or self._pause(snapshot.time_s))
+        self._given.clear()
         self.sight = Sight(snapshot, tuple(entries), competing, lendable)
         self._put_right(self.sight)
         self._give_back(self.sight)
         return self.sight
 
+    @property
+    def constraints(self) -> tuple[str, ...]:
+        """What the trainers ask of their nodes, the most particular first: each is decided about by itself."""
+        assert self.sight is not None
+        found = {entry.submission.constraint for entry, _ in self.sight.competing}
+        return tuple(sorted(found or {""}, key=lambda constraint: (-len(constraint), constraint)))
+
+    def turn_to(self, constraint: str) -> None:
+        """From now on observe the trainers with this constraint, and the nodes that they have or may have."""
+        self._constraint = constraint
+
     def observe(self) -> Observation:
-        """What the last look showed, as the loop wants it."""
+        """What the last look showed, as the loop wants it.
+
+        Nodes are interchangeable there. So trainers with different constraints do not compete: who has a node
+        keeps it until the site wants it.
+        """
         assert self.sight is not None
         now_s = self.sight.snapshot.time_s
-        trainers = tuple(trainer for _, trainer in self.sight.competing)
-        return Observation(
-            now_s, in_few_classes(self.sight.lendable.offered, now_s, self.manners.horizon_s), trainers
+        trainers = tuple(
+            trainer for entry, trainer in self.sight.competing if entry.submission.constraint == self._constraint
+        )
+        ids = {trainer.id for trainer in trainers}
+        nodes = [node for node in self.sight.lendable.offered if self._is_for(node, ids)]
+        return Observation(now_s, in_few_classes(nodes, now_s, self.manners.horizon_s), trainers)
+
+    def _is_for(self, node: OfferedNode, trainers: set[str]) -> bool:
+        """Whether these trainers have the node, or nobody does and it is what they want."""
+        assert self.sight is not None
+        if node.held_by is not None:
+            return node.held_by in trainers
+        return node.name not in self._given and has_features(
+            self._constraint, self.sight.snapshot.node[node.name].features
         )
 
     def act(self, action: Action) -> None:
         """Lend or release nodes."""
         assert self.sight is not None
         if isinstance(action, Lend):
+            self._given.update(action.nodes)
             self._lend(self.sight, action)
         else:
             given_up = [one for one in self._fragments.open if one.node in action.nodes]

@@ -115,12 +115,12 @@ class Service:
     def _loop(self, cycles: int | None) -> None:
         time_limit_s = _QUICK_S
         while not self._stopping:
-            decision = self._cycle(time_limit_s)
+            decisions = self._cycle(time_limit_s)
             if cycles is not None:
                 cycles -= 1
                 if cycles <= 0:
                     return
-            unproven = decision is not None and decision.status in (Status.FEASIBLE, Status.FALLBACK)
+            unproven = any(one.status in (Status.FEASIBLE, Status.FALLBACK) for one in decisions)
             thorough = time_limit_s == _THOROUGH_S
             time_limit_s = _THOROUGH_S if unproven and not thorough else _QUICK_S
             if not (unproven and not thorough):
@@ -134,7 +134,7 @@ class Service:
         if self._reloading:
             self._take_new_settings()
 
-    def _cycle(self, time_limit_s: float) -> Decision | None:
+    def _cycle(self, time_limit_s: float) -> list[Decision]:
         try:
             stopped = "the stop file is there" if Path(self._config.state.stop_file).exists() else ""
             sight = self._cluster.look(self._progress.reports(), stopped)
@@ -150,16 +150,20 @@ class Service:
             decide = self._config.decide
             policy = find_policy(decide.policy, time_limit_s=time_limit_s)
             aims = Aims(policy, decide.objective, decide.horizon)
-            decision = run_cycle(self._cluster, aims, self._journal, time.perf_counter)
+            decisions = []
+            for constraint in self._cluster.constraints:
+                self._cluster.turn_to(constraint)
+                decisions.append(run_cycle(self._cluster, aims, self._journal, time.perf_counter))
         except SlurmError as error:
             self._complain(error)
             notify(WATCHDOG="1", STATUS=error.what)
-            return None
+            return []
         self._reached()
-        lent = sum(map(len, decision.placement.values()))
-        status = f"{lent} of {len(sight.lendable.offered)} nodes lent to {len(decision.placement)} trainers"
+        lent = sum(len(nodes) for decision in decisions for nodes in decision.placement.values())
+        trainers = sum(len(decision.placement) for decision in decisions)
+        status = f"{lent} of {len(sight.lendable.offered)} nodes lent to {trainers} trainers"
         notify(READY="1", WATCHDOG="1", STATUS=status)
-        return decision
+        return decisions
 
     def _complain(self, error: FreetrainError) -> None:
         """Say that Slurm does not answer: once, and then every ten minutes."""

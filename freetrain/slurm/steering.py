@@ -13,7 +13,7 @@ from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.slurm import commands
 from freetrain.slurm.launcher import Order, Place
 from freetrain.slurm.submissions import Submission
-from freetrain.slurm.tags import Tag, parse_tag
+from freetrain.slurm.tags import TAG_PREFIX, Tag, parse_tag
 
 _CAN_COME_BACK = {JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.NODE_FAIL, JobState.PREEMPTED}
 
@@ -74,8 +74,8 @@ class Steering:
         return list(fragments)
 
     def of_trainer(self, job: Job) -> str | None:
-        """The array that it is a task of."""
-        return job.array
+        """The array that it is a task of, if that has a tag."""
+        return job.array if job.comment.startswith(TAG_PREFIX) else None
 
     def tidy(self, submission: Submission, fragments: Sequence[Fragment], is_active: bool) -> Sequence[Order]:
         """Hold tasks that nobody lent a node to; take up those that ended although the training goes on.

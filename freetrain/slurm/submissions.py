@@ -29,6 +29,11 @@ class Submission:
     tasks: tuple[Job, ...]
 
     @property
+    def constraint(self) -> str:
+        """Which features its nodes must have, in Slurm's words."""
+        return self.tasks[0].features
+
+    @property
     def is_withdrawn(self) -> bool:
         """Whether its owner, or an admin, has cancelled what was left of it."""
         return self.is_over and any(task.state is JobState.CANCELLED for task in self.tasks)

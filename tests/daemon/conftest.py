@@ -35,7 +35,9 @@ class Daemon:
         self.slurm.advance(after_s)
         self.cluster.look(reports or {}, stopped)
         aims = Aims(find_policy("freetrain"), "speedup", 120.0)
-        decision = run_cycle(self.cluster, aims, NullJournal(), lambda: 0.0)
+        for constraint in self.cluster.constraints:
+            self.cluster.turn_to(constraint)
+            decision = run_cycle(self.cluster, aims, NullJournal(), lambda: 0.0)
         self.slurm.start_what_can()
         return decision
 

@@ -45,12 +45,15 @@ class FakeSlurm:
 
     # What users and the site do.
 
-    def submit_array(self, tag: str, tasks: int = 4, user: str = "news", held: bool = True) -> str:
+    def submit_array(
+        self, tag: str, tasks: int = 4, user: str = "news", held: bool = True, constraint: str = ""
+    ) -> str:
         """A user hands in an array."""
         self._number += 1
         array = str(self._number)
         for task in range(tasks):
-            self._add(Job(f"{array}_{task}", array, user, "freetrain", JobState.PENDING, comment=tag), held)
+            job = Job(f"{array}_{task}", array, user, "freetrain", JobState.PENDING, comment=tag)
+            self._add(replace(job, features=constraint), held)
         return array
 
     def submit(self, nodes: int = 1, user: str = "games", comment: str = "", partition: str = "main") -> str:

@@ -45,6 +45,19 @@ def test_two_trainers_share_the_nodes(slurm: FakeSlurm, start_daemon: StartDaemo
     assert min(sizes) >= 3
 
 
+def test_a_constraint_is_kept(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    for name in ("n2", "n5", "n6"):
+        slurm.nodes[name] = replace(slurm.nodes[name], features=frozenset({"a100"}))
+    anywhere = slurm.submit_array("freetrain:min=1", tasks=8)
+    particular = slurm.submit_array("freetrain:min=1", tasks=8, constraint="a100")
+    daemon = start_daemon()
+    daemon.cycle()
+    assert slurm.running(particular) == ["n2", "n5", "n6"]
+    assert slurm.running(anywhere) == ["n1", "n3", "n4", "n7", "n8"]
+    daemon.cycle()
+    assert slurm.running(particular) == ["n2", "n5", "n6"]
+
+
 def test_a_preempted_fragment_is_an_eviction_and_the_trainer_is_planned_anew(
     slurm: FakeSlurm, start_daemon: StartDaemon
 ) -> None:

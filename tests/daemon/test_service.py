@@ -6,16 +6,20 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from freetrain.config import Config, ConfigError
+from freetrain.core.decision import Decision, Status
+from freetrain.core.problem import Problem
 from freetrain.daemon import service as service_module
 from freetrain.daemon.nudge import NudgeListener, send_nudge
 from freetrain.daemon.service import STORE_NAME, Service
 from freetrain.daemon.state_directory import claim, file_system_of
 from freetrain.errors import ExitCode, FreetrainError, StateError
+from freetrain.policies import FreeTrain
 from freetrain.store.store import Store
 from tests.daemon.fake_slurm import FakeSlurm
 
@@ -160,6 +164,30 @@ def test_a_silent_slurm_is_said_once(config: Config, caplog: pytest.LogCaptureFi
         service._wake.set()
         service.run(cycles=2)
     assert caplog.text.count("Nothing is concluded") == 1
+
+
+def test_a_first_placement_is_fast_and_a_proven_one_follows_at_once(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits_s: list[float] = []
+
+    class Unsure(FreeTrain):
+        def __init__(self, time_limit_s: float) -> None:
+            super().__init__()
+            self.time_limit_s = time_limit_s
+
+        def decide(self, problem: Problem) -> Decision:
+            limits_s.append(self.time_limit_s)
+            status = Status.FEASIBLE if self.time_limit_s < 1 else Status.OPTIMAL
+            return replace(super().decide(problem), status=status)
+
+    monkeypatch.setattr(service_module, "find_policy", lambda name, time_limit_s: Unsure(time_limit_s))
+    slurm = FakeSlurm()
+    slurm.submit_array("freetrain:min=1")
+    began_s = time.monotonic()
+    Service(config, slurm, lambda: config).run(cycles=2)
+    assert limits_s == [0.5, 10.0]
+    assert time.monotonic() - began_s < config.pace.poll
 
 
 def test_a_slurm_that_would_not_preempt_is_refused(config: Config) -> None:

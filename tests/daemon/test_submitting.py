@@ -107,6 +107,15 @@ def test_a_lost_database_is_rebuilt_from_the_fragments_comments(
     assert len(again.cluster.fragments) == len(fragments_in(slurm)) == 3
 
 
+def test_fragments_whose_pattern_is_gone_are_ended(slurm: FakeSlurm, daemon: Daemon, tmp_path: Path) -> None:
+    pattern = slurm.submit_array("freetrain:min=1,max=3", tasks=1)
+    daemon.cycle()
+    daemon.cycle()
+    slurm.forget(f"{pattern}_0")
+    daemon.cycle()
+    assert fragments_in(slurm) == []
+
+
 def test_the_script_keeps_what_the_owner_asks_of_a_node_and_drops_what_freetrain_decides() -> None:
     script = fragment_script(FRAGMENT, Pattern(SCRIPT, "/tmp"))
     directives = [line for line in script.splitlines() if line.startswith("#SBATCH")]
