@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from freetrain.config import Config, ConfigError
@@ -54,13 +55,12 @@ def read_settings(gateway: Gateway) -> SlurmSettings:
         ) from error
 
 
-def check_partition(config: Config, partitions: dict[str, Partition] | object, settings: SlurmSettings) -> None:
+def check_partition(config: Config, partitions: Mapping[str, Partition], settings: SlurmSettings) -> None:
     """The partition is there, and what runs in it gives way.
 
     Raises:
         ConfigError: it is not so.
     """
-    assert isinstance(partitions, dict)
     name = config.slurm.partition
     partition = partitions.get(name)
     if partition is None:
@@ -79,16 +79,16 @@ def check_partition(config: Config, partitions: dict[str, Partition] | object, s
             f"Jobs in partition {name} are never preempted (PreemptMode=OFF): the site's jobs would have to wait.",
             f"Give partition {name} PreemptMode=REQUEUE and a lower PriorityTier than the others.",
         )
-    _warn(config, partition, partitions, settings)
-
-
-def _warn(config: Config, partition: Partition, partitions: dict[str, Partition], settings: SlurmSettings) -> None:
     higher = [other.name for other in partitions.values() if other.priority_tier > partition.priority_tier]
     if settings.preempt_type == "preempt/partition_prio" and not higher:
         raise ConfigError(
-            f"No partition has a higher PriorityTier than {partition.name}: no job would preempt fragments.",
-            f"Lower the PriorityTier of {partition.name}, or raise that of the others.",
+            f"No partition has a higher PriorityTier than {name}: no job would preempt fragments.",
+            f"Lower the PriorityTier of {name}, or raise that of the others.",
         )
+    _warn(config, partition, settings)
+
+
+def _warn(config: Config, partition: Partition, settings: SlurmSettings) -> None:
     if partition.grace_s > 0:
         log.warning(
             "partition %s has GraceTime=%d: the site's jobs wait a few seconds longer than with 0",

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import inf
+from dataclasses import replace
 
 from freetrain.core.claims import has_features
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
-from freetrain.core.lendable import Lendable, LendingRules, find_lendable, in_few_classes, take_back
-from freetrain.core.lent_trainer import Patience, TrainerState
+from freetrain.core.lendable import Lendable, find_lendable, in_few_classes, take_back
 from freetrain.core.plan import Action, Lend
 from freetrain.core.problem import Node as OfferedNode
 from freetrain.core.trainer import Trainer
@@ -19,64 +17,17 @@ from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.progress import Report
 from freetrain.daemon.roster import Entry, call_roll, competitors
-from freetrain.daemon.watch import HarmLimits, Watch, paused_until_s
+from freetrain.daemon.sight import Manners, Sight
+from freetrain.daemon.upkeep import Upkeep
+from freetrain.daemon.watch import Watch, paused_until_s
 from freetrain.loop.cycle import Observation
-from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.launcher import Launcher, Order, Place
+from freetrain.slurm.launcher import Launcher, Place
 from freetrain.slurm.submissions import Submission, find_submissions
-from freetrain.slurm.tags import with_answer
 from freetrain.store.ledger import Ledger
 
 log = logging.getLogger(__name__)
-
-_LONGER_BY_S = 600.0
-"""A running fragment's limit is raised when that gains this much; each raise is a question to Slurm."""
-
-
-@dataclass(frozen=True, slots=True)
-class Manners:
-    """How the site wants it done.
-
-    Attributes:
-        rules: what may be lent.
-        horizon_s: how far ahead value is counted.
-        longest_fragment_s: time limit of a fragment whose node nobody is expected to want.
-        max_running: most trainers that may compete at once.
-        cool_down_s: how long a node that was taken back is left alone.
-        planning_s: how late, and how roughly, Slurm starts what must fit before a planned job.
-        start_within_s: a fragment that Slurm has not started by then is called off.
-        patience: how failures are answered.
-        harm: when freetrain slows down.
-    """
-
-    rules: LendingRules
-    horizon_s: float
-    longest_fragment_s: float
-    max_running: int
-    cool_down_s: float
-    planning_s: float
-    start_within_s: float
-    patience: Patience
-    harm: HarmLimits
-
-
-@dataclass(frozen=True)
-class Sight:
-    """What one look showed.
-
-    Attributes:
-        snapshot: Slurm's answer.
-        entries: all trainers.
-        competing: those that may have nodes.
-        lendable: the nodes.
-    """
-
-    snapshot: Snapshot
-    entries: tuple[Entry, ...]
-    competing: tuple[tuple[Entry, Trainer], ...]
-    lendable: Lendable
 
 
 class LiveCluster:
@@ -107,8 +58,8 @@ class LiveCluster:
         self._decision = decision
         self._fragments = Fragments(ledger, launcher, gateway)
         self._trainers = ledger.trainers()
-        self._answered = frozenset(one.id for one in self._trainers.values() if one.note)
-        self._told: dict[str, str] = {}
+        answered = frozenset(one.id for one in self._trainers.values() if one.note)
+        self._upkeep = Upkeep(launcher, executor, self._fragments, answered)
         self._watch = Watch(manners.cool_down_s)
         self._harms = ledger.harms()
         self._constraint = ""
@@ -149,8 +100,8 @@ class LiveCluster:
         lendable = self._find_lendable(snapshot, competing, stopped or self._pause(snapshot.time_s))
         self._given.clear()
         self.sight = Sight(snapshot, tuple(entries), competing, lendable)
-        self._put_right(self.sight)
-        self._give_back(self.sight)
+        self._upkeep.put_right(self.sight, self.manners)
+        self._upkeep.give_back(self.sight)
         return self.sight
 
     @property
@@ -196,7 +147,7 @@ class LiveCluster:
             self._lend(self.sight, action)
         else:
             given_up = [one for one in self._fragments.open if one.node in action.nodes]
-            self._stop(given_up, f"take {len(given_up)} nodes from {action.trainer}", self._decision())
+            self._upkeep.stop(given_up, f"take {len(given_up)} nodes from {action.trainer}", self._decision())
 
     def _call_roll(
         self,
@@ -214,7 +165,7 @@ class LiveCluster:
             ended,
             self._fragments.last,
             reports,
-            self._answered,
+            self._upkeep.answered,
             self.manners.patience,
             self.manners.start_within_s,
             snapshot.time_s,
@@ -262,100 +213,21 @@ class LiveCluster:
             self._harms.append(harm)
 
     def _pause(self, now_s: float) -> str:
-        until_s = paused_until_s(self._harms, self.manners.harm)
+        limits = self.manners.harm
+        self._harms = [one for one in self._harms if one.started_s > now_s - limits.within_s - limits.pause_s]
+        until_s = paused_until_s(self._harms, limits)
         return "the site's own jobs had to wait too often" if now_s < until_s else ""
-
-    def _put_right(self, sight: Sight) -> None:
-        for entry in sight.entries:
-            if entry.trainer.state is TrainerState.COMPLETE:
-                self._end(entry)
-            else:
-                self._tidy(entry)
-                self._answer(entry)
-        self._adjust_limits(sight)
-
-    def _end(self, entry: Entry) -> None:
-        """Cancel what is left of a complete training."""
-        if entry.submission.is_over:
-            return
-        for order in self._launcher.end(entry.submission, entry.fragments, f"{entry.trainer.id} is complete"):
-            self._executor.carry_out(order)
-        self._note_leaving(entry.fragments)
-
-    def _tidy(self, entry: Entry) -> None:
-        going_on = entry.is_active and not entry.last_completed
-        for order in self._launcher.tidy(entry.submission, entry.fragments, going_on):
-            self._executor.carry_out(order)
-
-    def _answer(self, entry: Entry) -> None:
-        """Tell the owner, once, in the comment: the one place that he can see and freetrain can write."""
-        trainer, note = entry.trainer, entry.unanswered
-        if note and self._told.get(trainer.id) != note:
-            self._told[trainer.id] = note
-            comment = with_answer(entry.submission.comment, note)
-            order = Order(commands.set_comment(trainer.id, comment), f"answer {trainer.owner}: {note}")
-            if self._executor.carry_out(order) is not None:
-                self._answered |= {trainer.id}
-
-    def _adjust_limits(self, sight: Sight) -> None:
-        """Let the limits of running fragments follow the ends of their holes."""
-        free_until_s = {node.name: node.free_until_s or inf for node in sight.lendable.offered}
-        changed: dict[float, list[Fragment]] = {}
-        for fragment in self._fragments.open:
-            if fragment.node in free_until_s and fragment.started_s is not None:
-                limit_s = self._fitting_limit_s(fragment, fragment.started_s, free_until_s[fragment.node], sight)
-                if limit_s != fragment.limit_s:
-                    changed.setdefault(limit_s, []).append(fragment)
-        for limit_s, fragments in changed.items():
-            jobs = [fragment.job for fragment in fragments]
-            order = Order(commands.set_limit(jobs, limit_s), f"fit {len(jobs)} fragments to their holes")
-            if self._executor.carry_out(order) is not None:
-                self._fragments.save([replace(fragment, limit_s=limit_s) for fragment in fragments])
-
-    def _fitting_limit_s(self, fragment: Fragment, started_s: float, free_until_s: float, sight: Sight) -> float:
-        """Its limit, if that will do, or a better one, in whole minutes; it runs, so nothing has to be planned."""
-        longest_s = self._limit_s(inf, sight.snapshot) + sight.snapshot.time_s - started_s
-        wanted_s = max(60.0, min(free_until_s - started_s, longest_s) // 60 * 60)
-        too_long = wanted_s < fragment.limit_s
-        too_short = wanted_s > fragment.limit_s + max(_LONGER_BY_S, self.manners.longest_fragment_s / 4)
-        return wanted_s if too_long or too_short else fragment.limit_s
-
-    def _limit_s(self, free_until_s: float, snapshot: Snapshot) -> float:
-        most_s = snapshot.partitions[self.manners.rules.partition].max_time_s
-        hole_s = free_until_s - snapshot.time_s - self.manners.planning_s
-        return min(hole_s, self.manners.longest_fragment_s, most_s)
-
-    def _give_back(self, sight: Sight) -> None:
-        reasons: dict[str, list[Fragment]] = {}
-        for fragment in self._fragments.open:
-            if fragment.node in sight.lendable.due:
-                reasons.setdefault(sight.lendable.due[fragment.node], []).append(fragment)
-        for why, fragments in reasons.items():
-            nodes = ", ".join(fragment.node for fragment in fragments)
-            self._stop(fragments, f"give {nodes} back: {why}", None)
-
-    def _stop(self, fragments: Sequence[Fragment], why: str, decision: str | None) -> None:
-        for order in self._launcher.stop(fragments, why):
-            self._executor.carry_out(order, decision)
-        self._note_leaving(fragments)
-
-    def _note_leaving(self, fragments: Iterable[Fragment]) -> None:
-        if self._executor.acts:
-            running = [one for one in fragments if one.state is FragmentState.RUNNING]
-            self._fragments.save([replace(one, state=FragmentState.LEAVING) for one in running])
 
     def _lend(self, sight: Sight, action: Lend) -> None:
         entry = next(entry for entry, trainer in sight.competing if trainer.id == action.trainer)
-        free_until_s = {node.name: node.free_until_s or inf for node in sight.lendable.offered}
-        places = [Place(name, self._limit_s(free_until_s[name], sight.snapshot)) for name in action.nodes]
+        free_until_s = sight.free_until_s
+        places = [Place(name, self.manners.limit_s(free_until_s[name], sight.snapshot)) for name in action.nodes]
         now_s = sight.snapshot.time_s
         wanted = self._launcher.lend(entry.submission, entry.fragments, places, now_s)
         decision = self._decision()
         if not self._executor.acts:
-            for order in (
-                *(self._launcher.place(entry.submission, one) for one in wanted),
-                *self._launcher.start(wanted),
-            ):
+            orders = [self._launcher.place(entry.submission, fragment) for fragment in wanted]
+            for order in (*orders, *self._launcher.start(wanted)):
                 self._executor.carry_out(order, decision)
             return
         # Written down before Slurm is told: whatever happens then, the next cycle finds out what became of them.

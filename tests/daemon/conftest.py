@@ -9,9 +9,10 @@ import pytest
 from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.daemon.executor import Executor, Mode
-from freetrain.daemon.live_cluster import LiveCluster, Manners
+from freetrain.daemon.live_cluster import LiveCluster
 from freetrain.daemon.progress import Report
 from freetrain.daemon.setup import manners_of
+from freetrain.daemon.sight import Manners
 from freetrain.loop.cycle import Aims, NullJournal, run_cycle
 from freetrain.policies import find_policy
 from freetrain.slurm.launcher import Launcher

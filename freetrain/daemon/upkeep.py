@@ -1,0 +1,122 @@
+"""Upkeep: what is done in each cycle before anything is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import inf
+
+from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.lent_trainer import TrainerState
+from freetrain.daemon.executor import Executor
+from freetrain.daemon.fragments import Fragments
+from freetrain.daemon.roster import Entry
+from freetrain.daemon.sight import Manners, Sight
+from freetrain.slurm import commands
+from freetrain.slurm.launcher import Launcher, Order
+from freetrain.slurm.tags import with_answer
+
+_LONGER_BY_S = 600.0
+"""A running fragment's limit is raised when that gains this much; each raise is a question to Slurm."""
+
+
+class Upkeep:
+    """Keeps fragments and submissions as they should be.
+
+    Args:
+        launcher: knows how.
+        executor: carries orders out.
+        fragments: the books.
+        answered: trainers whose owners have been told what is wrong.
+
+    Attributes:
+        answered: the same, kept up to date.
+    """
+
+    def __init__(
+        self, launcher: Launcher, executor: Executor, fragments: Fragments, answered: frozenset[str]
+    ) -> None:
+        self._launcher = launcher
+        self._executor = executor
+        self._fragments = fragments
+        self._told: dict[str, str] = {}
+        self.answered = answered
+
+    def put_right(self, sight: Sight, manners: Manners) -> None:
+        """End what is complete, hold what is astray, answer whose tag is wrong, fit limits to holes."""
+        for entry in sight.entries:
+            if entry.trainer.state is TrainerState.COMPLETE:
+                self._end(entry)
+            else:
+                self._tidy(entry)
+                self._answer(entry)
+        self._adjust_limits(sight, manners)
+
+    def _end(self, entry: Entry) -> None:
+        """Cancel what is left of a complete training."""
+        if entry.submission.is_over:
+            return
+        for order in self._launcher.end(entry.submission, entry.fragments, f"{entry.trainer.id} is complete"):
+            self._executor.carry_out(order)
+        self._note_leaving(entry.fragments)
+
+    def _tidy(self, entry: Entry) -> None:
+        going_on = entry.is_active and not entry.last_completed
+        for order in self._launcher.tidy(entry.submission, entry.fragments, going_on):
+            self._executor.carry_out(order)
+
+    def _answer(self, entry: Entry) -> None:
+        """Tell the owner, once, in the comment: the one place that he can see and freetrain can write."""
+        trainer, note = entry.trainer, entry.unanswered
+        if note and self._told.get(trainer.id) != note:
+            self._told[trainer.id] = note
+            comment = with_answer(entry.submission.comment, note)
+            order = Order(commands.set_comment(trainer.id, comment), f"answer {trainer.owner}: {note}")
+            if self._executor.carry_out(order) is not None:
+                self.answered |= {trainer.id}
+
+    def _adjust_limits(self, sight: Sight, manners: Manners) -> None:
+        """Let the limits of running fragments follow the ends of their holes."""
+        free_until_s = sight.free_until_s
+        changed: dict[float, list[Fragment]] = {}
+        for fragment in self._fragments.open:
+            if fragment.node in free_until_s and fragment.started_s is not None:
+                longest_s = manners.limit_s(inf, sight.snapshot) + sight.snapshot.time_s - fragment.started_s
+                hole_s = free_until_s[fragment.node] - fragment.started_s
+                limit_s = _fitting_limit_s(fragment.limit_s, min(hole_s, longest_s), manners.longest_fragment_s)
+                if limit_s != fragment.limit_s:
+                    changed.setdefault(limit_s, []).append(fragment)
+        for limit_s, fragments in changed.items():
+            jobs = [fragment.job for fragment in fragments]
+            order = Order(commands.set_limit(jobs, limit_s), f"fit {len(jobs)} fragments to their holes")
+            if self._executor.carry_out(order) is not None:
+                self._fragments.save([replace(fragment, limit_s=limit_s) for fragment in fragments])
+
+    def give_back(self, sight: Sight) -> None:
+        """Take due nodes from whoever has them."""
+        reasons: dict[str, list[Fragment]] = {}
+        for fragment in self._fragments.open:
+            if fragment.node in sight.lendable.due:
+                reasons.setdefault(sight.lendable.due[fragment.node], []).append(fragment)
+        for why, fragments in reasons.items():
+            nodes = ", ".join(fragment.node for fragment in fragments)
+            self.stop(fragments, f"give {nodes} back: {why}", None)
+
+    def stop(self, fragments: Sequence[Fragment], why: str, decision: str | None) -> None:
+        """End fragments, for a reason and, perhaps, by a decision."""
+        for order in self._launcher.stop(fragments, why):
+            self._executor.carry_out(order, decision)
+        self._note_leaving(fragments)
+
+    def _note_leaving(self, fragments: Iterable[Fragment]) -> None:
+        if self._executor.acts:
+            running = [one for one in fragments if one.state is FragmentState.RUNNING]
+            self._fragments.save([replace(one, state=FragmentState.LEAVING) for one in running])
+
+
+def _fitting_limit_s(limit_s: float, wanted_s: float, longest_s: float) -> float:
+    """The limit, if that will do, or a better one, in whole minutes; it runs, so nothing has to be planned."""
+    wanted_s = max(60.0, wanted_s // 60 * 60)
+    too_long = wanted_s < limit_s
+    too_short = wanted_s > limit_s + max(_LONGER_BY_S, longest_s / 4)
+    return wanted_s if too_long or too_short else limit_s
