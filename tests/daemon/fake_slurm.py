@@ -24,6 +24,7 @@ class FakeSlurm:
         away: whether it answers nobody.
         deaf_after: how many more commands it answers; None: all.
         stuck: whether it starts no fragments.
+        config: what ``scontrol show config`` prints.
     """
 
     def __init__(self, nodes: Sequence[str] = NODES, grace_s: float = 0.0) -> None:
@@ -40,6 +41,7 @@ class FakeSlurm:
         self.scripts: dict[str, str] = {}
         self.away = False
         self.stuck = False
+        self.config = CONFIG
         self.deaf_after: int | None = None
         self._number = 100
 
@@ -119,7 +121,7 @@ class FakeSlurm:
         match command:
             case ("scontrol", "show", "config"):
                 self._answer()
-                return CONFIG
+                return self.config
             case ("scontrol", "write", "batch_script", job, "-"):
                 return self.scripts[job]
             case ("scontrol", "-o", "show", "job", _):

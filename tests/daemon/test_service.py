@@ -21,7 +21,7 @@ from freetrain.daemon.state_directory import claim, file_system_of
 from freetrain.errors import ExitCode, FreetrainError, StateError
 from freetrain.policies import FreeTrain
 from freetrain.store.store import Store
-from tests.daemon.fake_slurm import FakeSlurm
+from tests.daemon.fake_slurm import CONFIG, FakeSlurm
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -190,11 +190,27 @@ def test_a_first_placement_is_fast_and_a_proven_one_follows_at_once(
     assert time.monotonic() - began_s < config.pace.poll
 
 
-def test_a_slurm_that_would_not_preempt_is_refused(config: Config) -> None:
+@pytest.mark.parametrize(
+    ("settings", "partition", "says"),
+    [
+        ("PreemptMode = OFF\nPreemptType = preempt/none\n", {}, "Slurm does not preempt"),
+        ("PreemptMode = OFF\nPreemptType = preempt/partition_prio\n", {}, "Slurm does not preempt"),
+        (CONFIG, {"preempt_mode": "OFF"}, "never preempted"),
+        (CONFIG, {"priority_tier": 10}, "higher PriorityTier"),
+    ],
+)
+def test_a_slurm_that_would_not_preempt_is_refused(
+    config: Config, settings: str, partition: dict[str, object], says: str
+) -> None:
     slurm = FakeSlurm()
-    slurm.partitions["main"] = slurm.partitions["main"].__class__("main", slurm.partitions["main"].nodes)
-    with pytest.raises(ConfigError, match="higher PriorityTier"):
+    slurm.config = settings
+    slurm.partitions["freetrain"] = replace(slurm.partitions["freetrain"], **partition)  # type: ignore[arg-type]
+    slurm.submit_array("freetrain:min=1")
+    with pytest.raises(ConfigError, match=says) as refused:
         Service(config, slurm, lambda: config).run(cycles=1)
+    assert refused.value.exit_code is ExitCode.CONFIGURATION
+    assert refused.value.hint
+    assert slurm.told == []
 
 
 def test_a_directory_has_one_daemon_only(tmp_path: Path) -> None:
