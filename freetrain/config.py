@@ -130,7 +130,7 @@ class State(Section):
         "/var/lib/freetrain"
     )
     keep: Annotated[Duration, Field(description="How long decisions, commands and delays are remembered.")] = (
-        90 * 86400.0
+        30 * 86400.0
     )
     stop_file: Annotated[
         str, Field(description="While this file exists nothing is lent and everything lent is taken back.")

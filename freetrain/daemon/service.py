@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -21,6 +22,7 @@ from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import LiveCluster
 from freetrain.daemon.notify import monotonic_usec, notify
 from freetrain.daemon.nudge import NudgeListener
+from freetrain.daemon.pace import next_look_s
 from freetrain.daemon.progress import Place, ProgressReader
 from freetrain.daemon.setup import launcher_of, manners_of, poll_s_of
 from freetrain.daemon.state_directory import claim
@@ -115,7 +117,9 @@ class Service:
     def _loop(self, cycles: int | None) -> None:
         time_limit_s = _QUICK_S
         while not self._stopping:
+            began_s = time.time()
             decisions = self._cycle(time_limit_s)
+            self._plan_next_look(time.time() - began_s)
             if cycles is not None:
                 cycles -= 1
                 if cycles <= 0:
@@ -125,6 +129,14 @@ class Service:
             time_limit_s = _THOROUGH_S if unproven and not thorough else _QUICK_S
             if not (unproven and not thorough):
                 self._wait()
+
+    def _plan_next_look(self, look_s: float) -> None:
+        try:
+            last_plan_s = self._gateway.last_plan_s()
+        except SlurmError:
+            last_plan_s = None
+        at_s = next_look_s(time.time(), self._poll_s, last_plan_s, self._settings.backfill_interval_s, look_s)
+        self._scheduler.modify_job("poll", next_run_time=datetime.fromtimestamp(at_s, UTC))
 
     def _wait(self) -> None:
         """Until the next poll or nudge; never less than a moment, lest a storm of nudges become one of polls."""
@@ -235,6 +247,7 @@ class Service:
         scheduler.add_job(self._read_progress, "interval", seconds=_PROGRESS_EVERY_S, id="progress")
         scheduler.add_job(lambda: ledger.forget(time.time() - self._config.state.keep), "interval", hours=1)
         scheduler.start()
+        self._scheduler = scheduler
         try:
             yield
         finally:

@@ -20,6 +20,7 @@ from freetrain.slurm.parsing import (
     parse_reservations,
     parse_runs,
 )
+from freetrain.slurm.settings import parse_last_plan_s
 from freetrain.slurm.tags import TAG_PREFIX
 
 _PARTITIONS_LAST_S = 300.0
@@ -46,12 +47,15 @@ class CommandLine:
         self._environment = environment
         self._partitions: dict[str, Partition] = {}
         self._partitions_as_of_s = float("-inf")
+        self._looked_s = 0.0
+        self._last_plan_s: float | None = None
         self._was_away = False
         self.asked = 0
 
     def snapshot(self) -> Snapshot:
         """See :class:`freetrain.slurm.gateway.Gateway`: three questions, four every five minutes."""
         self._check_answering()
+        self._looked_s = self._clock_s()
         mark = secrets.token_hex(8)
         jobs, bad_jobs = parse_jobs(self._ask(commands.ask_jobs(mark)), mark, TAG_PREFIX)
         jobs = self._tell_apart(jobs, mark)
@@ -74,6 +78,15 @@ class CommandLine:
             return jobs
         tasks, _ = parse_jobs(self._ask(commands.ask_tasks(sorted(mixed), mark)), mark, TAG_PREFIX)
         return [job for job in jobs if job.array not in mixed] + tasks
+
+    def last_plan_s(self) -> float | None:
+        """See :class:`freetrain.slurm.gateway.Gateway`; as of before where the last look had to ask four times."""
+        if self._partitions_as_of_s < self._looked_s:
+            try:
+                self._last_plan_s = parse_last_plan_s(self._ask(commands.ask_statistics()))
+            except SlurmRefusedError:
+                self._last_plan_s = None  # not everybody may ask everywhere
+        return self._last_plan_s
 
     def runs(self, jobs: Sequence[str]) -> list[JobRun]:
         """See :class:`freetrain.slurm.gateway.Gateway`."""

@@ -123,6 +123,11 @@ def ask_settings() -> Command:
     return ("scontrol", "show", "config")
 
 
+def ask_statistics() -> Command:
+    """What the controller has been doing, and when it last planned the waiting jobs."""
+    return ("sdiag",)
+
+
 def ask_script(job: str) -> Command:
     """A job's batch script, on standard output."""
     return ("scontrol", "write", "batch_script", job, "-")

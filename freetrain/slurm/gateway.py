@@ -20,6 +20,13 @@ class Gateway(Protocol):
             SlurmUnreachableError: Slurm does not answer.
         """
 
+    def last_plan_s(self) -> float | None:
+        """When Slurm last planned the waiting jobs, UTC epoch seconds; None: it does not say.
+
+        Raises:
+            SlurmUnreachableError: Slurm does not answer.
+        """
+
     def runs(self, jobs: Sequence[str]) -> list[JobRun]:
         """What accounting remembers of these jobs; nothing where the site has none.
 

@@ -45,6 +45,10 @@ class PyslurmClient:
         self._was_away = False
         return snapshot_of(answer, self._clock_s(), TAG_PREFIX)
 
+    def last_plan_s(self) -> float | None:
+        """See :class:`freetrain.slurm.gateway.Gateway`."""
+        return self._commands.last_plan_s()
+
     def runs(self, jobs: Sequence[str]) -> list[JobRun]:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
         return self._commands.runs(jobs)

@@ -69,6 +69,13 @@ def parse_settings(text: str) -> SlurmSettings:
     )
 
 
+def parse_last_plan_s(text: str) -> float | None:
+    """When Slurm last planned the waiting jobs, as ``sdiag`` says; None: it does not."""
+    _, _, backfill = text.partition("Backfilling stats")
+    match = re.search(r"Last cycle when:.*\((\d+)\)", backfill)
+    return float(match[1]) if match and int(match[1]) > 0 else None
+
+
 def parse_rights(text: str) -> Rights | None:
     """What ``sacctmgr show user`` says; None: it does not know the account."""
     line = next((line for line in text.splitlines() if "|" in line), None)

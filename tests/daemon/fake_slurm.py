@@ -112,6 +112,10 @@ class FakeSlurm:
         )
         return Snapshot(self.now_s, nodes, tuple(self.jobs.values()), tuple(self.reservations), self.partitions)
 
+    def last_plan_s(self) -> float | None:
+        """It plans all the time."""
+        return None
+
     def runs(self, jobs: Sequence[str]) -> list[JobRun]:
         """What was remembered."""
         return [run for run in self.history if run.id in jobs]

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freetrain.daemon.pace import next_look_s
+
+NOW_S = 1_000_000.0
+
+
+def test_without_a_plan_to_meet_it_is_the_usual_time() -> None:
+    assert next_look_s(NOW_S, 30.0, None, 30.0, 0.1) == NOW_S + 30
+    assert next_look_s(NOW_S, 30.0, NOW_S - 40, 30.0, 0.1) == NOW_S + 30
+
+
+def test_a_look_is_over_a_second_before_the_next_plan() -> None:
+    assert next_look_s(NOW_S, 30.0, NOW_S - 10, 30.0, 0.5) == NOW_S + 20 - 1.5
+
+
+def test_once_in_step_it_stays_in_step() -> None:
+    before_plan_s = NOW_S + 20 - 1.5
+    assert next_look_s(before_plan_s + 0.2, 30.0, NOW_S - 10, 30.0, 0.5) == before_plan_s + 30
+
+
+@given(st.floats(0, 60), st.sampled_from((5.0, 10.0, 30.0)), st.sampled_from((1, 2, 4)), st.floats(0, 5))
+def test_it_is_never_past_nor_later_than_usual(
+    plan_ago_s: float, interval_s: float, polls: int, look_s: float
+) -> None:
+    poll_s = polls * interval_s
+    at_s = next_look_s(NOW_S, poll_s, NOW_S - plan_ago_s, interval_s, look_s)
+    assert NOW_S + poll_s - interval_s - 1e-6 <= at_s <= NOW_S + poll_s + 1e-6

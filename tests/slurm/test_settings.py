@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from freetrain.slurm.settings import parse_last_plan_s, parse_rights, parse_settings
+
+SDIAG = """\
+Main schedule statistics (microseconds):
+\tLast cycle:   53
+\tLast cycle when: Sat Nov 21 08:50:00 2026 (1795251000)
+
+Backfilling stats
+\tTotal backfilled jobs (since last slurm start): 16
+\tLast cycle when: Sat Nov 21 08:49:32 2026 (1795250972)
+\tLast cycle: 387
+"""
+CONFIG = """\
+Configuration data as of 2026-11-21T08:50:00
+ClusterName             = c
+PreemptMode             = REQUEUE
+PreemptType             = preempt/partition_prio
+SchedulerParameters     = bf_continue,bf_interval=5,bf_window=10080
+SlurmUser               = slurm(64030)
+SLURM_VERSION           = 22.05.8
+
+Slurmctld(primary) at host is UP
+"""
+
+
+def test_the_settings_that_matter_are_found() -> None:
+    found = parse_settings(CONFIG)
+    assert (found.cluster, found.version, found.slurm_user) == ("c", "22.05.8", "slurm")
+    assert (found.preempt_type, found.preempt_mode) == ("preempt/partition_prio", "REQUEUE")
+    assert (found.backfill_interval_s, found.backfill_resolution_s) == (5.0, 60.0)
+
+
+def test_what_slurm_does_not_say_is_its_default() -> None:
+    found = parse_settings("")
+    assert (found.preempt_mode, found.backfill_interval_s) == ("OFF", 30.0)
+
+
+def test_the_last_plan_is_that_of_the_backfill_scheduler() -> None:
+    assert parse_last_plan_s(SDIAG) == 1795250972.0
+    assert parse_last_plan_s(SDIAG.replace("1795250972", "0")) is None
+    assert parse_last_plan_s("") is None
+
+
+def test_rights_are_a_level_and_the_accounts_coordinated() -> None:
+    operator, coordinator, nobody = map(parse_rights, ("Operator|\n", "None|ml,physics\n", ""))
+    assert operator is not None
+    assert operator.is_operator
+    assert coordinator is not None
+    assert (coordinator.may_steer, coordinator.is_operator) == (True, False)
+    assert nobody is None
