@@ -14,7 +14,6 @@ from benchmarks.live.play import NODES, compare, play_both
 from benchmarks.live.workload import draw, read_samples
 
 LOG = Path(__file__).parents[2] / "sample_logs" / "small-cluster.sacct.gz"
-PORTS = (26000, 26100)
 
 
 @click.command()
@@ -29,6 +28,7 @@ PORTS = (26000, 26100)
     "--behind", is_flag=True, help="A job for the whole machine waits first: the others start by backfill."
 )
 @click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--port", type=int, default=26000, show_default=True, help="First of 200 free ports.")
 @click.option("--daemon-log", "log_path", type=click.Path(path_type=Path), help="Keep what the daemon said.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path))
 def main(
@@ -37,6 +37,7 @@ def main(
     load: float,
     behind: bool,
     seed: int,
+    port: int,
     log_path: Path | None,
     json_path: Path | None,
 ) -> None:
@@ -51,7 +52,7 @@ def main(
     with tempfile.TemporaryDirectory(prefix="ft-", dir="/tmp") as folder:
         root = Path(folder)
         root.chmod(0o755)
-        without, with_ = play_both(root, PORTS, jobs, interval_s, behind)
+        without, with_ = play_both(root, (port, port + 100), jobs, interval_s, behind)
         if log_path:
             shutil.copy(root / "with" / "daemon.log", log_path)
     outcome = compare(without, with_, interval_s)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import inf
 
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.lent_trainer import TrainerState
 from freetrain.daemon.executor import Executor
@@ -76,14 +77,12 @@ class Upkeep:
                 self.answered |= {trainer.id}
 
     def _adjust_limits(self, sight: Sight, manners: Manners) -> None:
-        """Let the limits of running fragments follow the ends of their holes."""
+        """Let the limits of fragments follow the ends of their holes."""
         free_until_s = sight.free_until_s
         changed: dict[float, list[Fragment]] = {}
         for fragment in self._fragments.open:
-            if fragment.node in free_until_s and fragment.started_s is not None:
-                longest_s = manners.limit_s(inf, sight.snapshot) + sight.snapshot.time_s - fragment.started_s
-                hole_s = free_until_s[fragment.node] - fragment.started_s
-                limit_s = _fitting_limit_s(fragment.limit_s, min(hole_s, longest_s), manners.longest_fragment_s)
+            if fragment.node in free_until_s:
+                limit_s = _fitting_limit_s(fragment, free_until_s[fragment.node], sight.snapshot, manners)
                 if limit_s != fragment.limit_s:
                     changed.setdefault(limit_s, []).append(fragment)
         for limit_s, fragments in changed.items():
@@ -114,9 +113,18 @@ class Upkeep:
             self._fragments.save([replace(one, state=FragmentState.LEAVING) for one in running])
 
 
-def _fitting_limit_s(limit_s: float, wanted_s: float, longest_s: float) -> float:
-    """The limit, if that will do, or a better one, in whole minutes; it runs, so nothing has to be planned."""
-    wanted_s = max(60.0, wanted_s // 60 * 60)
-    too_long = wanted_s < limit_s
-    too_short = wanted_s > limit_s + max(_LONGER_BY_S, longest_s / 4)
-    return wanted_s if too_long or too_short else limit_s
+def _fitting_limit_s(fragment: Fragment, free_until_s: float, snapshot: Snapshot, manners: Manners) -> float:
+    """Its limit, if that will do, or a better one, in whole minutes."""
+    if fragment.started_s is None:  # with too long a limit it would never start
+        return min(fragment.limit_s, _whole_minutes_s(manners.limit_s(free_until_s, snapshot)))
+    # It runs, so nothing has to be planned any more.
+    longest_s = manners.limit_s(inf, snapshot) + snapshot.time_s - fragment.started_s
+    wanted_s = _whole_minutes_s(min(free_until_s - fragment.started_s, longest_s))
+    too_long = wanted_s < fragment.limit_s
+    too_short = wanted_s > fragment.limit_s + max(_LONGER_BY_S, manners.longest_fragment_s / 4)
+    return wanted_s if too_long or too_short else fragment.limit_s
+
+
+def _whole_minutes_s(seconds: float) -> float:
+    """As Slurm counts limits: one minute at least."""
+    return max(60.0, seconds // 60 * 60)

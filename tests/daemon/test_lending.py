@@ -266,6 +266,19 @@ def test_what_slurm_does_not_start_is_called_off_and_its_node_rests(
     assert running.node != asked.node
 
 
+def test_what_waits_for_its_start_is_fitted_to_a_hole_that_has_become_shorter(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    array = slurm.submit_array("freetrain:min=1,max=1", tasks=1)
+    daemon = start_daemon()
+    slurm.stuck = True
+    daemon.cycle()
+    assert slurm.jobs[f"{array}_0"].limit_s == 86400
+    slurm.reservations.append(Reservation("m", frozenset(NODES), slurm.now_s + 1000, slurm.now_s + 2000))
+    daemon.cycle()
+    assert slurm.jobs[f"{array}_0"].limit_s == (1000 - 60 - 5 - 6) // 60 * 60
+
+
 def test_a_limit_of_its_owners_rests_a_trainer(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
     array = slurm.submit_array("freetrain:min=1,max=1", tasks=1)
     daemon = start_daemon()
