@@ -26,17 +26,20 @@ class Harm:
     fragments: tuple[str, ...]
 
 
-def measure_harm(job: Job, fragments: Iterable[Fragment], busy_until_s: Mapping[str, float]) -> Harm | None:
+def measure_harm(
+    job: Job, fragments: Iterable[Fragment], busy_until_s: Mapping[str, float], ready_s: float
+) -> Harm | None:
     """The delay of a job that has just started; None where no fragment was on its nodes while it waited.
 
-    From the moment when the job was there and the last of the site's own jobs had left its nodes, only fragments
-    were in the way. Slurm's own latency, which it would have had on idle nodes too, is not taken off: the measure
-    errs against freetrain.
+    From the moment when the job was ready to start and the last of the site's own jobs had left its nodes, only
+    fragments were in the way. Slurm's own latency, which it would have had on idle nodes too, is not taken off:
+    the measure errs against freetrain.
 
     Args:
         job: running.
         fragments: those that ended a moment ago.
         busy_until_s: when the site's own last job left each node, where that was seen.
+        ready_s: when it could first have started if no node had been lent, as far as was seen.
     """
     if job.start_s is None:
         return None
@@ -51,5 +54,5 @@ def measure_harm(job: Job, fragments: Iterable[Fragment], busy_until_s: Mapping[
         return None
     own_s = max((busy_until_s.get(name, 0.0) for name in job.nodes), default=0.0)
     lent_s = min(fragment.asked_s for fragment in in_the_way)
-    delay_s = job.start_s - max(job.submitted_s, own_s, lent_s)
+    delay_s = job.start_s - max(job.submitted_s, ready_s, own_s, lent_s)
     return Harm(job.id, max(0.0, delay_s), job.start_s, tuple(sorted(fragment.job for fragment in in_the_way)))

@@ -185,7 +185,7 @@ class LiveCluster:
     ) -> Lendable:
         self._watch.note_snapshot(snapshot, frozenset(one.node for one in self._fragments.open))
         lendable = find_lendable(snapshot, self._fragments.open, self.manners.rules, self._watch.past)
-        self._watch.note_claims(lendable, snapshot.time_s)
+        self._watch.note_claims(lendable, snapshot)
         if stopped:
             return take_back(lendable, {node.name: stopped for node in lendable.offered})
         in_the_race = {trainer.id for _, trainer in competing}

@@ -50,6 +50,7 @@ class Watch:
         self._idle_since_s: dict[str, float] = {}
         self._resting_until_s: dict[str, float] = {}
         self._fitting_since_s: dict[str, float] = {}
+        self._ready_s: dict[str, float] = {}
         self._busy_until_s: dict[str, float] = {}
         self._ended: list[Fragment] = []
         self._measured: set[str] = set()
@@ -72,9 +73,12 @@ class Watch:
             name: until_s for name, until_s in self._resting_until_s.items() if until_s > now_s
         }
 
-    def note_claims(self, lendable: Lendable, now_s: float) -> None:
-        """Remember since when there have been nodes for which waiting job."""
+    def note_claims(self, lendable: Lendable, snapshot: Snapshot) -> None:
+        """Remember since when there have been nodes for which waiting job; the others were not ready yet."""
+        now_s = snapshot.time_s
         self._fitting_since_s = {job: self._fitting_since_s.get(job, now_s) for job in lendable.fitting}
+        waiting = (job.id for job in snapshot.jobs if job.state is JobState.PENDING)
+        self._ready_s = {job: self._fitting_since_s.get(job, now_s) for job in waiting}
 
     def note_ends(self, ended: Iterable[Fragment], now_s: float) -> None:
         """Fragments ended: their nodes rest, and whoever starts there may have been delayed."""
@@ -97,7 +101,10 @@ class Watch:
         self._note_departures(own)
         started = [job for job in own if _has_started(job) and job.id not in self._measured]
         self._measured = {job.id for job in own if _has_started(job)}
-        harms = [measure_harm(job, self._ended, self._busy_before(job)) for job in started]
+        harms = [
+            measure_harm(job, self._ended, self._busy_before(job), self._ready_s.get(job.id, 0.0))
+            for job in started
+        ]
         return [harm for harm in harms if harm is not None and harm.started_s >= self._began_s]
 
     def _note_departures(self, own: Iterable[Job]) -> None:

@@ -117,11 +117,14 @@ def test_harm_is_what_only_fragments_were_in_the_way_of() -> None:
         start_s=955.0,
     )
     evicted = replace(RUNNING, state=FragmentState.ENDED, end=End.PREEMPTED, ended_s=954.0)
-    harm = measure_harm(main, [evicted], {})
+    harm = measure_harm(main, [evicted], {}, 0.0)
     assert harm is not None
     assert (harm.delay_s, harm.fragments) == (15.0, ("7_1",))
-    late = measure_harm(main, [evicted], {"n2": 953.0})
+    late = measure_harm(main, [evicted], {"n2": 953.0}, 0.0)
     assert late is not None
     assert late.delay_s == 2.0
-    assert measure_harm(main, [replace(evicted, node="n3")], {}) is None
-    assert measure_harm(main, [replace(evicted, ended_s=930.0)], {}) is None
+    not_ready_before = measure_harm(main, [evicted], {}, 950.0)
+    assert not_ready_before is not None
+    assert not_ready_before.delay_s == 5.0
+    assert measure_harm(main, [replace(evicted, node="n3")], {}, 0.0) is None
+    assert measure_harm(main, [replace(evicted, ended_s=930.0)], {}, 0.0) is None
