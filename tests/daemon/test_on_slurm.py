@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -236,6 +237,14 @@ def test_bob_cannot_touch_alices_trainer_and_hostile_tags_only_get_an_answer(dae
     assert alices in shown.stdout
     assert not evil.exists()
     assert lent(daemon, alices) == 2
+    mended = daemon.freetrain("bob", "resume", bobs)
+    assert (mended.returncode, "competes for nodes again" in mended.stdout) == (0, True), mended.stderr
+    unknown = daemon.freetrain("bob", "resume", "4711")
+    assert (unknown.returncode, "There is no training 4711" in unknown.stderr) == (2, True), unknown.stderr
+    audit = daemon.freetrain("daemon", "audit", "--since", "5m", "--json")
+    commands = json.loads(audit.stdout)["commands"]
+    assert {"done"} == {command["result"] for command in commands}
+    assert {f"JobId={alices}_0", f"JobId={alices}_1"} <= {word for one in commands for word in one["command"]}
 
 
 def test_a_nudge_wakes_it_at_once(site: Site) -> None:
