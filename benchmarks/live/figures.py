@@ -63,3 +63,29 @@ def lent_within_s(fragments: Sequence[Ran], holes: Holes, at_least_s: float) -> 
 def node_hours(fragments: Iterable[Ran], from_s: float, until_s: float) -> float:
     """Node-hours that the fragments had in a window."""
     return sum(max(0.0, min(ran.end_s, until_s) - max(ran.start_s, from_s)) for ran in fragments) / 3600
+
+
+def latencies_s(
+    site: Sequence[Ran], submitted_s: Mapping[str, float], started_s: Mapping[str, float]
+) -> list[float]:
+    """How long each job waited although the nodes that it got had none of the site's jobs on them any more.
+
+    Unlike the whole delay this does not depend on the order in which a queue happened to be served: two runs of one
+    workload, each as good as the other, may serve it quite differently.
+
+    Args:
+        site: runs of the site's jobs.
+        submitted_s: when each job of the workload was submitted.
+        started_s: when it began, by its own clock.
+    """
+    runs = {ran.id: ran for ran in site}
+    ends: dict[str, list[float]] = {}
+    for ran in site:
+        for name in ran.node_names:
+            ends.setdefault(name, []).append(ran.end_s)
+    found = []
+    for id_, at_s in submitted_s.items():
+        began_s = runs[id_].start_s
+        free_s = [end_s for name in runs[id_].node_names for end_s in ends[name] if end_s <= began_s]
+        found.append(started_s[id_] - max(at_s, *free_s, 0.0))
+    return found

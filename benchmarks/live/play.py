@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.live.figures import Spread, delays_s, holes_of, lent_within_s, node_hours, spread
+from benchmarks.live.figures import Spread, delays_s, holes_of, latencies_s, lent_within_s, node_hours, spread
 from benchmarks.live.prediction import predict_node_hours
 from benchmarks.live.site import Ran, Site
 from benchmarks.live.workload import SiteJob
@@ -26,6 +26,7 @@ class Played:
 
     Attributes:
         delays_s: of the workload's jobs, in order.
+        latencies_s: what of that they waited although their nodes were free of the site's jobs.
         site: runs of the site's jobs.
         fragments: runs of fragments.
         from_s: when the first job was submitted.
@@ -34,6 +35,7 @@ class Played:
     """
 
     delays_s: list[float]
+    latencies_s: list[float]
     site: list[Ran]
     fragments: list[Ran]
     from_s: float
@@ -48,7 +50,9 @@ class Outcome:
     Attributes:
         delay_without: from submission to start of the site's jobs, without freetrain.
         delay_with: with it.
-        added_delay: of each job, the one less the other.
+        latency_without: what of it the jobs waited although their nodes were free of the site's jobs, without.
+        latency_with: with it.
+        added_delay: of each job, the one less the other; in a queue mostly the luck of the order.
         idle_node_hours: that the site's jobs left, with freetrain.
         lent_node_hours: of these.
         predicted_node_hours: lent, as replayed from the site without freetrain.
@@ -58,6 +62,8 @@ class Outcome:
 
     delay_without: Spread
     delay_with: Spread
+    latency_without: Spread
+    latency_with: Spread
     added_delay: Spread
     idle_node_hours: float
     lent_node_hours: float
@@ -72,7 +78,9 @@ class Outcome:
             ("start delay without, p50/p95/max", str(self.delay_without)),
             ("start delay with, p50/p95/max", str(self.delay_with)),
             ("added delay per job, p50/p95/max", str(self.added_delay)),
-            ("difference of the p95s", f"{self.delay_with.p95_s - self.delay_without.p95_s:.2f} s"),
+            ("wait on free nodes without, p50/p95/max", str(self.latency_without)),
+            ("wait on free nodes with, p50/p95/max", str(self.latency_with)),
+            ("added wait, p95", f"{self.latency_with.p95_s - self.latency_without.p95_s:.2f} s"),
             ("idle node-hours", f"{self.idle_node_hours:.3f}"),
             ("node-hours lent", f"{self.lent_node_hours:.3f}"),
             ("node-hours lent, replayed beforehand", f"{self.predicted_node_hours:.3f} ({wrong:+.1%})"),
@@ -129,10 +137,18 @@ def play_site(
         until_s = time.time()
         site.wait_for(list(site.submitted_s), 1200)
         time.sleep(2)
-        waited = delays_s(site.submitted_s, site.started_s())
+        started_s = site.started_s()
         site.stop_daemon()
         own = [ran for ran in site.accounting("main") if ran.id not in first[1:]]
-        return Played(waited, own, site.accounting("freetrain"), from_s, until_s, site.lab.node_names)
+        return Played(
+            delays_s(site.submitted_s, started_s),
+            latencies_s(own, site.submitted_s, started_s),
+            own,
+            site.accounting("freetrain"),
+            from_s,
+            until_s,
+            site.lab.node_names,
+        )
     finally:
         site.close()
 
@@ -146,6 +162,8 @@ def compare(without: Played, with_: Played, poll_s: float) -> Outcome:
     return Outcome(
         delay_without=spread(without.delays_s),
         delay_with=spread(with_.delays_s),
+        latency_without=spread(without.latencies_s),
+        latency_with=spread(with_.latencies_s),
         added_delay=spread(_added(with_.delays_s, without.delays_s)),
         idle_node_hours=holes.idle_node_hours,
         lent_node_hours=node_hours(with_.fragments, with_.from_s, with_.until_s),
