@@ -70,8 +70,8 @@ def latencies_s(
 ) -> list[float]:
     """How long each job waited although the nodes that it got had none of the site's jobs on them any more.
 
-    Unlike the whole delay this does not depend on the order in which a queue happened to be served: two runs of one
-    workload, each as good as the other, may serve it quite differently.
+    Unlike the whole delay this does not depend on the order in which a queue happened to be served: two runs of
+    one workload, each as good as the other, may serve it quite differently.
 
     Args:
         site: runs of the site's jobs.
