@@ -16,6 +16,7 @@ _COMMANDS = {
     "daemon": "freetrain.cli.daemon:daemon_command",
     "jobs": "freetrain.cli.jobs:jobs_command",
     "lab": "freetrain.cli.lab:lab_group",
+    "nodes": "freetrain.cli.nodes:nodes_command",
     "nudge": "freetrain.cli.nudge:nudge_command",
     "poke": "freetrain.cli.poke:poke_command",
     "register": "freetrain.cli.register:register_command",

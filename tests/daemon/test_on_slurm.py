@@ -136,6 +136,8 @@ def test_trainers_grow_into_idle_nodes_shrink_for_the_site_and_leave_before_main
     )  # fmt: skip
     assert admin.returncode == 0, admin.stderr
     reserved = {"n001", "n002", "n003", "n004"}
+    shown = json.loads(daemon.freetrain("daemon", "nodes", "--json").stdout)["nodes"]
+    assert all(group["until"] for group in shown if reserved & set(group["nodes"]) and "lent" in group["state"])
     took_s = wait_until(lambda: not reserved & set(in_slurm(daemon).values()), 30, daemon)
     assert took_s < 28, "the nodes were not empty before the maintenance began"
     subprocess.run(["scontrol", "delete", "reservation=m"], env=daemon.environment, check=True)
