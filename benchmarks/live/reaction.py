@@ -23,7 +23,8 @@ NODES = 4
 @click.option(
     "--nudged-poll", "nudged_poll_s", type=int, default=30, show_default=True, help="While nudges wake it."
 )
-def main(times: int, poll_s: int, nudged_poll_s: int) -> None:
+@click.option("--only", type=click.Choice(["polls", "nudges"]), help="Only one of the two.")
+def main(times: int, poll_s: int, nudged_poll_s: int, only: str | None) -> None:
     """Print the reaction times."""
     with tempfile.TemporaryDirectory(prefix="ft-", dir="/tmp") as folder:
         Path(folder).chmod(0o755)
@@ -34,12 +35,14 @@ def main(times: int, poll_s: int, nudged_poll_s: int) -> None:
         site = Site(Path(folder), options)
         try:
             site.submit_trainer("alice", NODES, "min=1")
-            for how, poll, nudged in (
-                (f"poll {poll_s} s", poll_s, False),
-                (f"nudge, poll {nudged_poll_s} s", nudged_poll_s, True),
-            ):
-                took_s = measure(site, times, poll, nudged)
-                click.echo(f"{how:24} p50/p95/max {spread(took_s)}, {times} times")
+            ways = {"polls": (poll_s, False), "nudges": (nudged_poll_s, True)}
+            for how, (every_s, nudged) in ways.items():
+                if only in (None, how):
+                    took_s = measure(site, times, every_s, nudged)
+                    said = (
+                        f"{how}, one every {every_s} s" if not nudged else f"nudges, and a poll every {every_s} s"
+                    )
+                    click.echo(f"{said:32} p50/p95/max {spread(took_s)}, {times} times")
         finally:
             site.close()
 
