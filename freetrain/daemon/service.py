@@ -119,7 +119,8 @@ class Service:
         while not self._stopping:
             began_s = time.time()
             decisions = self._cycle(time_limit_s)
-            self._plan_next_look(time.time() - began_s)
+            if decisions:  # else Slurm does not answer, and would not answer this either
+                self._plan_next_look(time.time() - began_s)
             if cycles is not None:
                 cycles -= 1
                 if cycles <= 0:
