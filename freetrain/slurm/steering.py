@@ -31,7 +31,7 @@ class Steering:
         return ""
 
     def room(self, submission: Submission, fragments: Sequence[Fragment]) -> int:
-        """Its open fragments and its held tasks."""
+        """Its open fragments and its waiting tasks."""
         return len(fragments) + len(_free_tasks(submission, fragments))
 
     def lend(
@@ -101,5 +101,6 @@ class Steering:
 
 
 def _free_tasks(submission: Submission, fragments: Sequence[Fragment]) -> list[Job]:
+    """Those that wait without a node, held, or about to be by ``tidy``, which comes before anything is lent."""
     busy = {fragment.job for fragment in fragments}
-    return [task for task in submission.tasks if task.is_held and task.id not in busy]
+    return [task for task in submission.tasks if task.state.is_waiting and task.id not in busy]

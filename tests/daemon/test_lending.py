@@ -76,6 +76,18 @@ def test_a_preempted_fragment_is_an_eviction_and_the_trainer_is_planned_anew(
     assert len(slurm.running(array)) == 8
 
 
+def test_a_node_that_is_free_again_is_lent_at_the_very_look_that_finds_the_eviction(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    array = slurm.submit_array("freetrain:min=1", tasks=8)
+    daemon = start_daemon()
+    daemon.cycle()
+    daemon.cycle()
+    slurm.finish(slurm.submit(nodes=2))
+    daemon.cycle()
+    assert len(slurm.running(array)) == 8
+
+
 def test_nodes_are_given_back_before_a_reservation_and_lent_again_after_it(
     slurm: FakeSlurm, start_daemon: StartDaemon
 ) -> None:
