@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 STORE_NAME = "freetrain.db"
 _QUICK_S, _THOROUGH_S = 0.5, 10.0
 """How long the solver may take at first, and where that gave no proven optimum, the next time."""
-_BETWEEN_CYCLES_S = 1.0
+_BETWEEN_CYCLES_S, _ECHO_S = 1.0, 0.2
 _PROGRESS_EVERY_S = 5.0
 _AGAIN_S = 600.0
 
@@ -63,6 +63,7 @@ class Service:
         self._gateway = gateway
         self._reload = reload
         self._wake = threading.Event()
+        self._nudged = self._echo_due = False
         self._stopping = False
         self._reloading = False
         self._progress = ProgressReader()
@@ -139,11 +140,17 @@ class Service:
         at_s = next_look_s(time.time(), self._poll_s, last_plan_s, self._settings.backfill_interval_s, look_s)
         self._scheduler.modify_job("poll", next_run_time=datetime.fromtimestamp(at_s, UTC))
 
+    def _nudge(self) -> None:
+        self._nudged = True
+        self._wake.set()
+
     def _wait(self) -> None:
         """Until the next poll or nudge; never less than a moment, lest a storm of nudges become one of polls."""
         time.sleep(_BETWEEN_CYCLES_S)
-        self._wake.wait()
+        # An epilog nudges while Slurm is still clearing up after the job: another look follows the first.
+        self._wake.wait(_ECHO_S if self._echo_due else None)
         self._wake.clear()
+        self._echo_due, self._nudged = self._nudged, False
         if self._reloading:
             self._take_new_settings()
 
@@ -232,7 +239,7 @@ class Service:
 
     @contextlib.contextmanager
     def _listening(self, directory: Path) -> Iterator[None]:
-        listener = NudgeListener(directory, self._wake.set)
+        listener = NudgeListener(directory, self._nudge)
         try:
             yield
         finally:
