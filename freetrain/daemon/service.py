@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 STORE_NAME = "freetrain.db"
 _QUICK_S, _THOROUGH_S = 0.5, 10.0
 """How long the solver may take at first, and where that gave no proven optimum, the next time."""
-_BETWEEN_CYCLES_S, _ECHO_S = 1.0, 0.2
+_BETWEEN_CYCLES_S, _ECHO_S = 0.5, 0.2
 _PROGRESS_EVERY_S = 5.0
 _AGAIN_S = 600.0
 
@@ -63,6 +63,7 @@ class Service:
         self._gateway = gateway
         self._reload = reload
         self._wake = threading.Event()
+        self._look_s = 0.0
         self._nudged = self._echo_due = False
         self._stopping = False
         self._reloading = False
@@ -118,10 +119,11 @@ class Service:
     def _loop(self, cycles: int | None) -> None:
         time_limit_s = _QUICK_S
         while not self._stopping:
-            began_s = time.time()
+            began_s = time.monotonic()
             decisions = self._cycle(time_limit_s)
+            self._look_s = time.monotonic() - began_s
             if decisions:  # else Slurm does not answer, and would not answer this either
-                self._plan_next_look(time.time() - began_s)
+                self._plan_next_look()
             if cycles is not None:
                 cycles -= 1
                 if cycles <= 0:
@@ -132,12 +134,14 @@ class Service:
             if not (unproven and not thorough):
                 self._wait()
 
-    def _plan_next_look(self, look_s: float) -> None:
+    def _plan_next_look(self) -> None:
         try:
             last_plan_s = self._gateway.last_plan_s()
         except SlurmError:
             last_plan_s = None
-        at_s = next_look_s(time.time(), self._poll_s, last_plan_s, self._settings.backfill_interval_s, look_s)
+        at_s = next_look_s(
+            time.time(), self._poll_s, last_plan_s, self._settings.backfill_interval_s, self._look_s
+        )
         self._scheduler.modify_job("poll", next_run_time=datetime.fromtimestamp(at_s, UTC))
 
     def _nudge(self) -> None:
@@ -146,7 +150,7 @@ class Service:
 
     def _wait(self) -> None:
         """Until the next poll or nudge; never less than a moment, lest a storm of nudges become one of polls."""
-        time.sleep(_BETWEEN_CYCLES_S)
+        time.sleep(max(_BETWEEN_CYCLES_S, 2 * self._look_s))
         # An epilog nudges while Slurm is still clearing up after the job: another look follows the first.
         self._wake.wait(_ECHO_S if self._echo_due else None)
         self._wake.clear()
