@@ -56,7 +56,7 @@ def test_a_spread_is_median_high_and_largest() -> None:
 @pytest.mark.slurm
 @pytest.mark.slow
 def test_a_short_workload_gains_most_of_the_holes_and_costs_the_site_next_to_nothing() -> None:
-    jobs = draw(read_samples(LOG), NODES, 90.0, 0.6, seed=2)
+    jobs = draw(read_samples(LOG), NODES, 120.0, 0.6, seed=1)
     first = on_free_ports(LabOptions(nodes=2 * NODES + 40, accounting=True)).base_port
     with short_directory() as folder:
         without, with_ = play_both(Path(folder), (first, first + NODES + 20), jobs, interval_s=5)
