@@ -87,7 +87,7 @@ class Upkeep:
                     changed.setdefault(limit_s, []).append(fragment)
         for limit_s, fragments in changed.items():
             jobs = [fragment.job for fragment in fragments]
-            order = Order(commands.set_limit(jobs, limit_s), f"fit {len(jobs)} fragments to their holes")
+            order = Order(commands.set_limit(limit_s, *jobs), f"fit {len(jobs)} fragments to their holes")
             if self._executor.carry_out(order) is not None:
                 self._fragments.save([replace(fragment, limit_s=limit_s) for fragment in fragments])
 

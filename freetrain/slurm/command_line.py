@@ -76,7 +76,7 @@ class CommandLine:
         mixed = {job.array for job in jobs if "," in job.reason and job.comment.startswith(TAG_PREFIX)}
         if not mixed:
             return jobs
-        tasks, _ = parse_jobs(self._ask(commands.ask_tasks(sorted(mixed), mark)), mark, TAG_PREFIX)
+        tasks, _ = parse_jobs(self._ask(commands.ask_tasks(mark, *sorted(mixed))), mark, TAG_PREFIX)
         return [job for job in jobs if job.array not in mixed] + tasks
 
     def last_plan_s(self) -> float | None:

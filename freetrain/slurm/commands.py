@@ -78,27 +78,27 @@ def pin(job: str, node: str, limit_s: float) -> Command:
     return ("scontrol", "update", f"JobId={job}", where, until, "StartTime=now")
 
 
-def set_limit(jobs: Sequence[str], limit_s: float) -> Command:
+def set_limit(limit_s: float, *jobs: str) -> Command:
     """Change the time limit of running fragments."""
     return ("scontrol", "update", f"JobId={','.join(jobs)}", f"TimeLimit={_minutes(limit_s)}")
 
 
-def release(jobs: Sequence[str]) -> Command:
+def release(*jobs: str) -> Command:
     """Let held tasks start."""
     return ("scontrol", "release", ",".join(jobs))
 
 
-def hold(jobs: Sequence[str]) -> Command:
+def hold(*jobs: str) -> Command:
     """Hold waiting tasks, such that their owner cannot release them by accident."""
     return ("scontrol", "hold", ",".join(jobs))
 
 
-def requeue_hold(jobs: Sequence[str]) -> Command:
+def requeue_hold(*jobs: str) -> Command:
     """End running tasks, or take up ended ones, and hold them for the next time."""
     return ("scontrol", "requeuehold", ",".join(jobs))
 
 
-def cancel(jobs: Sequence[str]) -> Command:
+def cancel(*jobs: str) -> Command:
     """End jobs, or all tasks of arrays, for good."""
     return ("scancel", *jobs)
 
@@ -108,7 +108,7 @@ def set_comment(job: str, comment: str) -> Command:
     return ("scontrol", "update", f"JobId={job}", f"Comment={comment}")
 
 
-def ask_tasks(arrays: Sequence[str], mark: str) -> Command:
+def ask_tasks(mark: str, *arrays: str) -> Command:
     """The tasks of these arrays, each by itself; ``ask_jobs`` shows all that wait as one."""
     return ("squeue", "-h", "-a", "-r", "-t", "all", "-j", ",".join(arrays), "-o", _job_format(mark))
 

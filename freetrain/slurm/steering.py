@@ -52,7 +52,7 @@ class Steering:
     def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:
         """Release the tasks, all at once."""
         tasks = [fragment.job for fragment in fragments]
-        return [Order(commands.release(tasks), f"start {len(tasks)} fragments")] if tasks else []
+        return [Order(commands.release(*tasks), f"start {len(tasks)} fragments")] if tasks else []
 
     def stop(self, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """Hold what waits, requeue and hold what runs."""
@@ -60,9 +60,9 @@ class Steering:
         running = [one.job for one in fragments if one.state is FragmentState.RUNNING]
         orders = []
         if waiting:
-            orders.append(Order(commands.hold(waiting), why))
+            orders.append(Order(commands.hold(*waiting), why))
         if running:
-            orders.append(Order(commands.requeue_hold(running), why))
+            orders.append(Order(commands.requeue_hold(*running), why))
         return orders
 
     def placed(self, fragment: Fragment, said: str) -> Fragment:
@@ -88,16 +88,18 @@ class Steering:
         ended = [task.id for task in others if is_active and task.state in _CAN_COME_BACK]
         orders = []
         if stray:
-            orders.append(Order(commands.hold(stray), f"tasks of {submission.id} wait until they are lent a node"))
+            orders.append(
+                Order(commands.hold(*stray), f"tasks of {submission.id} wait until they are lent a node")
+            )
         if ended:
             orders.append(
-                Order(commands.requeue_hold(ended), f"{submission.id} goes on, its tasks are needed again")
+                Order(commands.requeue_hold(*ended), f"{submission.id} goes on, its tasks are needed again")
             )
         return orders
 
     def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """Cancel the array."""
-        return [Order(commands.cancel([submission.id]), why)]
+        return [Order(commands.cancel(submission.id), why)]
 
 
 def _free_tasks(submission: Submission, fragments: Sequence[Fragment]) -> list[Job]:

@@ -101,7 +101,7 @@ class Submitting:
     def stop(self, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """Cancel them."""
         known = [fragment.job for fragment in fragments if _is_named(fragment)]
-        return [Order(commands.cancel(known), why)] if known else []
+        return [Order(commands.cancel(*known), why)] if known else []
 
     def placed(self, fragment: Fragment, said: str) -> Fragment:
         """The fragment with the number that sbatch printed."""
@@ -127,11 +127,11 @@ class Submitting:
         """Hold a pattern that its owner forgot to hold."""
         stray = [task.id for task in submission.tasks if task.state.is_waiting and not task.is_held]
         why = f"{submission.id} is a pattern for fragments and does not start itself"
-        return [Order(commands.hold(stray), why)] if stray else []
+        return [Order(commands.hold(*stray), why)] if stray else []
 
     def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """Cancel the pattern and its fragments."""
-        return [Order(commands.cancel([submission.id, *filter(str.isdigit, (one.job for one in fragments))]), why)]
+        return [Order(commands.cancel(submission.id, *filter(str.isdigit, (one.job for one in fragments))), why)]
 
 
 def fragment_script(fragment: Fragment, pattern: Pattern) -> str:
