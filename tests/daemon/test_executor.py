@@ -8,7 +8,7 @@ from freetrain.slurm.launcher import Order
 from freetrain.store.store import Store
 from tests.daemon.fake_slurm import FakeSlurm
 
-ONE, OTHER = (Order(commands.release([job]), f"start {job}") for job in ("1_0", "2_0"))
+ONE, OTHER = (Order(commands.release(job), f"start {job}") for job in ("1_0", "2_0"))
 
 
 def test_each_order_is_advised_once_an_hour(slurm: FakeSlurm, tmp_path: Path) -> None:
