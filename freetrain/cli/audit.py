@@ -9,13 +9,12 @@ from typing import Any
 
 import click
 
+from freetrain.cli.daemons_ledger import daemons_ledger
 from freetrain.cli.options import config_option
 from freetrain.cli.output import NOTHING, print_json, print_table, show_time
 from freetrain.config import load_config
-from freetrain.daemon.service import STORE_NAME
 from freetrain.durations import parse_duration
 from freetrain.errors import InputError
-from freetrain.store.store import Store
 
 
 def _seconds(_context: click.Context, _option: click.Parameter, given: str) -> float:
@@ -37,8 +36,7 @@ def audit_command(config_path: Path | None, since_s: float, decision: str | None
 
     A decision can be solved again with 'freetrain solve --decision RUN:NUMBER'.
     """
-    directory = Path(load_config(config_path).config.state.directory)
-    ledger = Store.open_existing(directory / STORE_NAME).ledger()
+    ledger = daemons_ledger(load_config(config_path).config)
     rows: list[dict[str, Any]] = [
         {
             "time": row.time_s,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,19 +9,17 @@ from typing import Any
 
 import click
 
+from freetrain.cli.daemons_ledger import readable_ledger
 from freetrain.cli.options import config_option
 from freetrain.cli.output import NOTHING, print_json, print_table
 from freetrain.config import load_config
 from freetrain.core.cluster import JobState
 from freetrain.core.fragment import End
 from freetrain.core.lent_trainer import LentTrainer
-from freetrain.daemon.service import STORE_NAME
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.parsing import fold_nodes
 from freetrain.slurm.submissions import Submission, find_submissions
 from freetrain.slurm.tags import ANSWER, Tag, WrongTag, parse_tag
-from freetrain.store.ledger import Ledger
-from freetrain.store.store import Store
 
 _COLUMNS = ("ID", "NAME", "USER", "NODES", "WANTS", "SAMPLES", "EVICTIONS", "STATE", "NODELIST")
 
@@ -52,7 +49,7 @@ def jobs_command(config_path: Path | None, user: str | None, as_json: bool) -> N
     config = load_config(config_path).config
     snapshot = CommandLine(config.slurm.timeout).snapshot()
     submissions = find_submissions(snapshot.jobs, config.slurm.partition)
-    ledger = _ledger(Path(config.state.directory))
+    ledger = readable_ledger(config)
     trainers = ledger.trainers() if ledger else {}
     rows = [
         _facts(one, Known(trainers.get(one.id), ledger.count_ends(one.id) if ledger else {}))
@@ -65,13 +62,6 @@ def jobs_command(config_path: Path | None, user: str | None, as_json: bool) -> N
         print_table(_COLUMNS, map(_cells, rows), right=("NODES", "SAMPLES", "EVICTIONS"))
     else:
         click.echo(f"No training waits or runs in partition {config.slurm.partition}.")
-
-
-def _ledger(directory: Path) -> Ledger | None:
-    path = directory / STORE_NAME
-    return (
-        Store.open_existing(path).ledger() if os.access(path, os.R_OK) and os.access(directory, os.W_OK) else None
-    )
 
 
 def _facts(submission: Submission, known: Known) -> dict[str, Any]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
+from freetrain.cli.daemons_ledger import readable_ledger
 from freetrain.cli.options import config_option
 from freetrain.cli.output import NOTHING, print_json, print_table, show_time
 from freetrain.config import ConfigError, load_config
-from freetrain.core.fragment import Fragment
 from freetrain.core.lendable import Lendable, Past, find_lendable
 from freetrain.daemon.checks import read_settings
-from freetrain.daemon.service import STORE_NAME
 from freetrain.daemon.setup import manners_of
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.parsing import fold_nodes
-from freetrain.store.store import Store
 
 Verdict = tuple[str, str, float | None]
 """What is done with a node, why, and until when it may be lent."""
@@ -37,7 +34,8 @@ def nodes_command(config_path: Path | None, as_json: bool) -> None:
     snapshot = gateway.snapshot()
     if manners.rules.partition not in snapshot.partitions:
         raise ConfigError(f"Slurm has no partition {manners.rules.partition}.", "Set slurm.partition.")
-    fragments = _fragments(Path(config.state.directory))
+    ledger = readable_ledger(config)
+    fragments = ledger.open_fragments() if ledger else []
     verdicts = _verdicts(find_lendable(snapshot, fragments, manners.rules, Past({}, {}, {})))
     groups: dict[Verdict, list[str]] = {}
     for name, verdict in sorted(verdicts.items()):
@@ -57,13 +55,6 @@ def nodes_command(config_path: Path | None, as_json: bool) -> None:
         ],
         right=("COUNT",),
     )
-
-
-def _fragments(directory: Path) -> list[Fragment]:
-    path = directory / STORE_NAME
-    if not os.access(path, os.R_OK) or not os.access(directory, os.W_OK):
-        return []
-    return Store.open_existing(path).ledger().open_fragments()
 
 
 def _verdicts(lendable: Lendable) -> dict[str, Verdict]:

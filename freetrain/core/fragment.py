@@ -79,6 +79,10 @@ class Fragment:
     decision: str | None = None
     id: int = 0
 
+    def waits_since_before(self, time_s: float) -> bool:
+        """Whether Slurm was told to start it before then, and has not."""
+        return self.state is FragmentState.ASKED and self.asked_s < time_s
+
     @property
     def holds_node(self) -> bool:
         """Whether its node is spoken for."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from freetrain.core.claims import has_features
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.fragment import Fragment
 from freetrain.core.lendable import Lendable, find_lendable, in_few_classes, take_back
 from freetrain.core.plan import Action, Lend
 from freetrain.core.problem import Node as OfferedNode
@@ -195,9 +195,7 @@ class LiveCluster:
             if node.held_by is not None and node.held_by not in in_the_race
         }
         late_s = snapshot.time_s - self.manners.start_within_s
-        in_vain = [
-            one for one in self._fragments.open if one.state is FragmentState.ASKED and one.asked_s < late_s
-        ]
+        in_vain = [fragment for fragment in self._fragments.open if fragment.waits_since_before(late_s)]
         self._watch.note_in_vain(in_vain, snapshot.time_s)
         return take_back(
             lendable, {one.node: "Slurm does not start what it is lent for" for one in in_vain} | called_off

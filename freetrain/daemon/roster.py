@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.fragment import End, Fragment
 from freetrain.core.lent_trainer import (
     LentTrainer,
     Patience,
@@ -107,7 +107,7 @@ def call_roll(
         trainer = _with_tag(trainer, submission, unfit.get(submission.id, ""), tag, answered)
         trainer = _with_report(trainer, reports.get(submission.id))
         trainer = after_ends(trainer, [one for one in ended if one.trainer == submission.id], patience, now_s)
-        late = {one.job for one in own if _is_late(one, now_s - start_within_s)}
+        late = {one.job for one in own if one.waits_since_before(now_s - start_within_s)}
         trainer = awake(_after_waiting_in_vain(trainer, late, submission, patience, now_s), now_s)
         entry = Entry(trainer, submission, tag if isinstance(tag, Tag) else None, own, last.get(submission.id))
         entries.append(_completed(entry, reports.get(submission.id)))
@@ -161,10 +161,6 @@ def _with_report(trainer: LentTrainer, report: Report | None) -> LentTrainer:
         progress_bytes=report.offset_bytes,
         observations=(*trainer.observations, *report.observations)[-_KEPT_OBSERVATIONS:],
     )
-
-
-def _is_late(fragment: Fragment, asked_before_s: float) -> bool:
-    return fragment.state is FragmentState.ASKED and fragment.asked_s < asked_before_s
 
 
 def _after_waiting_in_vain(

@@ -35,11 +35,10 @@ from freetrain.slurm.settings import SlurmSettings
 from freetrain.store.journal import RunJournal
 from freetrain.store.ledger import DAEMON_COMMAND, Ledger
 from freetrain.store.records import NewRun
-from freetrain.store.store import Store
+from freetrain.store.store import DAEMONS_STORE, Store
 
 log = logging.getLogger(__name__)
 
-STORE_NAME = "freetrain.db"
 _QUICK_S, _THOROUGH_S = 0.5, 10.0
 """How long the solver may take at first, and where that gave no proven optimum, the next time."""
 _BETWEEN_CYCLES_S, _ECHO_S = 0.5, 0.2
@@ -84,7 +83,7 @@ class Service:
             check_partition(self._config, first.partitions, settings)
             check_rights(self._config, self._gateway, settings)
             self._settings, self._poll_s = settings, poll_s_of(self._config, settings)
-            store = Store.open(directory / STORE_NAME)
+            store = Store.open(directory / DAEMONS_STORE)
             names = tuple(sorted(first.partitions[self._config.slurm.partition].nodes))
             with store.begin_run(self._new_run(settings, names), batch_decisions=1) as journal:
                 self._begin(store.ledger(), journal)

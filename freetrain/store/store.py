@@ -31,6 +31,9 @@ from freetrain.store.records import (
 from freetrain.store.schema import bring_up_to_date, is_up_to_date
 from freetrain.store.tables import DecisionRow, RunRow, TrainerRow
 
+DAEMONS_STORE = "freetrain.db"
+"""Name of the daemon's store, in its state directory."""
+
 _RECORD_HINT = "freetrain replay records one; --store or the variable FREETRAIN_STORE names another store."
 
 

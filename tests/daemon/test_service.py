@@ -16,11 +16,11 @@ from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Problem
 from freetrain.daemon import service as service_module
 from freetrain.daemon.nudge import NudgeListener, send_nudge
-from freetrain.daemon.service import STORE_NAME, Service
+from freetrain.daemon.service import Service
 from freetrain.daemon.state_directory import claim, file_system_of
 from freetrain.errors import ExitCode, FreetrainError, StateError
 from freetrain.policies import FreeTrain
-from freetrain.store.store import Store
+from freetrain.store.store import DAEMONS_STORE, Store
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm
 
 MOUNTS = """\
@@ -103,7 +103,7 @@ def test_every_cycle_is_a_decision_that_can_be_asked_for(config: Config) -> None
     slurm = FakeSlurm()
     slurm.submit_array("freetrain:min=1")
     Service(config, slurm, lambda: config).run(cycles=1)
-    store = Store.open_existing(Path(config.state.directory) / STORE_NAME)
+    store = Store.open_existing(Path(config.state.directory) / DAEMONS_STORE)
     problem, decision = store.decision(1, 1)
     assert len(problem.nodes) == 8
     assert len(decision.placement["101"]) == 4
