@@ -20,8 +20,6 @@ from freetrain.store.tables import CommandRow, DecisionRow, FragmentRow, HarmRow
 DAEMON_COMMAND = "freetrain daemon"
 """What the daemon's runs are called in the list of runs."""
 
-_KEPT_OBSERVATIONS = 200
-
 
 class Ledger:
     """Reads and writes the daemon's tables; each method is one transaction. ``Store.ledger`` makes it."""
@@ -164,7 +162,6 @@ def _trainer(row: LiveTrainerRow) -> LentTrainer:
 
 
 def _trainer_row(trainer: LentTrainer) -> LiveTrainerRow:
-    seen = trainer.observations[-_KEPT_OBSERVATIONS:]
     return LiveTrainerRow(
         id=trainer.id,
         owner=trainer.owner,
@@ -176,5 +173,5 @@ def _trainer_row(trainer: LentTrainer) -> LiveTrainerRow:
         rests_until_s=trainer.rests_until_s,
         samples_done=trainer.samples_done,
         progress_bytes=trainer.progress_bytes,
-        observations=[[one.nodes, one.samples_per_s, one.weight] for one in seen],
+        observations=[[one.nodes, one.samples_per_s, one.weight] for one in trainer.observations],
     )
