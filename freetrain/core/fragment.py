@@ -43,11 +43,6 @@ class End(StrEnum):
     UNKNOWN = "unknown"
     """Slurm forgot it before it could be asked."""
 
-    @property
-    def is_failure(self) -> bool:
-        """Whether the trainer's own program is to blame."""
-        return self is End.FAILED
-
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
