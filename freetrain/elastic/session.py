@@ -7,6 +7,7 @@ import secrets
 import time
 
 import torch
+import torch.distributed as dist
 
 from freetrain.elastic.directory import TrainerDirectory
 from freetrain.elastic.errors import EVICTED_STATUS, AbandonedError, Departed, ForeignTrainerError
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 
 _BROKEN_AFTER_S = 1.0
 """A world that fails although nobody is missing is reported after this time: losses are found sooner."""
+
+_NOBODY_MISSING = "its collectives failed with nobody missing"
 
 
 class Session:
@@ -41,7 +44,8 @@ class Session:
         self.nodes = 0
         self._settings = settings
         self._backend = backend
-        self._stores: dict[int, object] = {}
+        self._stores: dict[int, dist.TCPStore] = {}
+        self._complaint = _NOBODY_MISSING
         self._watcher = Watcher(directory, self.member, settings, self._open_store, self._why_foreign)
 
     @property
@@ -78,12 +82,14 @@ class Session:
         while True:
             generation = self._await_generation(tried)
             tried = generation.number
+            self._drop_stores(before=tried)
             world = World(
                 generation,
                 self.member.id,
                 self.directory.secret.derive(generation.nonce),
                 self._backend,
                 self._settings.form_timeout_s,
+                lambda: [store.port for store in list(self._stores.values())],
             )
             guard = Guard(generation, world.cut)
             self._watcher.guard(guard)
@@ -91,12 +97,13 @@ class Session:
                 world.form(lambda number=tried: self.view.number > number)  # type: ignore[misc]
             except AbandonedError as error:
                 log.info("generation %d abandoned: %s", tried, error)
+                self._complaint = f"it did not form: {error}"
                 self._watcher.guard(None)
                 continue
             guard.formed = True
             self.world = world
             self.nodes = self._count_nodes(generation)
-            self._drop_stores(before=tried)
+            self._complaint = _NOBODY_MISSING
             return world
 
     def leave_world(self) -> None:
@@ -124,7 +131,7 @@ class Session:
         patience_s = _BROKEN_AFTER_S
         while not self._watcher.wait_for(lambda view: self._decided(view, tried), patience_s):
             if tried and self.view.number == tried:
-                self.directory.report_broken(tried, "its collectives failed with nobody missing")
+                self.directory.report_broken(tried, self._complaint)
             patience_s = 10.0
             if time.monotonic() > deadline_s:
                 raise ForeignTrainerError(
@@ -169,8 +176,9 @@ class Session:
         return len({(known[id_].agent if id_ in known else "") or id_ for id_ in generation.members})
 
     def _drop_stores(self, before: int) -> None:
-        for number in [number for number in self._stores if number < before]:
-            del self._stores[number]
+        for number in list(self._stores):  # a copy, since the watcher's thread opens stores meanwhile
+            if number < before:
+                del self._stores[number]
 
     def _why_foreign_to(self, view: View) -> str | None:
         """Why this worker does not fit in with those that are there."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from collections.abc import Callable, Collection
 
 
 def open_sockets() -> dict[int, str]:
@@ -23,9 +24,15 @@ def open_sockets() -> dict[int, str]:
 
 
 class Wires:
-    """The connections that came up while a world formed; the script's own are left alone."""
+    """The connections that came up while a world formed; the script's own are left alone.
 
-    def __init__(self) -> None:
+    Args:
+        stores: ports of the stores in this process. What others connected there is left alone too: they may be
+            meeting for the next world already, while this one has not been left.
+    """
+
+    def __init__(self, stores: Callable[[], Collection[int]]) -> None:
+        self._stores = stores
         self._before = open_sockets()
         self._formed: dict[int, str] | None = None
 
@@ -46,12 +53,13 @@ class Wires:
         """
         now = open_sockets()
         mine = now.items() - self._before.items() if self._formed is None else now.items() & self._formed.items()
-        return sum(_cut(descriptor) for descriptor, _ in mine)
+        stores = self._stores()
+        return sum(_cut(descriptor, stores) for descriptor, _ in mine)
 
 
-def _cut(descriptor: int) -> bool:
+def _cut(descriptor: int, spared_ports: Collection[int]) -> bool:
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
-        if _is_connection(connection):
+        if _is_connection(connection) and connection.getsockname()[1] not in spared_ports:
             connection.shutdown(socket.SHUT_RDWR)
             return True
     return False

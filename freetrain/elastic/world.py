@@ -6,10 +6,11 @@ import contextlib
 import ctypes
 import logging
 import os
+import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -61,18 +62,25 @@ class World:
         prefix: prefix of the store's keys, unguessable for outsiders.
         backend: as ``torch.distributed`` names it.
         form_timeout_s: how long connecting may take once all have arrived.
+        stores: ports of the stores in this process, of whatever generation.
 
     Attributes:
         out_of_reach: whether the main thread is where it may wait for a collective that this class did not start.
     """
 
     def __init__(
-        self, generation: Generation, member: str, prefix: str, backend: str, form_timeout_s: float
+        self,
+        generation: Generation,
+        member: str,
+        prefix: str,
+        backend: str,
+        form_timeout_s: float,
+        stores: Callable[[], Collection[int]] = tuple,
     ) -> None:
         self.generation = generation
         self.rank = generation.rank_of(member)
         self.size = generation.world
-        self._wires = Wires()
+        self._wires = Wires(stores)
         self._timeout = timedelta(seconds=form_timeout_s)
         self._backend = backend
         self._prefix = prefix
@@ -94,7 +102,7 @@ class World:
         """
         try:
             self._meet(newer)
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _torch_as_if_new():
                 warnings.simplefilter("ignore")
                 dist.init_process_group(
                     self._backend, store=self._store, rank=self.rank, world_size=self.size, timeout=self._timeout
@@ -226,6 +234,22 @@ class lost_ranks(contextlib.AbstractContextManager[None]):  # noqa: N801 (reads 
 
 def _lost_or_same(error: RuntimeError) -> BaseException:
     return LostRankError(str(error)) if is_lost_peer(error) else error
+
+
+@contextlib.contextmanager
+def _torch_as_if_new() -> Iterator[None]:
+    """Let torch form a group as it would in a process that never had one.
+
+    Torch numbers its groups and puts the number into the store's keys, but forgets it only with a group that had
+    formed: who once failed to form one would look for the others under keys of its own for ever. And it wraps the
+    exception hook again with each group, so that a traceback would name all ranks that this process ever was.
+    """
+    hook = sys.excepthook
+    dist.distributed_c10d._world.group_count = 0
+    try:
+        yield
+    finally:
+        sys.excepthook = hook
 
 
 def _abort_nccl() -> None:

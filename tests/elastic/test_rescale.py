@@ -76,6 +76,22 @@ def test_two_killed_at_once(trainer: Workers, reference: dict[int, float]) -> No
     assert_same(trainer, reference)
 
 
+def test_killed_while_the_world_forms_and_replaced_at_once(trainer: Workers, reference: dict[int, float]) -> None:
+    trainer.start(4, FREETRAIN_MIN_MEMBERS="4")
+    trainer.wait_until(lambda: len(trainer.ranks()) == 4, "first generation")
+    trainer.kill("w3")
+    trainer.start(1)
+    trainer.await_world(4, patience_s=20)
+    trainer.start(1)
+    trainer.wait_until(lambda: "w5" in trainer.ranks(), "generation of the newcomer")
+    trainer.kill("w5")
+    trainer.start(1)
+    trainer.await_world(5, patience_s=20)
+    trainer.pace(slow=False)
+    assert sorted(trainer.finish().values()) == [-9, -9, 0, 0, 0, 0, 0], trainer.errors()
+    assert_same(trainer, reference)
+
+
 def test_a_stopped_rank_is_given_up(trainer: Workers, reference: dict[int, float]) -> None:
     trainer.environment["FREETRAIN_LOST_AFTER_S"] = "3"
     trainer.start(3, FREETRAIN_MIN_MEMBERS="3")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -29,11 +30,13 @@ class Chaos:
 
     def change(self) -> None:
         """One change, or two at once; then the training must go on in the world that remains."""
-        names = ["join", "leave", "kill", "stop", "two at once", "all killed", "all left"]
-        name = self.random.choices(names, weights=[10, 5, 8, 2, 5, 1, 1])[0]
+        names = ["join", "leave", "kill", "kill on arrival", "stop", "two at once", "all killed", "all left"]
+        name = self.random.choices(names, weights=[10, 5, 6, 3, 2, 5, 1, 1])[0]
         if name == "two at once":
             self._one(self.random.choice(["join", "leave", "kill"]))
             self._one(self.random.choice(["join", "leave", "kill"]))
+        elif name == "kill on arrival":
+            self._kill_on_arrival()
         else:
             self._one(name)
         self.done[name] += 1
@@ -76,6 +79,15 @@ class Chaos:
             self.trainer.stop(*some)
             self.stopped += some
 
+    def _kill_on_arrival(self) -> None:
+        """Somebody vanishes from a world that is still forming, and another one comes in its place."""
+        (newcomer,) = self.trainer.start(1)
+        replacement = self.trainer.start(1)
+        self.trainer.wait_until(lambda: newcomer in self.trainer.ranks(), "the newcomer's generation", PATIENCE_S)
+        time.sleep(self.random.uniform(0.0, 0.03))
+        self.trainer.kill(newcomer)
+        self.inside += replacement
+
     def _wake(self) -> None:
         """Who was stopped and has been given up must notice and end by itself."""
         for name in self.stopped:
@@ -108,4 +120,4 @@ def test_two_hundred_random_changes_of_membership(tmp_path: Path) -> None:
     done = soak(tmp_path, changes=200, seed=seed)
     print(f"seed {seed}: {dict(done)}")
     assert sum(done.values()) == 200
-    assert len(done) == 7
+    assert len(done) == 8

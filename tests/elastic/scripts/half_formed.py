@@ -1,0 +1,51 @@
+"""A world whose second member vanishes between arriving and connecting; the next one has a fresh process in it.
+
+Prints what the second world's members sum up, and whether the script's exception hook is still its own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import torch.distributed as dist
+
+from freetrain.elastic.errors import AbandonedError
+from freetrain.elastic.records import Generation, this_host
+from freetrain.elastic.world import World, open_store
+
+
+def world_of(number: int, me: str, port: int) -> World:
+    generation = Generation(number, ("survivor", "newcomer"), this_host(), "127.0.0.1", port, "nonce", "test")
+    return World(generation, me, f"prefix{number}", "gloo", form_timeout_s=1 if number == 1 else 20)
+
+
+def newcomer(port: int) -> None:
+    world = world_of(2, "newcomer", port)
+    world.form(lambda: False)
+    world.start_sum([1.0]).wait()
+    world.leave()
+
+
+def survivor() -> None:
+    hook = sys.excepthook
+    first = open_store()
+    dist.PrefixStore("prefix1", first).set("arrived/1", "yes")
+    abandoned = False
+    try:
+        world_of(1, "survivor", first.port).form(lambda: False)
+    except AbandonedError:
+        abandoned = True
+    second = open_store()
+    process = subprocess.Popen([sys.executable, __file__, "newcomer", str(second.port)])
+    world = world_of(2, "survivor", second.port)
+    world.form(lambda: False)
+    total = world.start_sum([1.0]).wait()
+    world.leave()
+    process.wait()
+    print(json.dumps({"abandoned": abandoned, "total": total, "hook_is_the_scripts": sys.excepthook is hook}))
+
+
+if __name__ == "__main__":
+    newcomer(int(sys.argv[2])) if sys.argv[1] == "newcomer" else survivor()

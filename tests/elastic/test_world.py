@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from tests.elastic.harness import SCRIPTS
+
+
+def test_who_could_not_form_a_world_forms_the_next_one_with_a_newcomer() -> None:
+    run = subprocess.run(
+        [sys.executable, str(SCRIPTS / "half_formed.py"), "survivor"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert json.loads(run.stdout) == {"abandoned": True, "total": [2.0], "hook_is_the_scripts": True}
