@@ -14,7 +14,7 @@ import pytest
 from freetrain.config import Config, ConfigError
 from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Problem
-from freetrain.daemon import service as service_module
+from freetrain.daemon import lender, timetable
 from freetrain.daemon.nudge import NudgeListener, send_nudge
 from freetrain.daemon.service import Service
 from freetrain.daemon.state_directory import claim, file_system_of
@@ -61,7 +61,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cycles may follow each other at once."""
-    monkeypatch.setattr(service_module, "_BETWEEN_CYCLES_S", 0.01)
+    monkeypatch.setattr(timetable, "_BETWEEN_LOOKS_S", 0.01)
 
 
 def run_beside(service: Service, during: Callable[[], None]) -> None:
@@ -156,14 +156,25 @@ def test_a_reload_takes_all_of_the_new_settings_or_none(config: Config, caplog: 
     assert len(slurm.running(array)) == 2
 
 
-def test_a_silent_slurm_is_said_once(config: Config, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.usefixtures("quick")
+def test_a_silent_slurm_is_survived(config: Config, systemd: Callable[[], list[str]]) -> None:
     slurm = FakeSlurm()
-    service = Service(config, slurm, lambda: config)
-    with caplog.at_level("INFO"):
-        slurm.deaf_after = 3  # settings, the first snapshot, and one cycle
-        service._wake.set()
-        service.run(cycles=2)
-    assert caplog.text.count("Nothing is concluded") == 1
+    slurm.submit_array("freetrain:min=1")
+    directory = Path(config.state.directory)
+
+    def fall_silent() -> None:
+        eventually(lambda: any("READY" in message for message in systemd()))
+        slurm.deaf_after = 0
+        send_nudge(directory)
+        eventually(lambda: any("does not answer" in message for message in systemd()))
+
+    run_beside(Service(config, slurm, lambda: config), fall_silent)
+    ready, *silent, stopping = systemd()
+    assert "READY=1" in ready
+    assert silent
+    assert all("WATCHDOG=1" in message and "READY" not in message for message in silent)
+    assert "STOPPING=1" in stopping
+    assert len(slurm.running("101")) == 4
 
 
 def test_a_first_placement_is_fast_and_a_proven_one_follows_at_once(
@@ -181,7 +192,7 @@ def test_a_first_placement_is_fast_and_a_proven_one_follows_at_once(
             status = Status.FEASIBLE if self.time_limit_s < 1 else Status.OPTIMAL
             return replace(super().decide(problem), status=status)
 
-    monkeypatch.setattr(service_module, "find_policy", lambda name, time_limit_s: Unsure(time_limit_s))
+    monkeypatch.setattr(lender, "find_policy", lambda name, time_limit_s: Unsure(time_limit_s))
     slurm = FakeSlurm()
     slurm.submit_array("freetrain:min=1")
     began_s = time.monotonic()

@@ -1,0 +1,87 @@
+"""When the daemon looks at the cluster: at its polls, when it is nudged, and when something has happened."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from freetrain.daemon.nudge import NudgeListener
+from freetrain.daemon.pace import next_look_s
+
+_BETWEEN_LOOKS_S, _ECHO_S = 0.5, 0.2
+
+
+class Timetable:
+    """Polls and nudges, which come in while it is used as a context, and whatever else is due again and again.
+
+    Args:
+        directory: where nudges arrive.
+        poll_s: from one poll to the next.
+        plan_interval_s: from one plan of Slurm's to the next.
+    """
+
+    def __init__(self, directory: Path, poll_s: float, plan_interval_s: float) -> None:
+        self._directory = directory
+        self._poll_s = poll_s
+        self._plan_interval_s = plan_interval_s
+        self._wake = threading.Event()
+        self._nudged = self._echo_due = False
+        # Missed ones are made up for once.
+        self._scheduler = BackgroundScheduler(
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}, timezone="UTC"
+        )
+        self._scheduler.add_job(self.wake, "interval", seconds=poll_s, id="poll")
+
+    def every(self, period_s: float, job: Callable[[], object]) -> None:
+        """Do this again and again, in another thread."""
+        self._scheduler.add_job(job, "interval", seconds=period_s)
+
+    def plan_poll(self, last_plan_s: float | None, look_s: float) -> None:
+        """Let the next poll fall right before a plan of Slurm's.
+
+        Args:
+            last_plan_s: when Slurm last planned, in UTC epoch seconds; None: unknown.
+            look_s: how long a look takes.
+        """
+        at_s = next_look_s(time.time(), self._poll_s, last_plan_s, self._plan_interval_s, look_s)
+        self._scheduler.modify_job("poll", next_run_time=datetime.fromtimestamp(at_s, UTC))
+
+    def wake(self) -> None:
+        """Let the daemon look now."""
+        self._wake.set()
+
+    def wait(self, look_s: float) -> None:
+        """Until it is time to look; never less than a moment, lest a storm of nudges become one of polls.
+
+        Args:
+            look_s: how long the last look took.
+        """
+        time.sleep(max(_BETWEEN_LOOKS_S, 2 * look_s))
+        # An epilog nudges while Slurm is still clearing up after the job: another look follows the first.
+        self._wake.wait(_ECHO_S if self._echo_due else None)
+        self._wake.clear()
+        self._echo_due, self._nudged = self._nudged, False
+
+    def _nudge(self) -> None:
+        self._nudged = True
+        self.wake()
+
+    def __enter__(self) -> Self:
+        """Polls and nudges come in."""
+        self._listener = NudgeListener(self._directory, self._nudge)
+        self._scheduler.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """They no longer do."""
+        self._scheduler.shutdown(wait=False)
+        self._listener.close()
