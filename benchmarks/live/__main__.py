@@ -1,4 +1,4 @@
-"""``python -m benchmarks.live``: a scripted workload on two virtual sites at once, with and without freetrain."""
+"""``python -m benchmarks.live``: one workload on three virtual sites at once, with and without freetrain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.live.play import NODES, compare, play_both
+from benchmarks.live.play import NODES, PORTS, compare, play_all
 from benchmarks.live.workload import draw, read_samples
 
 LOG = Path(__file__).parents[2] / "sample_logs" / "small-cluster.sacct.gz"
@@ -28,7 +28,7 @@ LOG = Path(__file__).parents[2] / "sample_logs" / "small-cluster.sacct.gz"
     "--behind", is_flag=True, help="A job for the whole machine waits first: the others start by backfill."
 )
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--port", type=int, default=26000, show_default=True, help="First of 200 free ports.")
+@click.option("--port", type=int, default=26000, show_default=True, help=f"First of {PORTS} free ports.")
 @click.option("--daemon-log", "log_path", type=click.Path(path_type=Path), help="Keep what the daemon said.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path))
 def main(
@@ -52,14 +52,19 @@ def main(
     with tempfile.TemporaryDirectory(prefix="ft-", dir="/tmp") as folder:
         root = Path(folder)
         root.chmod(0o755)
-        without, with_ = play_both(root, (port, port + 100), jobs, interval_s, behind)
+        without, again, with_ = play_all(root, port, jobs, interval_s, behind)
         if log_path:
             shutil.copy(root / "with" / "daemon.log", log_path)
-    outcome = compare(without, with_, interval_s)
+    outcome = compare(without, again, with_, interval_s)
     for name, value in outcome.lines():
         click.echo(f"{name:40} {value}")
     if json_path:
-        document = {"outcome": asdict(outcome), "without": asdict(without), "with": asdict(with_)}
+        document = {
+            "outcome": asdict(outcome),
+            "without": asdict(without),
+            "again": asdict(again),
+            "with": asdict(with_),
+        }
         json_path.write_text(json.dumps(document))
 
 

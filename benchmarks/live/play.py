@@ -1,10 +1,10 @@
-"""Playing a workload on two virtual sites at once, and what came of it."""
+"""Playing a workload on three virtual sites at once, and what came of it."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,9 @@ NODES = 16
 TRAINERS = (("alice", 1, 16), ("alice", 2, 8), ("bob", 1, 16))
 """Owner, fewest and most nodes."""
 SHORTEST_HOLE_S = 15.0
+SITES = ("without", "again", "with")
+_PORTS_OF_A_SITE = NODES + 20
+PORTS = len(SITES) * _PORTS_OF_A_SITE
 
 
 @dataclass(frozen=True)
@@ -45,14 +48,14 @@ class Played:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The two sites side by side.
+    """The sites side by side: without freetrain, without it once more, and with it.
+
+    What differs between the first two is chance, and no smaller difference to the third means anything.
 
     Attributes:
-        delay_without: from submission to start of the site's jobs, without freetrain.
-        delay_with: with it.
-        latency_without: what of it the jobs waited although their nodes were free of the site's jobs, without.
-        latency_with: with it.
-        added_delay: of each job, the one less the other; in a queue mostly the luck of the order.
+        delays: from submission to start of the site's jobs, on each site.
+        latencies: what of it the jobs waited although their nodes were free of the site's jobs, on each site.
+        added_delays: of each job, what it waited more than on the first site: on the second, and on the third.
         idle_node_hours: that the site's jobs left, with freetrain.
         lent_node_hours: of these.
         predicted_node_hours: lent, as replayed from the site without freetrain.
@@ -60,11 +63,9 @@ class Outcome:
         fragments: that ran.
     """
 
-    delay_without: Spread
-    delay_with: Spread
-    latency_without: Spread
-    latency_with: Spread
-    added_delay: Spread
+    delays: tuple[Spread, Spread, Spread]
+    latencies: tuple[Spread, Spread, Spread]
+    added_delays: tuple[Spread, Spread]
     idle_node_hours: float
     lent_node_hours: float
     predicted_node_hours: float
@@ -75,12 +76,10 @@ class Outcome:
         """What is printed."""
         wrong = self.predicted_node_hours / self.lent_node_hours - 1 if self.lent_node_hours else float("nan")
         return [
-            ("start delay without, p50/p95/max", str(self.delay_without)),
-            ("start delay with, p50/p95/max", str(self.delay_with)),
-            ("added delay per job, p50/p95/max", str(self.added_delay)),
-            ("wait on free nodes without, p50/p95/max", str(self.latency_without)),
-            ("wait on free nodes with, p50/p95/max", str(self.latency_with)),
-            ("added wait, p95", f"{self.latency_with.p95_s - self.latency_without.p95_s:.2f} s"),
+            *_by_site("start delay", self.delays),
+            *_by_site("wait on free nodes", self.latencies),
+            ("added delay per job, again", str(self.added_delays[0])),
+            ("added delay per job, with", str(self.added_delays[1])),
             ("idle node-hours", f"{self.idle_node_hours:.3f}"),
             ("node-hours lent", f"{self.lent_node_hours:.3f}"),
             ("node-hours lent, replayed beforehand", f"{self.predicted_node_hours:.3f} ({wrong:+.1%})"),
@@ -89,30 +88,41 @@ class Outcome:
         ]
 
 
-def play_both(
-    root: Path, ports: tuple[int, int], jobs: list[SiteJob], interval_s: int, behind: bool = False
-) -> tuple[Played, Played]:
-    """A site without freetrain and one with it, side by side.
+def _by_site(what: str, spreads: tuple[Spread, Spread, Spread]) -> list[tuple[str, str]]:
+    """Each site's, and by how much the others' 95th percentile is above the first one's."""
+    first, *others = spreads
+    added = [""] + [f"  (p95 {one.p95_s - first.p95_s:+.2f} s)" for one in others]
+    return [
+        (f"{what} {site}, p50/p95/max", f"{one}{more}")
+        for site, one, more in zip(SITES, spreads, added, strict=True)
+    ]
+
+
+def play_all(
+    root: Path, first_port: int, jobs: list[SiteJob], interval_s: int, behind: bool = False
+) -> tuple[Played, Played, Played]:
+    """Sites without freetrain, without it again, and with it, side by side.
 
     Args:
         root: an empty folder.
-        ports: first port of each.
-        jobs: what both are given to do.
+        first_port: of as many as ``PORTS``.
+        jobs: what all are given to do.
         interval_s: Slurm's bf_interval, and the daemon's poll.
         behind: whether a job for the whole machine waits first, so that the others start by backfill.
     """
-    played: dict[bool, Played] = {}
-
-    def play(with_freetrain: bool) -> None:
-        folder = root / ("with" if with_freetrain else "without")
-        played[with_freetrain] = play_site(folder, ports[with_freetrain], jobs, interval_s, behind, with_freetrain)
-
-    threads = [threading.Thread(target=play, args=(each,)) for each in (False, True)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return played[False], played[True]
+    with ThreadPoolExecutor(len(SITES)) as pool:
+        without, again, with_ = pool.map(
+            lambda site: play_site(
+                root / site,
+                first_port + SITES.index(site) * _PORTS_OF_A_SITE,
+                jobs,
+                interval_s,
+                behind,
+                with_freetrain=site == "with",
+            ),
+            SITES,
+        )
+    return without, again, with_
 
 
 def play_site(
@@ -153,18 +163,19 @@ def play_site(
         site.close()
 
 
-def compare(without: Played, with_: Played, poll_s: float) -> Outcome:
+def compare(without: Played, again: Played, with_: Played, poll_s: float) -> Outcome:
     """The figures side by side."""
     holes = holes_of(with_.site, with_.nodes, with_.from_s, with_.until_s)
     lent_s, total_s = lent_within_s(with_.fragments, holes, SHORTEST_HOLE_S)
     sizes = [(fewest, most) for _, fewest, most in TRAINERS]
     window_s = (without.from_s, without.until_s)
     return Outcome(
-        delay_without=spread(without.delays_s),
-        delay_with=spread(with_.delays_s),
-        latency_without=spread(without.latencies_s),
-        latency_with=spread(with_.latencies_s),
-        added_delay=spread(_added(with_.delays_s, without.delays_s)),
+        delays=(spread(without.delays_s), spread(again.delays_s), spread(with_.delays_s)),
+        latencies=(spread(without.latencies_s), spread(again.latencies_s), spread(with_.latencies_s)),
+        added_delays=(
+            spread(_added(again.delays_s, without.delays_s)),
+            spread(_added(with_.delays_s, without.delays_s)),
+        ),
         idle_node_hours=holes.idle_node_hours,
         lent_node_hours=node_hours(with_.fragments, with_.from_s, with_.until_s),
         predicted_node_hours=predict_node_hours(without.site, sizes, without.nodes, window_s, poll_s),
