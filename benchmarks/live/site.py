@@ -33,6 +33,7 @@ srun --quiet bash -c 'trap "exit 0" TERM; sleep infinity & wait'
 CONFIGURATION = """
 [lend]
 mode = "act"
+launcher = "{launcher}"
 shortest_hole = "{shortest_hole_s}s"
 margin = "{margin_s}s"
 [pace]
@@ -89,8 +90,8 @@ class Site:
         self._daemon: subprocess.Popen[bytes] | None = None
 
     def command(self, person: str, *argv: str) -> list[str]:
-        """A command as somebody else; who is not root plays all parts himself."""
-        if os.geteuid() != 0:
+        """A command as somebody else, or as root; who is not root plays all parts himself."""
+        if os.geteuid() != 0 or person == "root":
             return list(argv)
         user = self.lab.users[person]
         return ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", *argv]
@@ -132,19 +133,24 @@ class Site:
             "-p", "freetrain", f"--comment=freetrain:{tag}", "-o", "/dev/null", stdin=script,
         )  # fmt: skip
 
-    def start_daemon(self, poll_s: float, margin_s: float, shortest_hole_s: float) -> None:
-        """Start freetrain as its service account."""
+    def start_daemon(
+        self, poll_s: float, margin_s: float, shortest_hole_s: float, launcher: str = "steer"
+    ) -> None:
+        """Start freetrain: as its service account, or, where it is to submit for others, as root."""
+        person = "daemon" if launcher == "steer" else "root"
         state = self.directory / "state"
         state.mkdir(exist_ok=True)
-        if os.geteuid() == 0:
-            os.chown(state, *_ids(self.lab.users["daemon"]))
-        text = CONFIGURATION.format(state=state, poll_s=poll_s, margin_s=margin_s, shortest_hole_s=shortest_hole_s)
+        if os.geteuid() == 0 and person != "root":
+            os.chown(state, *_ids(self.lab.users[person]))
+        text = CONFIGURATION.format(
+            state=state, poll_s=poll_s, margin_s=margin_s, shortest_hole_s=shortest_hole_s, launcher=launcher
+        )
         path = self.directory / "freetrain.toml"
         path.write_text(text)
         program = [sys.executable, "-m", "freetrain.cli.main", "daemon", "--config", str(path)]
         with (self.directory / "daemon.log").open("ab") as log:
             self._daemon = subprocess.Popen(
-                self.command("daemon", *program), stderr=log, env=self.environment, cwd="/"
+                self.command(person, *program), stderr=log, env=self.environment, cwd="/"
             )
 
     def stop_daemon(self) -> int:

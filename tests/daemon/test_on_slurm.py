@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,14 +35,19 @@ srun --quiet bash -c 'trap "exit 0" TERM; while [ ! -e {flag} ]; do sleep 0.2; d
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
+    with site_of(LabOptions(nodes=NODES, accounting=True)) as site:
+        yield site
+
+
+@contextmanager
+def site_of(options: LabOptions) -> Iterator[Site]:
     readable = subprocess.run(
         ["setpriv", "--reuid=backup", "--regid=backup", "--clear-groups", sys.executable, "-V"]
     )
     assert readable.returncode == 0, f"other accounts cannot run {sys.executable}: give its folders o+x"
     settings = {"SchedulerParameters": f"bf_continue,bf_interval={POLL_S},bf_resolution=60", "SlurmdTimeout": "15"}
-    options = on_free_ports(LabOptions(nodes=NODES, accounting=True, settings=settings))
     with short_directory() as directory:
-        site = Site(directory, options)
+        site = Site(directory, on_free_ports(replace(options, settings=settings)))
         try:
             yield site
         finally:
@@ -56,9 +62,11 @@ def daemon(site: Site) -> Iterator[Site]:
 
 
 @contextmanager
-def daemon_that_polls_every(poll_s: float, site: Site, nodes: int = NODES) -> Iterator[None]:
+def daemon_that_polls_every(
+    poll_s: float, site: Site, nodes: int = NODES, launcher: str = "steer"
+) -> Iterator[None]:
     (site.directory / "daemon.log").unlink(missing_ok=True)
-    site.start_daemon(poll_s, margin_s=5, shortest_hole_s=10)
+    site.start_daemon(poll_s, margin_s=5, shortest_hole_s=10, launcher=launcher)
     try:
         wait_until(lambda: "mode act" in site.daemon_says, 20, site)
         yield
@@ -261,6 +269,50 @@ def test_a_nudge_wakes_it_at_once(site: Site) -> None:
         nudged = site.freetrain("bob", "nudge")
         assert nudged.returncode == 0, nudged.stderr
         assert wait_until(lambda: lent(site, trainer) == 4, 10, site) < 4
+
+
+@several_people
+def test_fragments_that_root_submits_run_as_their_owner_and_nothing_is_doubled(site: Site) -> None:
+    with daemon_that_polls_every(POLL_S, site, launcher="submit"):
+        pattern = site.submit_trainer("alice", 4, "min=1")
+        alice = site.lab.users["alice"]
+        wait_until(lambda: len(running_as(site, alice)) == 4, 30, site)
+        assert not nodes_of(site, pattern), "the pattern itself never runs"
+        assert set(running_as(site, alice)) == set(in_the_ledger(site).values())
+
+        site.kill_daemon()
+        site.start_daemon(POLL_S, margin_s=5, shortest_hole_s=10, launcher="submit")
+        time.sleep(3 * POLL_S)
+        assert len(in_slurm(site)) == 4
+        assert in_the_ledger(site) == in_slurm(site)
+
+        job = site.submit(SiteJob(0, NODES - 2, 10, 1))
+        wait_until(lambda: job in site.started_s(), 10, site)
+        wait_until(lambda: len(running_as(site, alice)) == 4, 40, site)
+        site.run("alice", "scancel", pattern)
+        wait_until(lambda: not in_slurm(site), 20, site)
+
+
+def running_as(site: Site, user: str) -> list[str]:
+    """Nodes on which this user's jobs run."""
+    return sorted(site.run("bob", "squeue", "-h", "-a", "-t", "R", "-u", user, "-o", "%N").split())
+
+
+def test_with_a_grace_time_who_leaves_in_good_order_has_not_completed() -> None:
+    """Slurm counts a task that leaves when it is asked to as completed; its training goes on all the same."""
+    nodes = 4
+    with (
+        site_of(LabOptions(nodes=nodes, accounting=True, grace_s=30)) as site,
+        daemon_that_polls_every(POLL_S, site, nodes),
+    ):
+        trainer = site.submit_trainer("alice", nodes, "min=1")
+        wait_until(lambda: lent(site, trainer) == nodes, 30, site)
+        for _ in range(2):
+            job = site.submit(SiteJob(0, nodes, 8, 1))
+            wait_until(lambda job=job: job in site.started_s(), 15, site)  # type: ignore[misc]
+            wait_until(lambda: lent(site, trainer) == nodes, 60, site)
+        assert "is complete" not in site.daemon_says
+        assert set(ledger_ends(site, trainer)) <= {"preempted", "released"}
 
 
 @pytest.mark.parametrize(
