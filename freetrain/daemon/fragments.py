@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.reconcile import PastRun, find_strangers, needs_history, reconcile
-from freetrain.daemon.roster import blame_preemption
-from freetrain.daemon.watch import site_starts_s
+from freetrain.slurm import commands
+from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
+from freetrain.slurm.parsing import parse_preemptions
 from freetrain.store.ledger import Ledger
 
 log = logging.getLogger(__name__)
@@ -70,11 +72,9 @@ class Fragments:
         """
         self._recognise(snapshot)
         runs = self._history(snapshot)
-        starts_s = site_starts_s(snapshot, partition)
-        grace_s = snapshot.partitions[partition].grace_s
-        changed = [
-            blame_preemption(fragment, starts_s, grace_s) for fragment in reconcile(self.open, snapshot, runs)
-        ]
+        changed = reconcile(self.open, snapshot, runs)
+        if snapshot.partitions[partition].grace_s > 0:
+            changed = self._blame_preemption(changed)
         changed = self._give_up_lost(changed, snapshot.time_s)
         for fragment in self.save(changed):
             if fragment.end is not None:
@@ -94,6 +94,22 @@ class Fragments:
         for run in self._gateway.runs(needs_history(self.open, snapshot)):
             runs[run.id] = (*runs.get(run.id, ()), PastRun(run.state, run.start_s, run.end_s))
         return runs
+
+    def _blame_preemption(self, changed: Sequence[Fragment]) -> list[Fragment]:
+        """With a grace time Slurm asks a fragment to leave, and counts one that does so as completed."""
+        completed = [one.job for one in changed if one.end is End.COMPLETED]
+        if not completed:
+            return list(changed)
+        try:
+            asked_s = parse_preemptions(self._gateway.perform(commands.ask_preemptions(*completed)))
+        except SlurmRefusedError:  # it knows none of them any more
+            return list(changed)
+        return [
+            replace(one, end=End.PREEMPTED)
+            if one.end is End.COMPLETED and asked_s.get(one.job, -inf) >= (one.started_s or 0.0)
+            else one
+            for one in changed
+        ]
 
     def _give_up_lost(self, changed: Sequence[Fragment], now_s: float) -> list[Fragment]:
         """End what neither Slurm nor accounting has known of for long."""

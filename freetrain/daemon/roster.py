@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from freetrain.core.fragment import End, Fragment
+from freetrain.core.fragment import Fragment
 from freetrain.core.lent_trainer import (
     LentTrainer,
     Patience,
@@ -180,19 +180,3 @@ def _completed(entry: Entry, report: Report | None) -> Entry:
     if not is_complete(entry.trainer, entry.fragments, entry.last, finished, target):
         return entry
     return replace(entry, trainer=replace(entry.trainer, state=TrainerState.COMPLETE, note=""))
-
-
-def blame_preemption(fragment: Fragment, starts_s: Mapping[str, float], grace_s: float) -> Fragment:
-    """The fragment, preempted rather than completed where one of the site's jobs followed at once.
-
-    With a grace time Slurm asks a fragment to leave, and counts one that does as completed.
-
-    Args:
-        fragment: that has just ended.
-        starts_s: node → when one of the site's jobs started on it.
-        grace_s: of the partition.
-    """
-    start_s = starts_s.get(fragment.node)
-    if fragment.end is not End.COMPLETED or grace_s == 0 or start_s is None or fragment.ended_s is None:
-        return fragment
-    return replace(fragment, end=End.PREEMPTED) if 0 <= start_s - fragment.ended_s < 5 else fragment

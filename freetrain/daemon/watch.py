@@ -119,15 +119,5 @@ class Watch:
         return {name: end_s for name in job.nodes if (end_s := self._busy_until_s.get(name, 0.0)) <= start_s}
 
 
-def site_starts_s(snapshot: Snapshot, partition: str) -> dict[str, float]:
-    """Node → when the newest of the site's own jobs started on it."""
-    starts: dict[str, float] = {}
-    for job in snapshot.jobs:
-        if job.partition != partition and job.start_s is not None and _has_started(job):
-            for name in job.nodes:
-                starts[name] = max(job.start_s, starts.get(name, 0.0))
-    return starts
-
-
 def _has_started(job: Job) -> bool:
     return bool(job.nodes) and (job.state.is_final or job.state in (JobState.RUNNING, JobState.COMPLETING))

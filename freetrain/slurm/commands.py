@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 SEPARATOR = "\x1f"
 
@@ -113,6 +113,11 @@ def ask_tasks(mark: str, *arrays: str) -> Command:
     return ("squeue", "-h", "-a", "-r", "-t", "all", "-j", ",".join(arrays), "-o", _job_format(mark))
 
 
+def ask_preemptions(*jobs: str) -> Command:
+    """When Slurm asked these jobs to leave; it says so only where there is a grace time."""
+    return ("squeue", "-h", "-a", "-r", "-t", "all", "-j", ",".join(jobs), "-O", "JobArrayID:40,PreemptTime:40")
+
+
 def show_job(job: str) -> Command:
     """All that Slurm shows of one job."""
     return ("scontrol", "-o", "show", "job", job)
@@ -138,8 +143,19 @@ def ask_rights(user: str) -> Command:
     return ("sacctmgr", "-n", "-P", "show", "user", user, "WithCoord", "format=AdminLevel,Coordinators")
 
 
-def submit_fragment(node: str, limit_s: float, partition: str, comment: str, name: str) -> Command:
-    """Submit a fragment, whose script comes on standard input; prints the job's id."""
+def submit_fragment(
+    node: str, limit_s: float, partition: str, comment: str, name: str, options: Mapping[str, str]
+) -> Command:
+    """Submit a fragment, whose script comes on standard input; prints the job's id.
+
+    Args:
+        node: the only one on which it may run.
+        limit_s: its time limit.
+        partition: the preemptible one.
+        comment: by which it is known.
+        name: for people.
+        options: further ones of sbatch, by name; those without a value are left out.
+    """
     return (
         "sbatch",
         "--parsable",
@@ -152,6 +168,7 @@ def submit_fragment(node: str, limit_s: float, partition: str, comment: str, nam
         "--export=NONE",
         f"--job-name={name}",
         f"--comment={comment}",
+        *(f"--{option}={value}" for option, value in options.items() if value),
     )
 
 

@@ -192,6 +192,12 @@ def parse_runs(text: str) -> tuple[list[JobRun], list[str]]:
     return runs, rejected
 
 
+def parse_preemptions(text: str) -> Mapping[str, float]:
+    """Job → when it was asked to leave, of those that were, from what ``ask_preemptions`` printed."""
+    rows = [line.split() for line in text.splitlines()]
+    return {row[0]: at_s for row in rows if len(row) == 2 and (at_s := _time(row[1])) is not None}
+
+
 def job_state(text: str) -> JobState:
     """The state that Slurm names, ``CANCELLED by 1000`` included; UNKNOWN for one that a later Slurm invents."""
     word = text.split(" ", 1)[0].rstrip("+")

@@ -12,7 +12,8 @@ from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.submitting import Pattern
 
-_WORK_DIRECTORY = re.compile(r"\bWorkDir=(\S+)")
+_WORK_DIRECTORY = re.compile(r"\bWorkDir=(.+?) (?:Comment|StdErr)=")
+_ACCOUNT, _QOS = re.compile(r"\bAccount=(\S+)"), re.compile(r"\bQOS=(\S+)")
 
 
 class PatternReader:
@@ -34,11 +35,18 @@ class PatternReader:
         """
         if submission not in self._known:
             script = self._gateway.perform(commands.ask_script(submission))
-            match = _WORK_DIRECTORY.search(self._gateway.perform(commands.show_job(submission)))
-            if match is None:
+            facts = self._gateway.perform(commands.show_job(submission))
+            directory = _found(_WORK_DIRECTORY, facts)
+            if not directory:
                 raise SlurmRefusedError(f"Slurm does not say where job {submission} was submitted.")
-            self._known[submission] = Pattern(script, match[1])
+            self._known[submission] = Pattern(script, directory, _found(_ACCOUNT, facts), _found(_QOS, facts))
         return self._known[submission]
+
+
+def _found(what: re.Pattern[str], facts: str) -> str:
+    """Empty where Slurm says nothing, or that there is nothing."""
+    match = what.search(facts)
+    return "" if match is None or match[1] in ("(null)", "N/A") else match[1]
 
 
 def act_as(user: str) -> Command | None:

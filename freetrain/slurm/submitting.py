@@ -34,10 +34,14 @@ class Pattern:
     Attributes:
         script: its batch script.
         directory: where it was submitted.
+        account: what it is charged to; empty: the owner's default.
+        qos: likewise.
     """
 
     script: str
     directory: str
+    account: str = ""
+    qos: str = ""
 
 
 class Submitting:
@@ -87,12 +91,18 @@ class Submitting:
 
     def place(self, submission: Submission, fragment: Fragment) -> Order:
         """Submit it, for this node only."""
+        pattern = self._read_pattern(submission.id)
         command = commands.submit_fragment(
-            fragment.node, fragment.limit_s, self._partition, fragment.job, f"freetrain-{fragment.trainer}"
+            fragment.node,
+            fragment.limit_s,
+            self._partition,
+            fragment.job,
+            f"freetrain-{fragment.trainer}",
+            {"chdir": pattern.directory, "account": pattern.account, "qos": pattern.qos},
         )
-        script = fragment_script(fragment, self._read_pattern(submission.id))
         before: commands.Command = self._act_as(submission.owner) or ()
-        return Order(before + command, f"lend {fragment.node} to {submission.id}", script)
+        why = f"lend {fragment.node} to {submission.id}"
+        return Order(before + command, why, fragment_script(fragment, pattern))
 
     def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:
         """Nothing: what is submitted starts."""

@@ -39,6 +39,7 @@ class FakeSlurm:
         }
         self.told: list[Command] = []
         self.scripts: dict[str, str] = {}
+        self.asked_to_leave_s: dict[str, int] = {}
         self.away = False
         self.stuck = False
         self.config = CONFIG
@@ -70,6 +71,11 @@ class FakeSlurm:
         """A job ends by itself."""
         self.jobs[job] = replace(self.jobs[job], state=state, end_s=self.now_s)
         self._remember(self.jobs[job], state)
+
+    def leave_in_grace(self, job: str) -> None:
+        """A job leaves in good order while Slurm preempts it."""
+        self.asked_to_leave_s[job] = int(self.now_s)
+        self.finish(job)
 
     def forget(self, job: str) -> None:
         """Slurm shows it no more."""
@@ -130,6 +136,10 @@ class FakeSlurm:
                 return self.scripts[job]
             case ("scontrol", "-o", "show", "job", _):
                 return "JobId=1 WorkDir=/home/somebody StdErr=/dev/null"
+            case ("squeue", *_, "-O", _):
+                self._answer()
+                jobs = command[command.index("-j") + 1].split(",")
+                return "".join(f"{job} {self.asked_to_leave_s.get(job, 'N/A')}\n" for job in jobs)
         self.told.append(command)
         self._answer()
         match command:

@@ -6,6 +6,7 @@ import pytest
 
 from freetrain.core.cluster import JobState, Reservation
 from freetrain.core.fragment import End, FragmentState
+from freetrain.core.lent_trainer import TrainerState
 from freetrain.core.throughput_fit import Observation
 from freetrain.daemon.executor import Mode
 from freetrain.daemon.progress import Report
@@ -157,11 +158,18 @@ def test_a_task_that_leaves_in_good_order_during_a_grace_time_is_needed_again(
     daemon = start_daemon()
     daemon.cycle()
     daemon.cycle()
-    slurm.finish(f"{array}_0")
-    slurm.submit(nodes=7)
+    slurm.leave_in_grace(f"{array}_0")
+    slurm.leave_in_grace(f"{array}_1")
     daemon.cycle()
-    assert daemon.ledger.count_ends(array) == {End.PREEMPTED: 1}
+    assert daemon.ledger.count_ends(array) == {End.PREEMPTED: 2}
     assert slurm.jobs[f"{array}_0"].is_held
+    daemon.cycle()
+    daemon.cycle()
+    for task in range(2):
+        slurm.finish(f"{array}_{task}")
+    daemon.cycle()
+    assert daemon.ledger.count_ends(array) == {End.PREEMPTED: 2, End.COMPLETED: 2}
+    assert daemon.ledger.trainers()[array].state is TrainerState.COMPLETE
 
 
 def test_measured_throughput_decides_who_grows(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:

@@ -9,6 +9,7 @@ from freetrain.core.cluster import JobState
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.daemon.progress import Report
 from freetrain.slurm.errors import SlurmUnreachableError
+from freetrain.slurm.submissions import Submission
 from freetrain.slurm.submitting import Pattern, Submitting, fragment_script
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
@@ -48,6 +49,14 @@ def test_a_held_job_is_the_pattern_of_as_many_fragments_as_it_wants(slurm: FakeS
     assert len(fragments_in(slurm)) == 5
     assert slurm.jobs[f"{pattern}_0"].is_held
     assert all(one.job.isdigit() and one.trainer == pattern for one in daemon.cluster.fragments)
+
+
+def test_fragments_run_where_and_on_whose_account_the_pattern_was_submitted() -> None:
+    pattern = Pattern(SCRIPT, "/home/me", account="ml", qos="")
+    launcher = Submitting("freetrain", lambda _: pattern, lambda _: ())
+    order = launcher.place(Submission("7", "news", "", 0.0, ()), FRAGMENT)
+    assert {"--chdir=/home/me", "--account=ml"} <= set(order.command)
+    assert not any(word.startswith("--qos") for word in order.command)
 
 
 def test_who_is_somebody_else_is_told_so(slurm: FakeSlurm, daemon: Daemon) -> None:

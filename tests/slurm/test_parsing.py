@@ -24,6 +24,7 @@ from freetrain.slurm.parsing import (
     parse_jobs,
     parse_nodes,
     parse_partitions,
+    parse_preemptions,
     parse_reservations,
     parse_runs,
 )
@@ -201,3 +202,9 @@ def test_runs_of_a_later_accounting() -> None:
     (cancelled,) = [run for run in runs if run.id == "17_4"]
     assert cancelled.state is JobState.CANCELLED
     assert (cancelled.start_s, cancelled.nodes) == (None, frozenset())
+
+
+def test_who_was_asked_to_leave_is_known_from_when() -> None:
+    """As squeue 22.05 prints it, with a grace time."""
+    text = "5_0                 N/A                 \n5_1                 1795260394          \n"
+    assert parse_preemptions(text) == {"5_1": 1795260394.0}
