@@ -100,8 +100,9 @@ class LiveCluster:
         lendable = self._find_lendable(snapshot, competing, stopped or self._pause(snapshot.time_s))
         self._given.clear()
         self.sight = Sight(snapshot, tuple(entries), competing, lendable)
-        self._upkeep.put_right(self.sight, self.manners)
+        # First what somebody may be waiting for: a busy Slurm takes its time over each order.
         self._upkeep.give_back(self.sight)
+        self._upkeep.put_right(self.sight, self.manners)
         return self.sight
 
     @property
