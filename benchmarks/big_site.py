@@ -128,6 +128,10 @@ class BigSite:
         bad = tuple(bad_jobs + bad_nodes + bad_reservations)
         return Snapshot(self.now_s, tuple(nodes), tuple(jobs), tuple(reservations), self._partitions, bad)
 
+    def last_plan_s(self) -> float | None:
+        """It never plans."""
+        return None
+
     def runs(self, jobs: Sequence[str]) -> list[JobRun]:
         """Nothing: there is no accounting."""
         return []

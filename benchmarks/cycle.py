@@ -16,11 +16,9 @@ import resource
 import statistics
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -29,21 +27,16 @@ from benchmarks.big_lab import make_big_lab
 from benchmarks.big_site import BigSite, Size
 from benchmarks.machine import machine_facts, version_facts
 from freetrain.config import Config
+from freetrain.core.decision import Decision
 from freetrain.core.problem import Problem
-from freetrain.daemon import live_cluster
-from freetrain.daemon.executor import Executor, Mode
-from freetrain.daemon.fragments import Fragments
-from freetrain.daemon.live_cluster import LiveCluster
-from freetrain.daemon.setup import launcher_of, manners_of
+from freetrain.daemon.executor import Mode
+from freetrain.daemon.lender import Lender
 from freetrain.lab import Lab
-from freetrain.loop import cycle
-from freetrain.loop.cycle import Aims, run_cycle
 from freetrain.loop.deciding import decide
 from freetrain.policies import find_policy
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.gateway import Gateway
-from freetrain.store.journal import RunJournal
-from freetrain.store.ledger import Ledger
+from freetrain.slurm.settings import SlurmSettings
 from freetrain.store.records import NewRun
 from freetrain.store.store import Store
 
@@ -56,21 +49,7 @@ LEAVING = 10
 HOLE_ENDS = (1, 5, 50)
 PORT = 25_000
 
-STAGES: tuple[tuple[object, str, str], ...] = (
-    (CommandLine, "snapshot", "snapshot"),
-    (BigSite, "snapshot", "snapshot"),
-    (live_cluster, "find_submissions", "submissions"),
-    (Fragments, "bring_up_to_date", "reconcile"),
-    (LiveCluster, "_note_harms", "harms"),
-    (LiveCluster, "_call_roll", "roster"),
-    (live_cluster, "competitors", "competitors"),
-    (LiveCluster, "_find_lendable", "lendable"),
-    (LiveCluster, "_put_right", "put right"),
-    (LiveCluster, "_give_back", "give back"),
-    (cycle, "decide", "decide"),
-    (LiveCluster, "act", "act"),
-    (RunJournal, "record", "record"),
-)
+SETTINGS = SlurmSettings("big", "22.05.8", "preempt/partition_prio", "REQUEUE", POLL_S, 60.0, "slurm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +70,10 @@ class Spent:
         """What was spent in between."""
         return Spent(self.wall_s - before.wall_s, self.own_s - before.own_s, self.commands_s - before.commands_s)
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(self.wall_s + other.wall_s, self.own_s + other.own_s, self.commands_s + other.commands_s)
-
     @property
     def cpu_s(self) -> float:
         """Of all processes."""
         return self.own_s + self.commands_s
-
-
-NOTHING = Spent(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +82,6 @@ class Cycle:
 
     Attributes:
         spent: all of it.
-        stages: parts of it.
         questions: commands of Slurm's that were run.
         orders: orders that were given to a site that has no commands.
         status: the solver's.
@@ -117,7 +89,6 @@ class Cycle:
     """
 
     spent: Spent
-    stages: dict[str, Spent]
     questions: int
     orders: int
     status: str
@@ -144,89 +115,19 @@ class Measured:
         return self.cycles[2:]
 
 
-@dataclass
-class Stages:
-    """Where time goes, by the names in ``STAGES`` and by Slurm's command."""
-
-    spent: defaultdict[str, Spent] = field(default_factory=lambda: defaultdict(lambda: NOTHING))
-
-    @contextlib.contextmanager
-    def watching(self) -> Iterator[None]:
-        """Time every call of the stages meanwhile."""
-        before = [(owner, name, getattr(owner, name)) for owner, name, _ in STAGES]
-        asking = CommandLine._ask
-        for (owner, name, original), (_, _, stage) in zip(before, STAGES, strict=True):
-            setattr(owner, name, self._timed(original, lambda *_, stage=stage: stage))
-        setattr(CommandLine, "_ask", self._timed(asking, _question))  # noqa: B010 (mypy: a method)
-        try:
-            yield
-        finally:
-            setattr(CommandLine, "_ask", asking)  # noqa: B010
-            for owner, name, original in before:
-                setattr(owner, name, original)
-
-    def _timed(self, original: Callable[..., Any], name_of: Callable[..., str]) -> Callable[..., Any]:
-        def timed(*args: Any, **keywords: Any) -> Any:
-            before = Spent.until_now()
-            try:
-                return original(*args, **keywords)
-            finally:
-                self.spent[name_of(*args)] += Spent.until_now().since(before)
-
-        return timed
+def look(lender: Lender, gateway: Gateway) -> Cycle:
+    """Look, decide, act; once."""
+    asked, orders = _counts(gateway)
+    before = Spent.until_now()
+    decisions = lender.look(QUICK_S)
+    spent = Spent.until_now().since(before)
+    asked, orders = (now - then for now, then in zip(_counts(gateway), (asked, orders), strict=True))
+    status = ", ".join(sorted({f"{one.status} {one.solver}" for one in decisions}))
+    return Cycle(spent, asked, orders, status, sum(map(_lent_nodes, decisions)))
 
 
-def _question(_: CommandLine, command: Sequence[str], *_rest: object) -> str:
-    return f"  {command[0]} {command[-1] if command[0] == 'scontrol' else ''}".rstrip()
-
-
-@dataclass
-class Daemon:
-    """The daemon's inside, cycle by cycle.
-
-    Args:
-        gateway: the way to Slurm, or to what stands for it.
-        mode: how much may be done.
-        ledger: remembers.
-        journal: keeps decisions.
-    """
-
-    gateway: Gateway
-    mode: Mode
-    ledger: Ledger
-    journal: RunJournal
-
-    def __post_init__(self) -> None:
-        config = Config()
-        executor = Executor(self.gateway, self.ledger, self.mode)
-        self._cluster = LiveCluster(
-            self.gateway,
-            launcher_of(config, self.gateway),
-            executor,
-            self.ledger,
-            manners_of(config, POLL_S),
-            self.journal.next_decision,
-        )
-        self._aims = Aims(find_policy("freetrain", time_limit_s=QUICK_S), "speedup", config.decide.horizon)
-
-    def problem(self) -> Problem:
-        """Look; what would have to be decided."""
-        self._cluster.look({})
-        seen = self._cluster.observe()
-        return Problem(seen.now_s, seen.nodes, seen.trainers, self._aims.horizon_s, self._aims.objective)
-
-    def cycle(self) -> Cycle:
-        """Look, decide, act."""
-        stages = Stages()
-        asked, orders = _counts(self.gateway)
-        before = Spent.until_now()
-        with stages.watching():
-            self._cluster.look({})
-            decision = run_cycle(self._cluster, self._aims, self.journal, time.perf_counter)
-        spent = Spent.until_now().since(before)
-        asked, orders = (now - then for now, then in zip(_counts(self.gateway), (asked, orders), strict=True))
-        lent = sum(map(len, decision.placement.values()))
-        return Cycle(spent, dict(stages.spent), asked, orders, f"{decision.status} {decision.solver}", lent)
+def _lent_nodes(decision: Decision) -> int:
+    return sum(map(len, decision.placement.values()))
 
 
 def _counts(gateway: Gateway) -> tuple[int, int]:
@@ -246,23 +147,24 @@ def measure(
         cycles: how many.
     """
     between()
-    with _daemon(gateway, mode) as daemon:
+    with begun(gateway, mode) as (lender, _):
         done = []
         for _ in range(cycles):
             between()
-            done.append(daemon.cycle())
+            done.append(look(lender, gateway))
     return Measured(name, tuple(done), _resident_mb())
 
 
 @contextlib.contextmanager
-def _daemon(gateway: Gateway, mode: Mode) -> Iterator[Daemon]:
-    """One that begins with an empty database."""
+def begun(gateway: Gateway, mode: Mode) -> Iterator[tuple[Lender, Store]]:
+    """A lender that begins with an empty database."""
+    config = Config.model_validate({"lend": {"mode": mode.value}})
     with tempfile.TemporaryDirectory(prefix="freetrain-cycle-") as directory:
         store = Store.open(Path(directory) / "freetrain.db")
         names = tuple(node.name for node in gateway.snapshot().nodes)
         run = NewRun("freetrain daemon", "", {}, time.time(), time.time(), time.time(), names)
         with store.begin_run(run, batch_decisions=1) as journal:
-            yield Daemon(gateway, mode, store.ledger(), journal)
+            yield Lender(config, gateway, SETTINGS, store.ledger(), journal), store
             journal.finish({}, [], time.time())
 
 
@@ -295,10 +197,10 @@ def _measure_hurried(name: str, mode: Mode) -> Measured:
     return measure(name, CommandLine(clock_s=lambda: now_s), mode, skip)
 
 
-def measure_site() -> Measured:
+def measure_site(size: Size) -> Measured:
     """Act on a site of texts, where now and then a large job arrives."""
-    site = BigSite(Size())
-    arriving = itertools.chain([4] * 6, [500], itertools.repeat(4))
+    site = BigSite(size)
+    arriving = itertools.chain([4] * 6, [size.nodes // 16], itertools.repeat(4))
     return measure("texts, act", site, Mode.ACT, lambda: site.go_on(1.0, LEAVING, next(arriving)))
 
 
@@ -321,17 +223,23 @@ class Solved:
     rss_mb: float
 
 
-def measure_solver(hole_ends: int) -> Solved:
+def measure_solver(size: Size) -> Solved:
     """Decide once what the daemon would have to, with its quick limit."""
-    site = BigSite(Size(hole_ends=hole_ends))
-    site.go_on(1.0, LEAVING, 4)
-    with _daemon(site, Mode.OBSERVE) as daemon:
-        problem = daemon.problem()
+    problem = first_problem(BigSite(size))
     policy = find_policy("freetrain", time_limit_s=QUICK_S)
     before = Spent.until_now()
     decision = decide(policy, problem, time.perf_counter)
     spent = Spent.until_now().since(before)
-    return Solved(hole_ends, str(decision.status), decision.solver, spent, _resident_mb())
+    return Solved(size.hole_ends, str(decision.status), decision.solver, spent, _resident_mb())
+
+
+def first_problem(site: BigSite) -> Problem:
+    """What has to be decided at the first look."""
+    site.go_on(1.0, LEAVING, 4)
+    with begun(site, Mode.OBSERVE) as (lender, store):
+        lender.look(QUICK_S)
+        problem, _ = store.decision(1, 1)
+    return problem
 
 
 def solver_table(solved: Sequence[Solved]) -> Table:
@@ -343,21 +251,6 @@ def solver_table(solved: Sequence[Solved]) -> Table:
     for each in solved:
         figures = (f"{each.spent.wall_s:.2f}", f"{each.spent.cpu_s:.2f}", f"{each.rss_mb:.0f}")
         table.add_row(str(each.hole_ends), *figures, f"{each.status}, {each.solver}")
-    return table
-
-
-def stage_table(measured: Measured) -> Table:
-    """What each stage takes: medians of the later cycles."""
-    table = Table(title=f"{measured.name}: ms of each stage, the median of {len(measured.later)} cycles")
-    table.add_column("stage")
-    for heading in ("wall", "own CPU", "commands' CPU", "first cycle's CPU"):
-        table.add_column(heading, justify="right")
-    first = measured.cycles[0]
-    for stage in sorted({stage for each in measured.cycles for stage in each.stages}):
-        each = [one.stages.get(stage, NOTHING) for one in measured.later]
-        columns = ([one.wall_s for one in each], [one.own_s for one in each], [one.commands_s for one in each])
-        figures = [f"{1000 * statistics.median(column):.0f}" for column in columns]
-        table.add_row(stage, *figures, f"{1000 * first.stages.get(stage, NOTHING).cpu_s:.0f}")
     return table
 
 
@@ -397,15 +290,13 @@ def main() -> None:
     parser.add_argument("--lab", type=Path, metavar="DIRECTORY", help="use the lab that runs there")
     parser.add_argument("--no-lab", action="store_true", help="texts only")
     arguments = parser.parse_args()
-    cases = [measure_site()]
+    cases = [measure_site(Size())]
     if not arguments.no_lab:
         with tempfile.TemporaryDirectory(prefix="freetrain-lab-") as directory:
             cases += measure_lab(arguments.lab or Path(directory))
     console = Console(width=150)
-    for case in cases:
-        console.print(stage_table(case))
     console.print(total_table(cases))
-    solved = [measure_solver(hole_ends) for hole_ends in HOLE_ENDS]
+    solved = [measure_solver(Size(hole_ends=hole_ends)) for hole_ends in HOLE_ENDS]
     console.print(solver_table(solved))
     if arguments.json:
         arguments.json.write_text(as_json(cases, solved) + "\n")
