@@ -31,10 +31,10 @@ def prepare(layout: Layout, options: LabOptions, people: People) -> None:
     root.chmod(0o755)
     _remove_earlier(layout)
     _write_parameters(layout, options, people)
-    for directory in (layout.munge, layout.database, layout.state, layout.log):
+    for directory in layout.services:
         directory.mkdir(mode=0o755)
         os.chown(directory, *people.service_ids)
-    for private in (layout.state, layout.database):
+    for private in (layout.state, layout.database, layout.database_scratch):
         private.chmod(0o700)
     for name in options.node_names:
         layout.node(name).mkdir(mode=0o755, parents=True)
@@ -43,7 +43,7 @@ def prepare(layout: Layout, options: LabOptions, people: People) -> None:
 
 
 def _remove_earlier(layout: Layout) -> None:
-    for directory in (layout.munge, layout.database, layout.state, layout.log, layout.nodes):
+    for directory in (*layout.services, layout.nodes):
         if directory.exists():
             shutil.rmtree(directory)
     for file in (layout.slurm_conf, layout.slurmdbd_conf, layout.gres_conf, layout.job_submit):

@@ -67,6 +67,11 @@ class Layout:
         return self.root / "database"
 
     @property
+    def database_scratch(self) -> Path:
+        """Directory of MariaDB's temporary files: where labs share one, each deletes the others' as it starts."""
+        return self.root / "scratch"
+
+    @property
     def database_socket(self) -> Path:
         """Socket of MariaDB, which listens on nothing else."""
         return self.database / "mariadb.socket"
@@ -80,6 +85,11 @@ class Layout:
     def log(self) -> Path:
         """Directory of the logs and pid files of all daemons but the slurmds."""
         return self.root / "log"
+
+    @property
+    def services(self) -> tuple[Path, ...]:
+        """Directories of all daemons but the slurmds."""
+        return (self.munge, self.database, self.database_scratch, self.state, self.log)
 
     @property
     def nodes(self) -> Path:
