@@ -43,8 +43,8 @@ bench-elastic: $(STAMP)
 # An hour and a half, as root: two virtual sites side by side, with freetrain and without.
 bench-live: $(STAMP)
 	@mkdir -p benchmarks/results
-	$(BIN)/python -m benchmarks.live --seed 2 --json benchmarks/results/live-5.json
-	$(BIN)/python -m benchmarks.live --seed 2 --behind --bf-interval 30 --json benchmarks/results/live-30.json
+	$(BIN)/python -m benchmarks.live --json benchmarks/results/live-5.json
+	$(BIN)/python -m benchmarks.live --behind --bf-interval 30 --json benchmarks/results/live-30.json
 	$(BIN)/python -m benchmarks.live.reaction
 
 clean:

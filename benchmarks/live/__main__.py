@@ -1,4 +1,4 @@
-"""``python -m benchmarks.live``: one workload on three virtual sites at once, with and without freetrain."""
+"""``python -m benchmarks.live``: workloads on virtual sites with and without freetrain, all at once."""
 
 from __future__ import annotations
 
@@ -27,44 +27,46 @@ LOG = Path(__file__).parents[2] / "sample_logs" / "small-cluster.sacct.gz"
 @click.option(
     "--behind", is_flag=True, help="A job for the whole machine waits first: the others start by backfill."
 )
-@click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--port", type=int, default=26000, show_default=True, help=f"First of {PORTS} free ports.")
-@click.option("--daemon-log", "log_path", type=click.Path(path_type=Path), help="Keep what the daemon said.")
+@click.option(
+    "--seed", "seeds", type=int, multiple=True, default=(1, 2, 3, 4), show_default=True, help="One workload each."
+)
+@click.option(
+    "--port", type=int, default=26000, show_default=True, help=f"First of {PORTS} free ports for each workload."
+)
+@click.option("--daemon-logs", "logs", type=click.Path(path_type=Path), help="Folder for what the daemons said.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path))
 def main(
     minutes: float,
     interval_s: int,
     load: float,
     behind: bool,
-    seed: int,
+    seeds: tuple[int, ...],
     port: int,
-    log_path: Path | None,
+    logs: Path | None,
     json_path: Path | None,
 ) -> None:
-    """Play the workload and print what came of it."""
+    """Play the workloads and print what came of them."""
     # Behind a job for all nodes, whoever wants more than what is left would wait for as long as it does.
     largest = NODES // 2 if behind else NODES
-    jobs = [
-        replace(job, nodes=min(job.nodes, largest))
-        for job in draw(read_samples(LOG), NODES, minutes * 60, load, seed)
+    samples = read_samples(LOG)
+    workloads = [
+        [replace(job, nodes=min(job.nodes, largest)) for job in draw(samples, NODES, minutes * 60, load, seed)]
+        for seed in seeds
     ]
-    click.echo(f"{len(jobs)} jobs in {minutes:g} minutes, {max(job.nodes for job in jobs)} nodes at most")
+    click.echo(f"{' + '.join(str(len(jobs)) for jobs in workloads)} jobs in {minutes:g} minutes")
     with tempfile.TemporaryDirectory(prefix="ft-", dir="/tmp") as folder:
         root = Path(folder)
         root.chmod(0o755)
-        without, again, with_ = play_all(root, port, jobs, interval_s, behind)
-        if log_path:
-            shutil.copy(root / "with" / "daemon.log", log_path)
-    outcome = compare(without, again, with_, interval_s)
+        comparisons = play_all(root, port, workloads, interval_s, behind)
+        if logs:
+            logs.mkdir(parents=True, exist_ok=True)
+            for log in root.glob("with-*/daemon.log"):
+                shutil.copy(log, logs / f"{log.parent.name}.log")
+    outcome = compare(comparisons, interval_s)
     for name, value in outcome.lines():
         click.echo(f"{name:40} {value}")
     if json_path:
-        document = {
-            "outcome": asdict(outcome),
-            "without": asdict(without),
-            "again": asdict(again),
-            "with": asdict(with_),
-        }
+        document = {"outcome": asdict(outcome), "workloads": list(map(asdict, comparisons))}
         json_path.write_text(json.dumps(document))
 
 

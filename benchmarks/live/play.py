@@ -1,9 +1,10 @@
-"""Playing a workload on three virtual sites at once, and what came of it."""
+"""Playing workloads, each on three virtual sites at once, and what came of it."""
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,10 +48,20 @@ class Played:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The sites side by side: without freetrain, without it once more, and with it.
+class Comparison:
+    """One workload without freetrain, without it once more, and with it.
 
     What differs between the first two is chance, and no smaller difference to the third means anything.
+    """
+
+    without: Played
+    again: Played
+    with_: Played
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What all workloads came to, those on the same kind of site taken together.
 
     Attributes:
         delays: from submission to start of the site's jobs, on each site.
@@ -99,30 +110,27 @@ def _by_site(what: str, spreads: tuple[Spread, Spread, Spread]) -> list[tuple[st
 
 
 def play_all(
-    root: Path, first_port: int, jobs: list[SiteJob], interval_s: int, behind: bool = False
-) -> tuple[Played, Played, Played]:
-    """Sites without freetrain, without it again, and with it, side by side.
+    root: Path, first_port: int, workloads: Sequence[list[SiteJob]], interval_s: int, behind: bool = False
+) -> list[Comparison]:
+    """Play all workloads on all kinds of sites, side by side.
 
     Args:
         root: an empty folder.
-        first_port: of as many as ``PORTS``.
-        jobs: what all are given to do.
+        first_port: of as many as ``PORTS`` for each workload.
+        workloads: what the sites are given to do.
         interval_s: Slurm's bf_interval, and the daemon's poll.
         behind: whether a job for the whole machine waits first, so that the others start by backfill.
     """
-    with ThreadPoolExecutor(len(SITES)) as pool:
-        without, again, with_ = pool.map(
-            lambda site: play_site(
-                root / site,
-                first_port + SITES.index(site) * _PORTS_OF_A_SITE,
-                jobs,
-                interval_s,
-                behind,
-                with_freetrain=site == "with",
-            ),
-            SITES,
-        )
-    return without, again, with_
+    cases = list(itertools.product(range(len(workloads)), SITES))
+
+    def play(number: int) -> Played:
+        workload, site = cases[number]
+        folder, port = root / f"{site}-{workload}", first_port + number * _PORTS_OF_A_SITE
+        return play_site(folder, port, workloads[workload], interval_s, behind, with_freetrain=site == "with")
+
+    with ThreadPoolExecutor(len(cases)) as pool:
+        played = list(pool.map(play, range(len(cases))))
+    return [Comparison(*played[first : first + len(SITES)]) for first in range(0, len(played), len(SITES))]
 
 
 def play_site(
@@ -163,26 +171,44 @@ def play_site(
         site.close()
 
 
-def compare(without: Played, again: Played, with_: Played, poll_s: float) -> Outcome:
+def compare(comparisons: Sequence[Comparison], poll_s: float) -> Outcome:
     """The figures side by side."""
-    holes = holes_of(with_.site, with_.nodes, with_.from_s, with_.until_s)
-    lent_s, total_s = lent_within_s(with_.fragments, holes, SHORTEST_HOLE_S)
+    with_ = [one.with_ for one in comparisons]
+    holes = [holes_of(one.site, one.nodes, one.from_s, one.until_s) for one in with_]
+    lent = [lent_within_s(one.fragments, of, SHORTEST_HOLE_S) for one, of in zip(with_, holes, strict=True)]
     sizes = [(fewest, most) for _, fewest, most in TRAINERS]
-    window_s = (without.from_s, without.until_s)
     return Outcome(
-        delays=(spread(without.delays_s), spread(again.delays_s), spread(with_.delays_s)),
-        latencies=(spread(without.latencies_s), spread(again.latencies_s), spread(with_.latencies_s)),
+        delays=_spreads(comparisons, lambda played: played.delays_s),
+        latencies=_spreads(comparisons, lambda played: played.latencies_s),
         added_delays=(
-            spread(_added(again.delays_s, without.delays_s)),
-            spread(_added(with_.delays_s, without.delays_s)),
+            spread(_added((one.without, one.again) for one in comparisons)),
+            spread(_added((one.without, one.with_) for one in comparisons)),
         ),
-        idle_node_hours=holes.idle_node_hours,
-        lent_node_hours=node_hours(with_.fragments, with_.from_s, with_.until_s),
-        predicted_node_hours=predict_node_hours(without.site, sizes, without.nodes, window_s, poll_s),
-        lent_share=lent_s / total_s,
-        fragments=len(with_.fragments),
+        idle_node_hours=sum(one.idle_node_hours for one in holes),
+        lent_node_hours=sum(node_hours(one.fragments, one.from_s, one.until_s) for one in with_),
+        predicted_node_hours=sum(
+            predict_node_hours(one.site, sizes, one.nodes, (one.from_s, one.until_s), poll_s)
+            for one in (comparison.without for comparison in comparisons)
+        ),
+        lent_share=sum(lent_s for lent_s, _ in lent) / sum(total_s for _, total_s in lent),
+        fragments=sum(len(one.fragments) for one in with_),
     )
 
 
-def _added(late: Sequence[float], early: Sequence[float]) -> list[float]:
-    return [one - other for one, other in zip(late, early, strict=True)]
+def _spreads(
+    comparisons: Sequence[Comparison], figure: Callable[[Played], Sequence[float]]
+) -> tuple[Spread, Spread, Spread]:
+    return (
+        spread(value for one in comparisons for value in figure(one.without)),
+        spread(value for one in comparisons for value in figure(one.again)),
+        spread(value for one in comparisons for value in figure(one.with_)),
+    )
+
+
+def _added(pairs: Iterable[tuple[Played, Played]]) -> list[float]:
+    """What each job waited more on the second site than on the first."""
+    return [
+        late - early
+        for first, second in pairs
+        for early, late in zip(first.delays_s, second.delays_s, strict=True)
+    ]

@@ -72,7 +72,7 @@ def draw(samples: list[Sample], nodes: int, duration_s: float, load: float, seed
         work += size * run_s
         if work >= load * nodes * duration_s:
             break
-    squeeze = duration_s / sum(gap_s for gap_s, _, _ in jobs)
+    squeeze = duration_s / (sum(gap_s for gap_s, _, _ in jobs) or 1.0)
     found, at_s = [], 0.0
     for gap_s, size, run_s in jobs:
         found.append(SiteJob(round(at_s, 2), size, run_s, math.ceil(run_s * dice.uniform(1.2, 3.0) / 60)))
