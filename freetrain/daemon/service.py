@@ -76,7 +76,7 @@ class Service:
                 timetable.every(_PROGRESS_EVERY_S, lambda: _read_progress(lender, timetable))
                 timetable.every(_FORGET_EVERY_S, lambda: ledger.forget(time.time() - self._config.state.keep))
                 self._say_hello(poll_s)
-                with self._signals(timetable), timetable:
+                with self._signals(timetable), timetable.running():
                     self._loop(lender, timetable, cycles)
                 journal.finish({}, [], time.time())
             notify(STOPPING="1", STATUS="stopped; fragments go on")

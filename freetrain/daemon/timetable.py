@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -19,7 +19,7 @@ _BETWEEN_LOOKS_S, _ECHO_S = 0.5, 0.2
 
 
 class Timetable:
-    """Polls and nudges, which come in while it is used as a context, and whatever else is due again and again.
+    """Polls and nudges, which come in while it is :meth:`running`, and whatever else is due again and again.
 
     Args:
         directory: where nudges arrive.
@@ -73,15 +73,13 @@ class Timetable:
         self._nudged = True
         self.wake()
 
-    def __enter__(self) -> Self:
-        """Polls and nudges come in."""
-        self._listener = NudgeListener(self._directory, self._nudge)
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Self]:
+        """Polls and nudges come in meanwhile."""
+        listener = NudgeListener(self._directory, self._nudge)
         self._scheduler.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """They no longer do."""
-        self._scheduler.shutdown(wait=False)
-        self._listener.close()
+        try:
+            yield self
+        finally:
+            self._scheduler.shutdown(wait=False)
+            listener.close()
