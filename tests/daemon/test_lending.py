@@ -11,8 +11,19 @@ from freetrain.core.throughput_fit import Observation
 from freetrain.daemon.executor import Mode
 from freetrain.daemon.progress import Report
 from freetrain.slurm.errors import SlurmUnreachableError
-from tests.daemon.conftest import StartDaemon
+from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import NODES, FakeSlurm
+
+
+def lent_to(
+    slurm: FakeSlurm, start_daemon: StartDaemon, tag: str, tasks: int = 4, held: bool = True
+) -> tuple[str, Daemon]:
+    """An array whose tasks run already, and the daemon that lent them their nodes."""
+    array = slurm.submit_array(tag, tasks=tasks, held=held)
+    daemon = start_daemon()
+    daemon.cycle()
+    daemon.cycle()
+    return array, daemon
 
 
 def test_idle_nodes_are_lent_within_one_cycle(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
@@ -62,10 +73,7 @@ def test_a_constraint_is_kept(slurm: FakeSlurm, start_daemon: StartDaemon) -> No
 def test_a_preempted_fragment_is_an_eviction_and_the_trainer_is_planned_anew(
     slurm: FakeSlurm, start_daemon: StartDaemon
 ) -> None:
-    array = slurm.submit_array("freetrain:min=1,max=8", tasks=8)
-    daemon = start_daemon()
-    daemon.cycle()
-    daemon.cycle()
+    array, daemon = lent_to(slurm, start_daemon, "freetrain:min=1,max=8", tasks=8)
     job = slurm.submit(nodes=3)
     assert slurm.jobs[job].state is JobState.RUNNING
     daemon.cycle()
@@ -80,10 +88,7 @@ def test_a_preempted_fragment_is_an_eviction_and_the_trainer_is_planned_anew(
 def test_a_node_that_is_free_again_is_lent_at_the_very_look_that_finds_the_eviction(
     slurm: FakeSlurm, start_daemon: StartDaemon
 ) -> None:
-    array = slurm.submit_array("freetrain:min=1", tasks=8)
-    daemon = start_daemon()
-    daemon.cycle()
-    daemon.cycle()
+    array, daemon = lent_to(slurm, start_daemon, "freetrain:min=1", tasks=8)
     slurm.finish(slurm.submit(nodes=2))
     daemon.cycle()
     assert len(slurm.running(array)) == 8
@@ -135,10 +140,7 @@ def test_a_target_reached_is_a_completion(slurm: FakeSlurm, start_daemon: StartD
 def test_a_program_that_ends_well_everywhere_is_complete_without_a_directory(
     slurm: FakeSlurm, start_daemon: StartDaemon
 ) -> None:
-    array = slurm.submit_array("freetrain:min=1,max=2", tasks=2)
-    daemon = start_daemon()
-    daemon.cycle()
-    daemon.cycle()
+    array, daemon = lent_to(slurm, start_daemon, "freetrain:min=1,max=2", tasks=2)
     slurm.finish(f"{array}_0")
     daemon.cycle()
     assert ("scancel", array) not in slurm.told
@@ -154,10 +156,7 @@ def test_a_task_that_leaves_in_good_order_during_a_grace_time_is_needed_again(
     start_daemon: StartDaemon, slurm: FakeSlurm
 ) -> None:
     slurm.partitions["freetrain"] = FakeSlurm(grace_s=30.0).partitions["freetrain"]
-    array = slurm.submit_array("freetrain:min=1,max=2", tasks=2)
-    daemon = start_daemon()
-    daemon.cycle()
-    daemon.cycle()
+    array, daemon = lent_to(slurm, start_daemon, "freetrain:min=1,max=2", tasks=2)
     slurm.leave_in_grace(f"{array}_0")
     slurm.leave_in_grace(f"{array}_1")
     daemon.cycle()
@@ -206,10 +205,7 @@ def test_failures_rest_and_then_pause_a_trainer_and_its_owner_is_told(
 
 
 def test_when_one_fragment_fails_the_others_go_on(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
-    array = slurm.submit_array("freetrain:min=1", tasks=4)
-    daemon = start_daemon()
-    daemon.cycle()
-    daemon.cycle()
+    array, daemon = lent_to(slurm, start_daemon, "freetrain:min=1", tasks=4)
     slurm.finish(f"{array}_1", JobState.FAILED)
     daemon.cycle()
     daemon.cycle()
@@ -247,10 +243,7 @@ def test_nobody_elses_job_is_ever_touched(slurm: FakeSlurm, start_daemon: StartD
 
 
 def test_the_stop_file_takes_everything_back(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
-    array = slurm.submit_array("freetrain:min=1")
-    daemon = start_daemon()
-    daemon.cycle()
-    daemon.cycle()
+    array, daemon = lent_to(slurm, start_daemon, "freetrain:min=1")
     daemon.cycle(stopped="the stop file is there")
     assert slurm.running(array) == []
     daemon.cycle()
@@ -313,19 +306,13 @@ def test_a_limit_of_its_owners_rests_a_trainer(slurm: FakeSlurm, start_daemon: S
 
 
 def test_tasks_that_their_owner_released_are_held_or_adopted(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
-    array = slurm.submit_array("freetrain:min=1,max=2", tasks=12, held=False)
-    daemon = start_daemon()
-    daemon.cycle()
-    daemon.cycle()
+    array, daemon = lent_to(slurm, start_daemon, "freetrain:min=1,max=2", tasks=12, held=False)
     assert len(daemon.cluster.fragments) == len(slurm.running(array)) == 2
     assert all(job.is_held for job in slurm.jobs.values() if job.state is JobState.PENDING)
 
 
 def test_when_slurm_does_not_answer_nothing_is_concluded(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
-    array = slurm.submit_array("freetrain:min=1")
-    daemon = start_daemon()
-    daemon.cycle()
-    daemon.cycle()
+    array, daemon = lent_to(slurm, start_daemon, "freetrain:min=1")
     before = daemon.cluster.fragments
     slurm.away = True
     with pytest.raises(SlurmUnreachableError):
@@ -339,10 +326,7 @@ def test_when_slurm_does_not_answer_nothing_is_concluded(slurm: FakeSlurm, start
 
 
 def test_too_much_harm_ends_all_lending_for_a_while(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
-    array = slurm.submit_array("freetrain:min=1", tasks=8)
-    daemon = start_daemon()
-    daemon.cycle()
-    daemon.cycle()
+    array, daemon = lent_to(slurm, start_daemon, "freetrain:min=1", tasks=8)
     for _ in range(6):
         daemon.cycle(after_s=100.0)
         job = slurm.submit(nodes=1)
