@@ -208,14 +208,16 @@ class World:
         if not arose_in_communication(error):
             return False
         until_s = time.monotonic() + _NOTICE_S
-        while not self._is_broken():
+        while self.whole:
             if time.monotonic() > until_s:
                 return isinstance(error, dist.DistError)
             time.sleep(0.01)
         return True
 
-    def _is_broken(self) -> bool:
-        return self._collectives.failed or self._first_cut_s is not None or not self._wires.intact
+    @property
+    def whole(self) -> bool:
+        """Whether no collective has failed, no connection is down, and nobody has cut it."""
+        return not self._collectives.failed and self._first_cut_s is None and self._wires.intact
 
     def _start_all_reduce(self, tensor: torch.Tensor) -> Any:
         return self._collectives.start(lambda: dist.all_reduce(tensor, async_op=True))

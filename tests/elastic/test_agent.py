@@ -126,6 +126,15 @@ def test_a_script_that_fails_at_once_is_not_tried_again(agents: Agents) -> None:
     assert "workers failed" in str(agents.directory.agents())
 
 
+def test_a_script_that_fails_while_it_trains_is_tried_again_only_so_often(agents: Agents) -> None:
+    agents.script = "failing.py"
+    (agents.out / "fail-all").touch()
+    agents.start_agent("--nproc", "1", "--max-restarts", "1", WHERE="backward")
+    assert agents.finish() == {"agent0": 1}
+    assert agents.error_of("agent0").count("\nRuntimeError: connection to the feature store timed out") == 2
+    assert "2 of 2 workers failed" in agents.error_of("agent0")
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [(["--lose", "1"], "is not the directory of a trainer"), ([], "nothing to do")],

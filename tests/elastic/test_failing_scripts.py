@@ -1,4 +1,4 @@
-"""Whose error it is: a script's own ends its worker, a lost rank's costs the others a step, whatever the text says."""
+"""A script's own error ends its worker, a lost rank costs the others a step, whatever the error's text says."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def assert_own_traceback(text: str) -> None:
 
 
 def test_the_others_go_on_without_who_failed_and_form_no_world_with_it(tmp_path: Path) -> None:
-    failing = {f"w{index}": place for index, place in enumerate(PLACES[:4] + ("on_step",), 1)}
+    failing = {f"w{index}": place for index, place in enumerate((*PLACES[:4], "on_step"), 1)}
     with workers(tmp_path, "failing.py", FREETRAIN_MIN_MEMBERS=str(len(failing) + 1)) as trainer:
         trainer.start()
         for place in failing.values():
