@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-HARD_LIMIT_S = 170.0
+HARD_LIMIT_S = 400.0
 
 
 @pytest.fixture(autouse=True)

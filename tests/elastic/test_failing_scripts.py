@@ -39,7 +39,7 @@ def test_an_error_of_the_script_ends_its_worker_at_once(alone: dict[str, Workers
 def assert_own_traceback(text: str) -> None:
     assert LINE in text
     assert text.rstrip().splitlines()[-1] == MESSAGE
-    assert "The above exception" not in text
+    assert "another exception occurred" not in text
 
 
 def test_the_others_go_on_without_who_failed_and_form_no_world_with_it(tmp_path: Path) -> None:
