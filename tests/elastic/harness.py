@@ -7,13 +7,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from freetrain.elastic.directory import TrainerDirectory
+from tests.elastic.forking import Forked
 
 SCRIPTS = Path(__file__).parent / "scripts"
 PATIENCE_S = 150.0
@@ -50,10 +50,9 @@ class Workers:
         self.environment = {
             "FREETRAIN_LOST_AFTER_S": "8",
             "OMP_NUM_THREADS": "1",
-            "PYTHONFAULTHANDLER": "1",
             **environment,
         }
-        self.processes: dict[str, subprocess.Popen[str]] = {}
+        self.processes: dict[str, subprocess.Popen[str] | Forked] = {}
         self._count = 0
         self._logs: dict[Path, Log] = {}
 
@@ -66,15 +65,9 @@ class Workers:
         for _ in range(count):
             name = f"w{self._count}"
             self._count += 1
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, str(SCRIPTS / self.script)],
-                env=os.environ
-                | self.environment
-                | {"FREETRAIN_TRAINER": str(self.root), "FREETRAIN_MEMBER": name, "OUT": str(self.out)}
-                | environment,
-                stderr=(self.out / f"{name}.err").open("w"),
-                text=True,
-                start_new_session=True,
+            facts = {"FREETRAIN_TRAINER": str(self.root), "FREETRAIN_MEMBER": name, "OUT": str(self.out)}
+            self.processes[name] = Forked(
+                SCRIPTS / self.script, os.environ | self.environment | facts | environment, self.out / name
             )
             names.append(name)
         return names
