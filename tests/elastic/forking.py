@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import faulthandler
 import functools
+import gc
 import json
 import os
 import runpy
@@ -116,4 +117,5 @@ if __name__ == "__main__":
 
     from freetrain.elastic import Run  # noqa: F401
 
+    gc.freeze()  # or every forked process would go through all of torch's objects when it ends
     serve(sys.stdin)
