@@ -23,7 +23,7 @@ from freetrain.core.throughput import Curve
 
 Floats = NDArray[np.float64]
 
-_MOST_NODES, _LEAST_RATE, _MOST_RATE, _MOST_WEIGHT = 100_000, 1e-9, 1e12, 1e9
+_MOST_NODES, _LEAST_RATE, _MOST_RATE, _LEAST_WEIGHT, _MOST_WEIGHT = 100_000, 1e-9, 1e12, 1e-9, 1e9
 """What is believed of an observation; between these all of the fit's numbers stay finite."""
 
 
@@ -58,7 +58,7 @@ def usable(observations: Iterable[Observation]) -> tuple[Observation, ...]:
         if type(one.nodes) is int
         and 1 <= one.nodes <= _MOST_NODES
         and _LEAST_RATE <= one.samples_per_s <= _MOST_RATE
-        and 0 < one.weight <= _MOST_WEIGHT
+        and _LEAST_WEIGHT <= one.weight <= _MOST_WEIGHT
     )
 
 

@@ -1,4 +1,4 @@
-"""A line of a trainer's progress. The file is a user's and may hold anything; what is not understood is refused."""
+"""A line of a trainer's progress. A user may write anything there: what is not understood is refused."""
 
 from __future__ import annotations
 
