@@ -187,7 +187,7 @@ def _non_negative_least_squares(matrix: Floats, target: Floats, alone: Floats) -
 def _least_squares(matrix: Floats, target: Floats) -> Floats:
     """The best coefficients of either sign; nan where the decomposition, an iteration, comes to no end."""
     try:
-        solution: Floats = np.linalg.lstsq(matrix, target, rcond=None)[0]
+        solution = np.linalg.lstsq(matrix, target, rcond=None)[0]
     except np.linalg.LinAlgError:
         return np.full(matrix.shape[1], np.nan)
-    return solution
+    return np.asarray(solution, dtype=np.float64)
