@@ -68,6 +68,11 @@ class Lender:
             decisions.append(run_cycle(self._cluster, aims, self._journal, time.perf_counter))
         return decisions
 
+    @property
+    def sight(self) -> Sight | None:
+        """What the last look showed; None: there was none."""
+        return self._cluster.sight
+
     def read_progress(self) -> bool:
         """Read what the trainers say of themselves; whether a training has been completed since."""
         return self._progress.read()
