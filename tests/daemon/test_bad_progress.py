@@ -28,7 +28,7 @@ SIX = [
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     everybody_is_me(monkeypatch)
-    return Site(tmp_path / "site")
+    return Site(tmp_path, Store.open(tmp_path / "freetrain.db"))
 
 
 def submit(site: Site, name: str, *tag: str) -> str:
@@ -89,7 +89,7 @@ def test_what_an_earlier_version_has_stored_ends_no_daemon(site: Site, caplog: p
         stored = (Observation(1, 1e-320, 5.0), Observation(2, 1e308, 5.0), Observation(2, float("inf"), 5.0))
         trainer = site.entry(bad).trainer
     poisoned = lent_trainer.replace(trainer, observations=stored)
-    Store.open(site.database).ledger().save_trainers([poisoned])
+    site.store.ledger().save_trainers([poisoned])
     with site.daemon():
         site.look(2)
         assert site.entry(bad).trainer.observations == ()

@@ -116,11 +116,27 @@ ATTACKS = st.builds(
 
 
 @pytest.fixture(scope="module")
-def template() -> Iterator[Path]:
-    """An empty database: making one takes longer than several looks."""
-    with tempfile.TemporaryDirectory() as folder:
-        Store.open(Path(folder) / "freetrain.db")
-        yield Path(folder) / "freetrain.db"
+def folder() -> Iterator[Path]:
+    """In memory where there is such a place: each look writes to the database."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def store(folder: Path) -> Store:
+    """One database for all draws, emptied for each: making one takes longer than several looks."""
+    store = Store.open(folder / "freetrain.db")
+    shutil.copyfile(store.path, folder / "empty.db")
+    return store
+
+
+def emptied(store: Store) -> Store:
+    """The database as it was in the beginning."""
+    for path in store.path.parent.glob("freetrain.db-*"):
+        path.unlink()
+    shutil.copyfile(store.path.with_name("empty.db"), store.path)
+    return store
 
 
 def submit(site: Site, attack: Attack) -> str:
@@ -178,14 +194,11 @@ def play(site: Site, attack: Attack) -> None:
 )
 @given(attack=ATTACKS)
 def test_whatever_one_user_hands_in_and_writes_no_look_ends_and_the_others_training_goes_on(
-    template: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, attack: Attack
+    folder: Path, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, attack: Attack
 ) -> None:
     everybody_is_me(monkeypatch)
     caplog.clear()
-    folder = Path(tempfile.mkdtemp(dir=template.parent))
-    try:
-        play(Site(folder, template), attack)
-    finally:
-        shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory(dir=folder) as directories:
+        play(Site(Path(directories), emptied(store)), attack)
     assert not [record for record in caplog.records if record.exc_info and record.levelno > logging.DEBUG]
     assert not [record for record in caplog.records if "a defect" in record.getMessage()]

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import pwd
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,26 +37,17 @@ class Site:
 
     Attributes:
         folder: where everything lies.
-        template: a database to begin with; None: a new one is made.
+        store: the database.
         objective: what is maximised.
         slurm: the machine.
         lender: of the daemon that runs now.
     """
 
     folder: Path
-    template: Path | None = None
+    store: Store
     objective: str = "speedup"
     slurm: FakeSlurm = field(default_factory=FakeSlurm)
     lender: Lender = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if self.template is not None:
-            shutil.copyfile(self.template, self.database)
-
-    @property
-    def database(self) -> Path:
-        return self.folder / "freetrain.db"
 
     @contextlib.contextmanager
     def daemon(self) -> Iterator[Lender]:
@@ -69,10 +59,9 @@ class Site:
                 "decide": {"objective": self.objective},
             }
         )
-        store = Store.open(self.database)
         run = NewRun("freetrain daemon", "0", {}, 0.0, 0.0, 0.0, tuple(self.slurm.nodes))
-        with store.begin_run(run, batch_decisions=1) as journal:
-            self.lender = Lender(config, self.slurm, SETTINGS, store.ledger(), journal)
+        with self.store.begin_run(run, batch_decisions=1) as journal:
+            self.lender = Lender(config, self.slurm, SETTINGS, self.store.ledger(), journal)
             yield self.lender
 
     def look(self, times: int = 1) -> list[Decision]:
