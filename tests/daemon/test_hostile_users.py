@@ -1,6 +1,6 @@
 """Whatever one user hands in or writes, no look ends, and another user's training goes on.
 
-FREETRAIN_HOSTILE_DRAWS=10000 tries that many users; by default a few.
+FREETRAIN_HOSTILE_DRAWS=10000 draws that many submissions, each with what is written for it; by default a few.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +24,8 @@ from freetrain.store.store import Store
 from tests.daemon.training import Site, everybody_is_me, rate
 from tests.hostile import PROGRESS_LINES
 
-DRAWS = int(os.environ.get("FREETRAIN_HOSTILE_DRAWS", "150"))
+AT_ONCE = 10
+DRAWS = int(os.environ.get("FREETRAIN_HOSTILE_DRAWS", "250"))
 
 HONEST_TASKS = 4
 HONEST_LINES = (rate(samples_done=100), rate(nodes=1, samples_per_s=33.0, samples_done=200))
@@ -72,7 +73,7 @@ TAGS = st.one_of(tags(), tags(), ANYTHING.map("freetrain:".__add__), ANYTHING)
 
 @dataclass(frozen=True)
 class Attack:
-    """What one user hands in, and what he writes.
+    """Something that the hostile user hands in, and what he writes for it.
 
     Attributes:
         tag: the comment; where it is to have a directory, that is added.
@@ -81,7 +82,7 @@ class Attack:
         changes: of its tasks: what a user may ask of Slurm, and what may become of a job.
         held: whether it was handed in held.
         first: whether before the honest user.
-        lines: what he writes before each look.
+        lines: of progress, before each look.
     """
 
     tag: str
@@ -139,19 +140,18 @@ def emptied(store: Store) -> Store:
     return store
 
 
-def submit(site: Site, attack: Attack) -> str:
-    """The hostile user's array."""
+def submit(site: Site, name: str, attack: Attack) -> None:
+    """Hand in one of the hostile user's arrays."""
     tag = attack.tag
     if attack.has_directory and tag.startswith("freetrain:"):
         body, bar, answer = tag.partition(ANSWER)
-        tag = f"{body},dir={site.directory('mallory')}{bar}{answer}"
+        tag = f"{body},dir={site.directory(name)}{bar}{answer}"
     array = site.slurm.submit_array(tag, attack.tasks, user="mallory", held=attack.held)
     for task in [job for job in site.slurm.jobs.values() if job.array == array]:
         changes = {name: value for name, value in attack.changes.items() if hasattr(task, name)}
         if changes.get("state") in (JobState.RUNNING, JobState.COMPLETING):
             changes["nodes"] = frozenset({"n8"})
         site.slurm.jobs[task.id] = replace(task, **changes)  # type: ignore[arg-type]
-    return array
 
 
 def check_honest(site: Site, array: str) -> None:
@@ -162,17 +162,21 @@ def check_honest(site: Site, array: str) -> None:
     assert site.competes(array)
 
 
-def play(site: Site, attack: Attack) -> None:
-    """The attack beside an honest training, through three looks of a daemon and two of the next."""
-    if attack.first:
-        submit(site, attack)
+def play(site: Site, attacks: Sequence[Attack]) -> None:
+    """The attacks beside an honest training, through three looks of a daemon and two of the next."""
+    named = {f"mallory-{number}": attack for number, attack in enumerate(attacks)}
+    for name, attack in named.items():
+        if attack.first:
+            submit(site, name, attack)
     honest = site.slurm.submit_array(f"freetrain:min=1,dir={site.directory('alice')}", HONEST_TASKS, user="alice")
-    if not attack.first:
-        submit(site, attack)
+    for name, attack in named.items():
+        if not attack.first:
+            submit(site, name, attack)
     site.train("alice", *HONEST_LINES)
     with site.daemon():
-        for lines in attack.lines:
-            site.train("mallory", *lines)
+        for look in range(3):
+            for name, attack in named.items():
+                site.train(name, *attack.lines[look])
             site.look()
             check_honest(site, honest)
         seen = [(one.nodes, one.samples_per_s) for one in site.entry(honest).trainer.observations]
@@ -187,18 +191,22 @@ def play(site: Site, attack: Attack) -> None:
 
 @pytest.mark.slow
 @settings(
-    max_examples=DRAWS,
+    max_examples=max(1, DRAWS // AT_ONCE),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     print_blob=True,
 )
-@given(attack=ATTACKS)
+@given(attacks=st.lists(ATTACKS, min_size=AT_ONCE, max_size=AT_ONCE))
 def test_whatever_one_user_hands_in_and_writes_no_look_ends_and_the_others_training_goes_on(
-    folder: Path, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, attack: Attack
+    folder: Path,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    attacks: list[Attack],
 ) -> None:
     everybody_is_me(monkeypatch)
     caplog.clear()
     with tempfile.TemporaryDirectory(dir=folder) as directories:
-        play(Site(Path(directories), emptied(store)), attack)
+        play(Site(Path(directories), emptied(store)), attacks)
     assert not [record for record in caplog.records if record.exc_info and record.levelno > logging.DEBUG]
     assert not [record for record in caplog.records if "a defect" in record.getMessage()]
