@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from freetrain.errors import FreetrainError
+from freetrain.slurm.errors import SlurmError
 
 log = logging.getLogger(__name__)
 
@@ -28,13 +29,18 @@ class Fault:
 
 
 def isolated(work: Callable[[], Result]) -> Result | Fault:
-    """What comes of something that concerns one trainer only, and asks nobody outside: or what went wrong.
+    """What comes of something that concerns one trainer only, or what went wrong.
 
     What users may write is judged where it is read. This is for what nobody thought of: a site's own objective,
     and defects of freetrain.
+
+    Raises:
+        SlurmError: Slurm was asked, and did not answer: that concerns all.
     """
     try:
         return work()
+    except SlurmError:
+        raise
     except FreetrainError as error:
         return Fault(_shown(error.what))
     except Exception as error:
