@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.slurm_lab import without_slurm
+
 
 @pytest.fixture(autouse=True)
 def _no_store_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -11,3 +13,21 @@ def _no_store_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state-home"))
     monkeypatch.delenv("FREETRAIN_STORE", raising=False)
     monkeypatch.delenv("FREETRAIN_CONFIG", raising=False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture starts a lab: is there a Slurm? What is skipped shares this one line of the summary."""
+    if item.get_closest_marker("slurm") and (why := without_slurm()):
+        pytest.skip(why)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """For several workers: tests of a real Slurm come first, and those of a module share its fixtures and lab."""
+    if not hasattr(config, "workerinput"):
+        return
+    items.sort(key=lambda item: item.get_closest_marker("slurm") is None)
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))

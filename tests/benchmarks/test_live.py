@@ -12,7 +12,7 @@ from benchmarks.live.play import NODES, PORTS, compare, play_all
 from benchmarks.live.site import Ran
 from benchmarks.live.workload import draw, read_samples
 from freetrain.lab import LabOptions
-from tests.slurm_lab import on_free_ports, short_directory
+from tests.slurm_lab import on_free_ports, require_python_for_all, short_directory
 
 
 def ran(start_s: float, end_s: float, nodes: str) -> Ran:
@@ -20,6 +20,7 @@ def ran(start_s: float, end_s: float, nodes: str) -> Ran:
 
 
 def test_a_workload_fills_the_wanted_share_with_jobs_of_seconds() -> None:
+    require_python_for_all()
     jobs = draw(read_samples(LOG), NODES, 1200.0, 0.6, seed=2)
     work = sum(job.nodes * job.run_s for job in jobs)
     assert work == pytest.approx(0.6 * NODES * 1200, rel=0.1)

@@ -19,7 +19,7 @@ from benchmarks.live.site import Site
 from benchmarks.live.workload import SiteJob
 from freetrain.lab import LabOptions
 from freetrain.store.store import Store
-from tests.slurm_lab import on_free_ports, short_directory
+from tests.slurm_lab import on_free_ports, require_python_for_all, short_directory
 
 pytestmark = pytest.mark.slurm
 
@@ -41,10 +41,7 @@ def site() -> Iterator[Site]:
 
 @contextmanager
 def site_of(options: LabOptions) -> Iterator[Site]:
-    readable = subprocess.run(
-        ["setpriv", "--reuid=backup", "--regid=backup", "--clear-groups", sys.executable, "-V"]
-    )
-    assert readable.returncode == 0, f"other accounts cannot run {sys.executable}: give its folders o+x"
+    require_python_for_all()
     settings = {"SchedulerParameters": f"bf_continue,bf_interval={POLL_S},bf_resolution=60", "SlurmdTimeout": "15"}
     with short_directory() as directory:
         site = Site(directory, on_free_ports(replace(options, settings=settings)))

@@ -15,7 +15,7 @@ from freetrain.elastic.progress_log import ProgressLog, read_progress
 from freetrain.lab import LabOptions
 from freetrain.store.store import Store
 from tests.daemon.test_on_slurm import POLL_S, daemon_that_polls_every, nodes_of, wait_until
-from tests.slurm_lab import on_free_ports, short_directory
+from tests.slurm_lab import on_free_ports, require_python_for_all, short_directory
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
@@ -31,6 +31,7 @@ srun --quiet {python} -m freetrain.cli.main run --trainer {trainer} --nproc 1 --
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
+    require_python_for_all()
     settings = {"SchedulerParameters": f"bf_continue,bf_interval={POLL_S},bf_resolution=60"}
     with short_directory() as directory:
         site = Site(directory, on_free_ports(LabOptions(nodes=NODES, accounting=True, settings=settings)))
