@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """For several workers: tests of a real Slurm come first, and those of a module share its fixtures and lab."""
+    """For several workers: tests of a real Slurm come first, and those of a module share its fixtures and lab.
+
+    A module whose tests take long says in ``SHARES`` among how many workers they are dealt.
+    """
     if not hasattr(config, "workerinput"):
         return
     items.sort(key=lambda item: item.get_closest_marker("slurm") is None)
+    dealt: Counter[str] = Counter()
     for item in items:
-        if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+        module = item.nodeid.partition("::")[0]
+        share = dealt[module] % getattr(getattr(item, "module", None), "SHARES", 1)
+        dealt[module] += 1
+        item.add_marker(pytest.mark.xdist_group(f"{module}-{share}"))
