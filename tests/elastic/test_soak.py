@@ -113,6 +113,7 @@ def test_a_short_soak(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_two_hundred_random_changes_of_membership(tmp_path: Path) -> None:
     seed = int(os.environ.get("SOAK_SEED", "0"))
     done = soak(tmp_path, changes=200, seed=seed)
