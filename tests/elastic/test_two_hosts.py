@@ -16,7 +16,8 @@ from freetrain.elastic.directory import TrainerDirectory
 from freetrain.elastic.files import read_json
 from tests.elastic.harness import PATIENCE_S, SCRIPTS
 
-HOSTS = {"ftleft": "10.231.7.1", "ftright": "10.231.7.2"}
+HOSTS = {f"ftleft{os.getpid()}": "10.231.7.1", f"ftright{os.getpid()}": "10.231.7.2"}
+"""Names of this process's own: somebody else may be running the same test on this machine."""
 
 
 @pytest.fixture
