@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import getpass
+import itertools
 import json
 import os
 import threading
@@ -125,6 +126,34 @@ def test_a_swap_between_two_looks_is_seen_at_the_second(directory: Path) -> None
     reader.read()
     assert reader.reports()["7"].fault == "progress.jsonl is not a plain file"
     assert time.monotonic() - began_s < 30
+
+
+def test_what_is_swapped_all_the_time_is_read_or_refused_but_never_waited_for(directory: Path) -> None:
+    """A racing owner puts a pipe, a link to a pipe, and the file in turn in the same place."""
+    (directory / "progress.jsonl").rename(directory / "plain")
+    os.mkfifo(directory / "pipe")
+    (directory / "link").symlink_to(directory / "pipe")
+    stop = threading.Event()
+    looks: list[bool] = []
+
+    def swap() -> None:
+        for kind in itertools.cycle(("pipe", "link", "plain")):
+            if stop.is_set():
+                return
+            os.link(directory / kind, directory / "next", follow_symlinks=False)
+            (directory / "next").replace(directory / "progress.jsonl")
+
+    def look() -> None:
+        while min(looks.count(True), looks.count(False)) < 200:
+            looks.append(read_report(Place(str(directory), ME, 0)).samples_done == 640.0)
+
+    racer, looker = threading.Thread(target=swap), threading.Thread(target=look, daemon=True)
+    racer.start()
+    looker.start()
+    looker.join(60.0)
+    stop.set()
+    racer.join()
+    assert not looker.is_alive()
 
 
 class HangingDirectories:

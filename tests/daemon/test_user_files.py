@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import itertools
 import os
 import socket
-import threading
 from pathlib import Path
 
 import pytest
@@ -67,45 +65,3 @@ def test_who_may_only_pass_through_the_directory_can_open_it(directory: Path) ->
         assert read(directory) == b"mine"
     finally:
         directory.chmod(0o755)
-
-
-def test_what_is_swapped_all_the_time_is_read_or_refused_but_never_waited_for(directory: Path) -> None:
-    """A racing owner puts a pipe, a link to a pipe, and the file in turn in the same place."""
-    (directory / "plain").write_text("mine")
-    os.mkfifo(directory / "pipe")
-    (directory / "link").symlink_to(directory / "pipe")
-    stop = threading.Event()
-
-    def swap() -> None:
-        for kind in itertools.cycle(("pipe", "link", "plain")):
-            if stop.is_set():
-                return
-            copy = directory / "next"
-            match kind:
-                case "plain":
-                    os.link(directory / "plain", copy)
-                case "pipe":
-                    os.link(directory / "pipe", copy)
-                case "link":
-                    copy.symlink_to(directory / "pipe")
-            copy.replace(directory / "file")
-
-    found: list[bytes] = []
-    refused: list[str] = []
-
-    def look() -> None:
-        while min(len(found), len(refused)) < 300:
-            try:
-                found.append(read(directory))
-            except WrongFileError as error:
-                refused.append(str(error))
-
-    racer, looker = threading.Thread(target=swap), threading.Thread(target=look, daemon=True)
-    racer.start()
-    looker.start()
-    looker.join(60.0)
-    stop.set()
-    racer.join()
-    assert not looker.is_alive()
-    assert set(found) == {b"mine"}
-    assert set(refused) == {"file is not a plain file"}
