@@ -57,7 +57,7 @@ def test_a_training_that_does_not_start_is_told_for_every_event() -> None:
 
 def test_a_killed_node_takes_along_what_it_started_in_other_sessions(tmp_path: Path) -> None:
     node = Node(["bash", "-c", "setsid sleep 60 & wait"], {}, tmp_path / "log")
-    until_s = time.monotonic() + 10
+    until_s = time.monotonic() + 60
     while not (started := descendants(node._agent.pid)) and time.monotonic() < until_s:
         time.sleep(0.01)
     assert node.hosts(started[0])

