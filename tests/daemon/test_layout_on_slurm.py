@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slurm
 
 POLL_S = 3
 NODES = 4
-SETTINGS = {"SchedulerParameters": f"bf_continue,bf_interval={POLL_S}", "EnforcePartLimits": "NO"}
+SCHEDULER = f"bf_continue,bf_interval={POLL_S}"
 DEBUG = "PartitionName=debug Nodes=ALL MaxTime=7-0 DefaultTime=1:00:00 OverSubscribe=EXCLUSIVE PriorityTier=5"
 HALF = "PartitionName=half Nodes=n[001-002] MaxTime=7-0 OverSubscribe=EXCLUSIVE PriorityTier=7"
 
@@ -33,10 +33,14 @@ HALF = "PartitionName=half Nodes=n[001-002] MaxTime=7-0 OverSubscribe=EXCLUSIVE 
 def site() -> Iterator[Site]:
     """Three partitions of the site's over the same nodes, and freetrain's below them."""
     with short_directory() as directory:
-        site = Site(directory, on_free_ports(LabOptions(nodes=NODES, accounting=True, settings=SETTINGS)))
+        site = Site(
+            directory,
+            on_free_ports(LabOptions(nodes=NODES, accounting=True, settings={"SchedulerParameters": SCHEDULER})),
+        )
         try:
-            for partition in (DEBUG, HALF):
-                admin(site, f"scontrol create {partition}")
+            with Path(site.environment["SLURM_CONF"]).open("a") as file:
+                file.write(f"{DEBUG}\n{HALF}\n")
+            admin(site, "scontrol reconfigure")
             yield site
         finally:
             site.close()
@@ -133,30 +137,27 @@ def started(site: Site, job: str) -> bool:
 
 
 def test_unsafe_tiers_and_times_are_refused_all_at_once_and_what_mends_them_is_said(site: Site) -> None:
-    assert "youngest" not in accepted(site)
-    admin(site, "scontrol update PartitionName=half PriorityTier=1")
-    admin(site, "scontrol update PartitionName=freetrain GraceTime=600")
+    assert "began last" not in accepted(site)
     configure(site, "PreemptExemptTime=00:02:00")
-    configure(site, "PreemptParameters=youngest_first")
+    configure(site, f"SchedulerParameters={SCHEDULER},preempt_youngest_first")
     admin(site, "scontrol reconfigure")
-    # It reads the partitions of slurm.conf again, and those only.
-    for partition in (DEBUG, HALF.replace("=7", "=1")):
-        admin(site, f"scontrol create {partition}")
-    admin(site, "scontrol update PartitionName=freetrain GraceTime=600")
+    spoil_partitions(site)
     said = refused(site)
-    for words in ("Partition half shares 2 nodes", "up to 600 s", "PreemptExemptTime: 00:02:00", "youngest_first"):
+    for words in ("Partition half shares 2 nodes", "up to 600 s", "PreemptExemptTime: 00:02:00", "began last"):
         assert words in said
     for mend in mends(said):
-        if mend.startswith("scontrol"):
-            continue
-        configure(site, mend)
+        if not mend.startswith("scontrol"):
+            configure(site, mend)
     admin(site, "scontrol reconfigure")
-    for partition in (DEBUG, HALF.replace("=7", "=1")):
-        admin(site, f"scontrol create {partition}")
-    for mend in mends(said):
-        if mend.startswith("scontrol"):
-            admin(site, mend)
-    accepted(site)
+    spoil_partitions(site)
+    for mend in mends(refused(site)):
+        admin(site, mend)
+    assert "began last" not in accepted(site)
+
+
+def spoil_partitions(site: Site) -> None:
+    admin(site, "scontrol update PartitionName=half PriorityTier=1")
+    admin(site, "scontrol update PartitionName=freetrain GraceTime=600")
 
 
 def test_a_partition_of_the_sites_own_is_refused(site: Site) -> None:
