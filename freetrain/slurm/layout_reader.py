@@ -49,10 +49,13 @@ class LayoutReader:
 
     def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
         """See :meth:`freetrain.slurm.gateway.Gateway.layout`."""
-        for _ in range(most_questions):
-            oldest = max(self._wanted(), key=self._age_s)
-            if self._age_s(oldest) >= max_age_s:
-                self._read(oldest)
+        read: set[str] = set()
+        while len(read) < most_questions and (left := [what for what in self._wanted() if what not in read]):
+            oldest = max(left, key=self._age_s)
+            if self._age_s(oldest) < max_age_s:
+                break
+            self._read(oldest)
+            read.add(oldest)
         if self._settings is None:
             self._read("settings")
         assert self._settings is not None
