@@ -19,6 +19,15 @@ _MAX_AGE_S = 180.0
 _ALL_QUESTIONS = 3
 
 
+Owners = frozenset[tuple[str, str]]
+"""Users with the accounts that their trainings are charged to."""
+
+
+def layout_age_s(poll_s: float) -> float:
+    """How old the layout may be; at least every second look has a question left to ask when Slurm plans."""
+    return max(_MAX_AGE_S, 2 * _ALL_QUESTIONS * poll_s)
+
+
 class LayoutGuard:
     """Judges Slurm's layout when settings are taken, and now and then while they count.
 
@@ -29,8 +38,8 @@ class LayoutGuard:
 
     def __init__(self, gateway: Gateway, poll_s: float) -> None:
         self._gateway = gateway
-        # So that at least every second look has a question left to spend on when Slurm plans.
-        self._max_age_s = max(_MAX_AGE_S, 2 * _ALL_QUESTIONS * poll_s)
+        self._max_age_s = layout_age_s(poll_s)
+        self._judged: tuple[Question, list[Finding]] | None = None
         self._said: frozenset[Finding] = frozenset()
         self._problem = ""
         self._last: SlurmLayout | None = None
@@ -50,7 +59,9 @@ class LayoutGuard:
                 f"Slurm has no partition {name}.",
                 f"Name one of {', '.join(sorted(layout.partitions))}, or add it (docs/daemon.md)",
             )
-        findings = judge(_question(config, layout, snapshot))
+        submissions = find_submissions(snapshot.jobs, name).values()
+        owners = frozenset((one.owner, one.tasks[0].account) for one in submissions)
+        findings = self._judge(Question(layout, name, config.harm.limit, owners))
         unsafe = [finding for finding in findings if finding.is_unsafe]
         if unsafe and config.lend.mode == "act":
             raise ConfigError(
@@ -62,12 +73,12 @@ class LayoutGuard:
         self._last = layout
         self._say(findings, layout.problem, "warning")
 
-    def why_not(self, config: Config, snapshot: Snapshot | None) -> str:
+    def why_not(self, config: Config, owners: Owners) -> str:
         """Why nothing may be lent at the moment; empty: it may. At most one question to Slurm.
 
         Args:
             config: the settings that count.
-            snapshot: the last one.
+            owners: of the trainings there are, with their accounts.
 
         Raises:
             SlurmError: Slurm does not answer.
@@ -76,7 +87,7 @@ class LayoutGuard:
         layout = self._gateway.layout(0.0 if hurries else self._max_age_s, 1)
         if config.slurm.partition not in layout.partitions:
             return ""  # the look itself says so
-        findings = judge(_question(config, layout, snapshot))
+        findings = self._judge(Question(layout, config.slurm.partition, config.harm.limit, owners))
         unsafe = [finding for finding in findings if finding.is_unsafe]
         acts = config.lend.mode == "act"
         self._say(findings, layout.problem, "error" if acts else "warning")
@@ -90,6 +101,12 @@ class LayoutGuard:
     def ask_now(self) -> None:
         """Look at all of the layout at the next looks: something in it is not as it seems."""
         self._ask_now = _ALL_QUESTIONS
+
+    def _judge(self, question: Question) -> list[Finding]:
+        """As the last time, unless something has changed: this is asked at each look."""
+        if self._judged is None or self._judged[0] != question:
+            self._judged = question, judge(question)
+        return self._judged[1]
 
     def _say(self, findings: list[Finding], problem: str, level: str) -> None:
         """Each finding once, and when the last unsafe one is gone."""
@@ -105,10 +122,3 @@ class LayoutGuard:
                 "Slurm's accounting does not say which QOS there are; what it said before counts: %s", problem
             )
         self._said, self._problem = now, problem
-
-
-def _question(config: Config, layout: SlurmLayout, snapshot: Snapshot | None) -> Question:
-    name = config.slurm.partition
-    submissions = find_submissions(snapshot.jobs, name).values() if snapshot else ()
-    owners = frozenset((one.owner, one.tasks[0].account) for one in submissions)
-    return Question(layout, name, config.harm.limit, owners)

@@ -82,8 +82,9 @@ class Lender:
 
     def _check_layout(self) -> str:
         """Why nothing may be lent in Slurm's layout."""
-        sight = self._cluster.sight
-        unsafe = self._guard.why_not(self._config, sight.snapshot if sight else None)
+        entries = self._cluster.sight.entries if self._cluster.sight else ()
+        owners = frozenset((one.trainer.owner, one.submission.tasks[0].account) for one in entries)
+        unsafe = self._guard.why_not(self._config, owners)
         if self._guard.has_changed():
             self._cluster.waits.forget()
         return unsafe

@@ -24,9 +24,6 @@ from freetrain.slurm.parsing import (
 from freetrain.slurm.settings import parse_last_plan_s
 from freetrain.slurm.tags import TAG_PREFIX
 
-_PARTITIONS_LAST_S = 300.0
-"""Partitions change when an admin changes them."""
-
 
 class CommandLine:
     """Asks with squeue, scontrol and sacct.
@@ -53,14 +50,17 @@ class CommandLine:
         self.asked = 0
 
     def snapshot(self) -> Snapshot:
-        """See :class:`freetrain.slurm.gateway.Gateway`: three questions, and now and then one about partitions."""
+        """See :class:`freetrain.slurm.gateway.Gateway`: three questions, at first a fourth about partitions.
+
+        Later on partitions are as of the last :meth:`layout`.
+        """
         self._check_answering()
         mark = secrets.token_hex(8)
         jobs, bad_jobs = parse_jobs(self._ask(commands.ask_jobs(mark)), mark, TAG_PREFIX)
         jobs = self._tell_apart(jobs, mark)
         nodes, bad_nodes = parse_nodes(self._ask(commands.ask_nodes()))
         reservations, bad_reservations = parse_reservations(self._ask(commands.ask_reservations()))
-        partitions = self._layout.partitions(_PARTITIONS_LAST_S)
+        partitions = self._layout.partitions()
         return Snapshot(
             self._clock_s(),
             tuple(nodes),

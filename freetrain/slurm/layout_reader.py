@@ -37,13 +37,13 @@ class LayoutReader:
         self.asked = 0
         self.rejected: list[str] = []
 
-    def partitions(self, max_age_s: float) -> dict[str, Partition]:
-        """All partitions by name, as they were no longer ago than that.
+    def partitions(self) -> dict[str, Partition]:
+        """All partitions by name, as they were when they were last asked for.
 
         Raises:
             SlurmError: Slurm does not answer.
         """
-        if self._age_s("partitions") >= max_age_s:
+        if "partitions" not in self._as_of_s:
             self._read("partitions")
         return {name: rules.partition for name, rules in self._partitions.items()}
 

@@ -228,6 +228,7 @@ def test_with_preemption_by_qos_each_qos_of_the_site_must_preempt_that_of_fragme
     admin(site, "sacctmgr -i modify account ml set qos+=freetrain")
     wait_until(lambda: run_daemon(site, "once").returncode == 0, 60, site)  # Slurm hears of it from accounting
     with running(site):
+        assert "no mark can be left" not in site.daemon_says
         options = ("--parsable", "--hold", "--array=0-3", "-N1", "--requeue", "-p", "freetrain", "-o", "/dev/null")
         script = "#!/bin/sh\nsrun --quiet sleep 600\n"
         site.run("alice", "sbatch", *options, "--qos=freetrain", "--comment=freetrain:min=1", stdin=script)

@@ -221,3 +221,15 @@ def test_jobs_of_the_site_in_the_qos_of_fragments_are_only_warned_of() -> None:
 def test_qos_that_nobody_knows_are_not_taken_for_safe() -> None:
     (found,) = judged(BY_QOS, (FENCED, *SITES), None)
     assert (found.is_unsafe, "Nobody can say" in found.what) == (True, True)
+
+
+def test_a_later_slurm_says_the_same() -> None:
+    rules, rejected = parse_partition_rules((RECORDED / "partition_25.11.txt").read_text())
+    assert rejected == []
+    assert [name for name, one in rules.items() if one.is_default] == ["main"]
+    assert all(one.admits_account("any") and one.admits_qos("any") for one in rules.values())
+    found = judge(Question(SlurmLayout(parse_settings(CONFIG), rules), "freetrain"))
+    assert [(one.mend, one.is_unsafe) for one in found] == [
+        ("scontrol update PartitionName=odd PriorityTier=2", True),
+        (f"{UPDATE} GraceTime=0", False),
+    ]
