@@ -8,7 +8,7 @@ from math import inf
 from freetrain.core.cluster import Partition
 from freetrain.slurm import commands
 from freetrain.slurm.commands import Command
-from freetrain.slurm.errors import SlurmError, SlurmRefusedError
+from freetrain.slurm.errors import SlurmError, SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.layout import BY_QOS
 from freetrain.slurm.layout_facts import PartitionRules, Qos, SlurmLayout, parse_partition_rules, parse_qos
 from freetrain.slurm.settings import SlurmSettings, parse_settings
@@ -75,18 +75,30 @@ class LayoutReader:
     def _read(self, what: str) -> None:
         self.asked += 1
         if what == "settings":
-            self._settings = parse_settings(self._ask(commands.ask_settings()))
+            text = self._ask(commands.ask_settings())
+            if "PreemptType" not in text:
+                raise SlurmUnreachableError(f"what Slurm answers is not its configuration: {text[:60]!r}")
+            self._settings = parse_settings(text)
         elif what == "partitions":
-            self._partitions, self.rejected = parse_partition_rules(self._ask(commands.ask_partitions()))
+            self._read_partitions(self._ask(commands.ask_partitions()))
         else:
             self._read_qos()
         self._as_of_s[what] = self._clock_s()
 
+    def _read_partitions(self, text: str) -> None:
+        """A partition whose line is not understood is not gone: then those of before count."""
+        partitions, self.rejected = parse_partition_rules(text)
+        if not partitions:
+            raise SlurmUnreachableError(f"what Slurm answers shows no partition: {text[:60]!r}")
+        if not self.rejected or not self._partitions:
+            self._partitions = partitions
+
     def _read_qos(self) -> None:
         """Where accounting does not answer, what it said before still counts."""
         try:
-            self._qos, rejected = parse_qos(self._ask(commands.ask_qos()))
-            self._problem = "; ".join(rejected)
+            qos, rejected = parse_qos(self._ask(commands.ask_qos()))
+            self._problem = "; ".join(rejected) if qos else "it shows none"
+            self._qos = qos if qos and not rejected else self._qos
         except SlurmError as error:
             self._problem = error.what
             if self._qos is None and not isinstance(error, SlurmRefusedError):

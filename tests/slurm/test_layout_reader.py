@@ -21,6 +21,8 @@ class Slurm:
     def __init__(self, config: str = BY_QOS) -> None:
         self.now_s = 1000.0
         self.config = config
+        self.partitions = (RECORDED / "layout_22.05.txt").read_text()
+        self.qos = (RECORDED / "qos_22.05.txt").read_text()
         self.asked: list[str] = []
         self.accounting: Exception | None = None
 
@@ -30,8 +32,8 @@ class Slurm:
         if what == "sacctmgr":
             if self.accounting is not None:
                 raise self.accounting
-            return (RECORDED / "qos_22.05.txt").read_text()
-        return self.config if what == "config" else (RECORDED / "layout_22.05.txt").read_text()
+            return self.qos
+        return self.config if what == "config" else self.partitions
 
     def reader(self) -> LayoutReader:
         return LayoutReader(self.ask, lambda: self.now_s)
@@ -81,6 +83,26 @@ def test_accounting_that_has_never_answered_is_no_answer() -> None:
     slurm.accounting = SlurmRefusedError("no.")
     found = slurm.reader().layout(0.0, 3)
     assert (found.qos, found.problem) == (None, "no.")
+
+
+def test_an_answer_that_makes_no_sense_is_no_answer_and_changes_nothing() -> None:
+    slurm = Slurm()
+    reader = slurm.reader()
+    before = reader.layout(0.0, 3)
+    good = slurm.config
+    for nonsense in ("", "slurm_load_ctl_conf error: garbage"):
+        slurm.config = nonsense
+        with pytest.raises(SlurmUnreachableError, match="is not its configuration"):
+            reader.layout(0.0, 1)
+    slurm.config = good
+    slurm.partitions = ""
+    with pytest.raises(SlurmUnreachableError, match="shows no partition"):
+        reader.layout(0.0, 3)
+    slurm.partitions = (RECORDED / "layout_22.05.txt").read_text().replace("PriorityTier=1 ", "PriorityTier=? ")
+    slurm.qos = ""
+    found = reader.layout(0.0, 3)
+    assert (found.partitions, found.qos) == (before.partitions, before.qos)
+    assert (len(reader.rejected), found.problem) == (1, "it shows none")
 
 
 class Counting(CommandLine):
