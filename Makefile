@@ -5,9 +5,10 @@ PYTHON ?= python3
 TORCH_VERSION := 2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
+WORKERS := 4
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint unit soak bench bench-elastic bench-live clean
+.PHONY: demo test lint unit test-slurm slurm soak bench bench-elastic bench-live clean
 
 demo: $(STAMP)
 	@mkdir -p demo
@@ -22,8 +23,17 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: $(STAMP)
-	$(BIN)/pytest -m "not soak"
+# Most tests of a real Slurm wait for it, so there are more workers than cores; each has one lab, and some tests another.
+# WORKERS=0 runs all tests one after the other.
+unit: $(STAMP) slurm
+	$(BIN)/pytest -m "not soak" -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
+# Those alone that need a real Slurm. PATH=/path/to/slurm/sbin:/path/to/slurm/bin:$$PATH tests another than the installed.
+test-slurm: $(STAMP) slurm
+	$(BIN)/pytest -m slurm -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
+slurm:
+	@tests/install_slurm.sh
 
 # Ten minutes: an elastic training through 200 random changes; SOAK_SEED=7 draws others.
 soak: $(STAMP)

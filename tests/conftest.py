@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from tests.slurm_lab import without_slurm
 
 
 @pytest.fixture(autouse=True)
@@ -11,3 +14,27 @@ def _no_store_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state-home"))
     monkeypatch.delenv("FREETRAIN_STORE", raising=False)
     monkeypatch.delenv("FREETRAIN_CONFIG", raising=False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture starts a lab: is there a Slurm? What is skipped shares this one line of the summary."""
+    if item.get_closest_marker("slurm") and (why := without_slurm()):
+        pytest.skip(why)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """For several workers: tests of a real Slurm come first, and those of a module share its fixtures and lab.
+
+    A module whose tests take long says in ``SHARES`` among how many workers they are dealt.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    items.sort(key=lambda item: item.get_closest_marker("slurm") is None)
+    dealt: Counter[str] = Counter()
+    for item in items:
+        module = item.nodeid.partition("::")[0]
+        share = dealt[module] % getattr(getattr(item, "module", None), "SHARES", 1)
+        dealt[module] += 1
+        item.add_marker(pytest.mark.xdist_group(f"{module}-{share}"))

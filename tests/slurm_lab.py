@@ -2,28 +2,78 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pwd
 import random
 import shutil
+import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from freetrain.errors import FreetrainError
 from freetrain.lab import Lab, LabOptions
+from freetrain.lab.packages import require_programs
 from freetrain.lab.ports import is_free
 
 # Below the ports that Linux gives to clients, which come and go.
-FIRST_PORT, LAST_PORT = 21_000, 21_999
+FIRST_PORT, LAST_PORT = 20_000, 31_999
+_BLOCK = 50
+_reserved: list[ExitStack] = []
+
+
+@functools.cache
+def without_slurm() -> str:
+    """Why there can be no lab; empty where there can be one. Not to have one is a failure where CI is set."""
+    try:
+        require_programs(accounting=True)
+    except FreetrainError as error:
+        return _unless_ci(f"{error.what} {error.hint}")
+    return ""
+
+
+def require_python_for_all() -> None:
+    """Skip, or fail where CI is set, if the accounts that play people cannot run this Python."""
+    if why := _closed_to_others():
+        pytest.skip(_unless_ci(why))
+
+
+@functools.cache
+def _closed_to_others() -> str:
+    if os.geteuid() != 0:
+        return ""
+    program = [
+        "setpriv",
+        "--reuid=backup",
+        "--regid=backup",
+        "--clear-groups",
+        sys.executable,
+        "-c",
+        "import freetrain",
+    ]
+    if subprocess.run(program, cwd="/", capture_output=True).returncode == 0:
+        return ""
+    closed = next((each for each in reversed(Path(sys.executable).parents) if not each.stat().st_mode & 0o001), "")
+    return f"other accounts cannot run {sys.executable}: chmod o+x {closed or 'its folders'}"
+
+
+def _unless_ci(why: str) -> str:
+    if os.environ.get("CI"):
+        pytest.fail(why, pytrace=False)
+    return why
 
 
 @contextmanager
 def started_lab(options: LabOptions) -> Iterator[Lab]:
-    """A lab on free ports, and its end; where Slurm is not installed this fails, and nothing is skipped.
+    """A lab on free ports, and its end.
 
     It is not below pytest's tmp_path, which other accounts cannot enter, and which is too long for sockets.
     """
@@ -47,11 +97,27 @@ def short_directory() -> Iterator[Path]:
 
 
 def on_free_ports(options: LabOptions) -> LabOptions:
-    """The options with ports that nobody uses."""
-    span = options.ports[-1] - options.base_port
-    bases = range(FIRST_PORT, LAST_PORT - span)
-    candidates = (replace(options, base_port=base) for base in random.sample(bases, len(bases)))
-    return next(found for found in candidates if all(is_free(port) for port in found.ports))
+    """The options with ports that nobody uses, and that no other test takes while this process lives."""
+    blocks = (options.ports[-1] - options.base_port) // _BLOCK + 1
+    starts = range(FIRST_PORT, LAST_PORT + 2 - blocks * _BLOCK, _BLOCK)
+    for base in random.sample(starts, len(starts)):
+        found = replace(options, base_port=base)
+        if _reserve(range(base, base + blocks * _BLOCK, _BLOCK)) and all(is_free(port) for port in found.ports):
+            return found
+    raise AssertionError(f"no {blocks * _BLOCK} free ports from {FIRST_PORT} to {LAST_PORT}")
+
+
+def _reserve(blocks: range) -> bool:
+    """Whether these blocks of ports are now ours alone: by a name for each, which the kernel frees at our end."""
+    with ExitStack() as taken:
+        for block in blocks:
+            claim = taken.enter_context(socket.socket(socket.AF_UNIX))
+            try:
+                claim.bind(f"\0freetrain-test-ports-{block}")
+            except OSError:
+                return False
+        _reserved.append(taken.pop_all())
+    return True
 
 
 def run(lab: Lab, *command: str, role: str | None = None) -> str:
@@ -72,7 +138,7 @@ def run(lab: Lab, *command: str, role: str | None = None) -> str:
     ).stdout
 
 
-def eventually(fine: Callable[[], bool], seconds: float = 30.0) -> bool:
+def eventually(fine: Callable[[], bool], seconds: float = 90.0) -> bool:
     """Whether something becomes so within the time."""
     deadline = time.monotonic() + seconds
     while not (so := fine()) and time.monotonic() < deadline:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,8 +27,9 @@ date +%s.%N > {out}/start-$SLURM_JOB_ID
 exec sleep {run_s}
 """
 
-TRAINER = """#!/bin/bash
-srun --quiet bash -c 'trap "exit 0" TERM; sleep infinity & wait'
+# A fragment that the daemon submits has the PATH of a login, which may know another Slurm.
+TRAINER = f"""#!/bin/bash
+{shutil.which("srun") or "srun"} --quiet bash -c 'trap "exit 0" TERM; sleep infinity & wait'
 """
 
 CONFIGURATION = """

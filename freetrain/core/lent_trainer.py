@@ -34,6 +34,38 @@ class TrainerState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Misread:
+    """Lines of a trainer's progress that were not believed.
+
+    Attributes:
+        lines: how many.
+        at_byte: where the first of them begins.
+        why: the end of a sentence that begins with *because*.
+    """
+
+    lines: int = 0
+    at_byte: int = 0
+    why: str = ""
+
+    def and_then(self, later: Misread) -> Misread:
+        """These, and those that were read after them."""
+        return replace(self, lines=self.lines + later.lines) if self.lines else later
+
+    def __str__(self) -> str:
+        """A sentence for the trainer's owner; empty: all was understood."""
+        if self.lines <= 1:
+            said = f"a line of its progress was not understood: at byte {self.at_byte}, because {self.why}"
+            return said if self.lines else ""
+        return (
+            f"{self.lines} lines of its progress were not understood: "
+            f"the first, at byte {self.at_byte}, because {self.why}"
+        )
+
+
+NOTHING_MISREAD = Misread()
+
+
+@dataclass(frozen=True, slots=True)
 class LentTrainer:
     """One array job with a tag.
 
@@ -49,6 +81,8 @@ class LentTrainer:
         samples_done: as its progress says.
         progress_bytes: how far its progress has been read.
         observations: what it was seen to do.
+        misread: lines of its progress that were not believed since the daemon began.
+        fault: what is wrong with its files, its curve or its submission, for its owner; empty: nothing.
     """
 
     id: str
@@ -62,6 +96,8 @@ class LentTrainer:
     samples_done: float = 0.0
     progress_bytes: int = 0
     observations: tuple[Observation, ...] = ()
+    misread: Misread = NOTHING_MISREAD
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +179,11 @@ def is_finishing(fragments: Sequence[Fragment], last: Fragment | None) -> bool:
 
 def prior_curve(most_nodes: int) -> Curve:
     """What is assumed of a trainer that was never measured, in samples/s of one node."""
-    return tuple((nodes, nodes / (1 + _PRIOR_LOSS * (nodes - 1))) for nodes in range(1, most_nodes + 1))
+    return tuple((nodes, _prior_rate(nodes)) for nodes in range(1, most_nodes + 1))
+
+
+def _prior_rate(nodes: int) -> float:
+    return nodes / (1 + _PRIOR_LOSS * (nodes - 1))
 
 
 def thinned(curve: Curve) -> Curve:
@@ -169,7 +209,7 @@ def curve_of(trainer: LentTrainer, given: Curve, most_nodes: int) -> Curve:
     if not sizes:
         return prior
     seen = fit_throughput(trainer.observations, most_nodes).curve[0]
-    scale = seen[1] / dict(prior_curve(max(seen[0], most_nodes)))[seen[0]]
+    scale = seen[1] / _prior_rate(seen[0])
     return tuple((nodes, rate * scale) for nodes, rate in prior)
 
 

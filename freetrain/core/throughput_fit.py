@@ -23,6 +23,9 @@ from freetrain.core.throughput import Curve
 
 Floats = NDArray[np.float64]
 
+_MOST_NODES, _LEAST_RATE, _MOST_RATE, _LEAST_WEIGHT, _MOST_WEIGHT = 100_000, 1e-9, 1e12, 1e-9, 1e9
+"""What is believed of an observation; between these all of the fit's numbers stay finite."""
+
 
 class ScalingModel(StrEnum):
     """How the curve was continued beyond what was measured."""
@@ -45,6 +48,18 @@ class Observation:
     nodes: int
     samples_per_s: float
     weight: float = 1.0
+
+
+def usable(observations: Iterable[Observation]) -> tuple[Observation, ...]:
+    """Those that can be believed: whole nodes, rates and weights above zero, all within sober bounds."""
+    return tuple(
+        one
+        for one in observations
+        if type(one.nodes) is int
+        and 1 <= one.nodes <= _MOST_NODES
+        and _LEAST_RATE <= one.samples_per_s <= _MOST_RATE
+        and _LEAST_WEIGHT <= one.weight <= _MOST_WEIGHT
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +94,22 @@ def fit_throughput(observations: Iterable[Observation], most_nodes: int) -> Fitt
     Raises:
         ValueError: there is no usable observation.
     """
-    seen = [one for one in observations if one.nodes > 0 and one.samples_per_s > 0 and one.weight > 0]
+    seen = usable(observations)
     if not seen:
         raise ValueError("no observation to fit a curve to: each needs nodes, samples/s and weight above zero")
     measured = _mean_rates(seen)
-    if len(measured) == 1:
-        return FittedCurve(tuple(measured.items()), ScalingModel.MEASURED, (), len(seen), 1, float("nan"))
     nodes = np.array(list(measured), dtype=np.float64)
     rates = np.array(list(measured.values()), dtype=np.float64)
     fits = [_fit(model, terms, nodes, rates) for model, terms in _TERMS.items() if _enough(model, len(measured))]
+    fits = [fit for fit in fits if np.isfinite(fit[0])]
+    if not fits:
+        return FittedCurve(
+            tuple(measured.items()), ScalingModel.MEASURED, (), len(seen), len(measured), float("nan")
+        )
     _, model, coefficients, error = min(fits, key=lambda fit: fit[0])
     sizes = np.arange(1, most_nodes + 1, dtype=np.float64)
-    modelled = 1.0 / (_TERMS[model](sizes) @ coefficients)
+    # A time of almost nothing, fitted to rates that differ by many orders of magnitude, is not believed either.
+    modelled = 1.0 / np.clip(_TERMS[model](sizes) @ coefficients, 1 / _MOST_RATE, 1 / _LEAST_RATE)
     # Below the smallest size nothing was seen: promise no more there than the best that was.
     modelled = np.where(sizes < nodes[0], np.minimum(modelled, rates.max()), modelled)
     curve = tuple(
@@ -134,9 +153,11 @@ def _fit(
     model: ScalingModel, terms: Callable[[Floats], Floats], nodes: Floats, rates: Floats
 ) -> tuple[float, ScalingModel, Floats, float]:
     """(corrected error, model, coefficients, relative error)."""
-    # Each row divided by the measured time makes the residual relative.
-    matrix = terms(nodes) * rates[:, None]
+    # Each row divided by the measured time makes the residual relative; times are counted in one near all of them.
+    unit_s = float(1 / np.sqrt(rates.min() * rates.max()))
+    matrix = terms(nodes) * (rates * unit_s)[:, None]
     coefficients, square = _non_negative_least_squares(matrix, np.ones(len(nodes)), terms(np.ones(1))[0])
+    coefficients = coefficients * unit_s
     spare = len(nodes) - matrix.shape[1]
     corrected = (square / max(spare, 1)) ** 0.5
     error = (square / len(nodes)) ** 0.5 if spare > 0 else float("nan")
@@ -152,8 +173,8 @@ def _non_negative_least_squares(matrix: Floats, target: Floats, alone: Floats) -
     best, best_square = np.zeros(columns), float("inf")
     for count in range(columns, 0, -1):
         for chosen in combinations(range(columns), count):
-            solution = np.linalg.lstsq(matrix[:, chosen], target, rcond=None)[0]
-            if (solution < 0).any() or not alone[list(chosen)] @ solution > 0:
+            solution = _least_squares(matrix[:, chosen], target)
+            if not (solution >= 0).all() or not alone[list(chosen)] @ solution > 0:
                 continue
             square = float(np.sum((matrix[:, chosen] @ solution - target) ** 2))
             if square < best_square:
@@ -161,3 +182,12 @@ def _non_negative_least_squares(matrix: Floats, target: Floats, alone: Floats) -
                 best[list(chosen)] = solution
                 best_square = square
     return best, best_square
+
+
+def _least_squares(matrix: Floats, target: Floats) -> Floats:
+    """The best coefficients of either sign; nan where the decomposition, an iteration, comes to no end."""
+    try:
+        solution = np.linalg.lstsq(matrix, target, rcond=None)[0]
+    except np.linalg.LinAlgError:
+        return np.full(matrix.shape[1], np.nan)
+    return np.asarray(solution, dtype=np.float64)

@@ -89,6 +89,11 @@ class Lender:
             self._cluster.waits.forget()
         return unsafe
 
+    @property
+    def sight(self) -> Sight | None:
+        """What the last look showed; None: there was none."""
+        return self._cluster.sight
+
     def read_progress(self) -> bool:
         """Read what the trainers say of themselves; whether a training has been completed since."""
         return self._progress.read()
@@ -112,9 +117,12 @@ class Lender:
         return f"{lent} of {offered} nodes lent to {trainers} trainers"
 
     def _watch_progress_of(self, sight: Sight) -> None:
+        most_nodes = len(sight.snapshot.partitions[self._config.slurm.partition].nodes)
         self._progress.look_at(
             {
-                entry.trainer.id: Place(entry.tag.directory, entry.trainer.owner, entry.trainer.progress_bytes)
+                entry.trainer.id: Place(
+                    entry.tag.directory, entry.trainer.owner, entry.trainer.progress_bytes, most_nodes
+                )
                 for entry in sight.entries
                 if entry.tag is not None
                 and entry.tag.directory

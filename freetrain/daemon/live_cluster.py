@@ -15,8 +15,9 @@ from freetrain.core.problem import Node as OfferedNode
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
+from freetrain.daemon.isolation import Fault, Faults, isolated
 from freetrain.daemon.progress import Report
-from freetrain.daemon.roster import Entry, call_roll, competitors
+from freetrain.daemon.roster import Entry, call_roll, competitors, with_fault
 from freetrain.daemon.sight import Manners, Sight
 from freetrain.daemon.upkeep import Upkeep
 from freetrain.daemon.waits import Waits
@@ -66,6 +67,7 @@ class LiveCluster:
         self._upkeep = Upkeep(launcher, executor, self._fragments, answered)
         self._watch = Watch(manners.cool_down_s)
         self._harms = ledger.harms()
+        self._faults = Faults()
         self._constraint = ""
         self._given: set[str] = set()
         self.manners = manners
@@ -101,10 +103,11 @@ class LiveCluster:
             )
             for entry in entries
         }
-        competing = tuple(competitors(entries, rooms, self.manners.max_running))
+        competing, faults = competitors(entries, rooms, self.manners.max_running, self.manners.objective)
+        entries = [self._noted(entry, faults.get(entry.trainer.id, "")) for entry in entries]
         lendable = self._find_lendable(snapshot, competing, stopped or self._pause(snapshot.time_s))
         self._given.clear()
-        self.sight = Sight(snapshot, tuple(entries), competing, lendable)
+        self.sight = Sight(snapshot, tuple(entries), tuple(competing), lendable)
         # First what somebody may be waiting for: a busy Slurm takes its time over each order.
         self._upkeep.give_back(self.sight)
         self._upkeep.put_right(self.sight, self.manners)
@@ -162,7 +165,7 @@ class LiveCluster:
         ended: Sequence[Fragment],
         reports: Mapping[str, Report],
     ) -> list[Entry]:
-        unfit = {id_: why for id_, one in submissions.items() if (why := self._launcher.why_not(one))}
+        unfit = {id_: why for id_, one in submissions.items() if (why := self._why_not(one))}
         entries = call_roll(
             self._trainers,
             submissions,
@@ -185,6 +188,17 @@ class LiveCluster:
                 log.info("trainer %s of %s is %s", trainer.id, trainer.owner, said)
         self._trainers.update({trainer.id: trainer for trainer in changed})
         return entries
+
+    def _why_not(self, submission: Submission) -> str:
+        why = isolated(lambda: self._launcher.why_not(submission))
+        return why.what if isinstance(why, Fault) else why
+
+    def _noted(self, entry: Entry, fault: str) -> Entry:
+        """The entry with why it cannot compete; what is wrong with it is said, once."""
+        trainer = entry.trainer
+        self._faults.say(trainer.id, trainer.owner, "itself", trainer.fault)
+        self._faults.say(trainer.id, trainer.owner, "competing", fault)
+        return with_fault(entry, fault) if fault else entry
 
     def _find_lendable(
         self, snapshot: Snapshot, competing: Iterable[tuple[Entry, Trainer]], stopped: str

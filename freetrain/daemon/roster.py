@@ -6,6 +6,9 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
 
 from freetrain.core.fragment import Fragment
 from freetrain.core.lent_trainer import (
@@ -19,12 +22,18 @@ from freetrain.core.lent_trainer import (
     is_complete,
     is_finishing,
 )
+from freetrain.core.objectives import find_objective
+from freetrain.core.terms import terms_of
 from freetrain.core.trainer import Trainer
+from freetrain.daemon.isolation import Fault, isolated
 from freetrain.daemon.progress import Report
+from freetrain.errors import InputError
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import ANSWER, Tag, WrongTag, parse_tag
 
 _KEPT_OBSERVATIONS = 200
+_MOST_WORTH = 1e30
+"""Sums of what is worth less stay far from the largest number."""
 _OWN_LIMITS = re.compile(r"Assoc|QOS|MaxJob|MaxNode|MaxMem|MaxCpu|JobArrayTaskLimit|AccountNot|InvalidAccount")
 """Reasons why Slurm does not start a trainer's fragments wherever they are."""
 
@@ -84,6 +93,8 @@ def call_roll(
 ) -> list[Entry]:
     """Every submission as a trainer, in the order of submission.
 
+    One that cannot be dealt with has a fault, and no tag.
+
     Args:
         known: trainers met before.
         submissions: by id.
@@ -102,38 +113,84 @@ def call_roll(
         trainer = known.get(submission.id) or LentTrainer(
             submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, now_s
         )
-        tag = parse_tag(submission.comment)
         own = tuple(one for one in fragments if one.trainer == submission.id)
-        trainer = _with_tag(trainer, submission, unfit.get(submission.id, ""), tag, answered)
-        trainer = _with_report(trainer, reports.get(submission.id))
-        trainer = after_ends(trainer, [one for one in ended if one.trainer == submission.id], patience, now_s)
-        late = {one.job for one in own if one.waits_since_before(now_s - start_within_s)}
-        trainer = awake(_after_waiting_in_vain(trainer, late, submission, patience, now_s), now_s)
-        entry = Entry(trainer, submission, tag if isinstance(tag, Tag) else None, own, last.get(submission.id))
-        entries.append(_completed(entry, reports.get(submission.id)))
+        plain = Entry(trainer, submission, None, own, last.get(submission.id))
+        gone = [one for one in ended if one.trainer == submission.id]
+        why_unfit, report = unfit.get(submission.id, ""), reports.get(submission.id)
+        entry = isolated(
+            partial(_updated, plain, gone, why_unfit, report, answered, patience, start_within_s, now_s)
+        )
+        entries.append(with_fault(plain, entry.what) if isinstance(entry, Fault) else entry)
     return entries
 
 
-def competitors(entries: Iterable[Entry], rooms: Mapping[str, int], most: int) -> list[tuple[Entry, Trainer]]:
-    """The first ``most`` trainers that may have nodes, as a policy sees them.
+def with_fault(entry: Entry, fault: str) -> Entry:
+    """The entry, with something wrong with it."""
+    return replace(entry, trainer=replace(entry.trainer, fault=fault))
+
+
+def competitors(
+    entries: Iterable[Entry], rooms: Mapping[str, int], most: int, objective: str
+) -> tuple[list[tuple[Entry, Trainer]], Mapping[str, str]]:
+    """The first ``most`` trainers that may have nodes, as a policy sees them; those that cannot compete → why.
 
     Args:
         entries: all.
         rooms: trainer → most nodes it could have.
         most: how many may compete.
+        objective: name of what is maximised.
+
+    Raises:
+        InputError: there is no such objective.
     """
-    active = [(entry, entry.tag) for entry in entries if entry.competes and entry.tag is not None]
-    found = []
-    for entry, tag in active[:most]:
-        most_nodes = min(tag.max_nodes or rooms[entry.trainer.id], rooms[entry.trainer.id])
-        if entry.last_completed or not entry.is_active:
-            most_nodes = max(len(entry.fragments), tag.min_nodes)
-        if most_nodes >= tag.min_nodes:
-            curve = curve_of(entry.trainer, tag.curve, most_nodes)
-            costs_s = (tag.grow_s, tag.shrink_s, tag.start_s)
-            trainer = as_trainer(entry.trainer, curve, tag.min_nodes, most_nodes, costs_s, tag.weight)
+    find_objective(objective)
+    found, faults = [], {}
+    for entry in [one for one in entries if one.competes and one.tag is not None][:most]:
+        trainer = isolated(partial(_competitor, entry, rooms[entry.trainer.id], objective))
+        if isinstance(trainer, Fault):
+            faults[entry.trainer.id] = trainer.what
+        elif trainer is not None:
             found.append((entry, trainer))
-    return found
+    return found, faults
+
+
+def _competitor(entry: Entry, room: int, objective: str) -> Trainer | None:
+    """The trainer as a policy sees it; None: there is no room for its minimum."""
+    tag = entry.tag
+    assert tag is not None
+    most_nodes = min(tag.max_nodes or room, room)
+    if entry.last_completed or not entry.is_active:
+        most_nodes = min(max(len(entry.fragments), tag.min_nodes), room)
+    if most_nodes < tag.min_nodes:
+        return None
+    curve = curve_of(entry.trainer, tag.curve, most_nodes)
+    costs_s = (tag.grow_s, tag.shrink_s, tag.start_s)
+    trainer = as_trainer(entry.trainer, curve, tag.min_nodes, most_nodes, costs_s, tag.weight)
+    terms = terms_of((trainer,), objective)
+    if not float(np.abs(terms.worth).max()) * max(1.0, *costs_s) <= _MOST_WORTH:
+        raise InputError("its curve, weight and costs make numbers too large to decide with")
+    return trainer
+
+
+def _updated(
+    entry: Entry,
+    ended: Sequence[Fragment],
+    unfit: str,
+    report: Report | None,
+    answered: frozenset[str],
+    patience: Patience,
+    start_within_s: float,
+    now_s: float,
+) -> Entry:
+    """The entry with its tag, and its trainer after all that has happened."""
+    submission = entry.submission
+    tag = parse_tag(submission.comment)
+    trainer = _with_tag(entry.trainer, submission, unfit, tag, answered)
+    trainer = _with_report(trainer, report)
+    trainer = after_ends(trainer, ended, patience, now_s)
+    late = {one.job for one in entry.fragments if one.waits_since_before(now_s - start_within_s)}
+    trainer = awake(_after_waiting_in_vain(trainer, late, submission, patience, now_s), now_s)
+    return _completed(replace(entry, trainer=trainer, tag=tag if isinstance(tag, Tag) else None), report)
 
 
 def _with_tag(
@@ -153,14 +210,16 @@ def _with_tag(
 
 
 def _with_report(trainer: LentTrainer, report: Report | None) -> LentTrainer:
-    if report is None or report.offset_bytes == trainer.progress_bytes:
-        return trainer
-    return replace(
-        trainer,
-        samples_done=report.samples_done or trainer.samples_done,
-        progress_bytes=report.offset_bytes,
-        observations=(*trainer.observations, *report.observations)[-_KEPT_OBSERVATIONS:],
-    )
+    """The trainer after what its directory says; a fault lasts as long as its cause."""
+    if report is not None and report.offset_bytes != trainer.progress_bytes:
+        trainer = replace(
+            trainer,
+            samples_done=report.samples_done or trainer.samples_done,
+            progress_bytes=report.offset_bytes,
+            observations=(*trainer.observations, *report.observations)[-_KEPT_OBSERVATIONS:],
+            misread=trainer.misread.and_then(report.misread),
+        )
+    return replace(trainer, fault=(report.fault if report else "") or str(trainer.misread))
 
 
 def _after_waiting_in_vain(

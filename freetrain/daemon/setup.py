@@ -33,6 +33,7 @@ def manners_of(config: Config, settings: SlurmSettings) -> Manners:
             claim_s=2 * poll_s + 5,
         ),
         horizon_s=config.decide.horizon,
+        objective=config.decide.objective,
         longest_fragment_s=lend.longest_fragment,
         max_running=lend.max_running,
         cool_down_s=pace.cool_down,

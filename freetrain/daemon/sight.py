@@ -21,6 +21,7 @@ class Manners:
     Attributes:
         rules: what may be lent.
         horizon_s: how far ahead value is counted.
+        objective: name of what is maximised.
         longest_fragment_s: time limit of a fragment whose node nobody is expected to want.
         max_running: most trainers that may compete at once.
         cool_down_s: how long a node that was taken back is left alone.
@@ -32,6 +33,7 @@ class Manners:
 
     rules: LendingRules
     horizon_s: float
+    objective: str
     longest_fragment_s: float
     max_running: int
     cool_down_s: float

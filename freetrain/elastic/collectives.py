@@ -31,10 +31,18 @@ class Collectives:
         self._under_way: list[Any] = []
         self._owed: list[_Owed] = []
         self._cut_s: float | None = None
+        self.failed = False
 
     def start(self, begin: Callable[[], Any]) -> Any:
-        """Begin a collective and keep an eye on it."""
-        work = begin()
+        """Begin a collective and keep an eye on it.
+
+        Raises:
+            LostRankError: the transport says that it cannot.
+        """
+        try:
+            work = begin()
+        except RuntimeError as error:
+            raise self._lost(error) from error
         self._under_way = [other for other in self._under_way if not other.is_completed()]
         self._under_way.append(work)
         return work
@@ -43,19 +51,26 @@ class Collectives:
         """Wait until it has ended.
 
         Raises:
-            RuntimeError: what the transport says about its failure.
-            LostRankError: the world was cut, and this one does not end.
+            LostRankError: it failed, or the world was cut and this one does not end.
         """
         while not work.is_completed():
             with contextlib.suppress(RuntimeError):
                 work.wait(_SLICE)
             if self._overdue() and not work.is_completed():
                 raise LostRankError("a collective did not end after its world was cut")
-        work.wait()
+        try:
+            work.wait()
+        except RuntimeError as error:
+            raise self._lost(error) from error
 
     def promise(self, work: Any, tensor: torch.Tensor, on_loss: Callable[[BaseException], object]) -> Any:
         """A future of the tensor that always comes; where the work fails, ``on_loss`` is called before."""
-        owed = _Owed(tensor, on_loss)
+
+        def note(error: BaseException) -> None:
+            self.failed = True
+            on_loss(error)
+
+        owed = _Owed(tensor, note)
         self._owed = [other for other in self._owed if not other.future.done()]
         self._owed.append(owed)
         work.get_future().add_done_callback(owed.settle)
@@ -74,6 +89,10 @@ class Collectives:
         while not (ended := all(work.is_completed() for work in self._under_way)) and not self._overdue():
             time.sleep(0.001)
         return ended
+
+    def _lost(self, error: RuntimeError) -> LostRankError:
+        self.failed = True
+        return LostRankError(str(error))
 
     def _overdue(self) -> bool:
         return self._cut_s is not None and time.monotonic() - self._cut_s > _GRACE_S

@@ -25,6 +25,10 @@ class AbandonedError(Exception):
     """A generation was given up before its world had formed; the runtime goes on to the next one."""
 
 
+class BrokenWorldError(RuntimeError):
+    """Worlds break again and again although all their members are there; it ends the worker with its traceback."""
+
+
 class Departed(SystemExit):
     """This worker's part in the training has ended while the training goes on elsewhere."""
 

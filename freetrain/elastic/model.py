@@ -11,8 +11,9 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.exchange import broadcast_tensors
-from freetrain.elastic.world import World, is_lost_peer, lost_ranks
+from freetrain.elastic.world import World
 
 
 class ElasticModel:
@@ -31,36 +32,54 @@ class ElasticModel:
         self.last_bucket_s = 0.0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """One forward pass."""
+        """One forward pass; what the module itself raises is raised here."""
         if self._ddp is None or self._world is None or self.lost is not None:
             return self.module(*args, **kwargs)
         self._world.out_of_reach = True
         try:
             return self._ddp(*args, **kwargs)
         except RuntimeError as error:
-            if not is_lost_peer(error):
+            if not self.takes_for_loss(error):
                 raise
-            self.lost = error
-            return self.module(*args, **kwargs)
         finally:
             self._world.out_of_reach = False
+        return self.module(*args, **kwargs)
+
+    def takes_for_loss(self, error: RuntimeError) -> bool:
+        """Note the error of a pass if it comes from a lost rank; False if it is the script's own."""
+        if self._world is None or not self._world.broke(error):
+            return False
+        self.lost = self.lost or error
+        return True
 
     def enter(self, world: World) -> None:
-        """Wrap the model for this world; all ranks have the same state already."""
+        """Wrap the model for this world; all ranks have the same state already.
+
+        Raises:
+            LostRankError: a rank was lost meanwhile.
+        """
         self.lost = None
         self._world = world
-        with lost_ranks(), warnings.catch_warnings():
+        try:
+            self._ddp = self._wrapped(world)
+        except RuntimeError as error:
+            if not world.broke(error):
+                raise
+            raise LostRankError(str(error)) from error
+        # A lambda, since torch compares annotations with types, and here they are strings.
+        self._ddp.register_comm_hook(None, lambda state, bucket: self._sum_gradients(bucket))
+
+    def _wrapped(self, world: World) -> DistributedDataParallel:
+        with warnings.catch_warnings():
             # torch 2.13 renames broadcast_buffers; torch 2.4 knows no other name.
             warnings.simplefilter("ignore", FutureWarning)
-            self._ddp = DistributedDataParallel(
+            return DistributedDataParallel(
                 _Inner(self.module, world),
                 broadcast_buffers=False,
                 init_sync=False,
                 gradient_as_bucket_view=True,
                 **self._ddp_options,
             )
-        # A lambda, since torch compares annotations with types, and here they are strings.
-        self._ddp.register_comm_hook(None, lambda state, bucket: self._sum_gradients(bucket))
 
     def leave(self) -> None:
         """Drop the wrapper, and with it the hold on the process group."""

@@ -2,73 +2,34 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import BinaryIO
 
-Line = TypeVar("Line", bound="Rate | Rescale")
+from freetrain.elastic.progress_line import (
+    LONGEST_LINE_BYTES,
+    MOST_NODES,
+    Rate,
+    Rescale,
+    WrongLine,
+    parse_line,
+)
 
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """What a world did for some seconds.
-
-    Attributes:
-        time_s: when it was written, epoch seconds.
-        generation: which world.
-        world: its ranks.
-        nodes: its agents: fragments of one node each.
-        step: the last one completed.
-        epoch: from 0.
-        samples_done: since the start of the training.
-        samples: in these seconds.
-        elapsed_s: how many seconds.
-        samples_per_s: samples / elapsed_s.
-        step_s: mean duration of a step.
-        compute_s: of it, computing.
-        communication_s: of it, waiting for the sum of the gradients where no computing hides it.
-        data_wait_share: part of the step that waited for data.
-    """
-
-    time_s: float
-    generation: int
-    world: int
-    nodes: int
-    step: int
-    epoch: int
-    samples_done: int
-    samples: int
-    elapsed_s: float
-    samples_per_s: float
-    step_s: float
-    compute_s: float
-    communication_s: float
-    data_wait_share: float
+MOST_LINES = 2_000
+"""How many lines of a part are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rescale:
-    """A change of the world.
+class Rejected:
+    """A line that was not believed.
 
     Attributes:
-        time_s: when it was over, epoch seconds.
-        generation: of the new world.
-        world: its ranks.
-        nodes: its agents.
-        cause: start, join, leave, loss or broken.
-        step: the last one completed.
-        pause_s: from the end of the old world's last step to the new world's first, as rank 0 saw it.
+        at_byte: where it begins.
+        why: the end of a sentence that begins with *because*.
     """
 
-    time_s: float
-    generation: int
-    world: int
-    nodes: int
-    cause: str
-    step: int
-    pause_s: float
+    at_byte: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,57 +40,66 @@ class ProgressLog:
         rates: in order of time.
         rescales: in order of time.
         offset_bytes: where to read on.
-        rejected: lines that could not be understood.
+        rejected: how many lines were not believed.
+        first_rejected: the first of them.
     """
 
     rates: tuple[Rate, ...]
     rescales: tuple[Rescale, ...]
     offset_bytes: int
     rejected: int
+    first_rejected: Rejected | None = None
 
 
-def read_progress(path: Path, offset_bytes: int = 0, most_bytes: int = -1) -> ProgressLog:
+def read_progress(path: Path, offset_bytes: int = 0) -> ProgressLog:
     """All whole lines from the offset on; a line that is being written is left for the next time.
-
-    Args:
-        path: the file.
-        offset_bytes: where to begin.
-        most_bytes: how much to read at once; -1: all.
 
     Raises:
         OSError: the file cannot be read.
     """
     with path.open("rb") as stream:
-        stream.seek(offset_bytes)
-        content = stream.read(most_bytes)
-    whole, newline, _ = content.rpartition(b"\n")
-    rates, rescales, rejected = [], [], 0
-    for text in whole.splitlines():
-        document = _document(text)
-        match document.get("event"):
-            case "rate" if (rate := _line(Rate, document)) is not None:
-                rates.append(rate)
-            case "rescale" if (rescale := _line(Rescale, document)) is not None:
-                rescales.append(rescale)
-            case _:
-                rejected += 1
-    return ProgressLog(tuple(rates), tuple(rescales), offset_bytes + len(whole) + len(newline), rejected)
+        return read_part(stream, offset_bytes)
 
 
-def _document(text: bytes) -> Mapping[str, Any]:
-    try:
-        document = json.loads(text)
-    except ValueError:
-        return {}
-    return document if isinstance(document, dict) else {}
+def read_part(
+    stream: BinaryIO, offset_bytes: int, most_bytes: int | None = None, most_nodes: int = MOST_NODES
+) -> ProgressLog:
+    """The whole lines from the offset on; of one that is too long, what is there is skipped, and counted once.
+
+    Args:
+        stream: the file.
+        offset_bytes: where to begin; within the file.
+        most_bytes: how much to read, and no more than ``MOST_LINES`` lines then; None: everything. Not less than
+            the longest line, or that would be read for ever.
+        most_nodes: see :func:`parse_line`.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    # The byte before tells whether a line begins here, or a line that was too long goes on.
+    at_byte = max(offset_bytes - 1, 0)
+    stream.seek(at_byte)
+    content = stream.read(-1 if most_bytes is None else most_bytes + 1)
+    if offset_bytes:
+        end = content.find(b"\n") + 1 or len(content)
+        at_byte, content = at_byte + end, content[end:]
+    *lines, rest = content.split(b"\n", -1 if most_bytes is None else MOST_LINES)
+    parsed: list[tuple[int, Rate | Rescale | WrongLine]] = []
+    for line in lines:
+        parsed.append((at_byte, parse_line(line, most_nodes)))
+        at_byte += len(line) + 1
+    if len(rest) > LONGEST_LINE_BYTES and b"\n" not in rest:
+        parsed.append((at_byte, parse_line(rest)))
+        at_byte += len(rest)
+    return _log(parsed, at_byte)
 
 
-def _line(kind: type[Line], document: Mapping[str, Any]) -> Line | None:
-    """The line, if each field is there and of its type; the file is the user's and may hold anything."""
-    known = {"float": (int, float), "int": (int,), "str": (str,)}
-    values = {field.name: document.get(field.name) for field in fields(kind)}
-    fit = all(
-        isinstance(values[field.name], known[str(field.type)]) and not isinstance(values[field.name], bool)
-        for field in fields(kind)
+def _log(parsed: list[tuple[int, Rate | Rescale | WrongLine]], offset_bytes: int) -> ProgressLog:
+    rejected = [Rejected(at_byte, line.why) for at_byte, line in parsed if isinstance(line, WrongLine)]
+    return ProgressLog(
+        tuple(line for _, line in parsed if isinstance(line, Rate)),
+        tuple(line for _, line in parsed if isinstance(line, Rescale)),
+        offset_bytes,
+        len(rejected),
+        rejected[0] if rejected else None,
     )
-    return kind(**values) if fit else None  # type: ignore[arg-type]

@@ -106,6 +106,7 @@ class Run:
         self._checkpointed_s = time.monotonic()
         self._old_world = 0
         self._paused_since_s: float | None = None
+        self._broke_with: BaseException | None = None
         self._session: Session
         self._world: World
         self._checkpoints: Checkpoints
@@ -194,12 +195,14 @@ class Run:
             self.model.leave()
             # The gradients are views into the old wrapper's buckets.
             self.state.optimizer.zero_grad(set_to_none=True)
-            self._world = self._session.reform()
+            self._world = self._session.reform(self._broke_with, self.state.step)
+            self._broke_with = None
             try:
                 self._share_state()
                 self.model.enter(self._world)
             except LostRankError as error:
                 log.info("generation %d lost a rank at once: %s", self._world.generation.number, error)
+                self._broke_with = error
                 continue
             self._tell_resize()
             self._progress.start()
@@ -271,6 +274,7 @@ class Run:
     def _complete(self, step: Step) -> bool:
         """Apply the step; True if the next one takes place in the same world."""
         if self.model.lost is not None:
+            self._broke_with = self.model.lost
             self._paused_since_s = self._paused_since_s or time.perf_counter()
             return False
         if not step.synced:
@@ -280,29 +284,31 @@ class Run:
             )
         if self._before_update is not None:
             self._before_update(self.model.module)
-        loss, change, lost = self._update(step)
-        self._paused_since_s = time.perf_counter() if change or lost else None
+        loss, change = self._update(step)
+        self._paused_since_s = time.perf_counter() if change else None
         self._report(step, loss)
-        return not (change or lost)
+        return not change
 
-    def _update(self, step: Step) -> tuple[float, bool, bool]:
-        """Step the optimizer while all ranks agree on what comes next: (loss, world changes, rank lost)."""
+    def _update(self, step: Step) -> tuple[float, bool]:
+        """Step the optimizer while all ranks agree on what comes next: (loss, whether another world follows)."""
+        agreement = None
         try:
             agreement = self._world.start_sum([float(self._session.change_due), step.loss_share])
-        except LostRankError:
-            agreement = None
+        except LostRankError as error:
+            self._broke_with = error
         self.state.optimizer.step()
         self.state.optimizer.zero_grad(set_to_none=False)
         self.state.step = step.number
         self.state.samples_done += len(step.ids)
         self.state.sampler.advance(len(step.ids))
         if agreement is None:
-            return float("nan"), False, True
+            return float("nan"), True
         try:
             changes, loss = agreement.wait()
-        except LostRankError:
-            return float("nan"), False, True
-        return loss, changes > 0, False
+        except LostRankError as error:
+            self._broke_with = error
+            return float("nan"), True
+        return loss, changes > 0
 
     def _report(self, step: Step, loss: float) -> None:
         world = self._world

@@ -9,6 +9,7 @@ import time
 import torch
 import torch.distributed as dist
 
+from freetrain.elastic.breaks import Breaks
 from freetrain.elastic.directory import TrainerDirectory
 from freetrain.elastic.errors import EVICTED_STATUS, AbandonedError, Departed, ForeignTrainerError
 from freetrain.elastic.identity import this_member, use_interface_of_this_address
@@ -46,6 +47,7 @@ class Session:
         self._backend = backend
         self._stores: dict[int, dist.TCPStore] = {}
         self._complaint = _NOBODY_MISSING
+        self._breaks = Breaks()
         self._watcher = Watcher(directory, self.member, settings, self._open_store, self._why_foreign)
 
     @property
@@ -71,16 +73,22 @@ class Session:
         self.directory.join(self.member)
         self._watcher.start()
 
-    def reform(self) -> World:
+    def reform(self, broke_with: BaseException | None, step: int) -> World:
         """Leave the present world, if any, and form the next one that this worker is part of.
+
+        Args:
+            broke_with: why the present world does not hold; None if it changes as planned.
+            step: the last completed step.
 
         Raises:
             Departed: there is none; the worker's part has ended.
+            BrokenWorldError: worlds break one after the other with nobody missing.
         """
         tried = self.world.generation.number if self.world else 0
         self.leave_world()
         while True:
             generation = self._await_generation(tried)
+            self._breaks.count(broke_with, generation.cause, step)
             tried = generation.number
             self._drop_stores(before=tried)
             world = World(
@@ -98,6 +106,7 @@ class Session:
             except AbandonedError as error:
                 log.info("generation %d abandoned: %s", tried, error)
                 self._complaint = f"it did not form: {error}"
+                broke_with = error.__cause__
                 self._watcher.guard(None)
                 continue
             guard.formed = True

@@ -10,7 +10,6 @@ import torch
 
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.model import ElasticModel
-from freetrain.elastic.world import is_lost_peer
 
 
 class Step:
@@ -67,19 +66,24 @@ class Step:
                 yield data
 
     def backward(self, loss: torch.Tensor) -> None:
-        """Back-propagate the mean loss of the pass's samples, weighted by their share of the step."""
+        """Back-propagate the mean loss of the pass's samples, weighted by their share of the step.
+
+        What the script's own functions and hooks raise in there is raised here.
+        """
         if self._model.lost is not None:
             return
         weighted = loss * self._weight
         try:
             weighted.backward()  # type: ignore[no-untyped-call,unused-ignore]
         except RuntimeError as error:
-            if not is_lost_peer(error):
+            if not self._model.takes_for_loss(error):
                 raise
-            self._model.lost = error
+        self._note_pass(weighted.detach())
+
+    def _note_pass(self, weighted: torch.Tensor) -> None:
         if self._model.lost is not None:
             return
-        self._loss = weighted.detach() if self._loss is None else self._loss + weighted.detach()
+        self._loss = weighted if self._loss is None else self._loss + weighted
         if self._syncing:
             self.synced = True
             self.exposed_s = max(0.0, time.perf_counter() - self._model.last_bucket_s)

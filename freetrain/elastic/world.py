@@ -19,6 +19,7 @@ import torch.distributed as dist
 
 from freetrain.elastic.collectives import Collectives
 from freetrain.elastic.errors import EVICTED_STATUS, AbandonedError, LostRankError
+from freetrain.elastic.origin import arose_in_communication
 from freetrain.elastic.records import Generation, this_host
 from freetrain.elastic.sockets import Wires
 
@@ -31,21 +32,13 @@ cuts the connections."""
 _CUT_AGAIN_S = 0.5
 """A cut is repeated while somebody is still inside: it may have missed a connection that was coming up."""
 
-_WORDS = (
-    "gloo", "nccl", "connection", "socket", "broken pipe", "timed out", "timeout", "process group", "store",
-    "aborted", "peer",
-)  # fmt: skip
+_NOTICE_S = 1.0
+"""How long a loss may take to show after an error that may be its consequence: connections close at once, cuts
+follow the process table."""
 
 _HUNG_AFTER_S = 5.0
 """A main thread that waits inside torch where nothing can get it out ends its process after this time: the others
 go on, and it comes back as a newcomer. Seen never, but gloo may forget any send (see collectives.py)."""
-
-
-def is_lost_peer(error: BaseException) -> bool:
-    """Whether the error is the network's or the process group's, not the training script's."""
-    if isinstance(error, dist.DistError | ConnectionError | LostRankError):
-        return True
-    return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in _WORDS)
 
 
 def open_store(port: int = 0) -> dist.TCPStore:
@@ -98,7 +91,8 @@ class World:
         Rank 0 alone decides whether the meeting takes place, so that nobody connects with who has moved on.
 
         Raises:
-            AbandonedError: a newer generation made this one obsolete, or a member was lost meanwhile.
+            AbandonedError: a newer generation made this one obsolete, a member was lost meanwhile, or torch
+                failed: then its error is the cause, unless it came from a cut.
         """
         try:
             self._meet(newer)
@@ -111,11 +105,12 @@ class World:
         except AbandonedError:
             self.leave()
             raise
-        except (RuntimeError, ValueError, OSError) as error:
+        except (RuntimeError, OSError) as error:
             self.leave()
-            if isinstance(error, ValueError) or not is_lost_peer(error):
-                raise
-            raise AbandonedError(str(error)) from error
+            raise AbandonedError(str(error)) from (None if self._first_cut_s else error)
+        except ValueError:
+            self.leave()
+            raise
         self._wires.formed()
 
     def _meet(self, newer: Callable[[], bool]) -> None:
@@ -177,32 +172,52 @@ class World:
             self._store = None
 
     def start_sum(self, values: list[float]) -> Sum:
-        """Begin to sum some numbers over all ranks."""
+        """Begin to sum some numbers over all ranks; raises LostRankError where that fails."""
         tensor = torch.tensor(values, dtype=torch.float64)
-        with lost_ranks():
-            return Sum(tensor, self._collectives, self._start_all_reduce(tensor))
+        return Sum(tensor, self._collectives, self._start_all_reduce(tensor))
 
     def promise_sum(self, tensor: torch.Tensor, on_loss: Callable[[BaseException], object]) -> Any:
         """A future of the tensor summed over all ranks, in place; it comes even if ranks are lost meanwhile."""
-        work = self._start_all_reduce(tensor)
+        try:
+            work = self._start_all_reduce(tensor)
+        except LostRankError as error:
+            on_loss(error)
+            return _completed(tensor)
         if self._backend != "gloo":
             return work.get_future().then(lambda done: done.value()[0])
         return self._collectives.promise(work, tensor, on_loss)
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
-        """Give everybody the source's tensor, in place."""
-        with lost_ranks():
-            self._collectives.finish(
-                self._collectives.start(lambda: dist.broadcast(tensor, source, async_op=True))
-            )
+        """Give everybody the source's tensor, in place; raises LostRankError where that fails."""
+        self._collectives.finish(self._collectives.start(lambda: dist.broadcast(tensor, source, async_op=True)))
 
     def gather(self, values: list[int]) -> list[list[int]]:
-        """Everybody's numbers, in order of rank."""
+        """Everybody's numbers, in order of rank; raises LostRankError where that fails."""
         mine = torch.tensor(values, dtype=torch.int64)
         all_ = [torch.empty_like(mine) for _ in range(self.size)]
-        with lost_ranks():
-            self._collectives.finish(self._collectives.start(lambda: dist.all_gather(all_, mine, async_op=True)))
+        self._collectives.finish(self._collectives.start(lambda: dist.all_gather(all_, mine, async_op=True)))
         return [list(map(int, row.tolist())) for row in all_]
+
+    def broke(self, error: RuntimeError) -> bool:
+        """Whether the error comes from this world's end, not from the script; its text does not count.
+
+        It must have arisen where other ranks are waited for, and this world must be seen to be broken: one of its
+        collectives failed, a connection is down, or the watcher has cut it. A world that ends in this very moment
+        gets a little time to show it.
+        """
+        if not arose_in_communication(error):
+            return False
+        until_s = time.monotonic() + _NOTICE_S
+        while self.whole:
+            if time.monotonic() > until_s:
+                return isinstance(error, dist.DistError)
+            time.sleep(0.01)
+        return True
+
+    @property
+    def whole(self) -> bool:
+        """Whether no collective has failed, no connection is down, and nobody has cut it."""
+        return not self._collectives.failed and self._first_cut_s is None and self._wires.intact
 
     def _start_all_reduce(self, tensor: torch.Tensor) -> Any:
         return self._collectives.start(lambda: dist.all_reduce(tensor, async_op=True))
@@ -217,23 +232,15 @@ class Sum:
         self._work = work
 
     def wait(self) -> list[float]:
-        """The sums."""
-        with lost_ranks():
-            self._collectives.finish(self._work)
+        """The sums; raises LostRankError where they do not come."""
+        self._collectives.finish(self._work)
         return [float(value) for value in self._tensor.tolist()]
 
 
-class lost_ranks(contextlib.AbstractContextManager[None]):  # noqa: N801 (reads as a statement)
-    """Turns the many ways in which torch reports a lost peer into one."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Translate the error, if it is one of them."""
-        if isinstance(error, RuntimeError):
-            raise _lost_or_same(error) from error
-
-
-def _lost_or_same(error: RuntimeError) -> BaseException:
-    return LostRankError(str(error)) if is_lost_peer(error) else error
+def _completed(tensor: torch.Tensor) -> Any:
+    future: Any = torch.futures.Future()
+    future.set_result(tensor)
+    return future
 
 
 @contextlib.contextmanager

@@ -36,6 +36,7 @@ _FIXED = {
     "MinJobAge": "300",
 }
 _MEMORY_MB = 1000
+_CGROUPS_CAN_BE_DISABLED = (24, 5)
 
 
 def slurm_conf(layout: Layout, options: LabOptions, people: People, host: str) -> str:
@@ -98,6 +99,19 @@ def slurmdbd_conf(layout: Layout, options: LabOptions, people: People) -> str:
 def gres_conf(layout: Layout, options: LabOptions) -> str:
     """Text of gres.conf: a GPU is a file, which need not be a device; without one, slurmd does not report it."""
     return "".join(f"Name=gpu File={gpu}\n" for gpu in layout.gpus(options.gpus))
+
+
+def cgroup_conf(options: LabOptions, version: tuple[int, int]) -> str:
+    """Text of cgroup.conf: no control groups, so that a lab runs wherever it may not make any.
+
+    Args:
+        options: what the lab is to be; settings that need control groups get Slurm's defaults.
+        version: Slurm's, as (24, 5).
+    """
+    if any("cgroup" in value for value in options.settings.values()):
+        return ""
+    # Older ones must have a plug-in; this one does nothing before it is used.
+    return f"CgroupPlugin={'disabled' if version >= _CGROUPS_CAN_BE_DISABLED else 'cgroup/v1'}\n"
 
 
 def write_private(path: Path, text: str | bytes, owner: tuple[int, int], mode: int = 0o600) -> None:

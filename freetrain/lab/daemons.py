@@ -111,7 +111,8 @@ class Daemons:
         """Start slurmctld, unless it runs, and wait until it answers."""
         log = f"{self.layout.log / 'slurmctld.log'}"
         if not self.running("slurmctld"):
-            command = ["slurmctld", "-f", str(self.layout.slurm_conf)]
+            # Without -i newer ones do not start again if they vanished before they had saved all of their state.
+            command = ["slurmctld", "-i", "-f", str(self.layout.slurm_conf)]
             Launch(self.layout, "slurmctld", command, self.people.as_service).finish(log)
         processes.wait_until(lambda: self._controller_answers() or not self.running("slurmctld"), _READY_S)
         if not self._controller_answers():

@@ -46,7 +46,7 @@ def _remove_earlier(layout: Layout) -> None:
     for directory in (*layout.services, layout.nodes):
         if directory.exists():
             shutil.rmtree(directory)
-    for file in (layout.slurm_conf, layout.slurmdbd_conf, layout.gres_conf, layout.job_submit):
+    for file in (layout.slurm_conf, layout.slurmdbd_conf, layout.gres_conf, layout.cgroup_conf, layout.job_submit):
         file.unlink(missing_ok=True)
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.lab import directory as directories
 from freetrain.lab import processes
-from freetrain.lab.configuration import gres_conf, slurm_conf, slurmdbd_conf, write_private
+from freetrain.lab.configuration import cgroup_conf, gres_conf, slurm_conf, slurmdbd_conf, write_private
 from freetrain.lab.daemons import Daemons
 from freetrain.lab.layout import Layout
 from freetrain.lab.options import LabOptions
-from freetrain.lab.packages import require_programs
+from freetrain.lab.packages import require_programs, slurm_version
 from freetrain.lab.people import People
 from freetrain.lab.ports import is_free
 from freetrain.lab.programs import cancel_jobs, node_states
@@ -138,6 +138,7 @@ class Lab:
         host = socket.gethostname().partition(".")[0]
         layout.slurm_conf.write_text(slurm_conf(layout, options, people, host))
         layout.gres_conf.write_text(gres_conf(layout, options))
+        layout.cgroup_conf.write_text(cgroup_conf(options, slurm_version()))
         if options.accounting:
             # slurmdbd refuses a file that anyone else could read or owns.
             write_private(layout.slurmdbd_conf, slurmdbd_conf(layout, options, people), people.service_ids)

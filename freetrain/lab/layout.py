@@ -47,6 +47,11 @@ class Layout:
         return self.root / "gres.conf"
 
     @property
+    def cgroup_conf(self) -> Path:
+        """How slurmd deals with the kernel's control groups."""
+        return self.root / "cgroup.conf"
+
+    @property
     def job_submit(self) -> Path:
         """The script that sees each submission; slurmctld looks for it beside slurm.conf."""
         return self.root / "job_submit.lua"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 
 from freetrain.errors import ExitCode, FreetrainError
 
@@ -25,3 +27,13 @@ def require_programs(accounting: bool) -> None:
             f"On Debian and Ubuntu: {_APT}",
             ExitCode.CONFIGURATION,
         )
+
+
+def slurm_version() -> tuple[int, int]:
+    """Year and month of the Slurm that comes first in the search path, as (22, 5)."""
+    program = shutil.which("slurmctld", path=SEARCH_PATH) or "slurmctld"
+    told = subprocess.run([program, "-V"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"(\d+)\.(\d+)", told)
+    if found is None:
+        raise FreetrainError(f"'{program} -V' does not say which Slurm it is: {told.strip()!r}.")
+    return int(found[1]), int(found[2])

@@ -171,8 +171,9 @@ def submit_fragment(
         f"--nodelist={node}",
         f"--time={_minutes(limit_s)}",
         "--no-requeue",
-        # The daemon's own environment is no business of a training's.
-        "--export=NONE",
+        # The daemon's own environment is no business of a training's. With NONE newer Slurms log the owner in, and
+        # hold the job where that fails; older ones take NIL for a variable that is not set, which means the same.
+        "--export=NIL",
         f"--job-name={name}",
         f"--comment={comment}",
         *(f"--{option}={value}" for option, value in options.items() if value),

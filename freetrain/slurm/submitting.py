@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from freetrain.core.cluster import Job
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.slurm import commands
+from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.launcher import Order, Place
 from freetrain.slurm.submissions import Submission
 
@@ -64,9 +65,14 @@ class Submitting:
         self._act_as = act_as
 
     def why_not(self, submission: Submission) -> str:
-        """Only root can submit for others."""
+        """Only root can submit for others, and Slurm must show what is to be submitted."""
         if self._act_as(submission.owner) is None:
             return "freetrain runs the trainings of its own account only here"
+        try:
+            if _waits(submission):
+                self._read_pattern(submission.id)
+        except SlurmRefusedError as error:
+            return error.what
         return ""
 
     def room(self, submission: Submission, fragments: Sequence[Fragment]) -> int:

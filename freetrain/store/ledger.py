@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
 from freetrain.core.lent_trainer import LentTrainer, TrainerState
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.throughput_fit import Observation, usable
 from freetrain.store.complaints import explained
 from freetrain.store.engine import for_writing
 from freetrain.store.tables import CommandRow, DecisionRow, FragmentRow, HarmRow, LiveTrainerRow, RunRow
@@ -157,7 +157,8 @@ def _trainer(row: LiveTrainerRow) -> LentTrainer:
         rests_until_s=row.rests_until_s,
         samples_done=row.samples_done,
         progress_bytes=row.progress_bytes,
-        observations=tuple(Observation(*values) for values in row.observations),
+        # Earlier versions kept whatever a trainer's progress said.
+        observations=usable(Observation(*values) for values in row.observations),
     )
 
 

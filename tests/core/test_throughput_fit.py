@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freetrain.core.throughput import check_curve, rates
-from freetrain.core.throughput_fit import Observation, ScalingModel, fit_throughput
+from freetrain.core.throughput_fit import Observation, ScalingModel, fit_throughput, usable
 
 
 def amdahl(nodes: int) -> float:
@@ -70,3 +71,42 @@ def test_any_measurements_make_a_valid_curve_through_them(measured: dict[int, fl
     assert all(math.isfinite(rate) and rate > 0 for _, rate in fit.curve)
     for nodes, rate in measured.items():
         assert dict(fit.curve)[nodes] == pytest.approx(rate)
+
+
+def test_what_cannot_be_believed_is_left_out() -> None:
+    good = Observation(2, 100.0, 5.0)
+    wrong = [
+        Observation(2, math.inf), Observation(2, math.nan), Observation(10**400, 1.0), Observation(1, 10**400),
+        Observation(True, 1.0), Observation(1, 1e-320), Observation(2, 1e308), Observation(1, 1.0, math.inf),
+        Observation(1, 1.0, math.nan), Observation(0, 1.0), Observation(1, -1.0), Observation(2.0, 1.0),  # type: ignore[arg-type]
+    ]  # fmt: skip
+    assert usable([*wrong, good]) == (good,)
+    assert fit_throughput([*wrong, good], 8).curve == ((2, 100.0),)
+
+
+def test_a_decomposition_that_comes_to_no_end_leaves_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise np.linalg.LinAlgError("SVD did not converge in Linear Least Squares")
+
+    monkeypatch.setattr(np.linalg, "lstsq", fail)
+    fit = fit_throughput([Observation(1, 100.0), Observation(4, 300.0)], 8)
+    assert fit.model is ScalingModel.MEASURED
+    assert fit.curve == ((1, 100.0), (4, 300.0))
+
+
+HOSTILE = st.builds(
+    Observation,
+    st.one_of(st.integers(1, 12), st.integers(1, 100_000)),
+    st.one_of(st.floats(1e-9, 1e12), st.sampled_from([1e-9, 1e12, 1.0])),
+    st.one_of(st.floats(1e-9, 1e9), st.sampled_from([1e-9, 1e9, 5.0])),
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(HOSTILE, min_size=1, max_size=30), st.integers(1, 64))
+@pytest.mark.filterwarnings("error")
+def test_whatever_is_believed_makes_a_finite_curve(seen: list[Observation], most_nodes: int) -> None:
+    assert usable(seen) == tuple(seen)
+    fit = fit_throughput(seen, most_nodes)
+    check_curve(fit.curve)
+    assert all(0 < rate < 1.01e12 for _, rate in fit.curve)

@@ -19,7 +19,7 @@ from benchmarks.live.site import Site
 from benchmarks.live.workload import SiteJob
 from freetrain.lab import LabOptions
 from freetrain.store.store import Store
-from tests.slurm_lab import on_free_ports, short_directory
+from tests.slurm_lab import on_free_ports, require_python_for_all, short_directory
 
 pytestmark = pytest.mark.slurm
 
@@ -28,6 +28,10 @@ several_people = pytest.mark.skipif(
 )
 POLL_S = 3
 NODES = 16
+SLACK = 8
+"""So much more time than an idle machine needs does a busy one have; whatever fails because of it never comes."""
+SHARES = 3
+"""Among so many workers are these tests dealt, each with a Slurm of its own."""
 DONE = """#!/bin/bash
 srun --quiet bash -c 'trap "exit 0" TERM; while [ ! -e {flag} ]; do sleep 0.2; done'
 """
@@ -41,10 +45,7 @@ def site() -> Iterator[Site]:
 
 @contextmanager
 def site_of(options: LabOptions) -> Iterator[Site]:
-    readable = subprocess.run(
-        ["setpriv", "--reuid=backup", "--regid=backup", "--clear-groups", sys.executable, "-V"]
-    )
-    assert readable.returncode == 0, f"other accounts cannot run {sys.executable}: give its folders o+x"
+    require_python_for_all()
     settings = {"SchedulerParameters": f"bf_continue,bf_interval={POLL_S},bf_resolution=60", "SlurmdTimeout": "15"}
     with short_directory() as directory:
         site = Site(directory, on_free_ports(replace(options, settings=settings)))
@@ -63,10 +64,10 @@ def daemon(site: Site) -> Iterator[Site]:
 
 @contextmanager
 def daemon_that_polls_every(
-    poll_s: float, site: Site, nodes: int = NODES, launcher: str = "steer"
+    poll_s: float, site: Site, nodes: int = NODES, launcher: str = "steer", margin_s: float = 5
 ) -> Iterator[None]:
     (site.directory / "daemon.log").unlink(missing_ok=True)
-    site.start_daemon(poll_s, margin_s=5, shortest_hole_s=10, launcher=launcher)
+    site.start_daemon(poll_s, margin_s=margin_s, shortest_hole_s=10, launcher=launcher)
     try:
         wait_until(lambda: "mode act" in site.daemon_says, 20, site)
         yield
@@ -84,14 +85,20 @@ def idle_nodes(site: Site) -> int:
 
 
 def wait_until(fine: Callable[[], bool], seconds: float, site: Site) -> float:
-    """Seconds until it was so."""
+    """Seconds until it was so.
+
+    Args:
+        fine: whether it is.
+        seconds: that it may take on an idle machine.
+        site: what is shown when it takes too long.
+    """
     begin_s = time.monotonic()
     while not fine():
-        if time.monotonic() - begin_s > seconds:
+        if time.monotonic() - begin_s > SLACK * seconds:
             queue = site.run("bob", "squeue", "-a", "-o", "%i %P %T %r %N %l %k")
             nodes = site.run("bob", "sinfo", "-N", "-o", "%N %T")
-            pytest.fail(f"not so within {seconds} s\n{queue}\n{nodes}\n{site.daemon_says}")
-        time.sleep(0.1)
+            pytest.fail(f"not so within {SLACK * seconds} s\n{queue}\n{nodes}\n{site.daemon_says}")
+        time.sleep(0.2)
     return time.monotonic() - begin_s
 
 
@@ -129,33 +136,39 @@ def submit_three(site: Site) -> list[str]:
     ]
 
 
-def test_trainers_grow_into_idle_nodes_shrink_for_the_site_and_leave_before_maintenance(daemon: Site) -> None:
+def test_trainers_grow_into_idle_nodes_and_shrink_for_the_site(daemon: Site) -> None:
     trainers = submit_three(daemon)
     wait_until(lambda: lent(daemon, *trainers) == NODES, POLL_S + 10, daemon)
     wait_until(lambda: settled(daemon, *trainers), 4 * POLL_S + 10, daemon)
 
     job = daemon.submit(SiteJob(0, 6, 15, 1))
-    wait_until(lambda: len(daemon.started_s()) > 0 and job in daemon.started_s(), 5, daemon)
-    assert daemon.started_s()[job] - daemon.submitted_s[job] < 3
+    wait_until(lambda: job in daemon.started_s(), 5, daemon)
     wait_until(lambda: lent(daemon, *trainers) == NODES - 6, 10, daemon)
-    wait_until(lambda: settled(daemon, *trainers), 30, daemon)
-
-    start = f"starttime=now+{25 + 5}"
-    admin = subprocess.run(
-        ["scontrol", "create", "reservation=m", start, "duration=5", "nodes=n[001-004]", "users=root",
-         "flags=maint,ignore_jobs"],
-        env=daemon.environment, capture_output=True, text=True,
-    )  # fmt: skip
-    assert admin.returncode == 0, admin.stderr
-    reserved = {"n001", "n002", "n003", "n004"}
-    shown = json.loads(daemon.freetrain("daemon", "nodes", "--json").stdout)["nodes"]
-    assert all(group["until"] for group in shown if reserved & set(group["nodes"]) and "lent" in group["state"])
-    took_s = wait_until(lambda: not reserved & set(in_slurm(daemon).values()), 30, daemon)
-    assert took_s < 28, "the nodes were not empty before the maintenance began"
-    subprocess.run(["scontrol", "delete", "reservation=m"], env=daemon.environment, check=True)
     wait_until(lambda: settled(daemon, *trainers), 30, daemon)
     ends = {str(end) for trainer in trainers for end in ledger_ends(daemon, trainer)}
     assert {"preempted", "released"} <= ends
+
+
+def test_nodes_are_empty_before_a_maintenance_begins(site: Site) -> None:
+    with daemon_that_polls_every(POLL_S, site, margin_s=20):
+        trainers = submit_three(site)
+        wait_until(lambda: settled(site, *trainers), 4 * POLL_S + 20, site)
+        begin_s = int(time.time()) + 45
+        start = time.strftime("starttime=%Y-%m-%dT%H:%M:%S", time.gmtime(begin_s))
+        admin = subprocess.run(
+            ["scontrol", "create", "reservation=m", start, "duration=5", "nodes=n[001-004]", "users=root",
+             "flags=maint,ignore_jobs"],
+            env=site.environment, capture_output=True, text=True,
+        )  # fmt: skip
+        assert admin.returncode == 0, admin.stderr
+        reserved = {"n001", "n002", "n003", "n004"}
+        shown = json.loads(site.freetrain("daemon", "nodes", "--json").stdout)["nodes"]
+        groups = [group for group in shown if reserved & set(group["nodes"]) and "lent" in group["state"]]
+        assert all(group["until"] for group in groups)
+        wait_until(lambda: not reserved & set(in_slurm(site).values()), 45, site)
+        assert time.time() < begin_s, "the nodes were not empty before the maintenance began"
+        subprocess.run(["scontrol", "delete", "reservation=m"], env=site.environment, check=True)
+        wait_until(lambda: settled(site, *trainers), 30, site)
 
 
 def ledger_ends(site: Site, trainer: str) -> list[str]:
@@ -209,7 +222,7 @@ def test_slurm_stopped_and_started_again_changes_nothing(daemon: Site) -> None:
     wait_until(lambda: settled(daemon, *trainers), 60, daemon)
     wait_until(lambda: in_the_ledger(daemon) == in_slurm(daemon), 20, daemon)
     running = in_slurm(daemon)
-    time.sleep(7)  # Slurm writes its own state down every five seconds only
+    wait_until_saved(daemon)
     daemon.lab.kill_controller()
     wait_until(lambda: "does not answer" in daemon.daemon_says, 30, daemon)
     assert daemon.daemon_says.count("does not answer") == 1
@@ -217,6 +230,13 @@ def test_slurm_stopped_and_started_again_changes_nothing(daemon: Site) -> None:
     wait_until(lambda: "answers again" in daemon.daemon_says, 30, daemon)
     time.sleep(2 * POLL_S)
     assert in_slurm(daemon) == running == in_the_ledger(daemon)
+
+
+def wait_until_saved(site: Site) -> None:
+    """Until Slurm has written down its jobs, which it does a few seconds after a change."""
+    saved, begin_s = site.lab.directory / "state" / "job_state", time.time()
+    site.run("bob", "sbatch", "--hold", "-o", "/dev/null", "--wrap=true")
+    wait_until(lambda: saved.exists() and saved.stat().st_mtime > begin_s, 10, site)
 
 
 def test_a_node_that_dies_is_a_node_that_failed(daemon: Site) -> None:
@@ -263,12 +283,15 @@ def test_bob_cannot_touch_alices_trainer_and_hostile_tags_only_get_an_answer(dae
 
 
 def test_a_nudge_wakes_it_at_once(site: Site) -> None:
-    with daemon_that_polls_every(60, site):
-        time.sleep(2)
-        trainer = site.submit_trainer("alice", 4, "min=1")
+    poll_s = 120
+    with daemon_that_polls_every(poll_s, site):
+        first = site.submit_trainer("alice", 1, "min=1")
+        assert site.freetrain("bob", "nudge").returncode == 0
+        wait_until(lambda: lent(site, first) == 1, 20, site)
+        second = site.submit_trainer("alice", 4, "min=1")
         nudged = site.freetrain("bob", "nudge")
         assert nudged.returncode == 0, nudged.stderr
-        assert wait_until(lambda: lent(site, trainer) == 4, 10, site) < 4
+        assert wait_until(lambda: lent(site, second) == 4, 20, site) < poll_s / 2
 
 
 @several_people
@@ -308,24 +331,27 @@ def test_with_a_grace_time_who_leaves_in_good_order_has_not_completed() -> None:
     ):
         trainer = site.submit_trainer("alice", nodes, "min=1")
         wait_until(lambda: lent(site, trainer) == nodes, 30, site)
-        for _ in range(4):
-            job = site.submit(SiteJob(0, nodes, 8, 1))
+        for _ in range(2):
+            job = site.submit(SiteJob(0, nodes, 4, 1))
             wait_until(lambda job=job: job in site.started_s(), 15, site)  # type: ignore[misc]
             wait_until(lambda: lent(site, trainer) == nodes, 60, site)
         assert "is complete" not in site.daemon_says
         assert set(ledger_ends(site, trainer)) <= {"preempted", "released"}, site.daemon_says
 
 
-@pytest.mark.parametrize(
-    ("change", "status", "says"),
-    [
-        ('partition = "nope"', 78, "Slurm has no partition nope"),
-        ('backend = "pyslurm"', 78, "pyslurm"),
-    ],
-)
-def test_what_cannot_work_is_said_at_once(site: Site, change: str, status: int, says: str) -> None:
-    ended = run_daemon(site, "daemon", f"[slurm]\n{change}\n")
-    assert (ended.returncode, says in ended.stderr) == (status, True), ended.stderr
+def test_what_cannot_work_is_said_at_once(site: Site) -> None:
+    ended = run_daemon(site, "daemon", "[slurm]\npartition = 'nope'\n")
+    assert (ended.returncode, "Slurm has no partition nope" in ended.stderr) == (78, True), ended.stderr
+
+
+def test_pyslurm_is_used_or_it_is_said_why_not(site: Site) -> None:
+    """There is none for Debian's Slurm; with a Slurm of its version it works."""
+    automatic = run_daemon(site, "daemon", "")
+    assert automatic.returncode == 0, automatic.stderr
+    works = "Slurm is asked through pyslurm" in automatic.stderr
+    ended = run_daemon(site, "daemon", "[slurm]\nbackend = 'pyslurm'\n")
+    assert ended.returncode == (0 if works else 78), ended.stderr
+    assert ("Slurm is asked through pyslurm" if works else "'pyslurm', which cannot be used") in ended.stderr
 
 
 @several_people

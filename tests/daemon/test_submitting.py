@@ -8,7 +8,7 @@ import pytest
 from freetrain.core.cluster import JobState
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.daemon.progress import Report
-from freetrain.slurm.errors import SlurmUnreachableError
+from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.submitting import Pattern, Submitting, fragment_script
 from tests.daemon.conftest import Daemon, StartDaemon
@@ -64,6 +64,24 @@ def test_who_is_somebody_else_is_told_so(slurm: FakeSlurm, daemon: Daemon) -> No
     daemon.cycle()
     assert fragments_in(slurm) == []
     assert "own account" in slurm.jobs["101_0"].comment
+
+
+def test_a_pattern_that_slurm_does_not_show_is_its_owners_matter_alone(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    def read(submission: str) -> Pattern:
+        if submission == "101":
+            raise SlurmRefusedError("Slurm does not say where job 101 was submitted.")
+        return Pattern(SCRIPT, "/tmp")
+
+    for _ in range(2):
+        slurm.submit_array("freetrain:min=1,max=4", tasks=1)
+    daemon = start_daemon(launcher=Submitting("freetrain", read, lambda _: ()))
+    daemon.cycle()
+    daemon.cycle()
+    assert {one.trainer for one in daemon.cluster.fragments} == {"102"}
+    assert len(fragments_in(slurm)) == 4
+    assert slurm.jobs["101_0"].comment.endswith(" | Slurm does not say where job 101 was submitted.")
 
 
 def test_taking_back_cancels_and_completion_ends_pattern_and_fragments(slurm: FakeSlurm, daemon: Daemon) -> None:

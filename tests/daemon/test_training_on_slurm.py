@@ -15,22 +15,23 @@ from freetrain.elastic.progress_log import ProgressLog, read_progress
 from freetrain.lab import LabOptions
 from freetrain.store.store import Store
 from tests.daemon.test_on_slurm import POLL_S, daemon_that_polls_every, nodes_of, wait_until
-from tests.slurm_lab import on_free_ports, short_directory
+from tests.slurm_lab import on_free_ports, require_python_for_all, short_directory
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 NODES = 3
-EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "image_classifier.py"
+TRAINING = Path(__file__).parents[1] / "elastic" / "scripts" / "counting.py"
 # What freetrain would measure depends on how many cores the virtual nodes share, and so would what it does.
 CURVE = "1:100/2:190/3:270"
 SCRIPT = """#!/bin/bash
-export OMP_NUM_THREADS=1
-srun --quiet {python} -m freetrain.cli.main run --trainer {trainer} --nproc 1 -- {python} {example} {epochs}
+export OMP_NUM_THREADS=1 OUT={out} EPOCHS=600
+srun --quiet {python} -m freetrain.cli.main run --trainer {trainer} --nproc 1 -- {python} {training}
 """
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
+    require_python_for_all()
     settings = {"SchedulerParameters": f"bf_continue,bf_interval={POLL_S},bf_resolution=60"}
     with short_directory() as directory:
         site = Site(directory, on_free_ports(LabOptions(nodes=NODES, accounting=True, settings=settings)))
@@ -41,17 +42,23 @@ def site() -> Iterator[Site]:
 
 
 def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> None:
-    trainer = site.out / "trainer"
-    script = SCRIPT.format(python=sys.executable, trainer=trainer, example=EXAMPLE, epochs=150)
+    trainer, out = site.out / "trainer", site.out / "counting"
+    out.mkdir()
+    out.chmod(0o777)
+    # It trains slowly while this is there: what happens to it takes longer on a busy machine.
+    pace = out / "pace"
+    pace.touch()
+    script = SCRIPT.format(python=sys.executable, trainer=trainer, training=TRAINING, out=out)
     with daemon_that_polls_every(POLL_S, site, NODES):
         job = site.submit_trainer("alice", NODES, f"min=1,dir={trainer},curve={CURVE}", script)
-        wait_until(lambda: nodes_now(trainer) == NODES, 120, site)
+        wait_until(lambda: nodes_now(trainer) == NODES, 60, site)
 
         site.submit(SiteJob(0, 1, 8, 1))
         wait_until(lambda: nodes_now(trainer) == NODES - 1, 30, site)
-        wait_until(lambda: nodes_now(trainer) == NODES, 90, site)
+        wait_until(lambda: nodes_now(trainer) == NODES, 60, site)
 
-        wait_until(lambda: (trainer / "finished.json").exists(), 240, site)
+        pace.unlink()
+        wait_until(lambda: (trainer / "finished.json").exists(), 60, site)
         wait_until(lambda: not nodes_of(site, job), 20, site)
         wait_until(lambda: "is complete" in site.daemon_says, 20, site)
         known = Store.open_existing(site.directory / "state" / "freetrain.db").ledger().trainers()[job]
@@ -61,7 +68,7 @@ def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> Non
         change.pause_s for change in progress_of(trainer).rescales if change.cause in ("join", "leave", "loss")
     ]
     assert len(pauses_s) >= 2
-    assert max(pauses_s) < 2.0, pauses_s
+    assert max(pauses_s) < 20, "as long as a start from a checkpoint"
     assert json.loads((trainer / "finished.json").read_text())
 
 

@@ -7,15 +7,36 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from freetrain.elastic.directory import TrainerDirectory
+from tests.elastic.forking import Forked
 
 SCRIPTS = Path(__file__).parent / "scripts"
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
+"""For whatever is waited for: a limit for what hangs, not for what is slow on a machine that is busy otherwise."""
+
+
+@dataclass
+class Log:
+    """A worker's log as far as it has been read."""
+
+    path: Path
+    read_bytes: int = 0
+    records: list[dict] = field(default_factory=list)
+
+    def read(self) -> list[dict]:
+        """All records, a half-written last line left out."""
+        if self.path.exists():
+            with self.path.open("rb") as log:
+                log.seek(self.read_bytes)
+                lines, newline, _ = log.read().rpartition(b"\n")
+            self.read_bytes += len(lines) + len(newline)
+            self.records += [json.loads(line) for line in lines.splitlines()]
+        return self.records
 
 
 class Workers:
@@ -29,11 +50,11 @@ class Workers:
         self.environment = {
             "FREETRAIN_LOST_AFTER_S": "8",
             "OMP_NUM_THREADS": "1",
-            "PYTHONFAULTHANDLER": "1",
             **environment,
         }
-        self.processes: dict[str, subprocess.Popen[str]] = {}
+        self.processes: dict[str, subprocess.Popen[str] | Forked] = {}
         self._count = 0
+        self._logs: dict[Path, Log] = {}
 
     @property
     def directory(self) -> TrainerDirectory:
@@ -44,15 +65,9 @@ class Workers:
         for _ in range(count):
             name = f"w{self._count}"
             self._count += 1
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, str(SCRIPTS / self.script)],
-                env=os.environ
-                | self.environment
-                | {"FREETRAIN_TRAINER": str(self.root), "FREETRAIN_MEMBER": name, "OUT": str(self.out)}
-                | environment,
-                stderr=(self.out / f"{name}.err").open("w"),
-                text=True,
-                start_new_session=True,
+            facts = {"FREETRAIN_TRAINER": str(self.root), "FREETRAIN_MEMBER": name, "OUT": str(self.out)}
+            self.processes[name] = Forked(
+                SCRIPTS / self.script, os.environ | self.environment | facts | environment, self.out / name
             )
             names.append(name)
         return names
@@ -74,28 +89,19 @@ class Workers:
         return self.directory.view().current
 
     def records(self, *names: str) -> list[dict]:
-        """What these workers logged (all, by default), a half-written last line left out."""
-        found = []
+        """What these workers logged (all, by default)."""
         paths = [self.out / f"{name}.jsonl" for name in names] or self.out.glob("*.jsonl")
-        for path in paths:
-            for line in path.read_text().splitlines() if path.exists() else []:
-                with contextlib.suppress(ValueError):
-                    found.append(json.loads(line))
-        return found
+        return [record for path in paths for record in self._logs.setdefault(path, Log(path)).read()]
 
     def last_step(self) -> int:
         return max((record["step"] for record in self.records()), default=0)
 
     def last_step_of(self, name: str) -> int:
-        """From the end of the worker's log, which may be long."""
-        with (self.out / f"{name}.jsonl").open("rb") as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - 10_000))
-            lines = log.read().splitlines()
-        return int(json.loads(lines[-2])["step"]) if len(lines) > 1 else 0
+        records = self.records(name)
+        return int(records[-1]["step"]) if records else 0
 
-    def await_world(self, size: int, steps: int = 3, patience_s: float = PATIENCE_S) -> float:
-        """Wait until a world of this size has completed some steps more; returns how long that took."""
-        since_s = time.monotonic()
+    def await_world(self, size: int, steps: int = 3, patience_s: float = PATIENCE_S) -> None:
+        """Wait until a world of this size has completed some steps more."""
         after = self.last_step()
 
         def done() -> bool:
@@ -103,7 +109,6 @@ class Workers:
             return sum(record["world"] == size and record["rank"] == 0 for record in newer) >= steps
 
         self.wait_until(done, f"{steps} steps in a world of {size}", patience_s)
-        return time.monotonic() - since_s
 
     def wait_until(self, condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
         until_s = time.monotonic() + patience_s

@@ -142,5 +142,5 @@ def test_a_checkpoint_with_code_in_it_is_not_run(tmp_path: Path) -> None:
 def test_a_service_that_is_no_address_is_named_at_once(tmp_path: Path) -> None:
     with workers(tmp_path, FREETRAIN_SERVICE="nonsense") as trainer:
         trainer.start(1)
-        assert trainer.finish(patience_s=30) == {"w0": 1}
+        assert trainer.finish() == {"w0": 1}
         assert "FREETRAIN_SERVICE=nonsense is no address" in trainer.error_of("w0")

@@ -14,7 +14,7 @@ import pytest
 
 from freetrain.elastic.directory import TrainerDirectory
 from freetrain.elastic.files import read_json
-from tests.elastic.harness import SCRIPTS
+from tests.elastic.harness import PATIENCE_S, SCRIPTS
 
 HOSTS = {"ftleft": "10.231.7.1", "ftright": "10.231.7.2"}
 
@@ -50,17 +50,15 @@ def test_a_world_over_two_hosts_survives_the_end_of_one(tmp_path: Path, hosts: d
     (out / "pace").touch()
     agents = {host: agent_on(host, address, root, out) for host, address in hosts.items()}
     try:
-        await_world(root, 2, 60)
-        (out / "pace").touch()
+        await_world(root, 2)
         first = TrainerDirectory.open(root).view().current[0]
         doomed = next(host for host in hosts if first.startswith(host))
-        since_s = time.monotonic()
         os.killpg(agents[doomed].pid, signal.SIGKILL)
-        await_world(root, 1, 20)
-        assert time.monotonic() - since_s < 10
+        await_world(root, 1)
+        assert "no sign of life" in (TrainerDirectory.open(root).is_gone(first) or "")
         (out / "pace").unlink()
         other = next(host for host in hosts if host != doomed)
-        assert agents[other].wait(60) == 0
+        assert agents[other].wait(PATIENCE_S) == 0
     finally:
         for agent in agents.values():
             if agent.poll() is None:
@@ -75,15 +73,15 @@ def agent_on(host: str, address: str, root: Path, out: Path) -> subprocess.Popen
         ["ip", "netns", "exec", host, sys.executable, str(SCRIPTS / "counting.py")],
         env=os.environ
         | {"FREETRAIN_TRAINER": str(root), "FREETRAIN_MEMBER": f"{host}-0", "FREETRAIN_ADDRESS": address}
-        | {"OUT": str(out), "EPOCHS": "100", "OMP_NUM_THREADS": "1", "FREETRAIN_LOST_AFTER_S": "3"},
+        | {"OUT": str(out), "EPOCHS": "30", "OMP_NUM_THREADS": "1", "FREETRAIN_LOST_AFTER_S": "3"},
         start_new_session=True,
     )
 
 
-def await_world(root: Path, size: int, patience_s: float) -> None:
-    until_s = time.monotonic() + patience_s
+def await_world(root: Path, size: int) -> None:
+    until_s = time.monotonic() + PATIENCE_S
     while True:
-        assert time.monotonic() < until_s, f"no world of {size} within {patience_s} s"
+        assert time.monotonic() < until_s, f"no world of {size} within {PATIENCE_S} s"
         generation = TrainerDirectory.open(root).view().generation if root.exists() else None
         lines = (root / "progress.jsonl").read_text() if (root / "progress.jsonl").exists() else ""
         if generation is not None and generation.world == size and f'"generation": {generation.number},' in lines:

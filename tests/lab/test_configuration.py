@@ -6,7 +6,7 @@ import pytest
 
 from freetrain.errors import FreetrainError, InputError
 from freetrain.lab import LabOptions, packages
-from freetrain.lab.configuration import gres_conf, slurm_conf, slurmdbd_conf
+from freetrain.lab.configuration import cgroup_conf, gres_conf, slurm_conf, slurmdbd_conf
 from freetrain.lab.layout import MOST_SOCKET_BYTES, Layout
 from freetrain.lab.people import People
 
@@ -65,6 +65,17 @@ def test_gpus_are_files() -> None:
     assert "GresTypes=gpu" in lines(gpus=2)
 
 
+@pytest.mark.parametrize(
+    ("version", "plugin"), [((22, 5), "cgroup/v1"), ((24, 5), "disabled"), ((25, 11), "disabled")]
+)
+def test_no_control_groups_are_made(version: tuple[int, int], plugin: str) -> None:
+    assert cgroup_conf(LabOptions(), version) == f"CgroupPlugin={plugin}\n"
+
+
+def test_who_wants_control_groups_gets_slurms_own_choice() -> None:
+    assert cgroup_conf(LabOptions(settings={"ProctrackType": "proctrack/cgroup"}), (25, 11)) == ""
+
+
 def test_a_long_path_is_refused_before_a_daemon_does() -> None:
     node = "/nodes/n001/n001_4294967295.4294967295"
     longest = "/" + "x" * (MOST_SOCKET_BYTES - len(node) - 1)
@@ -87,3 +98,14 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     with pytest.raises(FreetrainError, match="slurmdbd, sacctmgr, mariadbd, mariadb-install-db") as caught:
         packages.require_programs(accounting=True)
     assert "apt install slurm-wlm slurmdbd munge mariadb-server" in caught.value.hint
+
+
+@pytest.mark.parametrize(("told", "version"), [("slurm-wlm 22.05.8", (22, 5)), ("slurm 25.11.7", (25, 11))])
+def test_slurm_says_which_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: str, version: tuple[int, int]
+) -> None:
+    slurmctld = tmp_path / "slurmctld"
+    slurmctld.write_text(f"#!/bin/sh\necho {told}\n")
+    slurmctld.chmod(0o755)
+    monkeypatch.setattr(packages, "SEARCH_PATH", str(tmp_path))
+    assert packages.slurm_version() == version

@@ -80,7 +80,7 @@ def test_the_daemon_may_change_the_jobs_of_others(lab: Lab) -> None:
 def test_a_node_that_crashes_takes_all_its_processes_along_and_comes_back(lab: Lab) -> None:
     batch = ("sbatch", "--parsable", "--exclusive", "-o/dev/null", "--wrap", SLEEPER, "-p", "freetrain")
     run(lab, *batch, "--no-requeue", "-w", "n002", role="alice")
-    other = run(lab, *batch, "--export=NONE", "-w", "n003", role="bob").strip()
+    other = run(lab, *batch, "--export=NIL", "-w", "n003", role="bob").strip()
     assert eventually(lambda: sum("sleep" in each for each in processes_in(lab.directory)) >= 4)
     lab.crash("n002")
     left = [text for text in texts_of_processes_in(lab.directory) if "SLURMD_NODENAME=n00" in text]

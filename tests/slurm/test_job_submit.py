@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +19,7 @@ from freetrain.slurm import commands
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.tags import TAG_PREFIX, WrongTag, parse_tag
 from tests.slurm.lua import JOB_SUBMIT
+from tests.slurm_lab import eventually, started_lab
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
@@ -30,13 +29,8 @@ HOSTILE = ["name=`id`$(id)'\"", "name=%s%n%d", "\x1b[2Jx=1", "na\nme=1", "name=Ã
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """A Slurm with the plug-in, in a directory that all users can reach."""
-    with tempfile.TemporaryDirectory(prefix="ft-", dir="/tmp") as directory:
-        Path(directory).chmod(0o755)
-        lab = Lab.up(Path(directory) / "lab", LabOptions(nodes=2, base_port=23_500, job_submit=JOB_SUBMIT))
-        try:
-            yield lab
-        finally:
-            lab.down()
+    with started_lab(LabOptions(nodes=2, job_submit=JOB_SUBMIT)) as lab:
+        yield lab
 
 
 @pytest.fixture(autouse=True)
@@ -91,11 +85,7 @@ def test_a_tagged_job_becomes_a_held_array_that_can_be_steered(lab: Lab, slurm: 
 
 
 def wait_for(slurm: CommandLine, job: str, state: JobState) -> None:
-    for _ in range(100):
-        if any(each.id == job and each.state is state for each in slurm.snapshot().jobs):
-            return
-        subprocess.run(["sleep", "0.2"], check=True)
-    raise AssertionError(f"job {job} is not {state}")
+    assert eventually(lambda: any(each.id == job and each.state is state for each in slurm.snapshot().jobs))
 
 
 @pytest.mark.parametrize("tag", ["mim=2", "min=0", "min=8,max=4", "dir=tmp/x", "curve=2:1/1:5", *HOSTILE])

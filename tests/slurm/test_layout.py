@@ -11,7 +11,7 @@ from freetrain.slurm.layout_facts import SlurmLayout, parse_partition_rules, par
 from freetrain.slurm.settings import parse_settings
 
 RECORDED = Path(__file__).parent / "recorded"
-CONFIG = (RECORDED / "config_22.05.txt").read_text()
+CONFIG = (RECORDED / "preemption_22.05.txt").read_text()
 MAIN, FREETRAIN, DEBUG = (RECORDED / "layout_22.05.txt").read_text().splitlines()
 SAFE_DEBUG = DEBUG.replace("State=INACTIVE", "State=UP").replace("DenyQos=scavenger", "AllowQos=ALL")
 SAFE = FREETRAIN.replace("AllowQos=scavenger,normal", "AllowQos=ALL")

@@ -12,7 +12,7 @@ from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.layout_reader import LayoutReader
 
 RECORDED = Path(__file__).parent / "recorded"
-BY_QOS = (RECORDED / "config_22.05.txt").read_text().replace("preempt/partition_prio", "preempt/qos")
+BY_QOS = (RECORDED / "preemption_22.05.txt").read_text().replace("preempt/partition_prio", "preempt/qos")
 
 
 class Slurm:

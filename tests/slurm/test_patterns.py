@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from freetrain.slurm.commands import Command
@@ -34,6 +36,13 @@ def test_a_pattern_is_read_once_with_where_and_on_whose_account_it_was_submitted
     read = PatternReader(slurm)  # type: ignore[arg-type]
     assert read("1") == read("1") == Pattern("#!/bin/sh\n", directory, "ml", "normal")
     assert slurm.asked == 2
+
+
+@pytest.mark.parametrize("version", ["22.05", "25.11"])
+def test_a_real_slurms_pattern_is_read(version: str) -> None:
+    shown = (Path(__file__).parent / "recorded" / f"job_{version}.txt").read_text()
+    read = PatternReader(Answering(shown))  # type: ignore[arg-type]
+    assert read("1") == Pattern("#!/bin/sh\n", "/home/news", "ml", "normal")
 
 
 def test_without_accounting_there_is_no_qos() -> None:

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from freetrain.slurm.settings import parse_last_plan_s, parse_rights, parse_settings
 
+RECORDED = Path(__file__).parent / "recorded"
 SDIAG = """\
 Main schedule statistics (microseconds):
 \tLast cycle:   53
@@ -50,3 +55,14 @@ def test_rights_are_a_level_and_the_accounts_coordinated() -> None:
     assert coordinator is not None
     assert (coordinator.may_steer, coordinator.is_operator) == (True, False)
     assert nobody is None
+
+
+@pytest.mark.parametrize(
+    ("version", "whole", "planned_s"), [("22.05", "22.05.8", 1795294248.0), ("25.11", "25.11.7", 1795294299.0)]
+)
+def test_what_a_real_slurm_says_of_itself_is_found(version: str, whole: str, planned_s: float) -> None:
+    found = parse_settings((RECORDED / f"config_{version}.txt").read_text())
+    assert (found.cluster, found.version, found.slurm_user) == ("lab", whole, "slurm")
+    assert (found.preempt_type, found.preempt_mode) == ("preempt/partition_prio", "REQUEUE")
+    assert found.backfill_interval_s == 5.0
+    assert parse_last_plan_s((RECORDED / f"sdiag_{version}.txt").read_text()) == planned_s

@@ -80,6 +80,13 @@ def test_a_fragment_that_ran_for_a_while_makes_up_for_earlier_failures() -> None
     assert after_ends(failed, [ended(End.PREEMPTED, ran_s=600.0)], PATIENCE, 2000.0).failures_in_a_row == 0
 
 
+def test_observations_of_an_earlier_version_that_cannot_be_believed_are_left_out(ledger: Ledger) -> None:
+    stored = [[1, 10.0, 5.0], [2, math.inf, 5.0], [2, math.nan, 5.0], [10**400, 3.0, 5.0], [4, 10**400, 5.0]]
+    seen = tuple(Observation(*values) for values in stored)
+    ledger.save_trainers([replace(TRAINER, observations=seen)])
+    assert ledger.trainers()[TRAINER.id].observations == (Observation(1, 10.0, 5.0),)
+
+
 def test_a_training_is_complete_when_it_says_so_or_when_nobody_goes_on() -> None:
     well, preempted, endless = ended(End.COMPLETED), ended(End.PREEMPTED), math.inf
     assert is_complete(TRAINER, [], None, True, endless)

@@ -1,6 +1,7 @@
 """A world whose second member vanishes between arriving and connecting; the next one has a fresh process in it.
 
-Prints what the second world's members sum up, and whether the script's exception hook is still its own.
+Prints what the second world's members sum up, whether the script's exception hook is still its own, and whether
+the world looks whole while both are in it and after the newcomer has ended.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def newcomer(port: int) -> None:
     world = world_of(2, "newcomer", port)
     world.form(lambda: False)
     world.start_sum([1.0]).wait()
+    world.start_sum([1.0]).wait()
     world.leave()
 
 
@@ -42,9 +44,13 @@ def survivor() -> None:
     world = world_of(2, "survivor", second.port)
     world.form(lambda: False)
     total = world.start_sum([1.0]).wait()
-    world.leave()
+    whole = [world.whole]
+    world.start_sum([1.0]).wait()
     process.wait()
-    print(json.dumps({"abandoned": abandoned, "total": total, "hook_is_the_scripts": sys.excepthook is hook}))
+    whole.append(world.whole)
+    world.leave()
+    facts = {"abandoned": abandoned, "total": total, "whole": whole}
+    print(json.dumps({**facts, "hook_is_the_scripts": sys.excepthook is hook}))
 
 
 if __name__ == "__main__":

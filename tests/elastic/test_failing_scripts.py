@@ -1,0 +1,102 @@
+"""A script's own error ends its worker, a lost rank costs the others a step, whatever the error's text says."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.elastic.harness import Workers, workers
+
+PLACES = ("forward", "loss", "backward", "data", "before_update", "optimizer", "on_step", "on_resize")
+MESSAGE = "RuntimeError: connection to the feature store timed out: peer gone"
+LINE = "raise RuntimeError(MESSAGE)  # the line in the traceback"
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Workers]]:
+    """For each place a training of one worker that fails there, all booting at once."""
+    with contextlib.ExitStack() as stack:
+        trainers = {}
+        for place in PLACES:
+            folder = tmp_path_factory.mktemp(place)
+            trainers[place] = stack.enter_context(workers(folder, "failing.py", WHERE=place))
+            (trainers[place].out / "fail-all").touch()
+            trainers[place].start()
+        yield trainers
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_an_error_of_the_script_ends_its_worker_at_once(alone: dict[str, Workers], place: str) -> None:
+    trainer = alone[place]
+    assert trainer.finish() == {"w0": 1}
+    assert_own_traceback(trainer.error_of("w0"))
+    assert trainer.directory.view().number == 1
+
+
+def assert_own_traceback(text: str) -> None:
+    assert LINE in text
+    assert text.rstrip().splitlines()[-1] == MESSAGE
+    assert "another exception occurred" not in text
+
+
+def test_the_others_go_on_without_who_failed_and_form_no_world_with_it(tmp_path: Path) -> None:
+    failing = {f"w{index}": place for index, place in enumerate((*PLACES[:4], "on_step"), 1)}
+    with workers(tmp_path, "failing.py", FREETRAIN_MIN_MEMBERS=str(len(failing) + 1)) as trainer:
+        trainer.start()
+        for place in failing.values():
+            trainer.start(WHERE=place)
+        trainer.await_world(len(failing) + 1)
+        for left, name in enumerate(reversed(failing), 1):
+            number = trainer.directory.view().number
+            (trainer.out / f"fail-{name}").touch()
+            assert trainer.finish(name) == {name: 1}
+            assert_own_traceback(trainer.error_of(name))
+            trainer.await_world(len(failing) + 1 - left)
+            assert trainer.directory.view().number == number + 1
+            assert name not in trainer.ranks()
+        (trainer.out / "done").touch()
+        assert trainer.finish("w0") == {"w0": 0}, trainer.errors()
+
+
+@pytest.mark.parametrize("variable", ["PLAIN", "UNUSED"])
+def test_a_rank_killed_in_the_same_places_is_survived(tmp_path: Path, variable: str) -> None:
+    """Also where DDP itself waits for the others beside the sums of gradients."""
+    killed = {"w1": "forward", "w2": "backward", "w3": "data", "w4": "optimizer"}
+    environment = {"FREETRAIN_MIN_MEMBERS": str(len(killed) + 1), variable: "1", "HOW": "kill"}
+    with workers(tmp_path, "failing.py", **environment) as trainer:
+        trainer.start()
+        for place in killed.values():
+            trainer.start(WHERE=place)
+        trainer.await_world(len(killed) + 1)
+        for left, name in enumerate(killed, 1):
+            (trainer.out / f"fail-{name}").touch()
+            assert trainer.finish(name) == {name: -9}
+            trainer.await_world(len(killed) + 1 - left)
+        (trainer.out / "done").touch()
+        assert trainer.finish("w0") == {"w0": 0}, trainer.errors()
+        assert "Traceback" not in trainer.error_of("w0")
+
+
+def test_a_world_that_cannot_form_with_nobody_missing_ends_with_the_reason(tmp_path: Path) -> None:
+    with workers(tmp_path, "failing.py", GLOO_SOCKET_IFNAME="nonsense") as trainer:
+        trainer.start()
+        assert trainer.finish() == {"w0": 1}
+        text = trainer.error_of("w0")
+        assert "BrokenWorldError: 3 worlds in a row broke although no member was missing" in text
+        assert "init_process_group" in text
+        assert "GLOO_SOCKET_IFNAME" in text
+
+
+def test_a_newcomer_that_cannot_connect_gives_up_and_the_others_go_on(tmp_path: Path) -> None:
+    with workers(tmp_path, "failing.py") as trainer:
+        trainer.start()
+        trainer.await_world(1)
+        trainer.start(GLOO_SOCKET_IFNAME="nonsense")
+        assert trainer.finish("w1") == {"w1": 1}
+        assert "BrokenWorldError" in trainer.error_of("w1")
+        trainer.await_world(1)
+        (trainer.out / "done").touch()
+        assert trainer.finish("w0") == {"w0": 0}, trainer.errors()
