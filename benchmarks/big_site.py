@@ -8,20 +8,22 @@ from dataclasses import dataclass, field
 
 from freetrain.core.cluster import Snapshot
 from freetrain.slurm.commands import SEPARATOR, Command
+from freetrain.slurm.layout_facts import SlurmLayout, parse_partition_rules
 from freetrain.slurm.parsing import (
     JobRun,
     fold_nodes,
     parse_jobs,
     parse_nodes,
-    parse_partitions,
     parse_reservations,
 )
+from freetrain.slurm.settings import SlurmSettings
 from freetrain.slurm.tags import TAG_PREFIX
 
 MARK = "0123456789abcdef"
 MARGIN_S = 60.0
 """That of the daemon's default settings."""
 _DAY_MIN = 1440
+_SETTINGS = SlurmSettings("big", "22.05.8", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
 _USERS = tuple(f"user{number:02}" for number in range(40))
 
 _NODE = (
@@ -92,7 +94,8 @@ class BigSite:
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
         self._names = [f"f{number:05}" for number in range(1, self.size.nodes + 1)]
-        self._partitions, _ = parse_partitions(_partition_text(fold_nodes(self._names)))
+        self._rules, _ = parse_partition_rules(_partition_text(fold_nodes(self._names)))
+        self._partitions = {name: rules.partition for name, rules in self._rules.items()}
         self._ends = self._draw_ends()
         self._tasks = self._draw_trainers()
         self._running = self._draw_site_jobs()
@@ -127,6 +130,10 @@ class BigSite:
         reservations, bad_reservations = parse_reservations(self._texts["reservations"])
         bad = tuple(bad_jobs + bad_nodes + bad_reservations)
         return Snapshot(self.now_s, tuple(nodes), tuple(jobs), tuple(reservations), self._partitions, bad)
+
+    def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
+        """One that is safe."""
+        return SlurmLayout(_SETTINGS, self._rules)
 
     def last_plan_s(self) -> float | None:
         """It never plans."""

@@ -30,6 +30,7 @@ from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.core.problem import Problem
 from freetrain.daemon.executor import Mode
+from freetrain.daemon.layout_guard import LayoutGuard
 from freetrain.daemon.lender import Lender
 from freetrain.lab import Lab
 from freetrain.loop.deciding import decide
@@ -164,7 +165,8 @@ def begun(gateway: Gateway, mode: Mode) -> Iterator[tuple[Lender, Store]]:
         names = tuple(node.name for node in gateway.snapshot().nodes)
         run = NewRun("freetrain daemon", "", {}, time.time(), time.time(), time.time(), names)
         with store.begin_run(run, batch_decisions=1) as journal:
-            yield Lender(config, gateway, SETTINGS, store.ledger(), journal), store
+            guard = LayoutGuard(gateway, POLL_S)
+            yield Lender(config, gateway, SETTINGS, store.ledger(), journal, guard), store
             journal.finish({}, [], time.time())
 
 

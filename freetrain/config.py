@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from freetrain.durations import parse_duration, show_duration
 from freetrain.errors import ExitCode, FreetrainError
+from freetrain.slurm.parsing import expand_nodes
 
 CONFIG_VARIABLE = "FREETRAIN_CONFIG"
 DEFAULT_PATH = Path("/etc/freetrain/freetrain.toml")
@@ -29,6 +30,15 @@ Duration = Annotated[float, Field(ge=0), BeforeValidator(_seconds)]
 
 Period = Annotated[float, Field(ge=1), BeforeValidator(_seconds)]
 """A duration of a second at least."""
+
+
+def _node_list(given: str) -> str:
+    expand_nodes(given)
+    return given
+
+
+NodeList = Annotated[str, AfterValidator(_node_list)]
+"""Nodes as Slurm writes them."""
 
 
 class Section(BaseModel):
@@ -70,7 +80,7 @@ class Lend(Section):
             "submits fragments itself."
         ),
     ] = "steer"
-    exclude_nodes: Annotated[str, Field(description="Nodes never to lend, as c[01-04,17].")] = ""
+    exclude_nodes: Annotated[NodeList, Field(description="Nodes never to lend, as c[01-04,17].")] = ""
     reserve_nodes: Annotated[int, Field(ge=0, description="Idle nodes to leave alone, always.")] = 0
     most_nodes: Annotated[int, Field(ge=0, description="Most nodes to lend at once; 0: no limit.")] = 0
     idle_for: Annotated[Duration, Field(description="How long a node must have been idle before it is lent.")] = (

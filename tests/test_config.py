@@ -51,6 +51,7 @@ def test_drop_ins_override_in_the_order_of_their_names(tmp_path: Path) -> None:
         ("[pace]\npoll = 0\n", "pace.poll: Input should be greater than or equal to 1", ""),
         ('[lend]\nmode = "on"\n', "lend.mode: Input should be 'observe', 'advise' or 'act'", ""),
         ('[lend]\nreserve_nodes = "3"\n', "lend.reserve_nodes: Input should be a valid integer", ""),
+        ('[lend]\nexclude_nodes = "c[01-"\n', "lend.exclude_nodes: no list of nodes: 'c[01-'", ""),
         ("[lend\n", "is no TOML", ""),
         ("slurm = 3\n", "slurm: Input should be a valid dictionary", ""),
     ],

@@ -56,9 +56,9 @@ def find_objective(name: str) -> Objective:
         )
     try:
         objective = getattr(importlib.import_module(module_name), function_name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # a module of the site's may raise anything
         raise InputError(
-            f"The objective {name!r} cannot be imported: {error}.",
+            f"The objective {name!r} cannot be imported: {type(error).__name__}: {error}.",
             "Put the module's folder on PYTHONPATH, or install the module beside freetrain.",
         ) from error
     if not callable(objective):

@@ -5,16 +5,15 @@ from __future__ import annotations
 import getpass
 import logging
 import os
-from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 
 from freetrain.config import Config, ConfigError
-from freetrain.core.cluster import Partition
 from freetrain.errors import FreetrainError
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.settings import SlurmSettings, parse_rights, parse_settings
+from freetrain.slurm.settings import SlurmSettings, parse_rights
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +39,7 @@ def read_settings(gateway: Gateway) -> SlurmSettings:
         SlurmError: Slurm does not answer, or is not here.
     """
     try:
-        return parse_settings(gateway.perform(commands.ask_settings()))
+        return gateway.layout(inf, 0).settings
     except SlurmUnreachableError as error:
         places = (
             Path("/etc/slurm/slurm.conf"),
@@ -55,46 +54,8 @@ def read_settings(gateway: Gateway) -> SlurmSettings:
         ) from error
 
 
-def check_partition(config: Config, partitions: Mapping[str, Partition], settings: SlurmSettings) -> None:
-    """The partition is there, and what runs in it gives way.
-
-    Raises:
-        ConfigError: it is not so.
-    """
-    name = config.slurm.partition
-    partition = partitions.get(name)
-    if partition is None:
-        raise ConfigError(
-            f"Slurm has no partition {name}.",
-            f"Set slurm.partition to one of {', '.join(sorted(partitions))}, or add it: see docs/daemon.md.",
-        )
-    if settings.preempt_type == "preempt/none" or settings.preempt_mode == "OFF":
-        raise ConfigError(
-            f"Slurm does not preempt (PreemptType={settings.preempt_type}, PreemptMode={settings.preempt_mode}): "
-            "the site's jobs would have to wait for fragments.",
-            "Set PreemptType=preempt/partition_prio and PreemptMode=REQUEUE in slurm.conf: see docs/daemon.md.",
-        )
-    if settings.preempt_type == "preempt/partition_prio" and partition.preempt_mode == "OFF":
-        raise ConfigError(
-            f"Jobs in partition {name} are never preempted (PreemptMode=OFF): the site's jobs would have to wait.",
-            f"Give partition {name} PreemptMode=REQUEUE and a lower PriorityTier than the others.",
-        )
-    higher = [other.name for other in partitions.values() if other.priority_tier > partition.priority_tier]
-    if settings.preempt_type == "preempt/partition_prio" and not higher:
-        raise ConfigError(
-            f"No partition has a higher PriorityTier than {name}: no job would preempt fragments.",
-            f"Lower the PriorityTier of {name}, or raise that of the others.",
-        )
-    _warn(config, partition, settings)
-
-
-def _warn(config: Config, partition: Partition, settings: SlurmSettings) -> None:
-    if partition.grace_s > 0:
-        log.warning(
-            "partition %s has GraceTime=%d: the site's jobs wait a few seconds longer than with 0",
-            partition.name,
-            partition.grace_s,
-        )
+def warn_of_pace(config: Config, settings: SlurmSettings) -> None:
+    """Say where Slurm cannot be asked as often as the settings want."""
     if config.pace.poll < settings.backfill_interval_s:
         log.warning(
             "Slurm plans every %.0f s (bf_interval), so it is asked every %.0f s, not every %.0f s",

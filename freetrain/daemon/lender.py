@@ -9,6 +9,7 @@ from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.core.lent_trainer import TrainerState
 from freetrain.daemon.executor import Executor, Mode
+from freetrain.daemon.layout_guard import LayoutGuard
 from freetrain.daemon.live_cluster import LiveCluster
 from freetrain.daemon.progress import Place, ProgressReader
 from freetrain.daemon.setup import launcher_of, manners_of
@@ -30,14 +31,22 @@ class Lender:
         settings: Slurm's own.
         ledger: remembers what is lent.
         journal: keeps the decisions.
+        guard: knows whether Slurm's layout is safe to lend in.
     """
 
     def __init__(
-        self, config: Config, gateway: Gateway, settings: SlurmSettings, ledger: Ledger, journal: RunJournal
+        self,
+        config: Config,
+        gateway: Gateway,
+        settings: SlurmSettings,
+        ledger: Ledger,
+        journal: RunJournal,
+        guard: LayoutGuard,
     ) -> None:
         self._config = config
         self._settings = settings
         self._journal = journal
+        self._guard = guard
         self._executor = Executor(gateway, ledger, Mode(config.lend.mode))
         self._cluster = LiveCluster(
             gateway,
@@ -58,8 +67,11 @@ class Lender:
         Raises:
             SlurmError: Slurm did not answer; what was not done is left for the next look.
         """
-        stopped = "the stop file is there" if Path(self._config.state.stop_file).exists() else ""
+        unsafe = self._check_layout()
+        stopped = "the stop file is there" if Path(self._config.state.stop_file).exists() else unsafe
         self._watch_progress_of(self._cluster.look(self._progress.reports(), stopped))
+        if self._cluster.waits.is_new:
+            self._guard.ask_now()
         decide = self._config.decide
         aims = Aims(find_policy(decide.policy, time_limit_s=time_limit_s), decide.objective, decide.horizon)
         decisions = []
@@ -67,6 +79,15 @@ class Lender:
             self._cluster.turn_to(constraint)
             decisions.append(run_cycle(self._cluster, aims, self._journal, time.perf_counter))
         return decisions
+
+    def _check_layout(self) -> str:
+        """Why nothing may be lent in Slurm's layout."""
+        entries = self._cluster.sight.entries if self._cluster.sight else ()
+        owners = frozenset((one.trainer.owner, one.submission.tasks[0].account) for one in entries)
+        unsafe = self._guard.why_not(self._config, owners)
+        if self._guard.has_changed():
+            self._cluster.waits.forget()
+        return unsafe
 
     @property
     def sight(self) -> Sight | None:
@@ -85,6 +106,7 @@ class Lender:
         """
         self._cluster.manners = manners_of(config, self._settings)
         self._executor.mode = Mode(config.lend.mode)
+        self._cluster.waits.forget()
         self._config = config
 
     def summary(self, decisions: list[Decision]) -> str:

@@ -20,6 +20,7 @@ from freetrain.daemon.progress import Report
 from freetrain.daemon.roster import Entry, call_roll, competitors, with_fault
 from freetrain.daemon.sight import Manners, Sight
 from freetrain.daemon.upkeep import Upkeep
+from freetrain.daemon.waits import Waits
 from freetrain.daemon.watch import Watch, paused_until_s
 from freetrain.loop.cycle import Observation
 from freetrain.slurm.errors import SlurmRefusedError
@@ -41,6 +42,9 @@ class LiveCluster:
         ledger: remembers.
         manners: how the site wants it done.
         decision: how the decision that is being carried out will be called.
+
+    Attributes:
+        waits: the site's jobs that were found to wait for fragments.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class LiveCluster:
         self._constraint = ""
         self._given: set[str] = set()
         self.manners = manners
+        self.waits = Waits()
         self.sight: Sight | None = None
 
     @property
@@ -200,7 +205,9 @@ class LiveCluster:
     ) -> Lendable:
         self._watch.note_snapshot(snapshot, frozenset(one.node for one in self._fragments.open))
         lendable = find_lendable(snapshot, self._fragments.open, self.manners.rules, self._watch.past)
-        self._watch.note_claims(lendable, snapshot)
+        not_for_us = self.waits.note(snapshot, self._fragments.open, self.manners.rules)
+        self._watch.note_claims(lendable, snapshot, self.waits.jobs)
+        lendable = take_back(lendable, not_for_us)
         if stopped:
             return take_back(lendable, {node.name: stopped for node in lendable.offered})
         in_the_race = {trainer.id for _, trainer in competing}

@@ -12,7 +12,8 @@ from pathlib import Path
 from freetrain import __version__
 from freetrain.config import Config
 from freetrain.core.decision import Decision, Status
-from freetrain.daemon.checks import check_partition, check_rights, read_settings
+from freetrain.daemon.admission import Admission
+from freetrain.daemon.checks import read_settings, warn_of_pace
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.notify import monotonic_usec, notify
 from freetrain.daemon.setup import poll_s_of
@@ -63,22 +64,23 @@ class Service:
         directory = Path(self._config.state.directory)
         with claim(directory):
             settings = read_settings(self._gateway)
-            first = self._gateway.snapshot()
-            check_partition(self._config, first.partitions, settings)
-            check_rights(self._config, self._gateway, settings)
             poll_s = poll_s_of(self._config, settings)
-            store = Store.open(directory / DAEMONS_STORE)
-            ledger = store.ledger()
-            names = tuple(sorted(first.partitions[self._config.slurm.partition].nodes))
-            with store.begin_run(self._new_run(settings, names), batch_decisions=1) as journal:
-                lender = Lender(self._config, self._gateway, settings, ledger, journal)
-                timetable = Timetable(directory, poll_s, settings.backfill_interval_s)
-                timetable.every(_PROGRESS_EVERY_S, lambda: _read_progress(lender, timetable))
-                timetable.every(_FORGET_EVERY_S, lambda: ledger.forget(time.time() - self._config.state.keep))
-                self._say_hello(poll_s)
-                with self._signals(timetable), timetable.running():
-                    self._loop(lender, timetable, cycles)
-                journal.finish({}, [], time.time())
+            warn_of_pace(self._config, settings)
+            admission = Admission(self._gateway, self._config, settings)
+            with contextlib.closing(admission):
+                first = admission.admit(self._config)
+                store = Store.open(directory / DAEMONS_STORE)
+                ledger = store.ledger()
+                names = tuple(sorted(first.partitions[self._config.slurm.partition].nodes))
+                with store.begin_run(self._new_run(settings, names), batch_decisions=1) as journal:
+                    lender = Lender(self._config, self._gateway, settings, ledger, journal, admission.guard)
+                    timetable = Timetable(directory, poll_s, settings.backfill_interval_s)
+                    timetable.every(_PROGRESS_EVERY_S, lambda: _read_progress(lender, timetable))
+                    timetable.every(_FORGET_EVERY_S, lambda: ledger.forget(time.time() - self._config.state.keep))
+                    self._say_hello(poll_s)
+                    with self._signals(timetable), timetable.running():
+                        self._loop(lender, timetable, admission, cycles)
+                    journal.finish({}, [], time.time())
             notify(STOPPING="1", STATUS="stopped; fragments go on")
             log.info("stopped; what is lent stays lent")
 
@@ -94,12 +96,12 @@ class Service:
             __version__, lend.mode, lend.launcher, self._config.slurm.partition, poll_s,
         )  # fmt: skip
 
-    def _loop(self, lender: Lender, timetable: Timetable, cycles: int | None) -> None:
+    def _loop(self, lender: Lender, timetable: Timetable, admission: Admission, cycles: int | None) -> None:
         time_limit_s = _QUICK_S
         looks = 0
         while not self._stopping:
             began_s = time.monotonic()
-            decisions = self._look(lender, time_limit_s)
+            decisions = self._look(lender, admission, time_limit_s)
             look_s = time.monotonic() - began_s
             if decisions:  # else Slurm does not answer, and would not answer this either
                 timetable.plan_poll(self._last_plan_s(), look_s)
@@ -112,10 +114,11 @@ class Service:
             time_limit_s = _QUICK_S
             timetable.wait(look_s)
             if self._reloading:
-                self._take_new_settings(lender)
+                self._take_new_settings(lender, admission)
 
-    def _look(self, lender: Lender, time_limit_s: float) -> list[Decision]:
+    def _look(self, lender: Lender, admission: Admission, time_limit_s: float) -> list[Decision]:
         try:
+            admission.renew()
             decisions = lender.look(time_limit_s)
         except SlurmError as error:
             self._silence.goes_on(error)
@@ -131,12 +134,13 @@ class Service:
         except SlurmError:
             return None
 
-    def _take_new_settings(self, lender: Lender) -> None:
+    def _take_new_settings(self, lender: Lender, admission: Admission) -> None:
         """All of the new settings, or none."""
         self._reloading = False
         notify(RELOADING="1", MONOTONIC_USEC=monotonic_usec())
         try:
             config = _with_what_stays(self._reload(), self._config)
+            admission.admit(config)
             lender.change(config)
         except FreetrainError as error:
             log.error("the settings stay as they are: %s", error.what)

@@ -73,12 +73,22 @@ class Watch:
             name: until_s for name, until_s in self._resting_until_s.items() if until_s > now_s
         }
 
-    def note_claims(self, lendable: Lendable, snapshot: Snapshot) -> None:
-        """Remember since when there have been nodes for which waiting job; the others were not ready yet."""
+    def note_claims(
+        self, lendable: Lendable, snapshot: Snapshot, in_the_way_of: frozenset[str] = frozenset()
+    ) -> None:
+        """Remember since when there have been nodes for which waiting job; the others were not ready yet.
+
+        Args:
+            lendable: what may be lent.
+            snapshot: what there is.
+            in_the_way_of: jobs that wait for fragments only, and have been ready since they were submitted.
+        """
         now_s = snapshot.time_s
         self._fitting_since_s = {job: self._fitting_since_s.get(job, now_s) for job in lendable.fitting}
         waiting = (job.id for job in snapshot.jobs if job.state is JobState.PENDING)
-        self._ready_s = {job: self._fitting_since_s.get(job, now_s) for job in waiting}
+        self._ready_s = {
+            job: 0.0 if job in in_the_way_of else self._fitting_since_s.get(job, now_s) for job in waiting
+        }
 
     def note_ends(self, ended: Iterable[Fragment], now_s: float) -> None:
         """Fragments ended: their nodes rest, and whoever starts there may have been delayed."""

@@ -8,23 +8,21 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from freetrain.core.cluster import Job, Partition, Snapshot
+from freetrain.core.cluster import Job, Snapshot
 from freetrain.slurm import commands
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError, explain
+from freetrain.slurm.layout_facts import SlurmLayout
+from freetrain.slurm.layout_reader import LayoutReader
 from freetrain.slurm.parsing import (
     JobRun,
     parse_jobs,
     parse_nodes,
-    parse_partitions,
     parse_reservations,
     parse_runs,
 )
 from freetrain.slurm.settings import parse_last_plan_s
 from freetrain.slurm.tags import TAG_PREFIX
-
-_PARTITIONS_LAST_S = 300.0
-"""Partitions change when an admin changes them."""
 
 
 class CommandLine:
@@ -45,30 +43,31 @@ class CommandLine:
         self._timeout_s = timeout_s
         self._clock_s = clock_s
         self._environment = environment
-        self._partitions: dict[str, Partition] = {}
-        self._partitions_as_of_s = float("-inf")
-        self._looked_s = 0.0
+        self._layout = LayoutReader(self._ask, clock_s)
+        self._asked_for_layout = 0
         self._last_plan_s: float | None = None
         self._was_away = False
         self.asked = 0
 
     def snapshot(self) -> Snapshot:
-        """See :class:`freetrain.slurm.gateway.Gateway`: three questions, four every five minutes."""
+        """See :class:`freetrain.slurm.gateway.Gateway`: three questions, at first a fourth about partitions.
+
+        Later on partitions are as of the last :meth:`layout`.
+        """
         self._check_answering()
-        self._looked_s = self._clock_s()
         mark = secrets.token_hex(8)
         jobs, bad_jobs = parse_jobs(self._ask(commands.ask_jobs(mark)), mark, TAG_PREFIX)
         jobs = self._tell_apart(jobs, mark)
         nodes, bad_nodes = parse_nodes(self._ask(commands.ask_nodes()))
         reservations, bad_reservations = parse_reservations(self._ask(commands.ask_reservations()))
-        bad_partitions = self._refresh_partitions()
+        partitions = self._layout.partitions()
         return Snapshot(
             self._clock_s(),
             tuple(nodes),
             tuple(jobs),
             tuple(reservations),
-            self._partitions,
-            tuple(bad_jobs + bad_nodes + bad_reservations + bad_partitions),
+            partitions,
+            tuple(bad_jobs + bad_nodes + bad_reservations + self._layout.rejected),
         )
 
     def _tell_apart(self, jobs: list[Job], mark: str) -> list[Job]:
@@ -79,9 +78,18 @@ class CommandLine:
         tasks, _ = parse_jobs(self._ask(commands.ask_tasks(mark, *sorted(mixed))), mark, TAG_PREFIX)
         return [job for job in jobs if job.array not in mixed] + tasks
 
+    def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
+        """See :class:`freetrain.slurm.gateway.Gateway`."""
+        self._check_answering()
+        return self._layout.layout(max_age_s, most_questions)
+
     def last_plan_s(self) -> float | None:
-        """See :class:`freetrain.slurm.gateway.Gateway`; as of before where the last look had to ask four times."""
-        if self._partitions_as_of_s < self._looked_s:
+        """See :class:`freetrain.slurm.gateway.Gateway`; as of before where the last look asked for the layout.
+
+        So no look asks more than four questions, besides what became of jobs.
+        """
+        asked_before, self._asked_for_layout = self._asked_for_layout, self._layout.asked
+        if asked_before == self._asked_for_layout:
             try:
                 self._last_plan_s = parse_last_plan_s(self._ask(commands.ask_statistics()))
             except SlurmRefusedError:
@@ -105,14 +113,6 @@ class CommandLine:
         """After a failure ask first what is answered at once; others take ten seconds with nobody there."""
         if self._was_away and "is UP" not in self._ask(commands.ping()):
             raise SlurmUnreachableError("Slurm's controller is still away.", "See whether slurmctld runs.")
-
-    def _refresh_partitions(self) -> list[str]:
-        now_s = self._clock_s()
-        if now_s - self._partitions_as_of_s < _PARTITIONS_LAST_S:
-            return []
-        self._partitions, rejected = parse_partitions(self._ask(commands.ask_partitions()))
-        self._partitions_as_of_s = now_s
-        return rejected
 
     def _ask(self, command: Command, stdin: str = "") -> str:
         self.asked += 1

@@ -31,6 +31,8 @@ priority, nodes had, planned and required, constraint; last the comment, which i
 
 RUN_FIELDS = ("JobID", "State", "Start", "End", "NodeList", "ExitCode")
 
+QOS_FIELDS = ("Name", "Preempt", "PreemptMode", "GraceTime", "PreemptExemptTime")
+
 ENVIRONMENT = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C", "SLURM_BITSTR_LEN": "0"}
 """Epoch seconds, English, and arrays of waiting tasks never cut short."""
 
@@ -128,6 +130,11 @@ def ask_settings() -> Command:
     return ("scontrol", "show", "config")
 
 
+def ask_qos() -> Command:
+    """All QOS, of which accounting knows."""
+    return ("sacctmgr", "-n", "-P", "show", "qos", f"format={','.join(QOS_FIELDS)}")
+
+
 def ask_statistics() -> Command:
     """What the controller has been doing, and when it last planned the waiting jobs."""
     return ("sdiag",)
@@ -170,6 +177,24 @@ def submit_fragment(
         f"--job-name={name}",
         f"--comment={comment}",
         *(f"--{option}={value}" for option, value in options.items() if value),
+    )
+
+
+def submit_mark(partition: str, comment: str) -> Command:
+    """Submit a job that never runs, whose script comes on standard input; prints the job's id."""
+    return (
+        "sbatch",
+        "--parsable",
+        "--hold",
+        f"--partition={partition}",
+        "--nodes=1",
+        "--time=1",
+        "--no-requeue",
+        "--export=NONE",
+        "--chdir=/",
+        "--output=/dev/null",
+        "--job-name=freetrain-daemon",
+        f"--comment={comment}",
     )
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from freetrain.core.cluster import Snapshot
 from freetrain.slurm.commands import Command
+from freetrain.slurm.layout_facts import SlurmLayout
 from freetrain.slurm.parsing import JobRun
 
 
@@ -18,6 +19,16 @@ class Gateway(Protocol):
 
         Raises:
             SlurmUnreachableError: Slurm does not answer.
+        """
+
+    def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
+        """Slurm's settings, partitions and QOS, no older than ``max_age_s`` as far as so many questions tell.
+
+        There are three questions; what is oldest is asked first. Where accounting does not answer, what it said
+        before counts.
+
+        Raises:
+            SlurmError: Slurm does not answer.
         """
 
     def last_plan_s(self) -> float | None:

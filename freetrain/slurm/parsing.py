@@ -25,6 +25,20 @@ _STATE_MARKS = {
     "^": "REBOOT_ISSUED",
     "-": "PLANNED",
 }
+_PARTITION_FIELDS = (
+    "PartitionName",
+    "Nodes",
+    "State",
+    "PriorityTier",
+    "PreemptMode",
+    "GraceTime",
+    "MaxTime",
+    "Default",
+    "AllowAccounts",
+    "DenyAccounts",
+    "AllowQos",
+    "DenyQos",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +171,7 @@ def parse_reservations(text: str) -> tuple[list[Reservation], list[str]]:
 def parse_partitions(text: str) -> tuple[dict[str, Partition], list[str]]:
     """Partitions of ``scontrol -o show partition`` by name, and the lines that were not understood."""
     partitions, rejected = {}, []
-    names = ("PartitionName", "Nodes", "State", "PriorityTier", "PreemptMode", "GraceTime", "MaxTime")
-    for line in _lines(text, "PartitionName="):
-        fields = _fields(line, names)
+    for fields in partition_fields(text):
         try:
             partitions[fields["PartitionName"]] = Partition(
                 name=fields["PartitionName"],
@@ -171,8 +183,13 @@ def parse_partitions(text: str) -> tuple[dict[str, Partition], list[str]]:
                 max_time_s=_limit(fields["MaxTime"]),
             )
         except (KeyError, ValueError) as error:
-            rejected.append(f"partition line not understood ({error}): {line[:80]!r}")
+            rejected.append(f"partition {fields.get('PartitionName', '')[:80]!r} not understood ({error})")
     return partitions, rejected
+
+
+def partition_fields(text: str) -> Iterator[Mapping[str, str]]:
+    """The fields that matter of each line of ``scontrol -o show partition``."""
+    return (_fields(line, _PARTITION_FIELDS) for line in _lines(text, "PartitionName="))
 
 
 def parse_runs(text: str) -> tuple[list[JobRun], list[str]]:

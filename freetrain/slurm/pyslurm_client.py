@@ -9,6 +9,7 @@ from freetrain.core.cluster import Snapshot
 from freetrain.slurm import commands
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command
+from freetrain.slurm.layout_facts import SlurmLayout
 from freetrain.slurm.parsing import JobRun
 from freetrain.slurm.pyslurm_child import WANTED
 from freetrain.slurm.pyslurm_facts import snapshot_of
@@ -44,6 +45,10 @@ class PyslurmClient:
         answer = self._process.ask(*WANTED)
         self._was_away = False
         return snapshot_of(answer, self._clock_s(), TAG_PREFIX)
+
+    def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
+        """See :class:`freetrain.slurm.gateway.Gateway`; pyslurm does not know all of it."""
+        return self._commands.layout(max_age_s, most_questions)
 
     def last_plan_s(self) -> float | None:
         """See :class:`freetrain.slurm.gateway.Gateway`."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from freetrain.durations import parse_duration
+
 _BACKFILL_INTERVAL_S, _BACKFILL_RESOLUTION_S = 30.0, 60.0
 
 
@@ -20,6 +22,10 @@ class SlurmSettings:
         backfill_interval_s: how often Slurm plans the waiting jobs.
         backfill_resolution_s: to which it rounds when it plans.
         slurm_user: the account that the controller runs as.
+        exempt_s: for how long after its start no job is preempted.
+        preempt_parameters: as written.
+        scheduler_parameters: as written.
+        scheduler_type: as ``sched/backfill``.
     """
 
     cluster: str
@@ -29,6 +35,10 @@ class SlurmSettings:
     backfill_interval_s: float
     backfill_resolution_s: float
     slurm_user: str
+    exempt_s: float = 0.0
+    preempt_parameters: str = ""
+    scheduler_parameters: str = ""
+    scheduler_type: str = "sched/backfill"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +66,32 @@ class Rights:
 
 def parse_settings(text: str) -> SlurmSettings:
     """What ``scontrol show config`` says."""
-    values = dict(re.findall(r"^(\w+)\s*= (.*)$", text, re.MULTILINE))
+    values = {key: value.strip() for key, value in re.findall(r"^(\w+)\s*= (.*)$", text, re.MULTILINE)}
     parameters = dict(re.findall(r"\b(bf_\w+)=(\d+)", values.get("SchedulerParameters", "")))
     return SlurmSettings(
-        cluster=values.get("ClusterName", "").strip(),
-        version=values.get("SLURM_VERSION", "").strip(),
-        preempt_type=values.get("PreemptType", "preempt/none").strip(),
-        preempt_mode=values.get("PreemptMode", "OFF").strip(),
+        cluster=values.get("ClusterName", ""),
+        version=values.get("SLURM_VERSION", ""),
+        preempt_type=_known(values.get("PreemptType", "")) or "preempt/none",
+        preempt_mode=values.get("PreemptMode", "OFF"),
         backfill_interval_s=float(parameters.get("bf_interval", _BACKFILL_INTERVAL_S)),
         backfill_resolution_s=float(parameters.get("bf_resolution", _BACKFILL_RESOLUTION_S)),
         slurm_user=values.get("SlurmUser", "").partition("(")[0].strip(),
+        exempt_s=_seconds(values.get("PreemptExemptTime", "")),
+        preempt_parameters=_known(values.get("PreemptParameters", "")),
+        scheduler_parameters=_known(values.get("SchedulerParameters", "")),
+        scheduler_type=values.get("SchedulerType", "sched/backfill"),
     )
+
+
+def _known(value: str) -> str:
+    return "" if value == "(null)" else value
+
+
+def _seconds(duration: str) -> float:
+    try:
+        return parse_duration(duration)
+    except ValueError:  # NONE, or nothing at all
+        return 0.0
 
 
 def parse_last_plan_s(text: str) -> float | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Sequence
 from dataclasses import replace
 
 from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
+from freetrain.slurm.layout_facts import PartitionRules, Qos, SlurmLayout
 from freetrain.slurm.parsing import JobRun
+from freetrain.slurm.settings import parse_settings
 
 NODES = tuple(f"n{number}" for number in range(1, 9))
 CONFIG = "PreemptMode = REQUEUE\nPreemptType = preempt/partition_prio\nSlurmUser = slurm(1)\nClusterName = fake\n"
@@ -25,6 +28,10 @@ class FakeSlurm:
         deaf_after: how many more commands it answers; None: all.
         stuck: whether it starts no fragments.
         config: what ``scontrol show config`` prints.
+        account: whose jobs are those that the daemon submits for itself.
+        operators: accounts that may steer the jobs of others.
+        rules: partition → what more is to be known of it than its facts.
+        qos: what accounting knows of QOS.
     """
 
     def __init__(self, nodes: Sequence[str] = NODES, grace_s: float = 0.0) -> None:
@@ -43,8 +50,13 @@ class FakeSlurm:
         self.away = False
         self.stuck = False
         self.config = CONFIG
+        self.account = getpass.getuser()
+        self.operators: set[str] = set()
+        self.rules: dict[str, dict[str, object]] = {}
+        self.qos: dict[str, Qos] | None = None
         self.deaf_after: int | None = None
         self._number = 100
+        self._marks = 0
 
     # What users and the site do.
 
@@ -118,6 +130,15 @@ class FakeSlurm:
         )
         return Snapshot(self.now_s, nodes, tuple(self.jobs.values()), tuple(self.reservations), self.partitions)
 
+    def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
+        """How it is laid out."""
+        self._answer()
+        partitions = {
+            name: PartitionRules(one, **self.rules.get(name, {}))  # type: ignore[arg-type]
+            for name, one in self.partitions.items()
+        }
+        return SlurmLayout(parse_settings(self.config), partitions, self.qos)
+
     def last_plan_s(self) -> float | None:
         """It plans all the time."""
         return None
@@ -129,9 +150,8 @@ class FakeSlurm:
     def perform(self, command: Command, stdin: str = "") -> str:  # noqa: C901 (one case a command)
         """Do as told."""
         match command:
-            case ("scontrol", "show", "config"):
-                self._answer()
-                return self.config
+            case ("sacctmgr", *_, user, "WithCoord", _):
+                return "Operator|\n" if user in self.operators else "None|\n"
             case ("scontrol", "write", "batch_script", job, "-"):
                 return self.scripts[job]
             case ("scontrol", "-o", "show", "job", _):
@@ -214,6 +234,8 @@ class FakeSlurm:
 
     def _update(self, id_: str, values: dict[str, str]) -> None:
         if "Comment" in values:
+            if id_ in self.jobs and self.jobs[id_].state.is_final:
+                raise SlurmRefusedError("Job has already finished")
             for job in [one for one in self.jobs.values() if id_ in (one.id, one.array)]:
                 self.jobs[job.id] = replace(job, comment=values["Comment"])
             return
@@ -229,6 +251,12 @@ class FakeSlurm:
 
     def _sbatch(self, options: Sequence[str]) -> str:
         given = dict(option.removeprefix("--").split("=", 1) for option in options if "=" in option)
+        if "--hold" in options:
+            self._marks += 1
+            id_ = str(9000 + self._marks)
+            mark = Job(id_, id_, self.account, given["partition"], JobState.PENDING, comment=given["comment"])
+            self._add(mark, held=True)
+            return f"{id_}\n"
         self._number += 1
         id_ = str(self._number)
         node = frozenset({given["nodelist"]})

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import threading
@@ -207,11 +208,11 @@ def test_a_first_placement_is_fast_and_a_proven_one_follows_at_once(
         ("PreemptMode = OFF\nPreemptType = preempt/none\n", {}, "Slurm does not preempt"),
         ("PreemptMode = OFF\nPreemptType = preempt/partition_prio\n", {}, "Slurm does not preempt"),
         (CONFIG, {"preempt_mode": "OFF"}, "never preempted"),
-        (CONFIG, {"priority_tier": 10}, "higher PriorityTier"),
+        (CONFIG, {"priority_tier": 10}, "main shares 8 nodes with freetrain and has PriorityTier=10"),
     ],
 )
 def test_a_slurm_that_would_not_preempt_is_refused(
-    config: Config, settings: str, partition: dict[str, object], says: str
+    config: Config, settings: str, partition: dict[str, object], says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     slurm = FakeSlurm()
     slurm.config = settings
@@ -222,6 +223,115 @@ def test_a_slurm_that_would_not_preempt_is_refused(
     assert refused.value.exit_code is ExitCode.CONFIGURATION
     assert refused.value.hint
     assert slurm.told == []
+    observing = with_settings(config, "lend", mode="observe")
+    with caplog.at_level("INFO"):
+        Service(observing, slurm, lambda: observing).run(cycles=1)
+    assert re.search(says, caplog.text), "to observe is safe, and the same is only said"
+    assert slurm.told == []
+
+
+WRONG = [
+    ("decide", {"policy": "fretrain"}, "decide.policy: There is no policy 'fretrain'"),
+    ("decide", {"objective": "sped"}, "decide.objective: There is no objective 'sped'"),
+    ("decide", {"objective": "no_such_module:worth"}, "decide.objective: .*cannot be imported"),
+    ("decide", {"objective": "math:exp"}, "decide.objective: .*failed for trainer 'trial'"),
+]
+
+
+def with_settings(config: Config, section: str, **values: object) -> Config:
+    return config.model_copy(update={section: getattr(config, section).model_copy(update=values)})
+
+
+@pytest.mark.parametrize(("section", "values", "says"), WRONG)
+def test_settings_that_name_what_is_not_there_are_refused_at_the_start(
+    config: Config, section: str, values: dict[str, object], says: str
+) -> None:
+    slurm = FakeSlurm()
+    wrong = with_settings(config, section, **values)
+    with pytest.raises(ConfigError, match=says) as refused:
+        Service(wrong, slurm, lambda: wrong).run(cycles=1)
+    assert refused.value.exit_code is ExitCode.CONFIGURATION
+    assert slurm.told == []
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_reload_that_cannot_be_followed_leaves_everything_as_it_was(
+    config: Config, caplog: pytest.LogCaptureFixture
+) -> None:
+    slurm = FakeSlurm()
+    array = slurm.submit_array("freetrain:min=1")
+    wrong = [with_settings(config, section, **{**values, "horizon": 60.0}) for section, values, _ in WRONG]
+    read: list[Config] = []
+
+    def reload() -> Config:
+        read.append(wrong[len(read)])
+        return read[-1]
+
+    def hang_up() -> None:
+        eventually(lambda: len(slurm.running(array)) == 4)
+        for count in range(1, len(wrong) + 1):
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert eventually(lambda count=count: caplog.text.count("the settings stay as they are") == count)  # type: ignore[misc]
+        send_nudge(Path(config.state.directory))
+        time.sleep(0.2)
+
+    with caplog.at_level("INFO"):
+        run_beside(Service(config, slurm, reload), hang_up)
+    for _, _, says in WRONG:
+        assert re.search(says, caplog.text)
+    assert len(slurm.running(array)) == 4
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_reload_into_an_unsafe_layout_is_refused(config: Config, caplog: pytest.LogCaptureFixture) -> None:
+    slurm = FakeSlurm()
+    observing = with_settings(config, "lend", mode="observe")
+    slurm.partitions["freetrain"] = replace(slurm.partitions["freetrain"], priority_tier=10)
+
+    def hang_up() -> None:
+        eventually(lambda: "mode observe" in caplog.text)
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGHUP)
+        eventually(lambda: "the settings stay as they are" in caplog.text)
+
+    with caplog.at_level("INFO"):
+        run_beside(Service(observing, slurm, lambda: config), hang_up)
+    assert 'lend.mode = "act" is refused' in caplog.text
+    assert "PriorityTier=9" in caplog.text
+    assert slurm.told == []
+
+
+def test_nodes_that_slurm_does_not_have_are_named(config: Config, caplog: pytest.LogCaptureFixture) -> None:
+    slurm = FakeSlurm()
+    odd = with_settings(config, "lend", exclude_nodes="n[1,98-99]")
+    Service(odd, slurm, lambda: odd).run(cycles=1)
+    assert "lend.exclude_nodes names n[98-99], which Slurm does not have" in caplog.text
+
+
+@pytest.mark.usefixtures("quick")
+def test_in_a_layout_that_becomes_unsafe_all_is_given_back_and_lent_again_when_it_is_mended(
+    config: Config, caplog: pytest.LogCaptureFixture
+) -> None:
+    slurm = FakeSlurm()
+    array = slurm.submit_array("freetrain:min=1")
+    safe = slurm.partitions["main"]
+    directory = Path(config.state.directory)
+    seen: list[bool] = []
+
+    def change_it() -> None:
+        seen.append(eventually(lambda: len(slurm.running(array)) == 4))
+        for partition, lent in ((replace(safe, priority_tier=1), 0), (safe, 4)):
+            slurm.partitions["main"] = partition
+            send_nudge(directory)
+            seen.append(eventually(lambda lent=lent: len(slurm.running(array)) == lent))  # type: ignore[misc]
+            send_nudge(directory)
+            time.sleep(0.1)
+
+    with caplog.at_level("INFO"):
+        run_beside(Service(config, slurm, lambda: config), change_it)
+    assert seen == [True, True, True]
+    assert caplog.text.count("Mend it with: scontrol update PartitionName=freetrain PriorityTier=0") == 1
+    assert "Slurm's layout is safe again" in caplog.text
 
 
 def test_a_directory_has_one_daemon_only(tmp_path: Path) -> None:

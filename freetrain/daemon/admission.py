@@ -1,0 +1,66 @@
+"""Whether the daemon may take settings: asked when it begins and when it reads them anew, in the same way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from freetrain.config import Config
+from freetrain.core.cluster import Snapshot
+from freetrain.daemon.checks import check_rights
+from freetrain.daemon.choices import check_choices, warn_of_unknown_nodes
+from freetrain.daemon.layout_guard import LayoutGuard
+from freetrain.daemon.setup import poll_s_of
+from freetrain.daemon.sole_lender import SoleLender
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.settings import SlurmSettings
+
+
+class Admission:
+    """Checks settings, and holds what lending needs: a safe layout, and that nobody else lends.
+
+    Args:
+        gateway: the way to Slurm.
+        config: the first settings.
+        settings: Slurm's own.
+    """
+
+    def __init__(self, gateway: Gateway, config: Config, settings: SlurmSettings) -> None:
+        self._gateway = gateway
+        self._settings = settings
+        self._sole = SoleLender(gateway, settings, config.slurm.partition, Path(config.state.directory))
+        self.guard = LayoutGuard(gateway, poll_s_of(config, settings))
+
+    def admit(self, config: Config) -> Snapshot:
+        """Take these settings, or raise and leave all as it was; the snapshot that was looked at.
+
+        1. What they name is there.
+        2. Slurm's layout is safe, if they lend.
+        3. This account may do what they want.
+        4. No other daemon lends, if they lend.
+
+        Raises:
+            FreetrainError: they cannot be followed; the sentence says why.
+        """
+        check_choices(config)
+        snapshot = self._gateway.snapshot()
+        self.guard.check(config, snapshot)
+        check_rights(config, self._gateway, self._settings)
+        if config.lend.mode == "act":
+            self._sole.claim(snapshot)
+        else:
+            self._sole.release()
+        warn_of_unknown_nodes(config, snapshot)
+        return snapshot
+
+    def renew(self) -> None:
+        """Say in Slurm, now and then, that this daemon is still there: before each look.
+
+        Raises:
+            FreetrainError: another daemon lends in its place.
+            SlurmUnreachableError: Slurm does not answer.
+        """
+        self._sole.renew()
+
+    def close(self) -> None:
+        """This daemon does not lend any more."""
+        self._sole.release()

@@ -1,0 +1,135 @@
+"""One daemon lends in a partition: it leaves its mark in Slurm, and heeds that of another."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from freetrain.core.cluster import Snapshot
+from freetrain.errors import ExitCode, FreetrainError
+from freetrain.slurm import commands
+from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.marks import RENEW_EVERY_S, Holder, Mark, find_marks
+from freetrain.slurm.settings import SlurmSettings, parse_rights
+
+log = logging.getLogger(__name__)
+
+_SCRIPT = "#!/bin/sh\nexit 0\n"
+
+
+class SoleLender:
+    """Holds the mark of this daemon, if it lends.
+
+    Marks count only of those who could lend at all: any user may submit a job with any comment.
+
+    Args:
+        gateway: the way to Slurm.
+        settings: Slurm's own.
+        partition: where fragments run.
+        directory: the state directory, which this daemon has locked.
+        clock_s: UTC epoch seconds.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        settings: SlurmSettings,
+        partition: str,
+        directory: Path,
+        clock_s: Callable[[], float] = time.time,
+    ) -> None:
+        self._gateway = gateway
+        self._partition = partition
+        self._clock_s = clock_s
+        self._user = getpass.getuser()
+        self._trusted = {"root", settings.slurm_user, self._user}
+        self._distrusted: set[str] = set()
+        self._holder = Holder(socket.gethostname(), os.getpid(), str(directory.resolve()))
+        self._job: str | None = None
+        self._renewed_s = 0.0
+
+    def claim(self, snapshot: Snapshot) -> None:
+        """Leave the mark, unless another daemon has one.
+
+        Raises:
+            FreetrainError: another daemon lends in this partition; nothing was left.
+            SlurmUnreachableError: Slurm does not answer.
+        """
+        if self._job is not None:
+            return
+        marks = self._marks(snapshot)
+        self._refuse_beside(marks)
+        for mark in marks:  # of daemons that are gone
+            with suppress(SlurmRefusedError, SlurmBusyError):
+                self._gateway.perform(commands.cancel(mark.job))
+        try:
+            said = self._gateway.perform(
+                commands.submit_mark(self._partition, self._holder.comment(self._clock_s())), _SCRIPT
+            )
+        except (SlurmRefusedError, SlurmBusyError) as error:
+            log.warning("no mark can be left in Slurm, so another daemon would not find this one: %s", error.what)
+            return
+        self._job, self._renewed_s = said.strip().partition(";")[0], self._clock_s()
+        older = [mark for mark in self._marks(self._gateway.snapshot()) if int(mark.job) < int(self._job)]
+        try:
+            self._refuse_beside(older)
+        except FreetrainError:
+            self.release()
+            raise
+
+    def renew(self) -> None:
+        """Once a minute, before anything else is done: say that this daemon is still there.
+
+        Raises:
+            FreetrainError: another daemon has taken over, since this one was silent for long.
+            SlurmUnreachableError: Slurm does not answer.
+        """
+        now_s = self._clock_s()
+        if self._job is None or now_s - self._renewed_s < RENEW_EVERY_S:
+            return
+        try:
+            self._gateway.perform(commands.set_comment(self._job, self._holder.comment(now_s)))
+        except SlurmBusyError:
+            return
+        except SlurmRefusedError:  # somebody has cancelled it
+            self._job = None
+            self.claim(self._gateway.snapshot())
+        else:
+            self._renewed_s = now_s
+
+    def release(self) -> None:
+        """Take the mark away."""
+        job, self._job = self._job, None
+        if job is not None:
+            with suppress(SlurmError):
+                self._gateway.perform(commands.cancel(job))
+
+    def _marks(self, snapshot: Snapshot) -> list[Mark]:
+        return [mark for mark in find_marks(snapshot.jobs, self._partition) if self._may_lend(mark.user)]
+
+    def _refuse_beside(self, marks: Iterable[Mark]) -> None:
+        for mark in marks:
+            if mark.is_fresh(self._clock_s()) and not self._holder.is_successor_of(mark.holder):
+                other = mark.holder
+                raise FreetrainError(
+                    f"Another daemon lends in partition {self._partition}: process {other.process} on "
+                    f"{other.host}, with its state in {other.directory}.",
+                    f"Stop it first. If it is gone, cancel its mark (scancel {mark.job}), or wait some minutes.",
+                    ExitCode.TRY_AGAIN,
+                )
+
+    def _may_lend(self, user: str) -> bool:
+        if user not in self._trusted | self._distrusted:
+            try:
+                rights = parse_rights(self._gateway.perform(commands.ask_rights(user)))
+            except SlurmError:
+                rights = None
+            (self._trusted if rights and rights.may_steer else self._distrusted).add(user)
+        return user in self._trusted

@@ -1,0 +1,105 @@
+"""Reads Slurm's layout by its commands, a part at a time: it changes seldom, and each question costs a little."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import inf
+
+from freetrain.core.cluster import Partition
+from freetrain.slurm import commands
+from freetrain.slurm.commands import Command
+from freetrain.slurm.errors import SlurmError, SlurmRefusedError, SlurmUnreachableError
+from freetrain.slurm.layout import BY_QOS
+from freetrain.slurm.layout_facts import PartitionRules, Qos, SlurmLayout, parse_partition_rules, parse_qos
+from freetrain.slurm.settings import SlurmSettings, parse_settings
+
+
+class LayoutReader:
+    """Keeps what Slurm last said about its layout.
+
+    Args:
+        ask: gives Slurm a command; what it printed.
+        clock_s: UTC epoch seconds.
+
+    Attributes:
+        asked: how many questions there were.
+        rejected: lines about partitions that were not understood.
+    """
+
+    def __init__(self, ask: Callable[[Command], str], clock_s: Callable[[], float]) -> None:
+        self._ask = ask
+        self._clock_s = clock_s
+        self._as_of_s: dict[str, float] = {}
+        self._settings: SlurmSettings | None = None
+        self._partitions: Mapping[str, PartitionRules] = {}
+        self._qos: Mapping[str, Qos] | None = None
+        self._problem = ""
+        self.asked = 0
+        self.rejected: list[str] = []
+
+    def partitions(self) -> dict[str, Partition]:
+        """All partitions by name, as they were when they were last asked for.
+
+        Raises:
+            SlurmError: Slurm does not answer.
+        """
+        if "partitions" not in self._as_of_s:
+            self._read("partitions")
+        return {name: rules.partition for name, rules in self._partitions.items()}
+
+    def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
+        """See :meth:`freetrain.slurm.gateway.Gateway.layout`."""
+        read: set[str] = set()
+        while len(read) < most_questions and (left := [what for what in self._wanted() if what not in read]):
+            oldest = max(left, key=self._age_s)
+            if self._age_s(oldest) < max_age_s:
+                break
+            self._read(oldest)
+            read.add(oldest)
+        if self._settings is None:
+            self._read("settings")
+        assert self._settings is not None
+        wants_qos = self._settings.preempt_type == BY_QOS
+        return SlurmLayout(
+            self._settings, self._partitions, self._qos if wants_qos else None, self._problem if wants_qos else ""
+        )
+
+    def _wanted(self) -> tuple[str, ...]:
+        """What to know; first the settings, which say whether there is more to ask."""
+        by_qos = self._settings is not None and self._settings.preempt_type == BY_QOS
+        return ("settings", "partitions", "qos") if by_qos else ("settings", "partitions")
+
+    def _age_s(self, what: str) -> float:
+        return self._clock_s() - self._as_of_s.get(what, -inf)
+
+    def _read(self, what: str) -> None:
+        self.asked += 1
+        if what == "settings":
+            text = self._ask(commands.ask_settings())
+            if "PreemptType" not in text:
+                raise SlurmUnreachableError(f"what Slurm answers is not its configuration: {text[:60]!r}")
+            self._settings = parse_settings(text)
+        elif what == "partitions":
+            self._read_partitions(self._ask(commands.ask_partitions()))
+        else:
+            self._read_qos()
+        self._as_of_s[what] = self._clock_s()
+
+    def _read_partitions(self, text: str) -> None:
+        """A partition whose line is not understood is not gone: then those of before count."""
+        partitions, self.rejected = parse_partition_rules(text)
+        if not partitions:
+            raise SlurmUnreachableError(f"what Slurm answers shows no partition: {text[:60]!r}")
+        if not self.rejected or not self._partitions:
+            self._partitions = partitions
+
+    def _read_qos(self) -> None:
+        """Where accounting does not answer, what it said before still counts."""
+        try:
+            qos, rejected = parse_qos(self._ask(commands.ask_qos()))
+            self._problem = "; ".join(rejected) if qos else "it shows none"
+            self._qos = qos if qos and not rejected else self._qos
+        except SlurmError as error:
+            self._problem = error.what
+            if self._qos is None and not isinstance(error, SlurmRefusedError):
+                raise

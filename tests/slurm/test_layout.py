@@ -1,0 +1,235 @@
+"""The texts are those of Slurm 22.05: the settings, partitions and QOS that it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from freetrain.slurm.layout import Finding, Question, describe, judge
+from freetrain.slurm.layout_facts import SlurmLayout, parse_partition_rules, parse_qos
+from freetrain.slurm.settings import parse_settings
+
+RECORDED = Path(__file__).parent / "recorded"
+CONFIG = (RECORDED / "preemption_22.05.txt").read_text()
+MAIN, FREETRAIN, DEBUG = (RECORDED / "layout_22.05.txt").read_text().splitlines()
+SAFE_DEBUG = DEBUG.replace("State=INACTIVE", "State=UP").replace("DenyQos=scavenger", "AllowQos=ALL")
+SAFE = FREETRAIN.replace("AllowQos=scavenger,normal", "AllowQos=ALL")
+BY_QOS = CONFIG.replace("preempt/partition_prio", "preempt/qos")
+FENCED = FREETRAIN.replace("AllowQos=scavenger,normal", "AllowQos=scavenger")
+QOS = "normal|scavenger|cluster|00:00:00|\nscavenger||requeue|00:00:00|\n"
+SITES = [
+    MAIN.replace("AllowQos=ALL", "DenyQos=scavenger"),
+    SAFE_DEBUG.replace("AllowQos=ALL", "DenyQos=scavenger"),
+]
+
+
+def judged(
+    config: str = CONFIG,
+    partitions: tuple[str, ...] = (MAIN, SAFE, SAFE_DEBUG),
+    qos: str | None = None,
+    name: str = "freetrain",
+    owners: frozenset[tuple[str, str]] = frozenset(),
+) -> list[Finding]:
+    rules, rejected = parse_partition_rules("\n".join(partitions))
+    known, bad = parse_qos(qos) if qos is not None else (None, [])
+    assert rejected + bad == []
+    return judge(Question(SlurmLayout(parse_settings(config), rules, known), name, 60.0, owners))
+
+
+def by_qos(*partitions: str, qos: str = QOS, config: str = BY_QOS) -> list[Finding]:
+    return judged(config, partitions or (FENCED, *SITES), qos)
+
+
+def test_the_facts_are_those_of_slurms_texts() -> None:
+    rules, _ = parse_partition_rules("\n".join((MAIN, FREETRAIN, DEBUG)))
+    assert rules["main"].is_default
+    assert rules["main"].allow_qos is None
+    assert rules["freetrain"].allow_qos == {"scavenger", "normal"}
+    assert rules["freetrain"].partition.priority_tier == 0
+    debug = rules["debug"]
+    assert (debug.state, debug.deny_accounts, debug.deny_qos) == ("INACTIVE", {"phys"}, {"scavenger"})
+    assert not debug.admits_account("phys")
+    qos, _ = parse_qos((RECORDED / "qos_22.05.txt").read_text())
+    assert qos["normal"].preempts == {"scavenger"}
+    assert (qos["normal"].preempt_mode, qos["normal"].exempt_s) == ("", None)
+    scavenger = qos["scavenger"]
+    assert (scavenger.preempt_mode, scavenger.grace_s, scavenger.exempt_s) == ("REQUEUE", 600.0, 90.0)
+    assert parse_qos("normal|x\n")[1] != []
+
+
+def test_a_safe_layout_has_no_findings() -> None:
+    assert judged() == []
+    assert by_qos() == []
+
+
+UPDATE = "scontrol update PartitionName=freetrain"
+
+
+@pytest.mark.parametrize(
+    ("change", "what", "mend", "is_unsafe"),
+    [
+        (("PriorityTier=0", "PriorityTier=1"), "debug shares 4 nodes", f"{UPDATE} PriorityTier=0", True),
+        (("PriorityTier=0", "PriorityTier=5"), "debug shares 4 nodes", f"{UPDATE} PriorityTier=0", True),
+        (("PreemptMode=REQUEUE", "PreemptMode=OFF"), "never preempted", f"{UPDATE} PreemptMode=REQUEUE", True),
+        (("PreemptMode=REQUEUE", "PreemptMode=SUSPEND"), "suspended", f"{UPDATE} PreemptMode=REQUEUE", True),
+        (("PreemptMode=REQUEUE", "PreemptMode=GANG,SUSPEND"), "suspended", f"{UPDATE} PreemptMode=REQUEUE", True),
+        (("GraceTime=0", "GraceTime=600"), "wait up to 600 s", f"{UPDATE} GraceTime=0", True),
+        (("GraceTime=0", "GraceTime=30"), "wait up to 30 s", f"{UPDATE} GraceTime=0", False),
+        (("State=UP", "State=DOWN"), "is DOWN: no fragment can start", f"{UPDATE} State=UP", False),
+        (("State=UP", "State=DRAIN"), "is DRAIN: no fragment can start", f"{UPDATE} State=UP", False),
+        (("Default=NO", "Default=YES"), "Slurm's default", f"{UPDATE} Default=NO", True),
+        (("AllowAccounts=ALL", "AllowAccounts=bio"), "news (account ml)", f"{UPDATE} AllowAccounts=bio,ml", False),
+        (("AllowAccounts=ALL", "DenyAccounts=ml,x"), "news (account ml)", f"{UPDATE} DenyAccounts=x", False),
+    ],
+)
+def test_what_is_wrong_with_freetrains_partition(
+    change: tuple[str, str], what: str, mend: str, is_unsafe: bool
+) -> None:
+    assert change[0] in SAFE
+    (found,) = judged(partitions=(MAIN, SAFE.replace(*change), SAFE_DEBUG), owners=frozenset({("news", "ml")}))
+    assert what in found.what
+    assert (found.mend, found.is_unsafe) == (mend, is_unsafe)
+
+
+def test_what_a_mending_line_says_mends_it() -> None:
+    low = SAFE_DEBUG.replace("PriorityTier=1 ", "PriorityTier=0 ")
+    assert low != SAFE_DEBUG
+    (found,) = judged(partitions=(MAIN, SAFE, low))
+    assert found.mend == "scontrol update PartitionName=debug PriorityTier=1"
+    assert judged(partitions=(MAIN, SAFE, SAFE_DEBUG)) == []
+    above = SAFE_DEBUG.replace("PriorityTier=1 ", "PriorityTier=3 ")
+    (found,) = judged(partitions=(MAIN, SAFE.replace("PriorityTier=0", "PriorityTier=4"), above))
+    assert found.mend == f"{UPDATE} PriorityTier=2"
+    assert judged(partitions=(MAIN, SAFE.replace("PriorityTier=0", "PriorityTier=2"), above)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what", "mend", "is_unsafe"),
+    [
+        ("preempt/partition_prio", "preempt/none", "does not preempt", "PreemptType=preempt/partition_prio", True),
+        ("= REQUEUE", "= OFF", "does not preempt", "PreemptMode=REQUEUE", True),
+        ("= REQUEUE", "= REQUEUE,PRIORITY", "higher priority", "PreemptMode=REQUEUE", True),
+        ("= 00:00:00", "= 00:02:00", "wait up to 120 s", "PreemptExemptTime=00:00:00", True),
+        ("= 00:00:00", "= 00:00:20", "wait up to 20 s", "PreemptExemptTime=00:00:00", False),
+        ("bf_interval=3", "preempt_youngest_first", "began last", "SchedulerParameters=bf_continue", False),
+        ("bf_interval=3", "defer", "found later", "SchedulerParameters=bf_continue", False),
+        ("sched/backfill", "sched/builtin", "does not plan", "SchedulerType=sched/backfill", False),
+    ],
+)
+def test_what_is_wrong_with_the_clusters_settings(
+    before: str, after: str, what: str, mend: str, is_unsafe: bool
+) -> None:
+    assert before in CONFIG
+    (found,) = judged(CONFIG.replace(before, after))
+    assert what in found.what
+    assert mend in found.mend
+    assert found.is_unsafe is is_unsafe
+
+
+@pytest.mark.parametrize(
+    ("parameter", "is_unsafe"), [("youngest_first", False), ("min_exempt_priority=1000", True)]
+)
+def test_parameters_of_preemption(parameter: str, is_unsafe: bool) -> None:
+    (found,) = judged(f"{CONFIG}PreemptParameters       = strict_order,{parameter}\n")
+    assert (found.mend, found.is_unsafe) == ("PreemptParameters=strict_order", is_unsafe)
+
+
+def test_a_partition_that_is_the_sites_own_is_told_by_being_the_default_or_the_highest_or_alone() -> None:
+    found = judged(name="main")
+    assert "Slurm's default" in found[0].what
+    assert {one.mend for one in found if one.is_unsafe} >= {'slurm.partition = "freetrain"'}
+    highest = judged(name="main", partitions=(MAIN.replace("Default=YES", "Default=NO"), SAFE))
+    assert [one.mend for one in highest if "shares" in one.what] == ['slurm.partition = "freetrain"']
+    (alone,) = judged(partitions=(SAFE, MAIN.replace("n[001-004]", "m[1-4]")))
+    assert "No other partition has nodes" in alone.what
+    assert alone.is_unsafe
+
+
+def test_partitions_without_common_nodes_do_not_matter() -> None:
+    apart = SAFE_DEBUG.replace("n[001-004]", "x[1-9]").replace("PriorityTier=1", "PriorityTier=0")
+    assert judged(partitions=(MAIN, SAFE, apart)) == []
+
+
+@pytest.mark.parametrize(
+    ("qos", "what", "mend"),
+    [
+        (
+            QOS + "urgent||cluster|00:00:00|\n",
+            "QOS urgent do not preempt those with QOS scavenger",
+            "sacctmgr -i modify qos urgent set Preempt+=scavenger",
+        ),
+        (
+            QOS.replace("||requeue|00:00:00", "||requeue|00:10:00"),
+            "600 s for each fragment of QOS scavenger",
+            "sacctmgr -i modify qos scavenger set GraceTime=0",
+        ),
+        (
+            QOS.replace("||requeue|00:00:00|", "||requeue|00:00:00|00:05:00"),
+            "300 s for each fragment that has just begun",
+            "sacctmgr -i modify qos scavenger set PreemptExemptTime=00:00:00",
+        ),
+        (
+            QOS.replace("||requeue", "||suspend"),
+            "suspended",
+            "sacctmgr -i modify qos scavenger set PreemptMode=requeue",
+        ),
+        (
+            QOS.replace("scavenger|cluster", "scavenger|priority"),
+            "only what has less priority",
+            "sacctmgr -i modify qos normal set PreemptMode=cluster",
+        ),
+        ("normal|scavenger|cluster|00:00:00|\n", "There is no QOS scavenger", "sacctmgr -i add qos scavenger"),
+    ],
+)
+def test_what_is_wrong_with_qos(qos: str, what: str, mend: str) -> None:
+    (found,) = by_qos(qos=qos)
+    assert what in found.what
+    assert (found.mend, found.is_unsafe) == (mend, True)
+
+
+def test_a_qos_that_takes_the_clusters_mode_is_judged_by_that() -> None:
+    (found,) = by_qos(
+        qos=QOS.replace("||requeue", "||cluster"), config=BY_QOS.replace("= REQUEUE", "= GANG,SUSPEND")
+    )
+    assert "suspended, not ended (PreemptMode=GANG,SUSPEND)" in found.what
+
+
+def test_fragments_must_be_fenced_into_their_qos() -> None:
+    (found,) = by_qos(FENCED.replace("AllowQos=scavenger", "AllowQos=ALL"), *SITES)
+    assert "admits every QOS" in found.what
+    assert found.mend == f"{UPDATE} AllowQos=scavenger"
+
+
+def test_where_no_qos_preempts_another_all_that_mends_it_is_said_at_once() -> None:
+    found = by_qos(SAFE, MAIN, qos="normal||cluster|00:00:00|\n")
+    assert [one.mend for one in found] == [
+        f"{UPDATE} AllowQos=freetrain",
+        "sacctmgr -i add qos freetrain",
+        "sacctmgr -i modify qos normal set Preempt+=freetrain",
+    ]
+    assert describe(found).count("\n- ") == 3
+
+
+def test_jobs_of_the_site_in_the_qos_of_fragments_are_only_warned_of() -> None:
+    (found,) = by_qos(FENCED, MAIN)
+    assert (found.mend, found.is_unsafe) == ("scontrol update PartitionName=main DenyQos=scavenger", False)
+    (found,) = by_qos(FENCED, MAIN.replace("AllowQos=ALL", "AllowQos=normal,scavenger"))
+    assert found.mend == "scontrol update PartitionName=main AllowQos=normal"
+
+
+def test_qos_that_nobody_knows_are_not_taken_for_safe() -> None:
+    (found,) = judged(BY_QOS, (FENCED, *SITES), None)
+    assert (found.is_unsafe, "Nobody can say" in found.what) == (True, True)
+
+
+def test_a_later_slurm_says_the_same() -> None:
+    rules, rejected = parse_partition_rules((RECORDED / "partition_25.11.txt").read_text())
+    assert rejected == []
+    assert [name for name, one in rules.items() if one.is_default] == ["main"]
+    assert all(one.admits_account("any") and one.admits_qos("any") for one in rules.values())
+    found = judge(Question(SlurmLayout(parse_settings(CONFIG), rules), "freetrain"))
+    assert [(one.mend, one.is_unsafe) for one in found] == [
+        ("scontrol update PartitionName=odd PriorityTier=2", True),
+        (f"{UPDATE} GraceTime=0", False),
+    ]

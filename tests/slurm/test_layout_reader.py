@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from freetrain.daemon.layout_guard import layout_age_s
+from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.commands import Command
+from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
+from freetrain.slurm.layout_reader import LayoutReader
+
+RECORDED = Path(__file__).parent / "recorded"
+BY_QOS = (RECORDED / "preemption_22.05.txt").read_text().replace("preempt/partition_prio", "preempt/qos")
+
+
+class Slurm:
+    """Answers questions about its layout, and counts them."""
+
+    def __init__(self, config: str = BY_QOS) -> None:
+        self.now_s = 1000.0
+        self.config = config
+        self.partitions = (RECORDED / "layout_22.05.txt").read_text()
+        self.qos = (RECORDED / "qos_22.05.txt").read_text()
+        self.asked: list[str] = []
+        self.accounting: Exception | None = None
+
+    def ask(self, command: Command) -> str:
+        what = command[-1] if command[0] == "scontrol" else command[0]
+        self.asked.append(what)
+        if what == "sacctmgr":
+            if self.accounting is not None:
+                raise self.accounting
+            return self.qos
+        return self.config if what == "config" else self.partitions
+
+    def reader(self) -> LayoutReader:
+        return LayoutReader(self.ask, lambda: self.now_s)
+
+
+def test_all_of_it_is_three_questions_and_then_one_at_a_time_the_oldest_first() -> None:
+    slurm = Slurm()
+    reader = slurm.reader()
+    found = reader.layout(0.0, 3)
+    assert slurm.asked == ["config", "partition", "sacctmgr"]
+    assert found.settings.preempt_type == "preempt/qos"
+    assert set(found.partitions) == {"main", "freetrain", "debug"}
+    assert found.qos is not None
+    for _ in range(5):
+        slurm.now_s += 40
+        assert reader.layout(180.0, 1) == found
+    assert slurm.asked[3:] == ["config"]
+    for _ in range(2):
+        slurm.now_s += 1
+        reader.layout(180.0, 1)
+    assert slurm.asked[4:] == ["partition", "sacctmgr"]
+    assert reader.layout(inf, 0) == found
+    assert len(slurm.asked) == 6
+
+
+def test_accounting_is_asked_only_where_preemption_is_by_qos() -> None:
+    slurm = Slurm(BY_QOS.replace("preempt/qos", "preempt/partition_prio"))
+    found = slurm.reader().layout(0.0, 3)
+    assert "sacctmgr" not in slurm.asked
+    assert (found.qos, found.problem) == (None, "")
+
+
+def test_where_accounting_falls_silent_what_it_said_before_counts_and_that_is_said() -> None:
+    slurm = Slurm()
+    reader = slurm.reader()
+    before = reader.layout(0.0, 3)
+    slurm.accounting = SlurmUnreachableError("slurmdbd is away.")
+    found = reader.layout(0.0, 3)
+    assert (found.qos, found.problem) == (before.qos, "slurmdbd is away.")
+
+
+def test_accounting_that_has_never_answered_is_no_answer() -> None:
+    slurm = Slurm()
+    slurm.accounting = SlurmUnreachableError("slurmdbd is away.")
+    with pytest.raises(SlurmUnreachableError):
+        slurm.reader().layout(0.0, 3)
+    slurm.accounting = SlurmRefusedError("no.")
+    found = slurm.reader().layout(0.0, 3)
+    assert (found.qos, found.problem) == (None, "no.")
+
+
+def test_an_answer_that_makes_no_sense_is_no_answer_and_changes_nothing() -> None:
+    slurm = Slurm()
+    reader = slurm.reader()
+    before = reader.layout(0.0, 3)
+    good = slurm.config
+    for nonsense in ("", "slurm_load_ctl_conf error: garbage"):
+        slurm.config = nonsense
+        with pytest.raises(SlurmUnreachableError, match="is not its configuration"):
+            reader.layout(0.0, 1)
+    slurm.config = good
+    slurm.partitions = ""
+    with pytest.raises(SlurmUnreachableError, match="shows no partition"):
+        reader.layout(0.0, 3)
+    slurm.partitions = (RECORDED / "layout_22.05.txt").read_text().replace("PriorityTier=1 ", "PriorityTier=? ")
+    slurm.qos = ""
+    found = reader.layout(0.0, 3)
+    assert (found.partitions, found.qos) == (before.partitions, before.qos)
+    assert (len(reader.rejected), found.problem) == (1, "it shows none")
+
+
+class Counting(CommandLine):
+    """Slurm's commands, answered from the records."""
+
+    def __init__(self, slurm: Slurm) -> None:
+        self._slurm = slurm
+        super().__init__(clock_s=lambda: slurm.now_s)
+
+    def _ask(self, command: Command, stdin: str = "") -> str:
+        if command[-1] in ("config", "partition") or command[0] == "sacctmgr":
+            return self._slurm.ask(command)
+        self._slurm.asked.append(command[0])
+        return ""
+
+
+@pytest.mark.parametrize("poll_s", [5, 30, 60, 300])
+def test_no_look_asks_slurm_more_than_four_questions(poll_s: float) -> None:
+    slurm = Slurm()
+    gateway = Counting(slurm)
+    gateway.layout(0.0, 3)
+    counts = []
+    for _ in range(40):
+        slurm.now_s += poll_s
+        before = len(slurm.asked)
+        gateway.layout(layout_age_s(poll_s), 1)
+        gateway.snapshot()
+        gateway.last_plan_s()
+        counts.append(len(slurm.asked) - before)
+    assert max(counts) == 4
+    assert slurm.asked.count("sdiag") >= 18, "about every second look at least learns when Slurm plans"
+    assert slurm.asked.count("partition") >= 40 * poll_s // (2 * layout_age_s(poll_s))
