@@ -68,6 +68,12 @@ class Lender:
             decisions.append(run_cycle(self._cluster, aims, self._journal, time.perf_counter))
         return decisions
 
+    @property
+    def owners(self) -> frozenset[str]:
+        """Whose trainers the last look showed."""
+        sight = self._cluster.sight
+        return frozenset(entry.trainer.owner for entry in sight.entries) if sight else frozenset()
+
     def read_progress(self) -> bool:
         """Read what the trainers say of themselves; whether a training has been completed since."""
         return self._progress.read()
