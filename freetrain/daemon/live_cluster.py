@@ -16,7 +16,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.progress import Report
-from freetrain.daemon.roster import Entry, call_roll, competitors
+from freetrain.daemon.roster import Entry, Past, call_roll, competitors
 from freetrain.daemon.sight import Manners, Sight
 from freetrain.daemon.upkeep import Upkeep
 from freetrain.daemon.watch import Watch, paused_until_s
@@ -58,8 +58,7 @@ class LiveCluster:
         self._decision = decision
         self._fragments = Fragments(ledger, launcher, gateway)
         self._trainers = ledger.trainers()
-        answered = frozenset(one.id for one in self._trainers.values() if one.note)
-        self._upkeep = Upkeep(launcher, executor, self._fragments, answered)
+        self._upkeep = Upkeep(launcher, executor, self._fragments)
         self._watch = Watch(manners.cool_down_s)
         self._harms = ledger.harms()
         self._constraint = ""
@@ -86,8 +85,8 @@ class LiveCluster:
         partition = self.manners.rules.partition
         if partition not in snapshot.partitions:
             raise SlurmRefusedError(f"Slurm shows no partition {partition} any more.")
-        submissions = find_submissions(snapshot.jobs, partition)
         ended = self._fragments.bring_up_to_date(snapshot, partition)
+        submissions = find_submissions(self._fragments.as_they_ended(snapshot.jobs), partition)
         self._note_harms(snapshot, ended)
         entries = self._call_roll(snapshot, submissions, ended, reports)
         rooms = {
@@ -157,16 +156,22 @@ class LiveCluster:
         ended: Sequence[Fragment],
         reports: Mapping[str, Report],
     ) -> list[Entry]:
-        unfit = {id_: why for id_, one in submissions.items() if (why := self._launcher.why_not(one))}
+        some_completed = self._fragments.some_completed
+        unfit = {
+            id_: why
+            for id_, one in submissions.items()
+            if (why := self._launcher.why_not(one, id_ in some_completed))
+        }
         entries = call_roll(
             self._trainers,
             submissions,
             unfit,
             self._fragments.open,
             ended,
-            self._fragments.last,
+            Past(self._fragments.last, some_completed),
             reports,
             self._upkeep.answered,
+            self._launcher.runs_tasks,
             self.manners.patience,
             self.manners.start_within_s,
             snapshot.time_s,

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 SOCKET_NAME = "nudge"
 
 _PATIENCE_S = 0.5
-"""How long a sender waits for a place in the queue, and again for the answer: slurmctld may wait for the sender."""
+"""How long a sender waits for a place in the queue, and again for the answer: slurmctld may wait for it."""
 _QUEUE = 64
 _SITE_APART_S, _OWNER_APART_S = 0.5, 5.0
 """From one nudge of the same sender to the next; those in between are taken together when it is over."""

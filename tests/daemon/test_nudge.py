@@ -202,7 +202,8 @@ def test_a_refused_nudge_is_a_sentence_and_a_status(heard: Heard) -> None:
     config.write_text(f'[state]\ndirectory = "{heard.directory}"\n')
     ran = subprocess.run(
         [sys.executable, "-m", "freetrain.cli.main", "nudge", "--config", str(config)],
-        user=known.pw_uid, group=known.pw_gid, extra_groups=[], cwd="/", capture_output=True, text=True, timeout=60,
+        user=known.pw_uid, group=known.pw_gid, extra_groups=[],
+        cwd="/", capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert (ran.returncode, heard.at_s) == (ExitCode.NOT_ALLOWED, []), ran.stderr
     assert "takes no nudge from this account" in ran.stderr
