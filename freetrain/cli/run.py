@@ -62,8 +62,8 @@ def run_command(
 ) -> None:
     """Join a trainer with this node, and run its workers until the training is complete or the node must leave.
 
-    SIGTERM, SIGINT and SIGUSR1 make the workers leave at the next step boundary; the exit status is then 0. So it is,
-    at once, where the training is complete already.
+    SIGTERM, SIGINT and SIGUSR1 make the workers leave at the next step boundary; the exit status is then 0.
+    Where the training is complete already it ends at once, with 0 as well.
     """
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="freetrain: %(message)s")
     if root is None:
