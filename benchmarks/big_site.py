@@ -155,7 +155,7 @@ class BigSite:
             case ("scontrol", "release", tasks):
                 for task in map(self._task, tasks.split(",")):
                     task.runs, task.start_s = True, self.now_s
-            case ("scontrol", "hold" | "requeuehold", tasks):
+            case ("scontrol", "hold" | "requeuehold", *_, tasks):
                 for task in map(self._task, tasks.split(",")):
                     task.runs, task.node = False, ""
             case _:

@@ -14,6 +14,7 @@ class ExitCode(IntEnum):
     UNREACHABLE = 69
     STATE_IO = 74
     TRY_AGAIN = 75
+    NOT_ALLOWED = 77
     CONFIGURATION = 78
 
 

@@ -40,6 +40,7 @@ shortest_hole = "{shortest_hole_s}s"
 margin = "{margin_s}s"
 [pace]
 poll = "{poll_s}s"
+{pace}
 [state]
 directory = "{state}"
 stop_file = "{state}/STOP"
@@ -136,7 +137,7 @@ class Site:
         )  # fmt: skip
 
     def start_daemon(
-        self, poll_s: float, margin_s: float, shortest_hole_s: float, launcher: str = "steer"
+        self, poll_s: float, margin_s: float, shortest_hole_s: float, launcher: str = "steer", pace: str = ""
     ) -> None:
         """Start freetrain: as its service account, or, where it is to submit for others, as root."""
         person = "daemon" if launcher == "steer" else "root"
@@ -145,7 +146,12 @@ class Site:
         if os.geteuid() == 0 and person != "root":
             os.chown(state, *_ids(self.lab.users[person]))
         text = CONFIGURATION.format(
-            state=state, poll_s=poll_s, margin_s=margin_s, shortest_hole_s=shortest_hole_s, launcher=launcher
+            state=state,
+            poll_s=poll_s,
+            margin_s=margin_s,
+            shortest_hole_s=shortest_hole_s,
+            launcher=launcher,
+            pace=pace,
         )
         path = self.directory / "freetrain.toml"
         path.write_text(text)

@@ -15,11 +15,11 @@ from freetrain.cli.output import NOTHING, print_json, print_table
 from freetrain.config import load_config
 from freetrain.core.cluster import JobState
 from freetrain.core.fragment import End
-from freetrain.core.lent_trainer import LentTrainer
+from freetrain.core.lent_trainer import UNKNOWN_END, LentTrainer
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.parsing import fold_nodes
 from freetrain.slurm.submissions import Submission, find_submissions
-from freetrain.slurm.tags import ANSWER, Tag, WrongTag, parse_tag
+from freetrain.slurm.tags import Tag, WrongTag, answer_in, asked_to_resume, parse_tag
 
 _COLUMNS = ("ID", "NAME", "USER", "NODES", "WANTS", "SAMPLES", "EVICTIONS", "STATE", "NODELIST")
 
@@ -67,7 +67,7 @@ def jobs_command(config_path: Path | None, user: str | None, as_json: bool) -> N
 def _facts(submission: Submission, known: Known) -> dict[str, Any]:
     tag = parse_tag(submission.comment)
     nodes = frozenset().union(*(task.nodes for task in submission.tasks if task.state is JobState.RUNNING))
-    _, _, answer = submission.comment.partition(ANSWER)
+    answer = "" if asked_to_resume(submission.comment) else answer_in(submission.comment)
     good = tag if isinstance(tag, Tag) else None
     return {
         "id": submission.id,
@@ -86,11 +86,20 @@ def _state(submission: Submission, tag: Tag | WrongTag | None, answer: str, know
     if isinstance(tag, WrongTag):
         return f"refused: {tag.why}"
     note = answer or (known.trainer.note if known.trainer else "")
-    if note:
+    if asked_to_resume(submission.comment):
+        return "was asked to go on, which the daemon sees at its next look"
+    if note and note != UNKNOWN_END:
         return note
     if submission.is_over:
         return "over"
-    return "running" if has_nodes else "waiting for idle nodes"
+    now = "running" if has_nodes else "waiting for idle nodes"
+    return f"{now}; {UNKNOWN_END}" if note or _cannot_tell_end(submission, tag) else now
+
+
+def _cannot_tell_end(submission: Submission, tag: Tag | WrongTag | None) -> bool:
+    """Whether tasks have completed of what names no directory; whoever reads the database knows more."""
+    some_completed = any(task.state is JobState.COMPLETED for task in submission.tasks)
+    return some_completed and isinstance(tag, Tag) and tag.directory is None
 
 
 def _cells(facts: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,18 +1,25 @@
-"""``freetrain resume``: says that a paused training was looked at, and shall go on."""
+"""``freetrain resume``: says that the failures of a training were looked into, and that it shall go on."""
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
+from freetrain.cli.daemons_ledger import readable_ledger
 from freetrain.cli.options import config_option
-from freetrain.config import load_config
-from freetrain.errors import InputError
+from freetrain.config import Config, load_config
+from freetrain.core.lent_trainer import TrainerState
+from freetrain.daemon.nudge import send_nudge
+from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.slurm import commands
 from freetrain.slurm.command_line import CommandLine
-from freetrain.slurm.submissions import find_submissions
-from freetrain.slurm.tags import ANSWER
+from freetrain.slurm.submissions import Submission, find_submissions
+from freetrain.slurm.tags import WrongTag, answer_in, ask_to_resume, asked_to_resume, parse_tag, says_paused
+
+_WHEN = "from the daemon's next look on"
 
 
 @click.command("resume")
@@ -21,15 +28,55 @@ from freetrain.slurm.tags import ANSWER
 def resume_command(config_path: Path | None, id_: str) -> None:
     """Let a training that freetrain paused after failures compete for nodes again.
 
-    This takes freetrain's answer out of the job's comment, which only its owner may do, or an operator.
+    This asks for it in the job's comment, which only its owner may change, or an operator; the daemon takes it out
+    again. A training that rests after a failure need not rest any longer.
     """
     config = load_config(config_path).config
     gateway = CommandLine(config.slurm.timeout)
     submission = find_submissions(gateway.snapshot().jobs, config.slurm.partition).get(id_)
     if submission is None:
         raise InputError(f"There is no training {id_}.", "freetrain jobs lists them.")
-    tag, answer, _ = submission.comment.partition(ANSWER)
-    if not answer:
+    known = _known_state(config, id_)
+    _check(submission, known)
+    gateway.perform(commands.set_comment(submission.open_tasks, ask_to_resume(submission.comment, time.time())))
+    with suppress(FreetrainError):  # the daemon may be on another machine; it looks by itself
+        send_nudge(Path(config.state.directory))
+    click.echo(_what_is_so(submission, known))
+
+
+def _known_state(config: Config, id_: str) -> TrainerState | None:
+    """What the daemon remembers, where one may look; None: unknown."""
+    ledger = readable_ledger(config)
+    trainer = ledger.trainers().get(id_) if ledger else None
+    return trainer.state if trainer else None
+
+
+def _check(submission: Submission, known: TrainerState | None) -> None:
+    """That there is something to resume, as far as can be seen from here."""
+    id_, answer = submission.id, answer_in(submission.comment)
+    tag = parse_tag(submission.comment)
+    if isinstance(tag, WrongTag):
+        raise InputError(
+            f"Training {id_} is not paused but refused: {tag.why}.",
+            f"Mend its tag: scontrol update JobId={submission.open_tasks or id_} Comment='freetrain:…'.",
+        )
+    if not submission.open_tasks:
+        raise FreetrainError(
+            f"All tasks of training {id_} have ended, and Slurm changes nothing of what has ended.",
+            "If they failed the daemon takes them up at its next look: try again then. Else submit it anew.",
+            ExitCode.TRY_AGAIN,
+        )
+    if known is TrainerState.REFUSED:
+        raise InputError(f"Training {id_} is not paused but refused: {answer}.", "Submit it anew.")
+    if known is TrainerState.ACTIVE and not says_paused(submission.comment):
         raise InputError(f"Training {id_} is not paused.", "freetrain jobs shows its state.")
-    gateway.perform(commands.set_comment(id_, tag))
-    click.echo(f"Training {id_} competes for nodes again.")
+
+
+def _what_is_so(submission: Submission, known: TrainerState | None) -> str:
+    if says_paused(submission.comment) or known is TrainerState.PAUSED:
+        return f"Training {submission.id} competes for nodes again {_WHEN}."
+    if known is TrainerState.RESTING:
+        return f"Training {submission.id} was not paused but rested after a failure; it competes again {_WHEN}."
+    if asked_to_resume(submission.comment):
+        return f"Training {submission.id} had been asked to go on before; it competes for nodes {_WHEN}."
+    return f"Nothing says that training {submission.id} is paused. If it is, it competes for nodes again {_WHEN}."

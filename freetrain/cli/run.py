@@ -63,12 +63,17 @@ def run_command(
     """Join a trainer with this node, and run its workers until the training is complete or the node must leave.
 
     SIGTERM, SIGINT and SIGUSR1 make the workers leave at the next step boundary; the exit status is then 0.
+    Where the training is complete already it ends at once, with 0 as well.
     """
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="freetrain: %(message)s")
     if root is None:
         root = Path(time.strftime("freetrain-trainer-%Y%m%d-%H%M%S"))
         click.echo(f"freetrain: trainer directory {root}", err=True)
     directory = TrainerDirectory.open(root)
+    if directory.finished_path.exists():
+        # So ends the rest of an array of which nobody could tell that it is complete.
+        click.echo(f"freetrain: the training is complete; remove {directory.finished_path} to go on", err=True)
+        return
     options = AgentOptions(command, nproc or count_gpus() or 1, max_restarts, leave_timeout_s)
     if min_members is not None:
         os.environ["FREETRAIN_MIN_MEMBERS"] = str(min_members)

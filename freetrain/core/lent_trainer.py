@@ -18,6 +18,13 @@ _STEP = 1.25
 """Ratio of the sizes at which a long curve keeps its points."""
 
 
+PAUSE_NOTE = "paused after"
+"""How the note of a paused trainer begins."""
+
+UNKNOWN_END = "its end cannot be told: freetrain reads no progress of it, so its other tasks go on"
+"""The note of a trainer of which tasks have completed, and that shows no sign of the runtime."""
+
+
 class TrainerState(StrEnum):
     """What the daemon does with a trainer."""
 
@@ -126,7 +133,7 @@ def after_ends(trainer: LentTrainer, ended: Iterable[Fragment], patience: Patien
     if failures == 0:
         return replace(trainer, failures_in_a_row=0)
     if failures >= patience.failures_to_pause:
-        note = f"paused after {failures} failures in a row: see its output, then run freetrain resume {trainer.id}"
+        note = f"{PAUSE_NOTE} {failures} failures in a row: see its output, then run freetrain resume {trainer.id}"
         return replace(trainer, failures_in_a_row=failures, state=TrainerState.PAUSED, note=note)
     rest_s = patience.back_off_s * 2 ** (failures - 1)
     return replace(
@@ -149,14 +156,25 @@ def awake(trainer: LentTrainer, now_s: float) -> LentTrainer:
     return trainer
 
 
+def resumed(trainer: LentTrainer) -> LentTrainer:
+    """The trainer, its failures forgotten: its owner has seen to them."""
+    if trainer.state not in (TrainerState.PAUSED, TrainerState.RESTING):
+        return replace(trainer, failures_in_a_row=0)
+    return replace(trainer, state=TrainerState.ACTIVE, note="", failures_in_a_row=0, rests_until_s=0.0)
+
+
 def is_complete(
     trainer: LentTrainer,
     fragments: Sequence[Fragment],
     last: Fragment | None,
     finished: bool | None,
     target: float,
+    nothing_unrun: bool,
 ) -> bool:
     """Whether the training is done.
+
+    That its fragments have ended says so only where the training cannot say it itself, and where nothing would
+    be lost: the other tasks of an array that is no elastic training have work of their own.
 
     Args:
         trainer: which.
@@ -164,10 +182,11 @@ def is_complete(
         last: the one that ended last.
         finished: what its directory says; None: it cannot be read.
         target: samples after which it is complete.
+        nothing_unrun: whether nothing is left that could still run.
     """
     if finished is not None or trainer.samples_done >= target:
         return bool(finished) or trainer.samples_done >= target
-    return not fragments and last is not None and last.end is End.COMPLETED
+    return nothing_unrun and not fragments and last is not None and last.end is End.COMPLETED
 
 
 def is_finishing(fragments: Sequence[Fragment], last: Fragment | None) -> bool:

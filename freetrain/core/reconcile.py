@@ -91,7 +91,7 @@ def _as_it_is(fragment: Fragment, snapshot: Snapshot, runs: tuple[PastRun, ...])
     if job is None:
         return _from_history(fragment, runs, snapshot.time_s) or replace(fragment, state=FragmentState.LOST)
     if job.state.is_final:
-        return _ended(fragment, _END_OF[job.state], job.end_s or snapshot.time_s)
+        return _ended(_as_started(fragment, job), _END_OF[job.state], job.end_s or snapshot.time_s)
     if _waits(job):
         return _waiting(fragment, job, snapshot, runs)
     if job.state is JobState.COMPLETING:
@@ -99,6 +99,12 @@ def _as_it_is(fragment: Fragment, snapshot: Snapshot, runs: tuple[PastRun, ...])
     if job.state in (JobState.RUNNING, JobState.CONFIGURING, JobState.SUSPENDED):
         return _running(fragment, job, snapshot, runs)
     return fragment
+
+
+def _as_started(fragment: Fragment, job: Job) -> Fragment:
+    """The fragment with its start, also where it both started and ended since the last look."""
+    ran_unseen = fragment.started_s is None and job.nodes
+    return replace(fragment, started_s=job.start_s) if ran_unseen else fragment
 
 
 def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[PastRun, ...]) -> Fragment:

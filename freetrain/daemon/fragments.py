@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from freetrain.core.cluster import Snapshot
+from freetrain.core.cluster import Job, JobState, Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.reconcile import PastRun, find_strangers, needs_history, reconcile
 from freetrain.slurm import commands
@@ -33,6 +33,7 @@ class Fragments:
 
     Attributes:
         last: trainer → its fragment that ended last.
+        some_completed: trainers of which a fragment has completed.
     """
 
     def __init__(self, ledger: Ledger, launcher: Launcher, gateway: Gateway) -> None:
@@ -42,6 +43,8 @@ class Fragments:
         self._open = {fragment.id: fragment for fragment in ledger.open_fragments()}
         self._lost_since_s: dict[int, float] = {}
         self.last = {fragment.trainer: fragment for fragment in ledger.last_ended_fragments()}
+        self.some_completed = {fragment.trainer for fragment in ledger.last_runs(End.COMPLETED)}
+        self._preempted_s = {one.job: one.started_s for one in ledger.last_runs(End.PREEMPTED)}
 
     @property
     def open(self) -> tuple[Fragment, ...]:
@@ -57,7 +60,7 @@ class Fragments:
             else:
                 self._open.pop(fragment.id, None)
                 if fragment.started_s is not None:
-                    self.last[fragment.trainer] = fragment
+                    self._note_end(fragment)
         return saved
 
     def call_off(self, fragment: Fragment) -> None:
@@ -84,6 +87,24 @@ class Fragments:
         for fragment in self.save(self._strangers(snapshot, partition)):
             log.info("found fragment %s of %s running on %s", fragment.job, fragment.trainer, fragment.node)
         return [fragment for fragment in changed if not fragment.holds_node]
+
+    def as_they_ended(self, jobs: Sequence[Job]) -> list[Job]:
+        """The jobs, such that those count as preempted that left in good order when Slurm asked them to."""
+        return [
+            replace(job, state=JobState.PREEMPTED)
+            if job.state is JobState.COMPLETED and self._preempted_s.get(job.id, inf) == job.start_s
+            else job
+            for job in jobs
+        ]
+
+    def _note_end(self, fragment: Fragment) -> None:
+        self.last[fragment.trainer] = fragment
+        if fragment.end is End.COMPLETED:
+            self.some_completed.add(fragment.trainer)
+        if fragment.end is End.PREEMPTED:
+            self._preempted_s[fragment.job] = fragment.started_s
+        else:
+            self._preempted_s.pop(fragment.job, None)
 
     def _recognise(self, snapshot: Snapshot) -> None:
         recognised = self._launcher.recognise(self.open, snapshot.jobs)

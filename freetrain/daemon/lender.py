@@ -94,6 +94,12 @@ class Lender:
         """What the last look showed; None: there was none."""
         return self._cluster.sight
 
+    @property
+    def owners(self) -> frozenset[str]:
+        """Whose trainers the last look showed."""
+        sight = self._cluster.sight
+        return frozenset(entry.trainer.owner for entry in sight.entries) if sight else frozenset()
+
     def read_progress(self) -> bool:
         """Read what the trainers say of themselves; whether a training has been completed since."""
         return self._progress.read()

@@ -13,11 +13,13 @@ from freetrain.core.lendable import Lendable, find_lendable, in_few_classes, tak
 from freetrain.core.plan import Action, Lend
 from freetrain.core.problem import Node as OfferedNode
 from freetrain.core.trainer import Trainer
+from freetrain.daemon.entries import Entry, News, Past, RosterRules
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.isolation import Fault, Faults, isolated
 from freetrain.daemon.progress import Report
-from freetrain.daemon.roster import Entry, call_roll, competitors, with_fault
+from freetrain.daemon.roster import call_roll
+from freetrain.daemon.selection import competitors
 from freetrain.daemon.sight import Manners, Sight
 from freetrain.daemon.upkeep import Upkeep
 from freetrain.daemon.waits import Waits
@@ -63,8 +65,7 @@ class LiveCluster:
         self._decision = decision
         self._fragments = Fragments(ledger, launcher, gateway)
         self._trainers = ledger.trainers()
-        answered = frozenset(one.id for one in self._trainers.values() if one.note)
-        self._upkeep = Upkeep(launcher, executor, self._fragments, answered)
+        self._upkeep = Upkeep(launcher, executor, self._fragments)
         self._watch = Watch(manners.cool_down_s)
         self._harms = ledger.harms()
         self._faults = Faults()
@@ -93,8 +94,8 @@ class LiveCluster:
         partition = self.manners.rules.partition
         if partition not in snapshot.partitions:
             raise SlurmRefusedError(f"Slurm shows no partition {partition} any more.")
-        submissions = find_submissions(snapshot.jobs, partition)
         ended = self._fragments.bring_up_to_date(snapshot, partition)
+        submissions = find_submissions(self._fragments.as_they_ended(snapshot.jobs), partition)
         self._note_harms(snapshot, ended)
         entries = self._call_roll(snapshot, submissions, ended, reports)
         rooms = {
@@ -165,20 +166,19 @@ class LiveCluster:
         ended: Sequence[Fragment],
         reports: Mapping[str, Report],
     ) -> list[Entry]:
-        unfit = {id_: why for id_, one in submissions.items() if (why := self._why_not(one))}
-        entries = call_roll(
-            self._trainers,
-            submissions,
-            unfit,
-            self._fragments.open,
-            ended,
-            self._fragments.last,
-            reports,
-            self._upkeep.answered,
-            self.manners.patience,
-            self.manners.start_within_s,
-            snapshot.time_s,
+        past = Past(self._fragments.last, self._fragments.some_completed)
+        news = News(
+            time_s=snapshot.time_s,
+            known=self._trainers,
+            unfit={id_: why for id_, one in submissions.items() if (why := self._why_not(one))},
+            fragments=self._fragments.open,
+            ended=ended,
+            past=past,
+            reports=reports,
+            answered=self._upkeep.answered,
         )
+        rules = RosterRules(self._launcher.runs_tasks, self.manners.patience, self.manners.start_within_s)
+        entries = call_roll(submissions.values(), news, rules)
         changed = [entry.trainer for entry in entries if self._trainers.get(entry.trainer.id) != entry.trainer]
         self._ledger.save_trainers(changed)
         for trainer in changed:
@@ -190,7 +190,8 @@ class LiveCluster:
         return entries
 
     def _why_not(self, submission: Submission) -> str:
-        why = isolated(lambda: self._launcher.why_not(submission))
+        some_completed = submission.id in self._fragments.some_completed
+        why = isolated(lambda: self._launcher.why_not(submission, some_completed))
         return why.what if isinstance(why, Fault) else why
 
     def _noted(self, entry: Entry, fault: str) -> Entry:
@@ -198,7 +199,7 @@ class LiveCluster:
         trainer = entry.trainer
         self._faults.say(trainer.id, trainer.owner, "itself", trainer.fault)
         self._faults.say(trainer.id, trainer.owner, "competing", fault)
-        return with_fault(entry, fault) if fault else entry
+        return entry.with_fault(fault) if fault else entry
 
     def _find_lendable(
         self, snapshot: Snapshot, competing: Iterable[tuple[Entry, Trainer]], stopped: str

@@ -1,65 +1,190 @@
-"""Nudges: a datagram to the daemon's socket makes it look at once, for prologs and epilogs."""
+"""Nudges: whoever may, and connects to the daemon's socket, makes it look at once; for prologs and epilogs."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
+import pwd
 import socket
+import struct
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from freetrain.errors import ExitCode, FreetrainError
 
+log = logging.getLogger(__name__)
+
 SOCKET_NAME = "nudge"
+
+_PATIENCE_S = 0.5
+"""How long a sender waits for a place in the queue, and again for the answer: slurmctld may wait for it."""
+_QUEUE = 64
+_SITE_APART_S, _OWNER_APART_S = 0.5, 5.0
+"""From one nudge of the same sender to the next; those in between are taken together when it is over."""
+_BREATH_S = 0.001
+"""After each connection, so that a flood of them leaves the processor to the daemon."""
+_AFTER_ERROR_S = 0.1
+_TAKEN, _REFUSED = b"taken", b"refused"
+_CREDENTIALS = struct.Struct("3i")
 
 
 def send_nudge(directory: Path) -> None:
-    """Make the daemon that works in this directory look at the cluster now.
+    """Make the daemon that works in this directory look at the cluster now; takes about a second at most.
 
     Raises:
-        FreetrainError: there is no daemon that listens, or one may not nudge it.
+        FreetrainError: there is no daemon that listens, it does not answer, or one may not nudge it.
     """
     path = directory / SOCKET_NAME
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
-            out.setblocking(False)
-            out.sendto(b"nudge", str(path))
-    except BlockingIOError:
-        return  # it has been nudged enough
+        answer = _ask(path)
+    except BlockingIOError as error:
+        raise FreetrainError(
+            f"the daemon at {path} does not answer.",
+            "It is busy, or stopped, and looks at its next poll at the latest: see 'systemctl status freetrain'.",
+            ExitCode.TRY_AGAIN,
+        ) from error
     except OSError as error:
         raise FreetrainError(
             f"no daemon listens at {path}: {error.strerror or error}.",
             "See 'systemctl status freetrain', or name the daemon's configuration with --config.",
             ExitCode.UNREACHABLE,
         ) from error
+    if answer != _TAKEN:
+        raise FreetrainError(
+            "the daemon takes no nudge from this account.",
+            "Only root, SlurmUser, the daemon's account and owners of trainings may nudge it.",
+            ExitCode.NOT_ALLOWED,
+        )
+
+
+def _ask(path: Path) -> bytes:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as out:
+        # Not settimeout: with that, connecting to a full queue fails at once instead of waiting for a place.
+        patience = struct.pack("ll", 0, int(_PATIENCE_S * 1e6))
+        out.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
+        out.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
+        out.connect(str(path))
+        answer = out.recv(64)
+    if not answer:
+        raise BlockingIOError  # it was ended in between
+    return answer
+
+
+class Senders:
+    """Who may nudge: root, the daemon's own account, others of the site's, and the owners of trainers.
+
+    Args:
+        site: names of accounts of the site's, as SlurmUser.
+    """
+
+    def __init__(self, *site: str) -> None:
+        self._uids: dict[str, int] = {}
+        self._site = frozenset({0, os.geteuid(), *self._uids_of(site)})
+        self._owners: frozenset[int] = frozenset()
+
+    def admit(self, owners: Iterable[str]) -> None:
+        """From now on these are the owners of trainers."""
+        self._owners = self._uids_of(owners)
+
+    def apart_s(self, uid: int) -> float | None:
+        """How far apart nudges of this user are at least; None: he may not."""
+        if uid in self._site:
+            return _SITE_APART_S
+        return _OWNER_APART_S if uid in self._owners else None
+
+    def _uids_of(self, names: Iterable[str]) -> frozenset[int]:
+        """Asked for once each, since the answer may come from far away; one who is not known here cannot send."""
+        found = set()
+        for name in names:
+            with contextlib.suppress(KeyError):
+                if name not in self._uids:
+                    self._uids[name] = pwd.getpwnam(name).pw_uid
+                found.add(self._uids[name])
+        return frozenset(found)
 
 
 class NudgeListener:
-    """Calls back for each nudge, from a thread of its own.
+    """Calls back for each nudge of somebody who may, from a thread of its own.
+
+    Who connects is told by the kernel. Nothing is ever read from a connection, and it is closed at once, so that
+    nobody can hold up the others, whatever he sends or does not send.
 
     Args:
         directory: the daemon's state directory.
         on_nudge: what to do.
+        senders: who may.
     """
 
-    def __init__(self, directory: Path, on_nudge: Callable[[], None]) -> None:
+    def __init__(self, directory: Path, on_nudge: Callable[[], None], senders: Senders) -> None:
         self._path = directory / SOCKET_NAME
         self._on_nudge = on_nudge
+        self._senders = senders
+        self._last_s: dict[int, float] = {}
+        self._due_s: dict[int, float] = {}
+        self._closed = False
+        self._complaint = ""
         self._path.unlink(missing_ok=True)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(str(self._path))
-        # Prologs run as root or as SlurmUser, and a nudge costs no more than a poll.
-        self._path.chmod(0o666)
+        self._path.chmod(0o666)  # anybody may ask, and gets an answer
+        self._socket.listen(_QUEUE)
         threading.Thread(target=self._listen, name="nudges", daemon=True).start()
 
     def close(self) -> None:
         """Listen no more."""
+        self._closed = True
         self._path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def _listen(self) -> None:
-        with contextlib.suppress(OSError):
-            while self._socket.recv(64):
-                self._on_nudge()
+        while not self._closed:
+            try:
+                self._socket.settimeout(self._next_due_s())
+                connection, _ = self._socket.accept()
+                with connection:
+                    self._answer(connection)
+                time.sleep(_BREATH_S)
+            except TimeoutError:
+                pass
+            except Exception as error:
+                # Too many open files, say: that passes, and this thread must still be there then.
+                self._complain(error)
+            self._nudge_what_is_due()
+
+    def _complain(self, error: Exception) -> None:
+        if self._closed:
+            return
+        if str(error) != self._complaint:
+            log.warning("nudges cannot be taken just now: %s", error)
+        self._complaint = str(error)
+        time.sleep(_AFTER_ERROR_S)
+
+    def _next_due_s(self) -> float | None:
+        """How long nothing has to be done unless somebody connects; None: for ever."""
+        return max(0.001, min(self._due_s.values()) - time.monotonic()) if self._due_s else None
+
+    def _answer(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        _, user, _ = _CREDENTIALS.unpack(
+            connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        )
+        apart_s = self._senders.apart_s(user)
+        if apart_s is not None:
+            now_s = time.monotonic()
+            self._due_s.setdefault(user, max(now_s, self._last_s.get(user, 0.0) + apart_s))
+        with contextlib.suppress(OSError):  # who nudges need not wait for the answer
+            connection.send(_REFUSED if apart_s is None else _TAKEN)
+
+    def _nudge_what_is_due(self) -> None:
+        now_s = time.monotonic()
+        due = [user for user, due_s in self._due_s.items() if due_s <= now_s]
+        for user in due:
+            del self._due_s[user]
+            self._last_s[user] = now_s
+        if due:
+            self._on_nudge()

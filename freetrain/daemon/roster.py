@@ -4,209 +4,96 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
-from freetrain.core.fragment import Fragment
+from freetrain.core.cluster import JobState
 from freetrain.core.lent_trainer import (
+    UNKNOWN_END,
     LentTrainer,
-    Patience,
     TrainerState,
     after_ends,
-    as_trainer,
     awake,
-    curve_of,
     is_complete,
-    is_finishing,
+    resumed,
 )
-from freetrain.core.objectives import find_objective
-from freetrain.core.terms import terms_of
-from freetrain.core.trainer import Trainer
+from freetrain.daemon.entries import Entry, News, RosterRules
 from freetrain.daemon.isolation import Fault, isolated
 from freetrain.daemon.progress import Report
-from freetrain.errors import InputError
 from freetrain.slurm.submissions import Submission
-from freetrain.slurm.tags import ANSWER, Tag, WrongTag, parse_tag
+from freetrain.slurm.tags import Tag, WrongTag, asked_to_resume, parse_tag, says_paused
 
 _KEPT_OBSERVATIONS = 200
-_MOST_WORTH = 1e30
-"""Sums of what is worth less stay far from the largest number."""
 _OWN_LIMITS = re.compile(r"Assoc|QOS|MaxJob|MaxNode|MaxMem|MaxCpu|JobArrayTaskLimit|AccountNot|InvalidAccount")
 """Reasons why Slurm does not start a trainer's fragments wherever they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A trainer with what its owner wants.
-
-    Attributes:
-        trainer: what is remembered of it.
-        submission: what stands for it in Slurm.
-        tag: what its owner wants; None: nothing that can be understood.
-        fragments: its open ones.
-        last: the one that ended last.
-    """
-
-    trainer: LentTrainer
-    submission: Submission
-    tag: Tag | None
-    fragments: tuple[Fragment, ...]
-    last: Fragment | None
-
-    @property
-    def is_active(self) -> bool:
-        """Whether it may grow."""
-        return self.trainer.state is TrainerState.ACTIVE
-
-    @property
-    def competes(self) -> bool:
-        """Whether it may have nodes; one that rests keeps those on which it goes on."""
-        return self.is_active or (self.trainer.state is TrainerState.RESTING and bool(self.fragments))
-
-    @property
-    def last_completed(self) -> bool:
-        """Whether the fragment that ended last ended by itself, well, and others go on."""
-        return is_finishing(self.fragments, self.last)
-
-    @property
-    def unanswered(self) -> str:
-        """What its owner still has to be told in the comment; nothing: empty."""
-        wants_answer = self.trainer.state in (TrainerState.REFUSED, TrainerState.PAUSED)
-        return self.trainer.note if wants_answer and ANSWER not in self.submission.comment else ""
-
-
-def call_roll(
-    known: Mapping[str, LentTrainer],
-    submissions: Mapping[str, Submission],
-    unfit: Mapping[str, str],
-    fragments: Iterable[Fragment],
-    ended: Sequence[Fragment],
-    last: Mapping[str, Fragment],
-    reports: Mapping[str, Report],
-    answered: frozenset[str],
-    patience: Patience,
-    start_within_s: float,
-    now_s: float,
-) -> list[Entry]:
-    """Every submission as a trainer, in the order of submission.
-
-    One that cannot be dealt with has a fault, and no tag.
-
-    Args:
-        known: trainers met before.
-        submissions: by id.
-        unfit: those that cannot be trainers → why.
-        fragments: all open ones.
-        ended: those that ended since the last time.
-        last: trainer → its fragment that ended last.
-        reports: trainer → what its directory says.
-        answered: paused trainers whose owner has been told.
-        patience: how failures are answered.
-        start_within_s: how long Slurm may take to start a fragment.
-        now_s: UTC epoch seconds.
-    """
+def call_roll(submissions: Iterable[Submission], news: News, rules: RosterRules) -> list[Entry]:
+    """Every submission as a trainer, in the order of submission; one that cannot be dealt with has a fault, no tag."""
     entries = []
-    for submission in submissions.values():
-        trainer = known.get(submission.id) or LentTrainer(
-            submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, now_s
-        )
-        own = tuple(one for one in fragments if one.trainer == submission.id)
-        plain = Entry(trainer, submission, None, own, last.get(submission.id))
-        gone = [one for one in ended if one.trainer == submission.id]
-        why_unfit, report = unfit.get(submission.id, ""), reports.get(submission.id)
-        entry = isolated(
-            partial(_updated, plain, gone, why_unfit, report, answered, patience, start_within_s, now_s)
-        )
-        entries.append(with_fault(plain, entry.what) if isinstance(entry, Fault) else entry)
+    for submission in submissions:
+        entry = _as_known(submission, news)
+        new = isolated(partial(_updated, entry, news, rules))
+        entries.append(entry.with_fault(new.what) if isinstance(new, Fault) else new)
     return entries
 
 
-def with_fault(entry: Entry, fault: str) -> Entry:
-    """The entry, with something wrong with it."""
-    return replace(entry, trainer=replace(entry.trainer, fault=fault))
+def _as_known(submission: Submission, news: News) -> Entry:
+    """The entry as it was, with its fragments as they are."""
+    trainer = news.known.get(submission.id) or LentTrainer(
+        submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, news.time_s
+    )
+    return Entry(
+        trainer,
+        submission,
+        None,
+        tuple(one for one in news.fragments if one.trainer == submission.id),
+        news.past.last.get(submission.id),
+        some_completed=submission.id in news.past.some_completed,
+    )
 
 
-def competitors(
-    entries: Iterable[Entry], rooms: Mapping[str, int], most: int, objective: str
-) -> tuple[list[tuple[Entry, Trainer]], Mapping[str, str]]:
-    """The first ``most`` trainers that may have nodes, as a policy sees them; those that cannot compete → why.
+def _updated(entry: Entry, news: News, rules: RosterRules) -> Entry:
+    """The entry after all that has happened.
 
-    Args:
-        entries: all.
-        rooms: trainer → most nodes it could have.
-        most: how many may compete.
-        objective: name of what is maximised.
-
-    Raises:
-        InputError: there is no such objective.
+    1. What its owner wants counts first: a wrong tag refuses it, and he may have asked for it to go on.
+    2. Then what its directory says, how its fragments ended, and which Slurm does not start.
+    3. Whether it is complete is judged last, on all of that.
     """
-    find_objective(objective)
-    found, faults = [], {}
-    for entry in [one for one in entries if one.competes and one.tag is not None][:most]:
-        trainer = isolated(partial(_competitor, entry, rooms[entry.trainer.id], objective))
-        if isinstance(trainer, Fault):
-            faults[entry.trainer.id] = trainer.what
-        elif trainer is not None:
-            found.append((entry, trainer))
-    return found, faults
-
-
-def _competitor(entry: Entry, room: int, objective: str) -> Trainer | None:
-    """The trainer as a policy sees it; None: there is no room for its minimum."""
-    tag = entry.tag
-    assert tag is not None
-    most_nodes = min(tag.max_nodes or room, room)
-    if entry.last_completed or not entry.is_active:
-        most_nodes = min(max(len(entry.fragments), tag.min_nodes), room)
-    if most_nodes < tag.min_nodes:
-        return None
-    curve = curve_of(entry.trainer, tag.curve, most_nodes)
-    costs_s = (tag.grow_s, tag.shrink_s, tag.start_s)
-    trainer = as_trainer(entry.trainer, curve, tag.min_nodes, most_nodes, costs_s, tag.weight)
-    terms = terms_of((trainer,), objective)
-    if not float(np.abs(terms.worth).max()) * max(1.0, *costs_s) <= _MOST_WORTH:
-        raise InputError("its curve, weight and costs make numbers too large to decide with")
-    return trainer
-
-
-def _updated(
-    entry: Entry,
-    ended: Sequence[Fragment],
-    unfit: str,
-    report: Report | None,
-    answered: frozenset[str],
-    patience: Patience,
-    start_within_s: float,
-    now_s: float,
-) -> Entry:
-    """The entry with its tag, and its trainer after all that has happened."""
-    submission = entry.submission
-    tag = parse_tag(submission.comment)
-    trainer = _with_tag(entry.trainer, submission, unfit, tag, answered)
+    id_, tag, report = entry.trainer.id, parse_tag(entry.submission.comment), news.reports.get(entry.trainer.id)
+    trainer = _with_tag(entry.trainer, entry.submission.comment, news.unfit.get(id_, ""), tag, news.answered)
     trainer = _with_report(trainer, report)
-    trainer = after_ends(trainer, ended, patience, now_s)
-    late = {one.job for one in entry.fragments if one.waits_since_before(now_s - start_within_s)}
-    trainer = awake(_after_waiting_in_vain(trainer, late, submission, patience, now_s), now_s)
-    return _completed(replace(entry, trainer=trainer, tag=tag if isinstance(tag, Tag) else None), report)
+    trainer = after_ends(trainer, [one for one in news.ended if one.trainer == id_], rules.patience, news.time_s)
+    trainer = awake(_after_waiting_in_vain(trainer, entry, rules, news.time_s), news.time_s)
+    # A copy of a pattern has no work of its own.
+    is_elastic = not rules.runs_tasks or (report is not None and report.finished is not None)
+    known_tag = tag if isinstance(tag, Tag) else None
+    entry = replace(entry, trainer=trainer, tag=known_tag, is_elastic=is_elastic)
+    return _with_end(_completed(entry, report, rules.runs_tasks))
 
 
 def _with_tag(
-    trainer: LentTrainer, submission: Submission, unfit: str, tag: Tag | WrongTag | None, answered: frozenset[str]
+    trainer: LentTrainer, comment: str, unfit: str, tag: Tag | WrongTag | None, answered: Collection[str]
 ) -> LentTrainer:
     if trainer.state is TrainerState.COMPLETE:
         return trainer
-    trainer = replace(trainer, tag=submission.comment)
+    trainer, before = replace(trainer, tag=comment), trainer
     wrong = tag.why if isinstance(tag, WrongTag) else unfit
     if wrong:
         return replace(trainer, state=TrainerState.REFUSED, note=wrong)
-    # Whoever takes the answer out of the comment has read it.
-    forgiven = trainer.id in answered and ANSWER not in submission.comment
-    if trainer.state is TrainerState.REFUSED or (trainer.state is TrainerState.PAUSED and forgiven):
+    if trainer.state is TrainerState.REFUSED:
         return replace(trainer, state=TrainerState.ACTIVE, note="", failures_in_a_row=0)
-    return trainer
+    return resumed(trainer) if _is_resumed(before, comment, answered) else trainer
+
+
+def _is_resumed(trainer: LentTrainer, comment: str, answered: Collection[str]) -> bool:
+    """Whether its owner wants it to go on: he asks for it, or has taken the answer out of the comment himself."""
+    asked = asked_to_resume(comment)
+    if asked:
+        return asked != asked_to_resume(trainer.tag)
+    was_told = says_paused(trainer.tag) or trainer.id in answered
+    return trainer.state is TrainerState.PAUSED and was_told and not says_paused(comment)
 
 
 def _with_report(trainer: LentTrainer, report: Report | None) -> LentTrainer:
@@ -222,20 +109,31 @@ def _with_report(trainer: LentTrainer, report: Report | None) -> LentTrainer:
     return replace(trainer, fault=(report.fault if report else "") or str(trainer.misread))
 
 
-def _after_waiting_in_vain(
-    trainer: LentTrainer, late: set[str], submission: Submission, patience: Patience, now_s: float
-) -> LentTrainer:
+def _after_waiting_in_vain(trainer: LentTrainer, entry: Entry, rules: RosterRules, now_s: float) -> LentTrainer:
     """Let a trainer rest for whose fragments a limit of its owner's leaves no room."""
-    reasons = [task.reason for task in submission.tasks if task.id in late and _OWN_LIMITS.search(task.reason)]
+    late = {one.job for one in entry.fragments if one.waits_since_before(now_s - rules.start_within_s)}
+    reasons = [
+        task.reason for task in entry.submission.tasks if task.id in late and _OWN_LIMITS.search(task.reason)
+    ]
     if not reasons or trainer.state is not TrainerState.ACTIVE:
         return trainer
-    note = f"Slurm does not start its fragments ({reasons[0]}); rests for {patience.back_off_s:.0f} s"
-    return replace(trainer, state=TrainerState.RESTING, rests_until_s=now_s + patience.back_off_s, note=note)
+    rest_s = rules.patience.back_off_s
+    note = f"Slurm does not start its fragments ({reasons[0]}); rests for {rest_s:.0f} s"
+    return replace(trainer, state=TrainerState.RESTING, rests_until_s=now_s + rest_s, note=note)
 
 
-def _completed(entry: Entry, report: Report | None) -> Entry:
+def _completed(entry: Entry, report: Report | None, runs_tasks: bool) -> Entry:
     target = entry.tag.target_samples if entry.tag and entry.tag.target_samples else math.inf
     finished = report.finished if report else None
-    if not is_complete(entry.trainer, entry.fragments, entry.last, finished, target):
+    nothing_unrun = not runs_tasks or all(task.state is JobState.COMPLETED for task in entry.submission.tasks)
+    if not is_complete(entry.trainer, entry.fragments, entry.last, finished, target, nothing_unrun):
         return entry
     return replace(entry, trainer=replace(entry.trainer, state=TrainerState.COMPLETE, note=""))
+
+
+def _with_end(entry: Entry) -> Entry:
+    """Say of a training that goes on whether it will be known when it ends."""
+    note = entry.trainer.note
+    if not entry.is_active or (note and note != UNKNOWN_END):
+        return entry
+    return replace(entry, trainer=replace(entry.trainer, note=UNKNOWN_END if entry.is_drained else ""))

@@ -16,6 +16,7 @@ from freetrain.daemon.admission import Admission
 from freetrain.daemon.checks import read_settings, warn_of_pace
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.notify import monotonic_usec, notify
+from freetrain.daemon.nudge import Senders
 from freetrain.daemon.setup import poll_s_of
 from freetrain.daemon.silence import Silence
 from freetrain.daemon.state_directory import claim
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 _QUICK_S, _THOROUGH_S = 0.5, 10.0
 """How long the solver may take at first, and where that gave no proven optimum, the next time."""
 
-_PROGRESS_EVERY_S, _FORGET_EVERY_S = 5.0, 3600.0
+_PROGRESS_EVERY_S, _OWNERS_EVERY_S, _FORGET_EVERY_S = 5.0, 5.0, 3600.0
 
 Reload = Callable[[], Config]
 
@@ -74,8 +75,10 @@ class Service:
                 names = tuple(sorted(first.partitions[self._config.slurm.partition].nodes))
                 with store.begin_run(self._new_run(settings, names), batch_decisions=1) as journal:
                     lender = Lender(self._config, self._gateway, settings, ledger, journal, admission.guard)
-                    timetable = Timetable(directory, poll_s, settings.backfill_interval_s)
+                    senders = Senders(settings.slurm_user)
+                    timetable = Timetable(directory, poll_s, settings.backfill_interval_s, senders)
                     timetable.every(_PROGRESS_EVERY_S, lambda: _read_progress(lender, timetable))
+                    timetable.every(_OWNERS_EVERY_S, lambda: senders.admit(lender.owners))
                     timetable.every(_FORGET_EVERY_S, lambda: ledger.forget(time.time() - self._config.state.keep))
                     self._say_hello(poll_s)
                     with self._signals(timetable), timetable.running():

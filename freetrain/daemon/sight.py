@@ -10,7 +10,7 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.lendable import Lendable, LendingRules
 from freetrain.core.lent_trainer import Patience
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.roster import Entry
+from freetrain.daemon.entries import Entry
 from freetrain.daemon.watch import HarmLimits
 
 

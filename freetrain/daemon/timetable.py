@@ -12,7 +12,7 @@ from typing import Self
 
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from freetrain.daemon.nudge import NudgeListener
+from freetrain.daemon.nudge import NudgeListener, Senders
 from freetrain.daemon.pace import next_look_s
 
 _BETWEEN_LOOKS_S, _ECHO_S = 0.5, 0.2
@@ -25,10 +25,12 @@ class Timetable:
         directory: where nudges arrive.
         poll_s: from one poll to the next.
         plan_interval_s: from one plan of Slurm's to the next.
+        senders: whose nudges count.
     """
 
-    def __init__(self, directory: Path, poll_s: float, plan_interval_s: float) -> None:
+    def __init__(self, directory: Path, poll_s: float, plan_interval_s: float, senders: Senders) -> None:
         self._directory = directory
+        self._senders = senders
         self._poll_s = poll_s
         self._plan_interval_s = plan_interval_s
         self._wake = threading.Event()
@@ -58,7 +60,7 @@ class Timetable:
         self._wake.set()
 
     def wait(self, look_s: float) -> None:
-        """Until it is time to look; never less than a moment, lest a storm of nudges become one of polls.
+        """Until it is time to look; never less than a moment, so that many nudges cause few looks.
 
         Args:
             look_s: how long the last look took.
@@ -76,7 +78,7 @@ class Timetable:
     @contextlib.contextmanager
     def running(self) -> Iterator[Self]:
         """Polls and nudges come in meanwhile."""
-        listener = NudgeListener(self._directory, self._nudge)
+        listener = NudgeListener(self._directory, self._nudge, self._senders)
         self._scheduler.start()
         try:
             yield self

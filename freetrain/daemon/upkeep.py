@@ -9,16 +9,20 @@ from math import inf
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.lent_trainer import TrainerState
+from freetrain.daemon.entries import Entry
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
-from freetrain.daemon.roster import Entry
 from freetrain.daemon.sight import Manners, Sight
 from freetrain.slurm import commands
 from freetrain.slurm.launcher import Launcher, Order
-from freetrain.slurm.tags import with_answer
+from freetrain.slurm.tags import answer_in
 
 _LONGER_BY_S = 600.0
 """A running fragment's limit is raised when that gains this much; each raise is a question to Slurm."""
+
+
+_TOLD_AGAIN_S = 60.0
+"""After so long an answer that is still not in the comment is given again."""
 
 
 class Upkeep:
@@ -28,20 +32,18 @@ class Upkeep:
         launcher: knows how.
         executor: carries orders out.
         fragments: the books.
-        answered: trainers whose owners have been told what is wrong.
 
     Attributes:
-        answered: the same, kept up to date.
+        answered: trainers whose owners have been told that they are paused.
     """
 
-    def __init__(
-        self, launcher: Launcher, executor: Executor, fragments: Fragments, answered: frozenset[str]
-    ) -> None:
+    def __init__(self, launcher: Launcher, executor: Executor, fragments: Fragments) -> None:
         self._launcher = launcher
         self._executor = executor
         self._fragments = fragments
-        self._told: dict[str, str] = {}
-        self.answered = answered
+        self._tidied: dict[str, Sequence[Order]] = {}
+        self._told: dict[str, tuple[Order, float]] = {}
+        self.answered: set[str] = set()
 
     def put_right(self, sight: Sight, manners: Manners) -> None:
         """End what is complete, hold what is astray, answer whose tag is wrong, fit limits to holes."""
@@ -49,8 +51,9 @@ class Upkeep:
             if entry.trainer.state is TrainerState.COMPLETE:
                 self._end(entry)
             else:
-                self._tidy(entry)
-                self._answer(entry)
+                # What is being taken up again can be told nothing until the next look.
+                if not self._tidy(entry):
+                    self._answer(entry, sight.snapshot.time_s)
         self._adjust_limits(sight, manners)
 
     def _end(self, entry: Entry) -> None:
@@ -61,20 +64,32 @@ class Upkeep:
             self._executor.carry_out(order)
         self._note_leaving(entry.fragments)
 
-    def _tidy(self, entry: Entry) -> None:
-        going_on = entry.is_active and not entry.last_completed
-        for order in self._launcher.tidy(entry.submission, entry.fragments, going_on):
+    def _tidy(self, entry: Entry) -> bool:
+        """Whether there was something to do that was not tried at the last look, too."""
+        orders = self._launcher.tidy(entry.submission, entry.fragments, entry.goes_on, entry.is_elastic)
+        for order in orders:
             self._executor.carry_out(order)
+        before = self._tidied.pop(entry.trainer.id, ())
+        if orders:
+            self._tidied[entry.trainer.id] = orders
+        return orders != before and bool(orders)
 
-    def _answer(self, entry: Entry) -> None:
-        """Tell the owner, once, in the comment: the one place that he can see and freetrain can write."""
-        trainer, note = entry.trainer, entry.unanswered
-        if note and self._told.get(trainer.id) != note:
-            self._told[trainer.id] = note
-            comment = with_answer(entry.submission.comment, note)
-            order = Order(commands.set_comment(trainer.id, comment), f"answer {trainer.owner}: {note}")
-            if self._executor.carry_out(order) is not None:
-                self.answered |= {trainer.id}
+    def _answer(self, entry: Entry, now_s: float) -> None:
+        """Tell the owner in the comment, the one place that he sees and freetrain can write, until it is there."""
+        trainer, comment, tasks = entry.trainer, entry.comment, entry.submission.open_tasks
+        if trainer.state is not TrainerState.PAUSED:
+            self.answered.discard(trainer.id)
+        if comment == entry.submission.comment or not tasks:
+            self._told.pop(trainer.id, None)
+            return
+        why = f"answer {trainer.owner}: {answer_in(comment)}" if answer_in(comment) else f"{trainer.id} goes on"
+        order = Order(commands.set_comment(tasks, comment), why)
+        told, told_s = self._told.get(trainer.id, (None, now_s))
+        if told == order and now_s - told_s < _TOLD_AGAIN_S:
+            return
+        self._told[trainer.id] = (order, now_s)
+        if self._executor.carry_out(order) is not None and trainer.state is TrainerState.PAUSED:
+            self.answered.add(trainer.id)
 
     def _adjust_limits(self, sight: Sight, manners: Manners) -> None:
         """Let the limits of fragments follow the ends of their holes."""

@@ -96,8 +96,13 @@ def hold(*jobs: str) -> Command:
 
 
 def requeue_hold(*jobs: str) -> Command:
-    """End running tasks, or take up ended ones, and hold them for the next time."""
+    """Take up ended tasks, and hold them for the next time."""
     return ("scontrol", "requeuehold", ",".join(jobs))
+
+
+def requeue_hold_running(*jobs: str) -> Command:
+    """End running tasks and hold them for the next time; what has ended by itself meanwhile stays ended."""
+    return ("scontrol", "requeuehold", "Incomplete", ",".join(jobs))
 
 
 def cancel(*jobs: str) -> Command:

@@ -43,8 +43,16 @@ class Place:
 class Launcher(Protocol):
     """Makes fragments and ends them. What it says is carried out, and kept, by somebody else."""
 
-    def why_not(self, submission: Submission) -> str:
-        """Why it cannot be a trainer, in a sentence for its owner; empty: it can."""
+    runs_tasks: bool
+    """Whether fragments are the submission's own tasks, each of which may have work of its own."""
+
+    def why_not(self, submission: Submission, some_completed: bool = False) -> str:
+        """Why it cannot be a trainer, in a sentence for its owner; empty: it can.
+
+        Args:
+            submission: which.
+            some_completed: whether some of its tasks have completed, and are perhaps not shown any more.
+        """
 
     def room(self, submission: Submission, fragments: Sequence[Fragment]) -> int:
         """How many fragments the submission can have at once.
@@ -84,8 +92,17 @@ class Launcher(Protocol):
     def of_trainer(self, job: Job) -> str | None:
         """For which trainer a job is a fragment; None: it is none."""
 
-    def tidy(self, submission: Submission, fragments: Sequence[Fragment], is_active: bool) -> Sequence[Order]:
-        """What brings the submission into the state that is expected between two cycles."""
+    def tidy(
+        self, submission: Submission, fragments: Sequence[Fragment], goes_on: bool, is_elastic: bool
+    ) -> Sequence[Order]:
+        """What brings the submission into the state that is expected between two cycles.
+
+        Args:
+            submission: which.
+            fragments: its open ones.
+            goes_on: whether what has ended is needed again; Slurm forgets it otherwise.
+            is_elastic: whether that is so even where it completed.
+        """
 
     def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """What removes the submission and all that belongs to it."""

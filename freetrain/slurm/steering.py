@@ -15,18 +15,27 @@ from freetrain.slurm.launcher import Order, Place
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import TAG_PREFIX, Tag, parse_tag
 
-_CAN_COME_BACK = {JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.NODE_FAIL, JobState.PREEMPTED}
+_CAN_COME_BACK = {
+    JobState.FAILED,
+    JobState.OUT_OF_MEMORY,
+    JobState.TIMEOUT,
+    JobState.NODE_FAIL,
+    JobState.BOOT_FAIL,
+    JobState.PREEMPTED,
+}
 
 
 class Steering:
     """One task of the array for each node. Pure: see :class:`freetrain.slurm.launcher.Launcher`."""
 
-    def why_not(self, submission: Submission) -> str:
+    runs_tasks = True
+
+    def why_not(self, submission: Submission, some_completed: bool = False) -> str:
         """Each task must be a fragment."""
         if any(task.node_count != 1 for task in submission.tasks):
             return "each of its tasks must ask for one node: submit an array with --nodes=1"
         tag = parse_tag(submission.comment)
-        if isinstance(tag, Tag) and tag.min_nodes > len(submission.tasks):
+        if not some_completed and isinstance(tag, Tag) and tag.min_nodes > len(submission.tasks):
             return f"min={tag.min_nodes}, but it has {len(submission.tasks)} tasks"
         return ""
 
@@ -62,7 +71,7 @@ class Steering:
         if waiting:
             orders.append(Order(commands.hold(*waiting), why))
         if running:
-            orders.append(Order(commands.requeue_hold(*running), why))
+            orders.append(Order(commands.requeue_hold_running(*running), why))
         return orders
 
     def placed(self, fragment: Fragment, said: str) -> Fragment:
@@ -77,15 +86,18 @@ class Steering:
         """The array that it is a task of, if that has a tag."""
         return job.array if job.comment.startswith(TAG_PREFIX) else None
 
-    def tidy(self, submission: Submission, fragments: Sequence[Fragment], is_active: bool) -> Sequence[Order]:
+    def tidy(
+        self, submission: Submission, fragments: Sequence[Fragment], goes_on: bool, is_elastic: bool
+    ) -> Sequence[Order]:
         """Hold tasks that nobody lent a node to; take up those that ended although the training goes on.
 
-        A task that leaves in good order while Slurm preempts it counts as completed there, and would be lost.
+        Only of an elastic training also those that completed, which is how one that leaves in good order ends.
         """
+        can_come_back = _CAN_COME_BACK | ({JobState.COMPLETED} if is_elastic else set())
         ours = {fragment.job for fragment in fragments}
         others = [task for task in submission.tasks if task.id not in ours]
         stray = [task.id for task in others if task.state.is_waiting and not task.is_held]
-        ended = [task.id for task in others if is_active and task.state in _CAN_COME_BACK]
+        ended = [task.id for task in others if goes_on and task.state in can_come_back]
         orders = []
         if stray:
             orders.append(

@@ -6,8 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ClusterShell.RangeSet import RangeSet
+
 from freetrain.core.cluster import Job, JobState
-from freetrain.slurm.tags import TAG_PREFIX
+from freetrain.slurm.tags import TAG_PREFIX, asked_to_resume, says_paused
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,14 @@ class Submission:
         return self.tasks[0].features
 
     @property
+    def open_tasks(self) -> str:
+        """Its tasks that have not ended, as Slurm is told of them: what has ended cannot be changed."""
+        numbers = [task.id.partition("_")[2] for task in self.tasks if not task.state.is_final]
+        if not all(numbers):
+            return self.id  # no array
+        return f"{self.id}_[{RangeSet.fromlist(numbers)}]" if numbers else ""
+
+    @property
     def is_withdrawn(self) -> bool:
         """Whether its owner, or an admin, has cancelled what was left of it."""
         return self.is_over and any(task.state is JobState.CANCELLED for task in self.tasks)
@@ -57,7 +67,8 @@ def find_submissions(jobs: Iterable[Job], partition: str) -> Mapping[str, Submis
 
 
 def _submission(id_: str, tasks: list[Job]) -> Submission:
-    # A requeued task has a new time of submission; the comment of ended tasks may be an older one.
+    # A requeued task has a new time of submission; the comment of one that had ended may be an older one.
     first = min(tasks, key=lambda task: task.submitted_s)
-    newest = next((task for task in tasks if not task.state.is_final), tasks[-1])
-    return Submission(id_, first.user, newest.comment, first.submitted_s, tuple(tasks))
+    comments = [task.comment for task in tasks if not task.state.is_final] or [tasks[-1].comment]
+    newest = max(comments, key=lambda comment: (asked_to_resume(comment), says_paused(comment)))
+    return Submission(id_, first.user, newest, first.submitted_s, tuple(tasks))

@@ -64,7 +64,9 @@ class Submitting:
         self._read_pattern = read_pattern
         self._act_as = act_as
 
-    def why_not(self, submission: Submission) -> str:
+    runs_tasks = False
+
+    def why_not(self, submission: Submission, some_completed: bool = False) -> str:
         """Only root can submit for others, and Slurm must show what is to be submitted."""
         if self._act_as(submission.owner) is None:
             return "freetrain runs the trainings of its own account only here"
@@ -139,7 +141,9 @@ class Submitting:
         match = _COMMENT.fullmatch(job.comment)
         return match["trainer"] if match else None
 
-    def tidy(self, submission: Submission, fragments: Sequence[Fragment], is_active: bool) -> Sequence[Order]:
+    def tidy(
+        self, submission: Submission, fragments: Sequence[Fragment], goes_on: bool, is_elastic: bool
+    ) -> Sequence[Order]:
         """Hold a pattern that its owner forgot to hold."""
         stray = [task.id for task in submission.tasks if task.state.is_waiting and not task.is_held]
         why = f"{submission.id} is a pattern for fragments and does not start itself"

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from freetrain.core.lent_trainer import PAUSE_NOTE
 from freetrain.core.throughput import Curve, check_curve
 
 TAG_PREFIX = "freetrain:"
 ANSWER = " | "
 """Separates the user's tag from what freetrain answers, where it had to."""
 
+_RESUME = re.compile(r"resume ([0-9]{1,12})")
 _BLANKS = " \t\r\n"
 _MOST_NODES = 100_000
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -152,6 +154,32 @@ def format_tag(values: Mapping[str, str]) -> str:
 def with_answer(comment: str, sentence: str) -> str:
     """The comment with an answer to its owner behind it, an older answer replaced; 1,000 characters at most."""
     return f"{comment.partition(ANSWER)[0]}{ANSWER}{sentence}"[:1000]
+
+
+def answer_in(comment: str) -> str:
+    """What stands behind the tag; empty: nothing."""
+    return comment.partition(ANSWER)[2]
+
+
+def without_answer(comment: str) -> str:
+    """The tag alone."""
+    return comment.partition(ANSWER)[0]
+
+
+def says_paused(comment: str) -> bool:
+    """Whether freetrain has answered that the trainer is paused."""
+    return answer_in(comment).startswith(PAUSE_NOTE)
+
+
+def ask_to_resume(comment: str, time_s: float) -> str:
+    """The comment by which an owner asks that his trainer go on; no two of them are equal."""
+    return with_answer(comment, f"resume {max(int(time_s), asked_to_resume(comment) + 1)}")
+
+
+def asked_to_resume(comment: str) -> int:
+    """When the owner asked that his trainer go on, by his own clock; 0: he does not ask."""
+    found = _RESUME.fullmatch(answer_in(comment))
+    return int(found[1]) if found else 0
 
 
 def _read(items: Iterable[tuple[str, str, str]]) -> Tag | WrongTag:

@@ -45,6 +45,15 @@ class Ledger:
         )
         return self._fragments(FragmentRow.id.in_(newest))
 
+    def last_runs(self, end: End) -> list[Fragment]:
+        """Of each job the fragment that ended last, where it ended in this way."""
+        newest = (
+            select(func.max(FragmentRow.id))
+            .where(FragmentRow.ended_s.is_not(None), FragmentRow.started_s.is_not(None))
+            .group_by(FragmentRow.job)
+        )
+        return self._fragments(FragmentRow.id.in_(newest) & (FragmentRow.end == str(end)))
+
     def _fragments(self, condition: object) -> list[Fragment]:
         query = select(FragmentRow).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
         with explained(self._path), Session(self._engine) as session:

@@ -6,6 +6,8 @@ import getpass
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ClusterShell.RangeSet import RangeSet
+
 from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
@@ -169,9 +171,10 @@ class FakeSlurm:
                 self._set(tasks, priority=1)
             case ("scontrol", "hold", tasks):
                 self._set(tasks, priority=0)
-            case ("scontrol", "requeuehold", tasks):
+            case ("scontrol", "requeuehold", *only, tasks):
                 for task in tasks.split(","):
-                    self._requeue(self._job(task), held=True)
+                    if not only or not self._job(task).state.is_final:
+                        self._requeue(self._job(task), held=True)
             case ("scancel", *ids):
                 self._cancel(ids)
             case ("sbatch", *options):
@@ -234,15 +237,23 @@ class FakeSlurm:
 
     def _update(self, id_: str, values: dict[str, str]) -> None:
         if "Comment" in values:
-            if id_ in self.jobs and self.jobs[id_].state.is_final:
-                raise SlurmRefusedError("Job has already finished")
-            for job in [one for one in self.jobs.values() if id_ in (one.id, one.array)]:
-                self.jobs[job.id] = replace(job, comment=values["Comment"])
+            self._comment(id_, values["Comment"])
             return
         limit_s = float(values["TimeLimit"]) * 60
         for job in map(self._job, id_.split(",")):
             required = frozenset({values["ReqNodeList"]}) if "ReqNodeList" in values else job.required_nodes
             self.jobs[job.id] = replace(job, limit_s=limit_s, required_nodes=required)
+
+    def _comment(self, id_: str, comment: str) -> None:
+        """As the real one: what has ended is an error, and the others are changed all the same."""
+        array, _, numbers = id_.partition("_[")
+        named = {f"{array}_{number}" for number in RangeSet(numbers.rstrip("]"))} if numbers else {id_}
+        jobs = [one for one in self.jobs.values() if one.id in named or one.array == id_]
+        for job in jobs:
+            if not job.state.is_final:
+                self.jobs[job.id] = replace(job, comment=comment)
+        if any(job.state.is_final for job in jobs) or not jobs:
+            raise SlurmRefusedError("Job has already finished")
 
     def _cancel(self, ids: Sequence[str]) -> None:
         for job in list(self.jobs.values()):

@@ -194,6 +194,7 @@ def test_failures_rest_and_then_pause_a_trainer_and_its_owner_is_told(
         if slurm.running(array):
             slurm.finish(f"{array}_0", JobState.FAILED)
     daemon.cycle()
+    daemon.cycle()
     comment = slurm.jobs[f"{array}_0"].comment
     assert comment.startswith("freetrain:min=1,max=1 | paused after 5 failures in a row")
     daemon.cycle(after_s=5000.0)

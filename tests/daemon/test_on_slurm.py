@@ -32,6 +32,14 @@ SLACK = 8
 """So much more time than an idle machine needs does a busy one have; whatever fails because of it never comes."""
 SHARES = 3
 """Among so many workers are these tests dealt, each with a Slurm of its own."""
+FAILS = """#!/bin/bash
+[ -e {flag} ] || exit 1
+srun --quiet bash -c 'trap "exit 0" TERM; sleep infinity & wait'
+"""
+ORDINARY = """#!/bin/bash
+sleep 1
+echo ran >> {out}/task-$SLURM_ARRAY_TASK_ID
+"""
 DONE = """#!/bin/bash
 srun --quiet bash -c 'trap "exit 0" TERM; while [ ! -e {flag} ]; do sleep 0.2; done'
 """
@@ -64,10 +72,10 @@ def daemon(site: Site) -> Iterator[Site]:
 
 @contextmanager
 def daemon_that_polls_every(
-    poll_s: float, site: Site, nodes: int = NODES, launcher: str = "steer", margin_s: float = 5
+    poll_s: float, site: Site, nodes: int = NODES, launcher: str = "steer", margin_s: float = 5, pace: str = ""
 ) -> Iterator[None]:
     (site.directory / "daemon.log").unlink(missing_ok=True)
-    site.start_daemon(poll_s, margin_s=margin_s, shortest_hole_s=10, launcher=launcher)
+    site.start_daemon(poll_s, margin_s=margin_s, shortest_hole_s=10, launcher=launcher, pace=pace)
     try:
         wait_until(lambda: "mode act" in site.daemon_says, 20, site)
         yield
@@ -272,8 +280,8 @@ def test_bob_cannot_touch_alices_trainer_and_hostile_tags_only_get_an_answer(dae
     assert alices in shown.stdout
     assert not evil.exists()
     assert lent(daemon, alices) == 2
-    mended = daemon.freetrain("bob", "resume", bobs)
-    assert (mended.returncode, "competes for nodes again" in mended.stdout) == (0, True), mended.stderr
+    wrong = daemon.freetrain("bob", "resume", bobs)
+    assert (wrong.returncode, "not paused but refused" in wrong.stderr) == (2, True), wrong.stderr
     unknown = daemon.freetrain("bob", "resume", "4711")
     assert (unknown.returncode, "There is no training 4711" in unknown.stderr) == (2, True), unknown.stderr
     audit = daemon.freetrain("daemon", "audit", "--since", "5m", "--json")
@@ -283,15 +291,64 @@ def test_bob_cannot_touch_alices_trainer_and_hostile_tags_only_get_an_answer(dae
 
 
 def test_a_nudge_wakes_it_at_once(site: Site) -> None:
-    poll_s = 120
-    with daemon_that_polls_every(poll_s, site):
-        first = site.submit_trainer("alice", 1, "min=1")
-        assert site.freetrain("bob", "nudge").returncode == 0
-        wait_until(lambda: lent(site, first) == 1, 20, site)
-        second = site.submit_trainer("alice", 4, "min=1")
-        nudged = site.freetrain("bob", "nudge")
+    with daemon_that_polls_every(60, site):
+        time.sleep(2)
+        trainer = site.submit_trainer("alice", 4, "min=1")
+        if os.geteuid() == 0:
+            stranger = site.freetrain("bob", "nudge")
+            assert (stranger.returncode, "takes no nudge" in stranger.stderr) == (77, True), stranger.stderr
+        nudged = site.freetrain("root", "nudge")
         assert nudged.returncode == 0, nudged.stderr
-        assert wait_until(lambda: lent(site, second) == 4, 20, site) < poll_s / 2
+        wait_until(lambda: lent(site, trainer) == 4, 30, site)
+        assert "every 60 s" in site.daemon_says, "no poll came in between"
+        if os.geteuid() == 0:  # who owns a trainer may nudge, as soon as that is known
+            wait_until(lambda: site.freetrain("alice", "nudge").returncode == 0, 20, site)
+
+
+def test_a_training_whose_tasks_have_all_failed_is_kept_and_its_owner_can_resume_it(site: Site) -> None:
+    flag = site.out / "mended"
+    script = FAILS.format(flag=flag)
+    pace = 'back_off = "1s"\nfailures_to_pause = 2'
+    with daemon_that_polls_every(POLL_S, site, pace=pace):
+        trainers = [site.submit_trainer("alice", tasks, "min=1", script) for tasks in (1, 2, 40)]
+        wait_until(lambda: all(" | paused after" in comment_of(site, one) for one in trainers), 120, site)
+        assert {state for one in trainers for state in states_of(site, one)} == {"PENDING"}, "Slurm forgets others"
+        site.kill_daemon()
+        site.start_daemon(POLL_S, margin_s=5, shortest_hole_s=10, pace=pace)
+        flag.touch()
+        if os.geteuid() == 0:
+            assert site.freetrain("bob", "resume", trainers[0]).returncode != 0
+        for trainer in trainers:
+            resumed = site.freetrain("alice", "resume", trainer)
+            assert (resumed.returncode, "competes for nodes again" in resumed.stdout) == (0, True), resumed.stderr
+        wait_until(lambda: all(lent(site, one) for one in trainers), 60, site)
+        wait_until(lambda: all(comment_of(site, one) == "freetrain:min=1" for one in trainers), 30, site)
+    flag.unlink()
+
+
+def test_of_an_ordinary_array_every_task_runs_once_and_none_is_cancelled(daemon: Site) -> None:
+    array = daemon.submit_trainer("alice", 12, "min=2,max=4", ORDINARY.format(out=daemon.out))
+    ran = lambda: {path.name: path.read_text() for path in daemon.out.glob("task-*")}  # noqa: E731
+    wait_until(lambda: len(ran()) > 4, 60, daemon)
+    shown = daemon.freetrain("alice", "jobs")
+    assert "its end cannot be told" in shown.stdout, shown.stdout + shown.stderr
+    wait_until(lambda: len(ran()) == 12, 120, daemon)
+    wait_until(
+        lambda: f"trainer {array} of" in daemon.daemon_says and "complete" in daemon.daemon_says, 30, daemon
+    )
+    time.sleep(2 * POLL_S)
+    assert set(ran().values()) == {"ran\n"}, "each exactly once"
+    assert set(states_of(daemon, array)) == {"COMPLETED"}
+    assert set(ledger_ends(daemon, array)) == {"completed"}
+
+
+def comment_of(site: Site, job: str) -> str:
+    """What Slurm shows of the tasks that have not ended."""
+    return site.run("bob", "squeue", "-h", "-a", "-j", job, "-o", "%k").partition("\n")[0]
+
+
+def states_of(site: Site, job: str) -> list[str]:
+    return site.run("bob", "squeue", "-h", "-a", "-t", "all", "-r", "-j", job, "-o", "%T").split()
 
 
 @several_people

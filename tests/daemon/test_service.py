@@ -16,7 +16,7 @@ from freetrain.config import Config, ConfigError
 from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Problem
 from freetrain.daemon import lender, timetable
-from freetrain.daemon.nudge import NudgeListener, send_nudge
+from freetrain.daemon.nudge import send_nudge
 from freetrain.daemon.service import Service
 from freetrain.daemon.state_directory import claim, file_system_of
 from freetrain.errors import ExitCode, FreetrainError, StateError
@@ -354,18 +354,3 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StateError, match="file/state"):
         claim(tmp_path / "file" / "state")
-
-
-def test_nobody_to_nudge_is_said(tmp_path: Path) -> None:
-    with pytest.raises(FreetrainError, match="no daemon listens") as refused:
-        send_nudge(tmp_path)
-    assert refused.value.exit_code is ExitCode.UNREACHABLE
-
-
-def test_a_storm_of_nudges_hurts_nobody(tmp_path: Path) -> None:
-    heard = threading.Event()
-    listener = NudgeListener(tmp_path, heard.set)
-    for _ in range(2000):
-        send_nudge(tmp_path)
-    assert heard.wait(60)
-    listener.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.daemon import timetable as timetable_module
-from freetrain.daemon.nudge import send_nudge
+from freetrain.daemon.nudge import Senders, send_nudge
 from freetrain.daemon.timetable import Timetable
 
 NEVER_S = 3600.0
@@ -24,20 +24,20 @@ def waited_s(timetable: Timetable, look_s: float = 0.0) -> float:
 
 
 def test_polls_come_by_themselves(tmp_path: Path) -> None:
-    with Timetable(tmp_path, 0.1, 0.1).running() as timetable:
+    with Timetable(tmp_path, 0.1, 0.1, Senders()).running() as timetable:
         timetable.wait(0.0)
         assert waited_s(timetable) < 60
 
 
 def test_a_nudge_is_a_look_and_a_moment_later_another(tmp_path: Path) -> None:
-    with Timetable(tmp_path, NEVER_S, NEVER_S).running() as timetable:
+    with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running() as timetable:
         send_nudge(tmp_path)
         timetable.wait(0.0)
         assert 0.8 * timetable_module._ECHO_S < waited_s(timetable) < 60
 
 
 def test_what_wakes_it_needs_no_second_look(tmp_path: Path) -> None:
-    with Timetable(tmp_path, NEVER_S, NEVER_S).running() as timetable:
+    with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running() as timetable:
         timetable.wake()
         timetable.wait(0.0)
         timetable.every(2.0, timetable.wake)
@@ -45,19 +45,19 @@ def test_what_wakes_it_needs_no_second_look(tmp_path: Path) -> None:
 
 
 def test_looks_take_a_third_of_the_time_at_most(tmp_path: Path) -> None:
-    with Timetable(tmp_path, NEVER_S, NEVER_S).running() as timetable:
+    with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running() as timetable:
         timetable.wake()
         assert waited_s(timetable, look_s=0.1) >= 0.2
 
 
 def test_the_next_poll_falls_right_before_slurms_next_plan(tmp_path: Path) -> None:
     """Here in a second, where the usual time would be a minute away."""
-    with Timetable(tmp_path, 60.0, 60.0).running() as timetable:
+    with Timetable(tmp_path, 60.0, 60.0, Senders()).running() as timetable:
         timetable.plan_poll(time.time() - 58.0, 0.0)
         assert 0.1 < waited_s(timetable) < 30
 
 
 def test_nobody_listens_afterwards(tmp_path: Path) -> None:
-    with Timetable(tmp_path, NEVER_S, NEVER_S).running():
+    with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running():
         assert (tmp_path / "nudge").exists()
     assert not (tmp_path / "nudge").exists()

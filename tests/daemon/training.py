@@ -15,8 +15,8 @@ import pytest
 
 from freetrain.config import Config
 from freetrain.core.decision import Decision
+from freetrain.daemon.entries import Entry
 from freetrain.daemon.lender import Lender
-from freetrain.daemon.roster import Entry
 from freetrain.slurm.settings import SlurmSettings
 from freetrain.store.records import NewRun
 from freetrain.store.store import Store

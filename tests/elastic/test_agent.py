@@ -161,6 +161,15 @@ def test_bad_options_are_sentences(tmp_path: Path, options: list[str], sentence:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("mode", [[], ["--restart"]])
+def test_of_a_complete_training_nothing_is_started(agents: Agents, mode: list[str]) -> None:
+    agents.root.mkdir(exist_ok=True)
+    (agents.root / "finished.json").write_text("{}")
+    agents.start_agent(*mode)
+    assert agents.finish() == {"agent0": 0}, agents.errors()
+    assert "the training is complete" in agents.errors()
+
+
 def test_restart_mode_runs_an_unmodified_script(agents: Agents) -> None:
     agents.script = "torchrun_style.py"
 

@@ -89,13 +89,14 @@ def test_observations_of_an_earlier_version_that_cannot_be_believed_are_left_out
 
 def test_a_training_is_complete_when_it_says_so_or_when_nobody_goes_on() -> None:
     well, preempted, endless = ended(End.COMPLETED), ended(End.PREEMPTED), math.inf
-    assert is_complete(TRAINER, [], None, True, endless)
-    assert not is_complete(TRAINER, [], well, False, endless)
-    assert is_complete(TRAINER, [], well, None, endless)
-    assert not is_complete(TRAINER, [ASKED], well, None, endless)
-    assert not is_complete(TRAINER, [], preempted, None, endless)
-    assert not is_complete(TRAINER, [], None, None, endless)
-    assert is_complete(replace(TRAINER, samples_done=10.0), [], None, None, 10.0)
+    assert is_complete(TRAINER, [], None, True, endless, nothing_unrun=False)
+    assert not is_complete(TRAINER, [], well, False, endless, nothing_unrun=True)
+    assert is_complete(TRAINER, [], well, None, endless, nothing_unrun=True)
+    assert not is_complete(TRAINER, [], well, None, endless, nothing_unrun=False)
+    assert not is_complete(TRAINER, [ASKED], well, None, endless, nothing_unrun=True)
+    assert not is_complete(TRAINER, [], preempted, None, endless, nothing_unrun=True)
+    assert not is_complete(TRAINER, [], None, None, endless, nothing_unrun=True)
+    assert is_complete(replace(TRAINER, samples_done=10.0), [], None, None, 10.0, nothing_unrun=False)
 
 
 def test_while_the_others_follow_one_that_completed_nobody_joins() -> None:

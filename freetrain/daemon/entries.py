@@ -1,0 +1,130 @@
+"""Entries of the roster: trainers with what their owners want, and what a look finds out about all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from freetrain.core.fragment import Fragment
+from freetrain.core.lent_trainer import LentTrainer, Patience, TrainerState, is_finishing
+from freetrain.daemon.progress import Report
+from freetrain.slurm.submissions import Submission
+from freetrain.slurm.tags import Tag, asked_to_resume, says_paused, with_answer, without_answer
+
+_GOING_ON = (TrainerState.ACTIVE, TrainerState.RESTING, TrainerState.PAUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A trainer with what its owner wants.
+
+    Attributes:
+        trainer: what is remembered of it.
+        submission: what stands for it in Slurm.
+        tag: what its owner wants; None: nothing that can be understood.
+        fragments: its open ones.
+        last: the one that ended last.
+        is_elastic: whether it is an elastic training for certain: it says of itself that it goes on.
+        some_completed: whether a fragment of it has completed.
+        waits_for: why it has no node although it might run, in words for its owner; empty: it has some, or its
+            state says why not.
+    """
+
+    trainer: LentTrainer
+    submission: Submission
+    tag: Tag | None
+    fragments: tuple[Fragment, ...]
+    last: Fragment | None
+    is_elastic: bool = False
+    some_completed: bool = False
+    waits_for: str = ""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may grow."""
+        return self.trainer.state is TrainerState.ACTIVE
+
+    @property
+    def competes(self) -> bool:
+        """Whether it may have nodes; one that rests keeps those on which it goes on."""
+        return self.is_active or (self.trainer.state is TrainerState.RESTING and bool(self.fragments))
+
+    @property
+    def last_completed(self) -> bool:
+        """Whether the fragment that ended last ended by itself, well, and others of the training go on."""
+        return self.is_elastic and is_finishing(self.fragments, self.last)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what has ended of it is needed again, now or later."""
+        return self.trainer.state in _GOING_ON and not self.last_completed
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether its tasks complete one by one: in the end fewer may be left than it asks for at least."""
+        return self.some_completed and not self.is_elastic
+
+    @property
+    def comment(self) -> str:
+        """What its comment should be: with what its owner has to be told, without what is not so any more."""
+        comment = self.submission.comment
+        if self.trainer.state in (TrainerState.REFUSED, TrainerState.PAUSED):
+            return with_answer(comment, self.trainer.note)
+        return without_answer(comment) if says_paused(comment) or asked_to_resume(comment) else comment
+
+    def with_fault(self, fault: str) -> Entry:
+        """The same, with something wrong with it."""
+        return replace(self, trainer=replace(self.trainer, fault=fault))
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is known of fragments that have ended.
+
+    Attributes:
+        last: trainer → the one that ended last.
+        some_completed: trainers of which one has completed.
+    """
+
+    last: Mapping[str, Fragment]
+    some_completed: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a look found out, and what was known before, about all trainers.
+
+    Attributes:
+        time_s: of the look, UTC epoch seconds.
+        known: trainers met before, by id.
+        unfit: submissions that cannot be trainers → why.
+        fragments: all open ones.
+        ended: those that ended since the last look.
+        past: what is known of those that have ended.
+        reports: trainer → what its directory says.
+        answered: trainers whose owner has been told that they are paused.
+    """
+
+    time_s: float
+    known: Mapping[str, LentTrainer]
+    unfit: Mapping[str, str]
+    fragments: Sequence[Fragment]
+    ended: Sequence[Fragment]
+    past: Past
+    reports: Mapping[str, Report]
+    answered: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RosterRules:
+    """How trainers are dealt with.
+
+    Attributes:
+        runs_tasks: whether fragments are the submissions' own tasks.
+        patience: how failures are answered.
+        start_within_s: how long Slurm may take to start a fragment.
+    """
+
+    runs_tasks: bool
+    patience: Patience
+    start_within_s: float
