@@ -30,7 +30,7 @@ _OWN_LIMITS = re.compile(r"Assoc|QOS|MaxJob|MaxNode|MaxMem|MaxCpu|JobArrayTaskLi
 
 
 def call_roll(submissions: Iterable[Submission], news: News, rules: RosterRules) -> list[Entry]:
-    """Every submission as a trainer, in the order of submission; one that cannot be dealt with has a fault, no tag."""
+    """Every submission as a trainer, in the order of submission; one that cannot be dealt with has a fault."""
     entries = []
     for submission in submissions:
         entry = _as_known(submission, news)
