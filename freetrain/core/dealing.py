@@ -5,10 +5,10 @@ trainers, minimum sizes) can take what is another's. What is dealt keeps these i
 
 1. A node is dealt to one claimant at most, and only to one that may use it.
 2. A claimant gets only numbers of nodes that its trainers can use together: nothing waits for a minimum size.
-3. *Guaranteed:* where all claimants may use all nodes, each gets at least the largest number that it can use of its
-   share, rounded down. Shares are equal, or as the site weighs them; who can use nothing takes part in none.
-4. *Work-conserving:* what somebody leaves goes on to the others, always to whoever is at the lowest level (nodes by
-   weight) after the step to its next usable size; in the end no claimant's next step fits into what is left.
+3. *Guaranteed:* where all claimants may use all nodes, each gets at least the largest number that it can use of
+   its share, rounded down. Shares are equal, or as the site weighs them; who can use nothing takes part in none.
+4. *Work-conserving:* what somebody leaves goes on to the others, always to whoever is at the lowest level (nodes
+   by weight) after the step to its next usable size; in the end no claimant's next step fits into what is left.
 5. *Stable:* a claimant keeps the nodes that its trainers hold as far as its number of nodes allows, and dealing
    again what was dealt moves nothing.
 6. Limits (``Shares.caps``) are never exceeded.

@@ -13,13 +13,10 @@ from freetrain.core.lent_trainer import (
     Patience,
     TrainerState,
     after_ends,
-    as_trainer,
     awake,
-    curve_of,
     is_complete,
     is_finishing,
 )
-from freetrain.core.trainer import Trainer
 from freetrain.daemon.progress import Report
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import ANSWER, Tag, WrongTag, parse_tag
@@ -39,6 +36,8 @@ class Entry:
         tag: what its owner wants; None: nothing that can be understood.
         fragments: its open ones.
         last: the one that ended last.
+        waits_for: why it has no node although it might run, in words for its owner; empty: it has some, or its
+            state says why not.
     """
 
     trainer: LentTrainer
@@ -46,6 +45,7 @@ class Entry:
     tag: Tag | None
     fragments: tuple[Fragment, ...]
     last: Fragment | None
+    waits_for: str = ""
 
     @property
     def is_active(self) -> bool:
@@ -112,28 +112,6 @@ def call_roll(
         entry = Entry(trainer, submission, tag if isinstance(tag, Tag) else None, own, last.get(submission.id))
         entries.append(_completed(entry, reports.get(submission.id)))
     return entries
-
-
-def competitors(entries: Iterable[Entry], rooms: Mapping[str, int], most: int) -> list[tuple[Entry, Trainer]]:
-    """The first ``most`` trainers that may have nodes, as a policy sees them.
-
-    Args:
-        entries: all.
-        rooms: trainer → most nodes it could have.
-        most: how many may compete.
-    """
-    active = [(entry, entry.tag) for entry in entries if entry.competes and entry.tag is not None]
-    found = []
-    for entry, tag in active[:most]:
-        most_nodes = min(tag.max_nodes or rooms[entry.trainer.id], rooms[entry.trainer.id])
-        if entry.last_completed or not entry.is_active:
-            most_nodes = max(len(entry.fragments), tag.min_nodes)
-        if most_nodes >= tag.min_nodes:
-            curve = curve_of(entry.trainer, tag.curve, most_nodes)
-            costs_s = (tag.grow_s, tag.shrink_s, tag.start_s)
-            trainer = as_trainer(entry.trainer, curve, tag.min_nodes, most_nodes, costs_s, tag.weight)
-            found.append((entry, trainer))
-    return found
 
 
 def _with_tag(

@@ -88,7 +88,8 @@ def test_nodes_are_passed_along_a_chain() -> None:
         claimant("b", (1, 2), on=frozenset(names(6)[2:])),
         claimant("c", (1, 2), on=frozenset(names(6)[4:])),
     ]
-    held = [Node(name, held_by=by) for name, by in zip(names(6), (None, None, "a0", "a0", "b0", "b0"), strict=True)]
+    holders = (None, None, "a0", "a0", "b0", "b0")
+    held = [Node(name, held_by=by) for name, by in zip(names(6), holders, strict=True)]
     found = deal(held, who)
     assert sizes(found) == [2, 2, 2]
     assert set(found.parts["c"]) == {"n4", "n5"}

@@ -112,5 +112,11 @@ def test_the_curve_is_the_owners_else_the_fit_else_an_assumption_to_scale() -> N
     once = replace(TRAINER, observations=(Observation(2, 500.0, 5.0),))
     assert dict(curve_of(once, (), 4))[2] == pytest.approx(500.0)
     assert dict(curve_of(once, (), 4))[4] > 900.0
+    linear_at_most = ((1, 10.0), (2, 20.0), (8, 80.0))
+    assert curve_of(TRAINER, ((1, 10.0), (2, 21.0), (8, 1e9)), 8) == linear_at_most
+    seen = replace(TRAINER, observations=(Observation(2, 10.0),))
+    assert curve_of(seen, linear_at_most, 8) == ((1, 5.0), (2, 10.0), (8, 40.0)), "what was seen sets the scale"
+    slow = replace(TRAINER, observations=(Observation(1, 10.0), Observation(4, 12.0)))
+    assert dict(curve_of(slow, linear_at_most, 8)) == {1: 10.0, 2: 16.0, 4: 12.0, 8: 24.0}
     twice = replace(TRAINER, observations=(Observation(1, 100.0), Observation(4, 200.0)))
     assert dict(curve_of(twice, (), 4))[4] == pytest.approx(200.0)
