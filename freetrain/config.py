@@ -107,8 +107,8 @@ class Lend(Section):
     shares: Annotated[
         dict[str, Annotated[float, Field(ge=0.01, le=100)]],
         Field(
-            description="Users (or accounts, if they share) that get more or less than others, each with its weight "
-            "from 0.01 to 100; those not named count 1."
+            description="Users (or accounts, if they share) that get more or less than others, each with its "
+            "weight from 0.01 to 100; those not named count 1."
         ),
     ] = {}
     most_nodes_per_user: Annotated[

@@ -169,8 +169,8 @@ def believed(curve: Curve) -> Curve:
 def curve_of(trainer: LentTrainer, given: Curve, most_nodes: int) -> Curve:
     """Its throughput: as it was seen, where it was; elsewhere as its owner says, as fitted, or as assumed.
 
-    What the owner says is believed up to linear scaling; as soon as anything was seen it gives the shape alone. One
-    measured size sets the scale.
+    What the owner says is believed up to linear scaling; as soon as anything was seen it gives the shape alone.
+    One measured size sets the scale.
     """
     sizes = {observation.nodes for observation in trainer.observations}
     if given:
