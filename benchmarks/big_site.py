@@ -230,7 +230,7 @@ class BigSite:
         records = [record for _, record in self._running.values()] + self._pending
         for number, (array, tasks) in enumerate(self._tasks.items()):
             owner = _USERS[number % 40]
-            comment = f"{TAG_PREFIX}min=1,max={len(tasks) - 10 * number}"
+            comment = f"{TAG_PREFIX}min=1,max={max(len(tasks) - 10 * number, len(tasks) // 2)}"
             submitted_s = self.now_s - 20_000 + number
             held = ",".join(str(position) for position, task in enumerate(tasks) if not task.runs)
             records.append(

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from freetrain.durations import parse_duration, show_duration
@@ -96,14 +104,55 @@ class Lend(Section):
             description="A fragment's limit ends this long before its hole: Slurm enforces limits up to 30 s late."
         ),
     ] = 60.0
-    max_running: Annotated[int, Field(ge=1, description="Most trainers that may compete for nodes at once.")] = 20
+    max_running: Annotated[
+        int, Field(ge=1, description="Most trainers that may compete at once, of those that could run now.")
+    ] = 100
+    fair_share: Annotated[
+        Literal["user", "account", "off"],
+        Field(
+            description="user: users share the nodes equally; account: accounts do, and the users within each; "
+            "off: all trainers compete by the objective alone."
+        ),
+    ] = "user"
+    half_life: Annotated[
+        Duration,
+        Field(
+            ge=3600,
+            description="Past use of nodes tilts the shares, to half of an equal one at most; after this time it "
+            "counts half.",
+        ),
+    ] = 7 * 86400.0
+    shares: Annotated[
+        dict[str, Annotated[float, Field(ge=0.01, le=100)]],
+        Field(
+            description="Users (or accounts, if they share) that get more or less than others, each with its "
+            "weight from 0.01 to 100; those not named count 1."
+        ),
+    ] = {}
+    most_nodes_per_user: Annotated[
+        int, Field(ge=0, description="Most nodes lent to one user at once; 0: no limit.")
+    ] = 0
+    most_nodes_per_account: Annotated[
+        int, Field(ge=0, description="Most nodes lent to one account at once; 0: no limit.")
+    ] = 0
+    most_trainers_per_user: Annotated[
+        int, Field(ge=0, description="Most trainers of one user that may compete at once; 0: no limit.")
+    ] = 0
+
+    @model_validator(mode="after")
+    def _limits_need_people(self) -> Lend:
+        if self.fair_share == "off" and (
+            self.most_nodes_per_user or self.most_nodes_per_account or self.most_trainers_per_user
+        ):
+            raise ValueError('limits per user and account need fair_share = "user" or "account"')
+        return self
 
 
 class Decide(Section):
     """How it is decided who gets what."""
 
     policy: Annotated[str, Field(description="As in 'freetrain replay --policy'.")] = "freetrain"
-    objective: Annotated[str, Field(description="As in 'freetrain replay --objective'.")] = "speedup"
+    objective: Annotated[str, Field(description="As in 'freetrain replay --objective'.")] = "weighted"
     horizon: Annotated[Duration, Field(description="How far ahead value is counted.")] = 120.0
 
 
@@ -260,6 +309,8 @@ def _toml(field: FieldInfo) -> str:
     value = field.default
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict):
+        return "{}"
     if isinstance(value, str):
         choices = get_args(field.annotation)
         return f'"{value}"' + (f"          # {' | '.join(choices)}" if choices else "")

@@ -69,3 +69,19 @@ def test_a_wrong_file_is_answered_with_a_sentence(tmp_path: Path, text: str, com
 def test_a_named_file_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         load_config(tmp_path / "none.toml")
+
+
+def test_limits_of_people_need_fair_shares(tmp_path: Path) -> None:
+    path = tmp_path / "freetrain.toml"
+    path.write_text('[lend]\nfair_share = "off"\nmost_nodes_per_user = 4\n')
+    with pytest.raises(ConfigError, match="limits per user and account need fair_share"):
+        load_config(path)
+
+
+def test_shares_of_users_are_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "freetrain.toml"
+    path.write_text("[lend.shares]\nalice = 2\n")
+    assert load_config(path).config.lend.shares == {"alice": 2.0}
+    path.write_text("[lend.shares]\nalice = 1e9\n")
+    with pytest.raises(ConfigError, match="alice"):
+        load_config(path)

@@ -78,6 +78,12 @@ local function positive(text)
     return value, why
 end
 
+local function weight(text)
+    local value, why = seconds(text)
+    if value and (value < 0.01 or value > 100) then return nil, "must be from 0.01 to 100" end
+    return value, why
+end
+
 local function name(text)
     if #text <= 64 and text:match("^[A-Za-z0-9._%-]+$") then return text end
     return nil, "may have letters, digits and . _ - only, 64 at most"
@@ -106,7 +112,7 @@ end
 
 local KEYS = { "min", "max", "name", "dir", "weight", "target", "grow", "shrink", "start", "curve" }
 local READ = {
-    min = nodes, max = nodes, name = name, dir = path, weight = positive, target = positive,
+    min = nodes, max = nodes, name = name, dir = path, weight = weight, target = positive,
     grow = seconds, shrink = seconds, start = seconds, curve = curve,
 }
 

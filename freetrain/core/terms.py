@@ -40,7 +40,7 @@ class Terms:
     start_s: NDArray[np.float64]
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=512)
 def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     """The trainers' terms under an objective; not to be written to, for callers share them."""
     most = np.array([trainer.most_nodes if trainer.can_run else 0 for trainer in trainers], dtype=np.int64)

@@ -21,6 +21,9 @@ from freetrain.slurm.settings import SlurmSettings
 from freetrain.store.journal import RunJournal
 from freetrain.store.ledger import Ledger
 
+_LEAST_TIME_LIMIT_S = 0.05
+"""What the solver may take for one decision, however many there are."""
+
 
 class Lender:
     """Lends as the configuration says, and writes down what it decided and did.
@@ -62,7 +65,7 @@ class Lender:
         """Look, decide and act.
 
         Args:
-            time_limit_s: how long the solver may take for each decision.
+            time_limit_s: how long the solver may take for all decisions together.
 
         Raises:
             SlurmError: Slurm did not answer; what was not done is left for the next look.
@@ -73,12 +76,9 @@ class Lender:
         if self._cluster.waits.is_new:
             self._guard.ask_now()
         decide = self._config.decide
-        aims = Aims(find_policy(decide.policy, time_limit_s=time_limit_s), decide.objective, decide.horizon)
-        decisions = []
-        for constraint in self._cluster.constraints:
-            self._cluster.turn_to(constraint)
-            decisions.append(run_cycle(self._cluster, aims, self._journal, time.perf_counter))
-        return decisions
+        each_s = max(time_limit_s / self._cluster.decision_count, _LEAST_TIME_LIMIT_S)
+        aims = Aims(find_policy(decide.policy, time_limit_s=each_s), decide.objective, decide.horizon)
+        return run_cycle(self._cluster, aims, self._journal, time.perf_counter)
 
     def _check_layout(self) -> str:
         """Why nothing may be lent in Slurm's layout."""

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from freetrain.core.claims import has_features
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.lendable import Lendable, find_lendable, in_few_classes, take_back
 from freetrain.core.plan import Action, Lend
-from freetrain.core.problem import Node as OfferedNode
 from freetrain.core.trainer import Trainer
+from freetrain.daemon.dealer import Dealer
 from freetrain.daemon.entries import Entry, News, Past, RosterRules
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.isolation import Fault, Faults, isolated
 from freetrain.daemon.progress import Report
 from freetrain.daemon.roster import call_roll
-from freetrain.daemon.selection import competitors
-from freetrain.daemon.sight import Manners, Sight
+from freetrain.daemon.selection import Selection, select
+from freetrain.daemon.sharing import Eligible, meeting_nodes, needs_of
+from freetrain.daemon.sight import Manners, Sight, with_waiting
 from freetrain.daemon.upkeep import Upkeep
 from freetrain.daemon.waits import Waits
 from freetrain.daemon.watch import Watch, paused_until_s
@@ -69,8 +70,8 @@ class LiveCluster:
         self._watch = Watch(manners.cool_down_s)
         self._harms = ledger.harms()
         self._faults = Faults()
-        self._constraint = ""
-        self._given: set[str] = set()
+        self._dealer = Dealer(ledger)
+        self._waits_for: Mapping[str, str] = {}
         self.manners = manners
         self.waits = Waits()
         self.sight: Sight | None = None
@@ -104,58 +105,53 @@ class LiveCluster:
             )
             for entry in entries
         }
-        competing, faults = competitors(entries, rooms, self.manners.max_running, self.manners.objective)
-        entries = [self._noted(entry, faults.get(entry.trainer.id, "")) for entry in entries]
-        lendable = self._find_lendable(snapshot, competing, stopped or self._pause(snapshot.time_s))
-        self._given.clear()
-        self.sight = Sight(snapshot, tuple(entries), tuple(competing), lendable)
+        stopped = stopped or self._pause(snapshot.time_s)
+        lendable = self._find_lendable(snapshot, stopped)
+        reach = meeting_nodes(submissions.values(), [node.name for node in lendable.offered], snapshot)
+        chosen = self._select(snapshot, entries, rooms, reach, lendable)
+        entries = [self._noted(entry, chosen.faults.get(entry.trainer.id, "")) for entry in entries]
+        lendable = take_back(lendable, _called_off(lendable, chosen.competing))
+        self._waits_for = _while_stopped(entries, stopped) if stopped else chosen.waits_for
+        self.sight = Sight(snapshot, tuple(entries), chosen.competing, lendable)
         # First what somebody may be waiting for: a busy Slurm takes its time over each order.
         self._upkeep.give_back(self.sight)
         self._upkeep.put_right(self.sight, self.manners)
+        for move in self._dealer.deal(self.sight, reach, self.manners):
+            given_up = [
+                one for one in self._fragments.open if one.node in move.nodes and one.trainer == move.trainer
+            ]
+            self._upkeep.stop(given_up, f"take {len(given_up)} nodes from {move.trainer}: {move.why}", None)
         return self.sight
 
     @property
-    def constraints(self) -> tuple[str, ...]:
-        """What the trainers ask of their nodes, the most particular first: each is decided about by itself."""
-        assert self.sight is not None
-        found = {entry.submission.constraint for entry, _ in self.sight.competing}
-        return tuple(sorted(found or {""}, key=lambda constraint: (-len(constraint), constraint)))
+    def decision_count(self) -> int:
+        """How many decisions follow on the last look, one at least."""
+        return max(1, len(self._dealer.parts))
 
-    def turn_to(self, constraint: str) -> None:
-        """From now on observe the trainers with this constraint, and the nodes that they have or may have."""
-        self._constraint = constraint
+    def observations(self) -> Iterator[Observation]:
+        """What the last look showed, once for each claimant that was dealt nodes.
 
-    def observe(self) -> Observation:
-        """What the last look showed, as the loop wants it.
-
-        Nodes are interchangeable there. So trainers with different constraints do not compete: who has a node
-        keeps it until the site wants it.
+        Users do not compete here: each decision is about one claimant's nodes. Without any claimant there is one
+        observation without trainers, so that each look leaves a decision.
         """
         assert self.sight is not None
-        now_s = self.sight.snapshot.time_s
-        trainers = tuple(
-            trainer for entry, trainer in self.sight.competing if entry.submission.constraint == self._constraint
-        )
-        ids = {trainer.id for trainer in trainers}
-        nodes = [node for node in self.sight.lendable.offered if self._is_for(node, ids)]
-        return Observation(now_s, in_few_classes(nodes, now_s, self.manners.horizon_s), trainers)
-
-    def _is_for(self, node: OfferedNode, trainers: set[str]) -> bool:
-        """Whether these trainers have the node, or nobody does and it is what they want."""
-        assert self.sight is not None
-        if node.held_by is not None:
-            return node.held_by in trainers
-        return node.name not in self._given and has_features(
-            self._constraint, self.sight.snapshot.node[node.name].features
-        )
+        trainers = {trainer.id: trainer for _, trainer in self.sight.competing}
+        parts = [(part.nodes, part.claimant.wants) for part in self._dealer.parts]
+        for nodes, wants in parts or [((), ())]:
+            now_s = self.sight.snapshot.time_s
+            few = in_few_classes(nodes, now_s, self.manners.horizon_s)
+            yield Observation(now_s, few, tuple(trainers[want.trainer] for want in wants))
+        waits_for = {**self._waits_for, **self._dealer.conclude(self.sight.snapshot.time_s)}
+        self.sight = with_waiting(self.sight, waits_for)
 
     def act(self, action: Action) -> None:
         """Lend or release nodes."""
         assert self.sight is not None
         if isinstance(action, Lend):
-            self._given.update(action.nodes)
+            self._dealer.note_change(action.trainer, len(action.nodes))
             self._lend(self.sight, action)
         else:
+            self._dealer.note_change(action.trainer, -len(action.nodes))
             given_up = [one for one in self._fragments.open if one.node in action.nodes]
             self._upkeep.stop(given_up, f"take {len(given_up)} nodes from {action.trainer}", self._decision())
 
@@ -201,9 +197,7 @@ class LiveCluster:
         self._faults.say(trainer.id, trainer.owner, "competing", fault)
         return entry.with_fault(fault) if fault else entry
 
-    def _find_lendable(
-        self, snapshot: Snapshot, competing: Iterable[tuple[Entry, Trainer]], stopped: str
-    ) -> Lendable:
+    def _find_lendable(self, snapshot: Snapshot, stopped: str) -> Lendable:
         self._watch.note_snapshot(snapshot, frozenset(one.node for one in self._fragments.open))
         lendable = find_lendable(snapshot, self._fragments.open, self.manners.rules, self._watch.past)
         not_for_us = self.waits.note(snapshot, self._fragments.open, self.manners.rules)
@@ -211,18 +205,27 @@ class LiveCluster:
         lendable = take_back(lendable, not_for_us)
         if stopped:
             return take_back(lendable, {node.name: stopped for node in lendable.offered})
-        in_the_race = {trainer.id for _, trainer in competing}
-        called_off = {
-            node.name: f"trainer {node.held_by} does not compete for nodes"
-            for node in lendable.offered
-            if node.held_by is not None and node.held_by not in in_the_race
-        }
         late_s = snapshot.time_s - self.manners.start_within_s
         in_vain = [fragment for fragment in self._fragments.open if fragment.waits_since_before(late_s)]
         self._watch.note_in_vain(in_vain, snapshot.time_s)
-        return take_back(
-            lendable, {one.node: "Slurm does not start what it is lent for" for one in in_vain} | called_off
-        )
+        return take_back(lendable, {one.node: "Slurm does not start what it is lent for" for one in in_vain})
+
+    def _select(
+        self,
+        snapshot: Snapshot,
+        entries: Sequence[Entry],
+        rooms: Mapping[str, int],
+        eligible: Eligible,
+        lendable: Lendable,
+    ) -> Selection:
+        held = Counter(node.held_by for node in lendable.offered)
+        reach = {
+            entry.trainer.id: max(len(eligible[needs_of(entry.submission)]), held[entry.trainer.id])
+            for entry in entries
+        }
+        hours = self._dealer.hours(snapshot.time_s, self.manners)
+        most, sharing = self.manners.max_running, self.manners.sharing
+        return select(entries, rooms, reach, len(lendable.offered), most, sharing, hours, self.manners.objective)
 
     def _note_harms(self, snapshot: Snapshot, ended: Sequence[Fragment]) -> None:
         self._watch.note_ends(ended, snapshot.time_s)
@@ -266,3 +269,17 @@ class LiveCluster:
         if placed != fragment:
             self._fragments.save([placed])
         return True
+
+
+def _called_off(lendable: Lendable, competing: Iterable[tuple[Entry, Trainer]]) -> Mapping[str, str]:
+    """Nodes of trainers that do not compete → the reason."""
+    in_the_race = {trainer.id for _, trainer in competing}
+    return {
+        node.name: f"trainer {node.held_by} does not compete for nodes"
+        for node in lendable.offered
+        if node.held_by is not None and node.held_by not in in_the_race
+    }
+
+
+def _while_stopped(entries: Iterable[Entry], why: str) -> Mapping[str, str]:
+    return {one.trainer.id: f"nothing is lent at the moment: {why}" for one in entries if one.competes}

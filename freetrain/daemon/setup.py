@@ -5,6 +5,7 @@ from __future__ import annotations
 from freetrain.config import Config
 from freetrain.core.lendable import LendingRules
 from freetrain.core.lent_trainer import Patience
+from freetrain.daemon.sharing import FairShare, Sharing
 from freetrain.daemon.sight import Manners
 from freetrain.daemon.watch import HarmLimits
 from freetrain.slurm.gateway import Gateway
@@ -33,7 +34,6 @@ def manners_of(config: Config, settings: SlurmSettings) -> Manners:
             claim_s=2 * poll_s + 5,
         ),
         horizon_s=config.decide.horizon,
-        objective=config.decide.objective,
         longest_fragment_s=lend.longest_fragment,
         max_running=lend.max_running,
         cool_down_s=pace.cool_down,
@@ -41,6 +41,15 @@ def manners_of(config: Config, settings: SlurmSettings) -> Manners:
         start_within_s=2 * settings.backfill_interval_s + poll_s,
         patience=Patience(pace.back_off, pace.failures_to_pause),
         harm=HarmLimits(harm.limit, harm.within, harm.allowed, harm.pause),
+        objective=config.decide.objective,
+        sharing=Sharing(
+            FairShare(lend.fair_share),
+            lend.half_life,
+            lend.shares,
+            lend.most_nodes_per_user,
+            lend.most_nodes_per_account,
+            lend.most_trainers_per_user,
+        ),
     )
 
 

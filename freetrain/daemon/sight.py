@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf
 
 from freetrain.core.cluster import Snapshot
@@ -11,6 +12,7 @@ from freetrain.core.lendable import Lendable, LendingRules
 from freetrain.core.lent_trainer import Patience
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.entries import Entry
+from freetrain.daemon.sharing import Sharing
 from freetrain.daemon.watch import HarmLimits
 
 
@@ -29,6 +31,7 @@ class Manners:
         start_within_s: a fragment that Slurm has not started by then is called off.
         patience: how failures are answered.
         harm: when freetrain slows down.
+        sharing: how nodes are shared between users.
     """
 
     rules: LendingRules
@@ -41,6 +44,7 @@ class Manners:
     start_within_s: float
     patience: Patience
     harm: HarmLimits
+    sharing: Sharing = field(default_factory=Sharing)
 
     def limit_s(self, free_until_s: float, snapshot: Snapshot) -> float:
         """Time limit of a fragment that starts now on a node whose hole ends then."""
@@ -65,7 +69,13 @@ class Sight:
     competing: tuple[tuple[Entry, Trainer], ...]
     lendable: Lendable
 
-    @property
+    @cached_property
     def free_until_s(self) -> Mapping[str, float]:
         """Offered node → when its hole ends; inf: nobody knows."""
         return {node.name: node.free_until_s or inf for node in self.lendable.offered}
+
+
+def with_waiting(sight: Sight, waits_for: Mapping[str, str]) -> Sight:
+    """The same, its entries with what they wait for."""
+    entries = tuple(replace(one, waits_for=waits_for.get(one.trainer.id, "")) for one in sight.entries)
+    return replace(sight, entries=entries)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,8 +26,11 @@ class Observation:
 class Cluster(Protocol):
     """Where nodes and trainers are: Slurm, or a log being replayed."""
 
-    def observe(self) -> Observation:
-        """What there is now."""
+    def observations(self) -> Iterable[Observation]:
+        """What there is now: once for all trainers, or for each group of trainers with nodes of its own.
+
+        The next group is observed after what was decided for the one before it has been carried out.
+        """
 
     def act(self, action: Action) -> None:
         """Carry out one action of a plan."""
@@ -62,19 +65,21 @@ class Aims:
     horizon_s: float
 
 
-def run_cycle(cluster: Cluster, aims: Aims, journal: Journal, stopwatch_s: Callable[[], float]) -> Decision:
-    """Look at the cluster, decide, and bring it to what was decided.
+def run_cycle(cluster: Cluster, aims: Aims, journal: Journal, stopwatch_s: Callable[[], float]) -> list[Decision]:
+    """Look at the cluster, decide, and bring it to what was decided; once for each of its observations.
 
     Args:
         cluster: what is looked at and acted on.
         aims: what is wanted.
-        journal: where the decision is kept, after it has been carried out.
+        journal: where each decision is kept, after it has been carried out.
         stopwatch_s: running seconds, to measure how long deciding takes.
     """
-    seen = cluster.observe()
-    problem = Problem(seen.now_s, seen.nodes, seen.trainers, aims.horizon_s, aims.objective)
-    decision = decide(aims.policy, problem, stopwatch_s)
-    for action in plan_moves(problem.held_names, decision.placement):
-        cluster.act(action)
-    journal.record(problem, decision)
-    return decision
+    decisions = []
+    for seen in cluster.observations():
+        problem = Problem(seen.now_s, seen.nodes, seen.trainers, aims.horizon_s, aims.objective)
+        decision = decide(aims.policy, problem, stopwatch_s)
+        for action in plan_moves(problem.held_names, decision.placement):
+            cluster.act(action)
+        journal.record(problem, decision)
+        decisions.append(decision)
+    return decisions

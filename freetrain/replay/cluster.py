@@ -36,10 +36,10 @@ class ReplayedCluster:
         """How many nodes are idle, lent ones included."""
         return len(self._idle)
 
-    def observe(self) -> Observation:
-        """What there is now; when nodes will be taken back is not known beforehand."""
+    def observations(self) -> Iterable[Observation]:
+        """What there is now, in one; when nodes will be taken back is not known beforehand."""
         trainers = tuple(run.trainer for run in self.running.values())
-        return Observation(self.now_s, tuple(self._idle.values()), trainers)
+        return (Observation(self.now_s, tuple(self._idle.values()), trainers),)
 
     def act(self, action: Action) -> None:
         """Lend or release nodes."""

@@ -19,6 +19,7 @@ ANSWER = " | "
 _RESUME = re.compile(r"resume ([0-9]{1,12})")
 _BLANKS = " \t\r\n"
 _MOST_NODES = 100_000
+_LEAST_WEIGHT, _MOST_WEIGHT = 0.01, 100
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PATH = re.compile(r"/[A-Za-z0-9._/+@:-]{0,400}")
 
@@ -32,7 +33,7 @@ class Tag:
         max_nodes: most nodes it can use; None: as many as its array has tasks.
         name: for people; empty: the job's id.
         directory: the trainer's directory, where its progress is read; None: the progress is not known.
-        weight: how much its samples count against those of others.
+        weight: how much it counts against its owner's other trainers.
         target_samples: after which it is complete; None: when its program says so.
         grow_s: seconds of training lost when it grows.
         shrink_s: when it shrinks.
@@ -85,6 +86,13 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _weight(text: str) -> float:
+    value = _seconds(text)
+    if not _LEAST_WEIGHT <= value <= _MOST_WEIGHT:
+        raise ValueError(f"must be from {_LEAST_WEIGHT} to {_MOST_WEIGHT}")
+    return value
+
+
 def _name(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise ValueError("may have letters, digits and . _ - only, 64 at most")
@@ -124,7 +132,7 @@ KEYS = {
     "max": Key("max_nodes", _nodes, "most nodes it can use (the array's number of tasks)"),
     "name": Key("name", _name, "a name for people (the job's id)"),
     "dir": Key("directory", _path, "the trainer's directory, where freetrain reads its progress"),
-    "weight": Key("weight", _positive, "how much its samples count against those of others (1)"),
+    "weight": Key("weight", _weight, "how much it counts against your other trainers, 0.01 to 100 (1)"),
     "target": Key("target_samples", _positive, "samples after which it is complete (when its program says so)"),
     "grow": Key("grow_s", _seconds, "seconds of training lost when it grows (0.5)"),
     "shrink": Key("shrink_s", _seconds, "seconds of training lost when it shrinks (0.5)"),

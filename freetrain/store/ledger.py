@@ -54,6 +54,17 @@ class Ledger:
         )
         return self._fragments(FragmentRow.id.in_(newest) & (FragmentRow.end == str(end)))
 
+    def lent_spans(self, since_s: float) -> list[tuple[str, float, float | None]]:
+        """(user, start, end or None) of every fragment that ran after ``since_s``."""
+        query = (
+            select(LiveTrainerRow.owner, FragmentRow.started_s, FragmentRow.ended_s)
+            .join(LiveTrainerRow, LiveTrainerRow.id == FragmentRow.trainer)
+            .where(FragmentRow.started_s.is_not(None))
+            .where(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s > since_s))
+        )
+        with explained(self._path), Session(self._engine) as session:
+            return [(owner, float(start or 0.0), end) for owner, start, end in session.execute(query)]
+
     def _fragments(self, condition: object) -> list[Fragment]:
         query = select(FragmentRow).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
         with explained(self._path), Session(self._engine) as session:

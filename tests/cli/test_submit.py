@@ -106,7 +106,7 @@ def test_a_configuration_that_cannot_be_read_is_done_without(
         (["--nodes", "2", "--name", "a,weight=9", "train.sh"], "name=a,weight=9 may have letters"),
         (["--nodes", "2", "--name", "x | y", "train.sh"], "name=x ? y may have letters"),
         (["--nodes", "2", "--dir", "a b", "train.sh"], "must be an absolute path"),
-        (["--nodes", "2", "--weight", "0", "train.sh"], "weight=0 must be more than 0"),
+        (["--nodes", "2", "--weight", "0", "train.sh"], "weight=0 must be from 0.01 to 100"),
         (["--nodes", "2", "gone.sh"], "cannot read the script gone.sh: No such file"),
         (["--nodes", "2", "bin"], "cannot read the script bin: Is a directory"),
         (["--nodes", "2", "plain.py"], "plain.py does not begin with #!"),

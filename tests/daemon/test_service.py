@@ -106,8 +106,7 @@ def test_every_cycle_is_a_decision_that_can_be_asked_for(config: Config) -> None
     Service(config, slurm, lambda: config).run(cycles=1)
     store = Store.open_existing(Path(config.state.directory) / DAEMONS_STORE)
     problem, decision = store.decision(1, 1)
-    assert len(problem.nodes) == 8
-    assert len(decision.placement["101"]) == 4
+    assert len(problem.nodes) == len(decision.placement["101"]) == 4
     assert {row.decision for row in store.ledger().commands()} == {"1:1"}
 
 

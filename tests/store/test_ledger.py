@@ -120,5 +120,20 @@ def test_the_curve_is_the_owners_else_the_fit_else_an_assumption_to_scale() -> N
     once = replace(TRAINER, observations=(Observation(2, 500.0, 5.0),))
     assert dict(curve_of(once, (), 4))[2] == pytest.approx(500.0)
     assert dict(curve_of(once, (), 4))[4] > 900.0
+    linear_at_most = ((1, 10.0), (2, 20.0), (8, 80.0))
+    assert curve_of(TRAINER, ((1, 10.0), (2, 21.0), (8, 1e9)), 8) == linear_at_most
+    seen = replace(TRAINER, observations=(Observation(2, 10.0),))
+    assert curve_of(seen, linear_at_most, 8) == ((1, 5.0), (2, 10.0), (8, 40.0)), "what was seen sets the scale"
+    slow = replace(TRAINER, observations=(Observation(1, 10.0), Observation(4, 12.0)))
+    assert dict(curve_of(slow, linear_at_most, 8)) == pytest.approx({1: 10.0, 2: 46 / 3, 4: 12.0, 8: 24.0})
     twice = replace(TRAINER, observations=(Observation(1, 100.0), Observation(4, 200.0)))
     assert dict(curve_of(twice, (), 4))[4] == pytest.approx(200.0)
+
+
+def test_spans_lent_are_told_with_their_users(ledger: Ledger) -> None:
+    ledger.save_trainers([TRAINER])
+    running = replace(ASKED, trainer=TRAINER.id, state=FragmentState.RUNNING, started_s=800.0)
+    over = replace(running, state=FragmentState.ENDED, started_s=100.0, ended_s=200.0, end=End.RELEASED)
+    ledger.save_fragments([running, over, replace(ASKED, trainer=TRAINER.id)])
+    assert sorted(ledger.lent_spans(0.0)) == [(TRAINER.owner, 100.0, 200.0), (TRAINER.owner, 800.0, None)]
+    assert ledger.lent_spans(300.0) == [(TRAINER.owner, 800.0, None)]

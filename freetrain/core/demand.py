@@ -1,0 +1,31 @@
+"""Demand: how many nodes each trainer would take if it could have all that it may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from freetrain.core.classes import NodeClass
+from freetrain.core.terms import terms_of
+from freetrain.core.trainer import Trainer
+from freetrain.core.value import value_tables
+
+
+def demands(
+    trainers: Sequence[Trainer], held: Mapping[str, int], objective: str, horizon_s: float
+) -> Mapping[str, int]:
+    """Trainer → the size at which it is worth most over the horizon, the smallest of them; 0: it would not start.
+
+    Args:
+        trainers: which.
+        held: nodes that they have now; 0 where one is missing.
+        objective: name of what is maximised.
+        horizon_s: how far ahead value is counted.
+    """
+    if not trainers:
+        return {}
+    terms = terms_of(tuple(trainers), objective)
+    now = np.array([held.get(trainer.id, 0) for trainer in trainers], dtype=np.int64)
+    best = value_tables(terms, now, NodeClass(horizon_s, False, {})).argmax(axis=1)
+    return dict(zip((trainer.id for trainer in trainers), best.tolist(), strict=True))
