@@ -16,6 +16,7 @@ import pytest
 from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.daemon.entries import Entry
+from freetrain.daemon.layout_guard import LayoutGuard
 from freetrain.daemon.lender import Lender
 from freetrain.slurm.settings import SlurmSettings
 from freetrain.store.records import NewRun
@@ -61,7 +62,8 @@ class Site:
         )
         run = NewRun("freetrain daemon", "0", {}, 0.0, 0.0, 0.0, tuple(self.slurm.nodes))
         with self.store.begin_run(run, batch_decisions=1) as journal:
-            self.lender = Lender(config, self.slurm, SETTINGS, self.store.ledger(), journal)
+            guard = LayoutGuard(self.slurm, 5.0)
+            self.lender = Lender(config, self.slurm, SETTINGS, self.store.ledger(), journal, guard)
             yield self.lender
 
     def look(self, times: int = 1) -> list[Decision]:
