@@ -15,6 +15,7 @@ import pytest
 
 from freetrain.config import Config
 from freetrain.core.decision import Decision
+from freetrain.daemon.layout_guard import LayoutGuard
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.roster import Entry
 from freetrain.slurm.settings import SlurmSettings
@@ -61,7 +62,9 @@ class Site:
         )
         run = NewRun("freetrain daemon", "0", {}, 0.0, 0.0, 0.0, tuple(self.slurm.nodes))
         with self.store.begin_run(run, batch_decisions=1) as journal:
-            self.lender = Lender(config, self.slurm, SETTINGS, self.store.ledger(), journal)
+            self.lender = Lender(
+                config, self.slurm, SETTINGS, self.store.ledger(), journal, LayoutGuard(self.slurm, 5.0)
+            )
             yield self.lender
 
     def look(self, times: int = 1) -> list[Decision]:
