@@ -133,7 +133,7 @@ def run(lab: Lab, *command: str, role: str | None = None) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=180,
         **identity,
     ).stdout
 

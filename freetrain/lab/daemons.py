@@ -17,7 +17,7 @@ from freetrain.lab.ports import listens
 from freetrain.lab.processes import Process
 from freetrain.lab.programs import Launch, ask, failed, require
 
-_READY_S = 60.0
+_READY_S = 180.0
 _KEY_BYTES = 128
 _AT_ONCE = 32
 _GONE_S = 1.0
