@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,12 +87,15 @@ def started_lab(options: LabOptions) -> Iterator[Lab]:
 
 @contextmanager
 def short_directory() -> Iterator[Path]:
-    """A directory that every account can enter."""
+    """A directory that every account can enter; labs in it end with it, whatever happens to the test."""
     directory = Path(tempfile.mkdtemp(prefix="ft-", dir="/tmp"))
     directory.chmod(0o755)
     try:
         yield directory
     finally:
+        for parameters in directory.rglob("lab.json"):
+            with suppress(FreetrainError):
+                Lab.find(parameters.parent).down()
         shutil.rmtree(directory, ignore_errors=True)
 
 
