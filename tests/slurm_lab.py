@@ -93,9 +93,10 @@ def short_directory() -> Iterator[Path]:
     try:
         yield directory
     finally:
-        for parameters in directory.rglob("lab.json"):
-            with suppress(FreetrainError):
-                Lab.find(parameters.parent).down()
+        for depth in ("", "*/", "*/*/"):
+            for parameters in directory.glob(f"{depth}lab.json"):
+                with suppress(FreetrainError):
+                    Lab.find(parameters.parent).down()
         shutil.rmtree(directory, ignore_errors=True)
 
 
