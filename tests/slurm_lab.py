@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,12 +87,16 @@ def started_lab(options: LabOptions) -> Iterator[Lab]:
 
 @contextmanager
 def short_directory() -> Iterator[Path]:
-    """A directory that every account can enter."""
+    """A directory that every account can enter; labs in it end with it, whatever happens to the test."""
     directory = Path(tempfile.mkdtemp(prefix="ft-", dir="/tmp"))
     directory.chmod(0o755)
     try:
         yield directory
     finally:
+        for depth in ("", "*/", "*/*/"):
+            for parameters in directory.glob(f"{depth}lab.json"):
+                with suppress(FreetrainError):
+                    Lab.find(parameters.parent).down()
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -133,7 +137,7 @@ def run(lab: Lab, *command: str, role: str | None = None) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=180,
         **identity,
     ).stdout
 

@@ -174,7 +174,7 @@ class Site:
             return 0
         # setpriv becomes the daemon, so that this reaches it.
         self._daemon.send_signal(number)
-        status = self._daemon.wait(30)
+        status = self._daemon.wait(120)
         self._daemon = None
         return status
 
@@ -188,7 +188,7 @@ class Site:
         program = [sys.executable, "-m", "freetrain.cli.main", *argv]
         environment = {**self.environment, "FREETRAIN_CONFIG": str(self.directory / "freetrain.toml")}
         return subprocess.run(
-            self.command(person, *program), env=environment, cwd="/", capture_output=True, text=True, timeout=120
+            self.command(person, *program), env=environment, cwd="/", capture_output=True, text=True, timeout=300
         )
 
     def play(self, jobs: Sequence[SiteJob]) -> None:

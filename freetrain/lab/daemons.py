@@ -17,7 +17,7 @@ from freetrain.lab.ports import listens
 from freetrain.lab.processes import Process
 from freetrain.lab.programs import Launch, ask, failed, require
 
-_READY_S = 60.0
+_READY_S = 180.0
 _KEY_BYTES = 128
 _AT_ONCE = 32
 _GONE_S = 1.0
@@ -123,8 +123,7 @@ class Daemons:
 
     def start_nodes(self, names: Sequence[str]) -> None:
         """Start the slurmds of those nodes that have none."""
-        there = {each.node for each in self.running("slurmd")}
-        absent = [name for name in names if name not in there]
+        absent = self._absent(names)
         for first in range(0, len(absent), _AT_ONCE):
             launches = {
                 name: Launch(
@@ -134,6 +133,15 @@ class Daemons:
             }
             for name, launch in launches.items():
                 launch.finish(f"{self.layout.node(name) / 'slurmd.log'}")
+        # The program of newer ones ends a moment before the daemon is in its directory, by which it is known.
+        if not processes.wait_until(lambda: not self._absent(names), _READY_S):
+            name = self._absent(names)[0]
+            raise failed(f"slurmd-{name}", "", f"{self.layout.node(name) / 'slurmd.log'}")
+
+    def _absent(self, names: Sequence[str]) -> list[str]:
+        """Those without a slurmd."""
+        there = {each.node for each in self.running("slurmd")}
+        return [name for name in names if name not in there]
 
     def stop(self, name: str, seconds: float) -> None:
         """Let a daemon end by itself; kill it if that takes too long."""

@@ -22,7 +22,7 @@ from freetrain.lab.ports import is_free
 from freetrain.lab.programs import cancel_jobs, node_states
 from freetrain.lab.status import LabStatus
 
-_NODES_READY_S = 60.0
+_NODES_READY_S = 180.0
 _JOBS_GONE_S = 5.0
 _STOP_S = 20.0
 

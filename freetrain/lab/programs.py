@@ -14,6 +14,7 @@ from freetrain.lab.layout import Layout
 from freetrain.lab.packages import SEARCH_PATH
 
 _TIMEOUT_S = 60.0
+_STARTED_S = 180.0
 
 
 def environment(layout: Layout) -> dict[str, str]:
@@ -105,7 +106,7 @@ class Launch:
             log: the log that says more.
         """
         try:
-            status = self._process.wait(_TIMEOUT_S)
+            status = self._process.wait(_STARTED_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

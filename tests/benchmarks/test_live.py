@@ -10,7 +10,7 @@ from benchmarks.live.__main__ import LOG
 from benchmarks.live.figures import holes_of, latencies_s, lent_within_s, node_hours, spread
 from benchmarks.live.play import NODES, PORTS, compare, play_all
 from benchmarks.live.site import Ran
-from benchmarks.live.workload import draw, read_samples
+from benchmarks.live.workload import SiteJob, draw, read_samples
 from freetrain.lab import LabOptions
 from tests.slurm_lab import on_free_ports, require_python_for_all, short_directory
 
@@ -57,8 +57,8 @@ def test_a_spread_is_median_high_and_largest() -> None:
 @pytest.mark.slurm
 @pytest.mark.slow
 def test_a_short_workload_gains_most_of_the_holes_and_costs_the_site_next_to_nothing() -> None:
-    drawn = draw(read_samples(LOG), NODES, 60.0, 0.6, seed=1)
-    jobs = [replace(job, run_s=min(job.run_s, 30.0)) for job in drawn]
+    shapes = [(0, 4, 30), (2, 2, 12), (15, 6, 15), (35, 8, 10), (50, 3, 5), (60, 1, 2)]
+    jobs = [SiteJob(at_s, nodes, run_s, 1) for at_s, nodes, run_s in shapes]
     first = on_free_ports(LabOptions(nodes=PORTS, accounting=True)).base_port
     with short_directory() as folder:
         outcome = compare(play_all(Path(folder), first, [jobs], interval_s=5), poll_s=5)

@@ -446,5 +446,5 @@ def run_daemon(
         cwd="/",
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
