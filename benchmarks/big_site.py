@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from freetrain.core.cluster import Snapshot
+from freetrain.core.cluster import Job, Snapshot
 from freetrain.slurm.commands import SEPARATOR, Command
 from freetrain.slurm.parsing import (
     JobRun,
@@ -127,6 +127,10 @@ class BigSite:
         reservations, bad_reservations = parse_reservations(self._texts["reservations"])
         bad = tuple(bad_jobs + bad_nodes + bad_reservations)
         return Snapshot(self.now_s, tuple(nodes), tuple(jobs), tuple(reservations), self._partitions, bad)
+
+    def job(self, id_: str) -> list[Job]:
+        """The job, as the texts show it."""
+        return [job for job in self.snapshot().jobs if job.array == id_]
 
     def last_plan_s(self) -> float | None:
         """It never plans."""

@@ -16,7 +16,7 @@ from freetrain.config import load_config
 from freetrain.core.cluster import JobState
 from freetrain.core.fragment import End
 from freetrain.core.lent_trainer import LentTrainer
-from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import fold_nodes
 from freetrain.slurm.submissions import Submission, find_submissions
 from freetrain.slurm.tags import ANSWER, Tag, WrongTag, parse_tag
@@ -47,7 +47,7 @@ def jobs_command(config_path: Path | None, user: str | None, as_json: bool) -> N
     Anybody may ask; who can read the daemon's database also sees samples and evictions.
     """
     config = load_config(config_path).config
-    snapshot = CommandLine(config.slurm.timeout).snapshot()
+    snapshot = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout).snapshot()
     submissions = find_submissions(snapshot.jobs, config.slurm.partition)
     ledger = readable_ledger(config)
     trainers = ledger.trainers() if ledger else {}

@@ -13,7 +13,7 @@ from freetrain.config import ConfigError, load_config
 from freetrain.core.lendable import Lendable, Past, find_lendable
 from freetrain.daemon.checks import read_settings
 from freetrain.daemon.setup import manners_of
-from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import fold_nodes
 
 Verdict = tuple[str, str, float | None]
@@ -29,7 +29,7 @@ def nodes_command(config_path: Path | None, as_json: bool) -> None:
     What only time tells (how long a node has been idle, or for whom it has been kept free) the daemon alone knows.
     """
     config = load_config(config_path).config
-    gateway = CommandLine(config.slurm.timeout)
+    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     manners = manners_of(config, read_settings(gateway))
     snapshot = gateway.snapshot()
     if manners.rules.partition not in snapshot.partitions:

@@ -10,7 +10,7 @@ from freetrain.cli.options import config_option
 from freetrain.config import load_config
 from freetrain.errors import InputError
 from freetrain.slurm import commands
-from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.submissions import find_submissions
 from freetrain.slurm.tags import ANSWER
 
@@ -24,7 +24,7 @@ def resume_command(config_path: Path | None, id_: str) -> None:
     This takes freetrain's answer out of the job's comment, which only its owner may do, or an operator.
     """
     config = load_config(config_path).config
-    gateway = CommandLine(config.slurm.timeout)
+    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     submission = find_submissions(gateway.snapshot().jobs, config.slurm.partition).get(id_)
     if submission is None:
         raise InputError(f"There is no training {id_}.", "freetrain jobs lists them.")

@@ -7,9 +7,11 @@ import secrets
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from freetrain.core.cluster import Job, Partition, Snapshot
 from freetrain.slurm import commands
+from freetrain.slurm.answers import check_not_empty, rows_below_header, whole_lines
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError, explain
 from freetrain.slurm.parsing import (
@@ -25,6 +27,13 @@ from freetrain.slurm.tags import TAG_PREFIX
 
 _PARTITIONS_LAST_S = 300.0
 """Partitions change when an admin changes them."""
+
+_NO_RESERVATIONS = "No reservations in the system"
+
+_MOST_REJECTED = 1000
+"""Lines that were not understood, kept until the next snapshot tells of them."""
+
+_Facts = TypeVar("_Facts")
 
 
 class CommandLine:
@@ -50,33 +59,53 @@ class CommandLine:
         self._looked_s = 0.0
         self._last_plan_s: float | None = None
         self._was_away = False
+        self._rejected: list[str] = []
         self.asked = 0
 
     def snapshot(self) -> Snapshot:
         """See :class:`freetrain.slurm.gateway.Gateway`: three questions, four every five minutes."""
         self._check_answering()
         self._looked_s = self._clock_s()
-        mark = secrets.token_hex(8)
-        jobs, bad_jobs = parse_jobs(self._ask(commands.ask_jobs(mark)), mark, TAG_PREFIX)
-        jobs = self._tell_apart(jobs, mark)
-        nodes, bad_nodes = parse_nodes(self._ask(commands.ask_nodes()))
-        reservations, bad_reservations = parse_reservations(self._ask(commands.ask_reservations()))
-        bad_partitions = self._refresh_partitions()
-        return Snapshot(
-            self._clock_s(),
-            tuple(nodes),
-            tuple(jobs),
-            tuple(reservations),
-            self._partitions,
-            tuple(bad_jobs + bad_nodes + bad_reservations + bad_partitions),
+        jobs = self._tell_apart(self._jobs(commands.ask_jobs, TAG_PREFIX))
+        nodes = self._understood(parse_nodes(self._lines(commands.ask_nodes(), "NodeName=")))
+        reservations = self._understood(
+            parse_reservations(self._lines(commands.ask_reservations(), "ReservationName=", _NO_RESERVATIONS))
         )
+        self._refresh_partitions()
+        rejected, self._rejected = tuple(self._rejected), []
+        found = Snapshot(
+            self._clock_s(), tuple(nodes), tuple(jobs), tuple(reservations), self._partitions, rejected
+        )
+        check_not_empty(found)
+        return found
 
-    def _tell_apart(self, jobs: list[Job], mark: str) -> list[Job]:
+    def job(self, id_: str) -> list[Job]:
+        """See :class:`freetrain.slurm.gateway.Gateway`."""
+        try:
+            return self._jobs(lambda mark: commands.ask_job(mark, id_), "")
+        except SlurmRefusedError:
+            return []  # it has forgotten the job, or never knew one
+
+    def _jobs(self, question: Callable[[str], Command], expand: str) -> list[Job]:
+        mark = secrets.token_hex(8)
+        text = rows_below_header(self._ask(question(mark)), mark, "squeue")
+        return self._understood(parse_jobs(text, mark, expand))
+
+    def _lines(self, command: Command, beginning: str, none_there: str = "") -> str:
+        return self._understood(whole_lines(self._ask(command), beginning, " ".join(command), none_there))
+
+    def _understood(self, parsed: tuple[_Facts, list[str]]) -> _Facts:
+        """What was understood of an answer; the rest is told with the next snapshot."""
+        facts, rejected = parsed
+        self._rejected = [*self._rejected, *rejected][:_MOST_REJECTED]
+        return facts
+
+    def _tell_apart(self, jobs: list[Job]) -> list[Job]:
         """Ask about trainers' arrays in which some tasks are held and others wait: squeue shows both as one."""
         mixed = {job.array for job in jobs if "," in job.reason and job.comment.startswith(TAG_PREFIX)}
         if not mixed:
             return jobs
-        tasks, _ = parse_jobs(self._ask(commands.ask_tasks(mark, *sorted(mixed))), mark, TAG_PREFIX)
+        tasks = self._jobs(lambda mark: commands.ask_tasks(mark, *sorted(mixed)), TAG_PREFIX)
         return [job for job in jobs if job.array not in mixed] + tasks
 
     def last_plan_s(self) -> float | None:
@@ -93,7 +122,7 @@ class CommandLine:
         if not jobs:
             return []
         try:
-            return parse_runs(self._ask(commands.ask_runs(jobs)))[0]
+            return self._understood(parse_runs(self._ask(commands.ask_runs(jobs))))
         except SlurmRefusedError:
             return []  # no accounting here
 
@@ -106,13 +135,13 @@ class CommandLine:
         if self._was_away and "is UP" not in self._ask(commands.ping()):
             raise SlurmUnreachableError("Slurm's controller is still away.", "See whether slurmctld runs.")
 
-    def _refresh_partitions(self) -> list[str]:
+    def _refresh_partitions(self) -> None:
         now_s = self._clock_s()
         if now_s - self._partitions_as_of_s < _PARTITIONS_LAST_S:
-            return []
-        self._partitions, rejected = parse_partitions(self._ask(commands.ask_partitions()))
+            return
+        text = self._lines(commands.ask_partitions(), "PartitionName=")
+        self._partitions = self._understood(parse_partitions(text))
         self._partitions_as_of_s = now_s
-        return rejected
 
     def _ask(self, command: Command, stdin: str = "") -> str:
         self.asked += 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from freetrain.slurm.errors import SlurmUnclearError
+
 _BACKFILL_INTERVAL_S, _BACKFILL_RESOLUTION_S = 30.0, 60.0
 
 
@@ -55,8 +57,14 @@ class Rights:
 
 
 def parse_settings(text: str) -> SlurmSettings:
-    """What ``scontrol show config`` says."""
+    """What ``scontrol show config`` says.
+
+    Raises:
+        SlurmUnclearError: it says something else.
+    """
     values = dict(re.findall(r"^(\w+)\s*= (.*)$", text, re.MULTILINE))
+    if "PreemptType" not in values:
+        raise SlurmUnclearError("scontrol show config", f"it names no PreemptType ({text[:80]!r})")
     parameters = dict(re.findall(r"\b(bf_\w+)=(\d+)", values.get("SchedulerParameters", "")))
     return SlurmSettings(
         cluster=values.get("ClusterName", "").strip(),

@@ -25,6 +25,7 @@ class FakeSlurm:
         deaf_after: how many more commands it answers; None: all.
         stuck: whether it starts no fragments.
         config: what ``scontrol show config`` prints.
+        rejected: lines of its answers that cannot be understood.
     """
 
     def __init__(self, nodes: Sequence[str] = NODES, grace_s: float = 0.0) -> None:
@@ -37,6 +38,7 @@ class FakeSlurm:
             "main": Partition("main", frozenset(nodes), priority_tier=10),
             "freetrain": Partition("freetrain", frozenset(nodes), preempt_mode="REQUEUE", grace_s=grace_s),
         }
+        self.rejected: tuple[str, ...] = ()
         self.told: list[Command] = []
         self.scripts: dict[str, str] = {}
         self.asked_to_leave_s: dict[str, int] = {}
@@ -116,11 +118,17 @@ class FakeSlurm:
             replace(node, state="ALLOCATED") if node.name in taken and node.state == "IDLE" else node
             for node in self.nodes.values()
         )
-        return Snapshot(self.now_s, nodes, tuple(self.jobs.values()), tuple(self.reservations), self.partitions)
+        return Snapshot(
+            self.now_s, nodes, tuple(self.jobs.values()), tuple(self.reservations), self.partitions, self.rejected
+        )
 
     def last_plan_s(self) -> float | None:
         """It plans all the time."""
         return None
+
+    def job(self, id_: str) -> list[Job]:
+        """One job, or the tasks of an array."""
+        return [job for job in self.snapshot().jobs if job.array == id_]
 
     def runs(self, jobs: Sequence[str]) -> list[JobRun]:
         """What was remembered."""
@@ -139,7 +147,9 @@ class FakeSlurm:
             case ("squeue", *_, "-O", _):
                 self._answer()
                 jobs = command[command.index("-j") + 1].split(",")
-                return "".join(f"{job} {self.asked_to_leave_s.get(job, 'N/A')}\n" for job in jobs)
+                return "JOBID PREEMPT_TIME\n" + "".join(
+                    f"{job} {self.asked_to_leave_s.get(job, 'N/A')}\n" for job in jobs
+                )
         self.told.append(command)
         self._answer()
         match command:
