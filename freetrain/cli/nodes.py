@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from freetrain.cli.daemons_ledger import readable_ledger
 from freetrain.cli.options import config_option
 from freetrain.cli.output import NOTHING, print_json, print_table, show_time
-from freetrain.config import ConfigError, load_config
-from freetrain.core.lendable import Lendable, Past, find_lendable
+from freetrain.cli.standing import find_standing
+from freetrain.config import Config, ConfigError, load_config
+from freetrain.core.lendable import Past, find_lendable
+from freetrain.core.reconcile import find_strangers
 from freetrain.daemon.checks import read_settings
-from freetrain.daemon.setup import manners_of
+from freetrain.daemon.setup import launcher_of, manners_of
+from freetrain.daemon.status import NodeGroup, group_nodes
 from freetrain.slurm.opening import OpenedWhenAsked
-from freetrain.slurm.parsing import fold_nodes
+from freetrain.slurm.parsing import expand_nodes
 
-Verdict = tuple[str, str, float | None]
-"""What is done with a node, why, and until when it may be lent."""
+_WITHOUT_DAEMON = "could be lent, if a daemon were at work"
 
 
 @click.command("nodes")
@@ -26,41 +29,69 @@ Verdict = tuple[str, str, float | None]
 def nodes_command(config_path: Path | None, as_json: bool) -> None:
     """Say of each node of the partition whether it may be lent, until when, to whom it is, or why not.
 
-    What only time tells (how long a node has been idle, or for whom it has been kept free) the daemon alone knows.
+    This is what the daemon found at its last look. Where none is at work Slurm is asked instead, which does not
+    tell how long a node has been idle, or for whom it would be kept free. Anybody may ask.
     """
     config = load_config(config_path).config
-    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
-    manners = manners_of(config, read_settings(gateway))
-    snapshot = gateway.snapshot()
-    if manners.rules.partition not in snapshot.partitions:
-        raise ConfigError(f"Slurm has no partition {manners.rules.partition}.", "Set slurm.partition.")
-    ledger = readable_ledger(config)
-    fragments = ledger.open_fragments() if ledger else []
-    verdicts = _verdicts(find_lendable(snapshot, fragments, manners.rules, Past({}, {}, {})))
-    groups: dict[Verdict, list[str]] = {}
-    for name, verdict in sorted(verdicts.items()):
-        groups.setdefault(verdict, []).append(name)
+    standing = find_standing(config)
+    if not as_json:
+        for line in standing.lines():
+            click.echo(line)
+    groups = standing.look.nodes if standing.look else _judged_here(config)
     if as_json:
         rows = [
-            {"nodes": names, "state": state, "why": why, "until": until_s}
-            for (state, why, until_s), names in groups.items()
+            {
+                "nodes": sorted(expand_nodes(each.nodes)),
+                "state": each.state,
+                "trainer": each.trainer or None,
+                "why": each.why,
+                "until": each.until_s,
+            }
+            for each in groups
         ]
-        print_json({"format": "freetrain-nodes/1", "nodes": rows})
-        return
+        print_json({"format": "freetrain-nodes/2", "daemon": standing.document(), "nodes": rows})
+    else:
+        _print(groups)
+
+
+def _judged_here(config: Config) -> Iterable[NodeGroup]:
+    """What Slurm alone tells: nothing that is free will be lent before a daemon is at work."""
+    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
+    manners = manners_of(config, read_settings(gateway))
+    partition = manners.rules.partition
+    snapshot = gateway.snapshot()
+    if partition not in snapshot.partitions:
+        raise ConfigError(f"Slurm has no partition {partition}.", "Set slurm.partition.")
+    launcher = launcher_of(config, gateway)
+    of_ours = [
+        (job, trainer)
+        for job in snapshot.jobs
+        if job.partition == partition and (trainer := launcher.of_trainer(job)) is not None
+    ]
+    fragments = find_strangers([], of_ours)
+    for each in group_nodes(find_lendable(snapshot, fragments, manners.rules, Past({}, {}, {})), fragments):
+        yield replace(each, state="not lent", why=_WITHOUT_DAEMON) if each.state == "free" else each
+
+
+def _print(groups: Iterable[NodeGroup]) -> None:
     print_table(
         ("NODES", "COUNT", "STATE", "UNTIL", "WHY"),
         [
-            (fold_nodes(names), str(len(names)), state, show_time(until_s), why or NOTHING)
-            for (state, why, until_s), names in groups.items()
+            (
+                each.nodes,
+                str(len(expand_nodes(each.nodes))),
+                _state(each),
+                show_time(each.until_s),
+                each.why or NOTHING,
+            )
+            for each in groups
         ],
         right=("COUNT",),
     )
 
 
-def _verdicts(lendable: Lendable) -> dict[str, Verdict]:
-    found: dict[str, Verdict] = {}
-    for node in lendable.offered:
-        state = "free" if node.held_by is None else f"lent to {node.held_by}"
-        found[node.name] = (state, "", node.free_until_s)
-    found |= {name: ("due back", why, None) for name, why in lendable.due.items()}
-    return found | {name: ("not lent", why, None) for name, why in lendable.withheld.items()}
+def _state(group: NodeGroup) -> str:
+    if not group.trainer:
+        return group.state
+    words = {"lent": "lent to", "asked for": "asked for", "due back": "due back from"}
+    return f"{words.get(group.state, group.state)} {group.trainer}"

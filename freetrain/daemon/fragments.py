@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
@@ -33,6 +34,7 @@ class Fragments:
 
     Attributes:
         last: trainer → its fragment that ended last.
+        ends: trainer → how often its fragments ended in which way.
     """
 
     def __init__(self, ledger: Ledger, launcher: Launcher, gateway: Gateway) -> None:
@@ -42,6 +44,7 @@ class Fragments:
         self._open = {fragment.id: fragment for fragment in ledger.open_fragments()}
         self._lost_since_s: dict[int, float] = {}
         self.last = {fragment.trainer: fragment for fragment in ledger.last_ended_fragments()}
+        self.ends = {trainer: Counter(counts) for trainer, counts in ledger.count_all_ends().items()}
 
     @property
     def open(self) -> tuple[Fragment, ...]:
@@ -55,7 +58,8 @@ class Fragments:
             if fragment.holds_node:
                 self._open[fragment.id] = fragment
             else:
-                self._open.pop(fragment.id, None)
+                if self._open.pop(fragment.id, None) is not None and fragment.end is not None:
+                    self.ends.setdefault(fragment.trainer, Counter())[fragment.end] += 1
                 if fragment.started_s is not None:
                     self.last[fragment.trainer] = fragment
         return saved

@@ -7,12 +7,15 @@ from pathlib import Path
 
 from freetrain.config import Config
 from freetrain.core.decision import Decision
+from freetrain.core.fragment import FragmentState
 from freetrain.core.lent_trainer import TrainerState
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import LiveCluster
 from freetrain.daemon.progress import Place, ProgressReader
+from freetrain.daemon.rejects import Rejects
 from freetrain.daemon.setup import launcher_of, manners_of
 from freetrain.daemon.sight import Sight
+from freetrain.daemon.status import Look, look_of
 from freetrain.loop.cycle import Aims, run_cycle
 from freetrain.policies import find_policy
 from freetrain.slurm.gateway import Gateway
@@ -48,6 +51,7 @@ class Lender:
             journal.next_decision,
         )
         self._progress = ProgressReader()
+        self._rejects = Rejects()
 
     def look(self, time_limit_s: float) -> list[Decision]:
         """Look, decide and act.
@@ -58,8 +62,11 @@ class Lender:
         Raises:
             SlurmError: Slurm did not answer; what was not done is left for the next look.
         """
-        stopped = "the stop file is there" if Path(self._config.state.stop_file).exists() else ""
-        self._watch_progress_of(self._cluster.look(self._progress.reports(), stopped))
+        stop_file = self._config.state.stop_file
+        stopped = f"stopped by {stop_file}" if Path(stop_file).exists() else ""
+        sight = self._cluster.look(self._progress.reports(), stopped)
+        self._rejects.tell(sight.snapshot.rejected)
+        self._watch_progress_of(sight)
         decide = self._config.decide
         aims = Aims(find_policy(decide.policy, time_limit_s=time_limit_s), decide.objective, decide.horizon)
         decisions = []
@@ -82,12 +89,22 @@ class Lender:
         self._executor.mode = Mode(config.lend.mode)
         self._config = config
 
-    def summary(self, decisions: list[Decision]) -> str:
-        """What is lent after these decisions, in one line."""
-        lent = sum(len(nodes) for decision in decisions for nodes in decision.placement.values())
-        trainers = sum(len(decision.placement) for decision in decisions)
+    def last_look(self, took_s: float) -> Look:
+        """What the last look came to.
+
+        Args:
+            took_s: how long it took.
+        """
+        assert self._cluster.sight is not None
+        return look_of(self._cluster.sight, self._cluster.fragments, self._cluster.ends, took_s)
+
+    def summary(self) -> str:
+        """What is lent after the last look, in one line."""
+        running = [one for one in self._cluster.fragments if one.state is FragmentState.RUNNING]
+        asked = sum(one.state is FragmentState.ASKED for one in self._cluster.fragments)
         offered = len(self._cluster.sight.lendable.offered) if self._cluster.sight else 0
-        return f"{lent} of {offered} nodes lent to {trainers} trainers"
+        trainers = len({one.trainer for one in running})
+        return f"{len(running)} of {offered} nodes lent to {trainers} trainers, {asked} asked for"
 
     def _watch_progress_of(self, sight: Sight) -> None:
         self._progress.look_at(

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from freetrain.core.claims import has_features
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import Fragment
+from freetrain.core.fragment import End, Fragment
 from freetrain.core.lendable import Lendable, find_lendable, in_few_classes, take_back
 from freetrain.core.plan import Action, Lend
 from freetrain.core.problem import Node as OfferedNode
@@ -72,6 +72,11 @@ class LiveCluster:
         """Those that have not ended."""
         return self._fragments.open
 
+    @property
+    def ends(self) -> Mapping[str, Mapping[End, int]]:
+        """Trainer → how often its fragments ended in which way."""
+        return self._fragments.ends
+
     def look(self, reports: Mapping[str, Report], stopped: str = "") -> Sight:
         """Ask Slurm, bring the books up to date, put right what is not as it should be, give back what is due.
 
@@ -97,9 +102,10 @@ class LiveCluster:
             for entry in entries
         }
         competing = tuple(competitors(entries, rooms, self.manners.max_running))
-        lendable = self._find_lendable(snapshot, competing, stopped or self._pause(snapshot.time_s))
+        stopped = stopped or self._pause(snapshot.time_s)
+        lendable = self._find_lendable(snapshot, competing, stopped)
         self._given.clear()
-        self.sight = Sight(snapshot, tuple(entries), competing, lendable)
+        self.sight = Sight(snapshot, tuple(entries), competing, lendable, stopped)
         # First what somebody may be waiting for: a busy Slurm takes its time over each order.
         self._upkeep.give_back(self.sight)
         self._upkeep.put_right(self.sight, self.manners)

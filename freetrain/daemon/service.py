@@ -17,7 +17,8 @@ from freetrain.daemon.lender import Lender
 from freetrain.daemon.notify import monotonic_usec, notify
 from freetrain.daemon.setup import poll_s_of
 from freetrain.daemon.silence import Silence
-from freetrain.daemon.state_directory import claim
+from freetrain.daemon.state_directory import claim, make_private
+from freetrain.daemon.status_file import StatusFile
 from freetrain.daemon.timetable import Timetable
 from freetrain.errors import FreetrainError
 from freetrain.slurm.errors import SlurmError
@@ -67,6 +68,8 @@ class Service:
             check_partition(self._config, first.partitions, settings)
             check_rights(self._config, self._gateway, settings)
             poll_s = poll_s_of(self._config, settings)
+            status = StatusFile(directory, poll_s, settings.hides_jobs)
+            make_private(directory / DAEMONS_STORE)
             store = Store.open(directory / DAEMONS_STORE)
             ledger = store.ledger()
             names = tuple(sorted(first.partitions[self._config.slurm.partition].nodes))
@@ -77,8 +80,10 @@ class Service:
                 timetable.every(_FORGET_EVERY_S, lambda: ledger.forget(time.time() - self._config.state.keep))
                 self._say_hello(poll_s)
                 with self._signals(timetable), timetable.running():
-                    self._loop(lender, timetable, cycles)
+                    status.looked(self._config, None)
+                    self._loop(lender, timetable, status, cycles)
                 journal.finish({}, [], time.time())
+            status.stopped()
             notify(STOPPING="1", STATUS="stopped; fragments go on")
             log.info("stopped; what is lent stays lent")
 
@@ -94,12 +99,12 @@ class Service:
             __version__, lend.mode, lend.launcher, self._config.slurm.partition, poll_s,
         )  # fmt: skip
 
-    def _loop(self, lender: Lender, timetable: Timetable, cycles: int | None) -> None:
+    def _loop(self, lender: Lender, timetable: Timetable, status: StatusFile, cycles: int | None) -> None:
         time_limit_s = _QUICK_S
         looks = 0
         while not self._stopping:
             began_s = time.monotonic()
-            decisions = self._look(lender, time_limit_s)
+            decisions = self._look(lender, status, time_limit_s)
             look_s = time.monotonic() - began_s
             if decisions:  # else Slurm does not answer, and would not answer this either
                 timetable.plan_poll(self._last_plan_s(), look_s)
@@ -114,15 +119,18 @@ class Service:
             if self._reloading:
                 self._take_new_settings(lender)
 
-    def _look(self, lender: Lender, time_limit_s: float) -> list[Decision]:
+    def _look(self, lender: Lender, status: StatusFile, time_limit_s: float) -> list[Decision]:
+        began_s = time.monotonic()
         try:
             decisions = lender.look(time_limit_s)
         except SlurmError as error:
             self._silence.goes_on(error)
             notify(WATCHDOG="1", STATUS=error.what)
+            status.silent(error.what)
             return []
         self._silence.ends()
-        notify(READY="1", WATCHDOG="1", STATUS=lender.summary(decisions))
+        notify(READY="1", WATCHDOG="1", STATUS=lender.summary())
+        status.looked(self._config, lender.last_look(time.monotonic() - began_s))
         return decisions
 
     def _last_plan_s(self) -> float | None:

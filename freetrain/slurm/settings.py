@@ -22,6 +22,7 @@ class SlurmSettings:
         backfill_interval_s: how often Slurm plans the waiting jobs.
         backfill_resolution_s: to which it rounds when it plans.
         slurm_user: the account that the controller runs as.
+        hides_jobs: whether users see only their own jobs.
     """
 
     cluster: str
@@ -31,6 +32,7 @@ class SlurmSettings:
     backfill_interval_s: float
     backfill_resolution_s: float
     slurm_user: str
+    hides_jobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ def parse_settings(text: str) -> SlurmSettings:
         backfill_interval_s=float(parameters.get("bf_interval", _BACKFILL_INTERVAL_S)),
         backfill_resolution_s=float(parameters.get("bf_resolution", _BACKFILL_RESOLUTION_S)),
         slurm_user=values.get("SlurmUser", "").partition("(")[0].strip(),
+        hides_jobs="jobs" in values.get("PrivateData", "").strip().split(","),
     )
 
 

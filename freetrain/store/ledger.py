@@ -119,6 +119,19 @@ class Ledger:
         with explained(self._path), Session(self._engine) as session:
             return {End(str(end)): int(count) for end, count in session.execute(query)}
 
+    def count_all_ends(self) -> dict[str, dict[End, int]]:
+        """Trainer → how often its fragments ended in which way."""
+        query = (
+            select(FragmentRow.trainer, FragmentRow.end, func.count())
+            .where(FragmentRow.end.is_not(None))
+            .group_by(FragmentRow.trainer, FragmentRow.end)
+        )
+        counts: dict[str, dict[End, int]] = {}
+        with explained(self._path), Session(self._engine) as session:
+            for trainer, end, count in session.execute(query):
+                counts.setdefault(trainer, {})[End(str(end))] = int(count)
+        return counts
+
 
 def _fragment(row: FragmentRow) -> Fragment:
     return Fragment(
