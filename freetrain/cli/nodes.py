@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +12,15 @@ from freetrain.cli.options import config_option
 from freetrain.cli.output import NOTHING, print_json, print_table, show_time
 from freetrain.cli.standing import find_standing
 from freetrain.config import Config, ConfigError, load_config
+from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment import Fragment
 from freetrain.core.lendable import Past, find_lendable
 from freetrain.core.reconcile import find_strangers
 from freetrain.daemon.checks import read_settings
 from freetrain.daemon.setup import launcher_of, manners_of
-from freetrain.daemon.status import NodeGroup, group_nodes
+from freetrain.daemon.sight import Manners
+from freetrain.daemon.status import NodeGroup, gathered, group_nodes
+from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import expand_nodes
 
@@ -29,15 +33,23 @@ _WITHOUT_DAEMON = "could be lent, if a daemon were at work"
 def nodes_command(config_path: Path | None, as_json: bool) -> None:
     """Say of each node of the partition whether it may be lent, until when, to whom it is, or why not.
 
-    This is what the daemon found at its last look. Where none is at work Slurm is asked instead, which does not
-    tell how long a node has been idle, or for whom it would be kept free. Anybody may ask.
+    This is what the daemon found at its last look, and what Slurm says has changed since. Where no daemon is at
+    work nobody knows how long a node has been idle, or for whom it would be kept free. Anybody may ask.
     """
     config = load_config(config_path).config
     standing = find_standing(config)
     if not as_json:
         for line in standing.lines():
             click.echo(line)
-    groups = standing.look.nodes if standing.look else _judged_here(config)
+    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
+    snapshot, partition = gateway.snapshot(), config.slurm.partition
+    if partition not in snapshot.partitions:
+        raise ConfigError(f"Slurm has no partition {partition}.", "Set slurm.partition.")
+    running = _running_fragments(snapshot, config, gateway)
+    if standing.look:
+        groups = _brought_up_to_date(standing.look.nodes, snapshot, running)
+    else:
+        groups = _judged_here(snapshot, running, manners_of(config, read_settings(gateway)))
     if as_json:
         rows = [
             {
@@ -54,23 +66,39 @@ def nodes_command(config_path: Path | None, as_json: bool) -> None:
         _print(groups)
 
 
-def _judged_here(config: Config) -> Iterable[NodeGroup]:
-    """What Slurm alone tells: nothing that is free will be lent before a daemon is at work."""
-    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
-    manners = manners_of(config, read_settings(gateway))
-    partition = manners.rules.partition
-    snapshot = gateway.snapshot()
-    if partition not in snapshot.partitions:
-        raise ConfigError(f"Slurm has no partition {partition}.", "Set slurm.partition.")
+def _running_fragments(snapshot: Snapshot, config: Config, gateway: Gateway) -> Sequence[Fragment]:
     launcher = launcher_of(config, gateway)
     of_ours = [
         (job, trainer)
         for job in snapshot.jobs
-        if job.partition == partition and (trainer := launcher.of_trainer(job)) is not None
+        if job.partition == config.slurm.partition and (trainer := launcher.of_trainer(job)) is not None
     ]
-    fragments = find_strangers([], of_ours)
-    for each in group_nodes(find_lendable(snapshot, fragments, manners.rules, Past({}, {}, {})), fragments):
-        yield replace(each, state="not lent", why=_WITHOUT_DAEMON) if each.state == "free" else each
+    return find_strangers([], of_ours)
+
+
+def _brought_up_to_date(
+    groups: Iterable[NodeGroup], snapshot: Snapshot, running: Iterable[Fragment]
+) -> Sequence[NodeGroup]:
+    """What the daemon found, but for the fragments and jobs that have started or ended since."""
+    trainer_on = {fragment.node: fragment.trainer for fragment in running}
+    verdicts = {name: each for each in groups for name in expand_nodes(each.nodes)}
+    for name, verdict in verdicts.items():
+        trainer, node = trainer_on.get(name, ""), snapshot.node.get(name)
+        if trainer and verdict.state in ("free", "asked for"):
+            verdicts[name] = replace(verdict, state="lent", trainer=trainer)
+        elif not trainer and verdict.state == "lent":
+            verdicts[name] = NodeGroup("", "not lent", why=f"the fragment of {verdict.trainer} has just ended")
+        elif verdict.state == "free" and node is not None and node.state != "IDLE":
+            verdicts[name] = NodeGroup("", "not lent", why=f"Slurm says {node.state}")
+    return gathered(verdicts)
+
+
+def _judged_here(snapshot: Snapshot, running: Sequence[Fragment], manners: Manners) -> Sequence[NodeGroup]:
+    """What Slurm alone tells: nothing that is free will be lent before a daemon is at work."""
+    groups = group_nodes(find_lendable(snapshot, running, manners.rules, Past({}, {}, {})), running)
+    return [
+        replace(each, state="not lent", why=_WITHOUT_DAEMON) if each.state == "free" else each for each in groups
+    ]
 
 
 def _print(groups: Iterable[NodeGroup]) -> None:

@@ -103,13 +103,15 @@ class Standing:
         else:
             yield f"Last look {_ago(self.now_s - look.time_s)}, in {look.took_s:.1f} s."
         if status.silent_since_s is not None:
-            yield f"Slurm has not answered since {show_time(status.silent_since_s)}: {printable(status.silent_why)}"
+            why = printable(status.silent_why)
+            yield f"Slurm has not answered since {show_time(status.silent_since_s)}: {why}"
         elif look is not None:
             yield "Slurm answers."
         if stopped_by := self._stopped_by(look):
             yield f"Nothing is lent: {stopped_by}."
         if look is not None and look.rejected:
-            yield f"{look.rejected} lines of Slurm's were not understood, as {printable(look.rejected_examples[0])}"
+            first = printable(look.rejected_examples[0])
+            yield f"{look.rejected} lines of Slurm's were not understood, as {first}"
 
     def _stopped_by(self, look: Look | None) -> str:
         if look is not None and look.stopped_by:

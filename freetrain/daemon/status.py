@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from freetrain.core.fragment import End, Fragment, FragmentState
@@ -177,13 +177,19 @@ def group_nodes(lendable: Lendable, fragments: Iterable[Fragment]) -> tuple[Node
     verdicts = {node.name: _of_lent("free", on.get(node.name), "", node.free_until_s) for node in lendable.offered}
     verdicts |= {name: _of_lent("due back", on.get(name), why, None) for name, why in lendable.due.items()}
     verdicts |= {name: _of_lent("not lent", on.get(name), why, None) for name, why in lendable.withheld.items()}
+    return gathered(verdicts)
+
+
+def gathered(verdicts: Mapping[str, NodeGroup]) -> tuple[NodeGroup, ...]:
+    """Nodes with equal verdicts together.
+
+    Args:
+        verdicts: node → what is to be said of it.
+    """
     groups: dict[NodeGroup, list[str]] = {}
     for name, verdict in sorted(verdicts.items()):
-        groups.setdefault(verdict, []).append(name)
-    return tuple(
-        NodeGroup(fold_nodes(names), each.state, each.trainer, each.why, each.until_s)
-        for each, names in groups.items()
-    )
+        groups.setdefault(replace(verdict, nodes=""), []).append(name)
+    return tuple(replace(verdict, nodes=fold_nodes(names)) for verdict, names in groups.items())
 
 
 def _of_lent(state: NodeState, fragment: Fragment | None, why: str, until_s: float | None) -> NodeGroup:
