@@ -24,7 +24,7 @@ from freetrain.errors import FreetrainError
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
-from freetrain.store.ledger import DAEMON_COMMAND
+from freetrain.store.ledger import DAEMON_COMMAND, Ledger
 from freetrain.store.records import NewRun
 from freetrain.store.store import DAEMONS_STORE, Store
 
@@ -77,7 +77,7 @@ class Service:
                 lender = Lender(self._config, self._gateway, settings, ledger, journal)
                 timetable = Timetable(directory, poll_s, settings.backfill_interval_s)
                 timetable.every(_PROGRESS_EVERY_S, lambda: _read_progress(lender, timetable))
-                timetable.every(_FORGET_EVERY_S, lambda: ledger.forget(time.time() - self._config.state.keep))
+                timetable.every(_FORGET_EVERY_S, lambda: _forget(ledger, self._config.state.keep))
                 self._say_hello(poll_s)
                 with self._signals(timetable), timetable.running():
                     status.looked(self._config, None)
@@ -176,6 +176,14 @@ class Service:
 def _read_progress(lender: Lender, timetable: Timetable) -> None:
     if lender.read_progress():
         timetable.wake()
+
+
+def _forget(ledger: Ledger, keep_s: float) -> None:
+    """In another thread, where an error ends nothing: the next look finds out by itself what is wrong."""
+    try:
+        ledger.forget(time.time() - keep_s)
+    except FreetrainError as error:
+        log.error("%s", error.what)
 
 
 def _is_proven(decision: Decision) -> bool:

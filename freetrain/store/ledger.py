@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
 from freetrain.core.lent_trainer import LentTrainer, TrainerState
 from freetrain.core.throughput_fit import Observation
-from freetrain.store.complaints import explained
+from freetrain.store.complaints import explained, sensible
 from freetrain.store.engine import for_writing
 from freetrain.store.tables import CommandRow, DecisionRow, FragmentRow, HarmRow, LiveTrainerRow, RunRow
 
@@ -27,6 +28,11 @@ class Ledger:
     def __init__(self, engine: Engine, path: Path) -> None:
         self._engine = engine
         self._path = path
+
+    @contextmanager
+    def _reading(self) -> Iterator[Session]:
+        with explained(self._path), sensible(self._path), Session(self._engine) as session:
+            yield session
 
     def open_fragments(self) -> list[Fragment]:
         """Those that have not ended."""
@@ -47,7 +53,7 @@ class Ledger:
 
     def _fragments(self, condition: object) -> list[Fragment]:
         query = select(FragmentRow).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
-        with explained(self._path), Session(self._engine) as session:
+        with self._reading() as session:
             return [_fragment(row) for row in session.scalars(query)]
 
     def save_fragments(self, fragments: Iterable[Fragment]) -> list[Fragment]:
@@ -62,7 +68,7 @@ class Ledger:
 
     def trainers(self) -> dict[str, LentTrainer]:
         """All by id."""
-        with explained(self._path), Session(self._engine) as session:
+        with self._reading() as session:
             return {row.id: _trainer(row) for row in session.scalars(select(LiveTrainerRow))}
 
     def save_trainers(self, trainers: Iterable[LentTrainer]) -> None:
@@ -94,7 +100,7 @@ class Ledger:
     def harms(self, since_s: float = 0.0) -> list[Harm]:
         """Delays of jobs that started from then on."""
         query = select(HarmRow).where(HarmRow.started_s >= since_s).order_by(HarmRow.id)
-        with explained(self._path), Session(self._engine) as session:
+        with self._reading() as session:
             return [
                 Harm(row.job, row.delay_s, row.started_s, tuple(row.fragments)) for row in session.scalars(query)
             ]
@@ -116,7 +122,7 @@ class Ledger:
             .where(FragmentRow.trainer == trainer, FragmentRow.end.is_not(None))
             .group_by(FragmentRow.end)
         )
-        with explained(self._path), Session(self._engine) as session:
+        with self._reading() as session:
             return {End(str(end)): int(count) for end, count in session.execute(query)}
 
     def count_all_ends(self) -> dict[str, dict[End, int]]:
@@ -127,7 +133,7 @@ class Ledger:
             .group_by(FragmentRow.trainer, FragmentRow.end)
         )
         counts: dict[str, dict[End, int]] = {}
-        with explained(self._path), Session(self._engine) as session:
+        with self._reading() as session:
             for trainer, end, count in session.execute(query):
                 counts.setdefault(trainer, {})[End(str(end))] = int(count)
         return counts
