@@ -28,7 +28,7 @@ def status_command(config_path: Path | None, as_json: bool) -> None:
     nodes, trainers = _count_nodes(standing), _count_trainers(standing)
     if as_json:
         document = {"nodes": nodes, "trainers": trainers}
-        print_json({"format": "freetrain-status/1", "daemon": standing.document(), **document})
+        print_json({"format": "freetrain-daemon/1", "daemon": standing.document(), **document})
     else:
         for line in standing.lines():
             click.echo(line)
