@@ -148,14 +148,37 @@ def test_trainers_grow_into_idle_nodes_shrink_for_the_site_and_leave_before_main
     )  # fmt: skip
     assert admin.returncode == 0, admin.stderr
     reserved = {"n001", "n002", "n003", "n004"}
-    shown = json.loads(daemon.freetrain("daemon", "nodes", "--json").stdout)["nodes"]
-    assert all(group["until"] for group in shown if reserved & set(group["nodes"]) and "lent" in group["state"])
+    wait_until(lambda: all(until for until in holes_of_lent(daemon, reserved)), 20, daemon)
     took_s = wait_until(lambda: not reserved & set(in_slurm(daemon).values()), 30, daemon)
     assert took_s < 28, "the nodes were not empty before the maintenance began"
     subprocess.run(["scontrol", "delete", "reservation=m"], env=daemon.environment, check=True)
     wait_until(lambda: settled(daemon, *trainers), 30, daemon)
     ends = {str(end) for trainer in trainers for end in ledger_ends(daemon, trainer)}
     assert {"preempted", "released"} <= ends
+
+
+def holes_of_lent(site: Site, nodes: set[str]) -> list[float | None]:
+    """When the holes of those of the nodes end that are lent, as the daemon says."""
+    shown = json.loads(site.freetrain("daemon", "nodes", "--json").stdout)["nodes"]
+    return [group["until"] for group in shown if nodes & set(group["nodes"]) and group["state"] == "lent"]
+
+
+def test_ordinary_users_are_told_what_is_lent_and_what_stops_it(daemon: Site) -> None:
+    trainer = daemon.submit_trainer("alice", 2, "min=1")
+    wait_until(lambda: f"lent to {trainer}" in daemon.freetrain("bob", "nodes").stdout, 60, daemon)
+    assert "runs here" not in daemon.freetrain("bob", "nodes").stdout
+    assert daemon.freetrain("bob", "status").returncode == 0
+    (row,) = json.loads(daemon.freetrain("bob", "jobs", "--json").stdout)["jobs"]
+    assert (len(row["nodes"]), row["samples"], row["state"]) == (2, 0, "running")
+    stop_file = daemon.directory / "state" / "STOP"
+    stop_file.touch()
+    wait_until(lambda: lent(daemon, trainer) == 0, 60, daemon)
+    shown = daemon.freetrain("bob", "jobs").stdout
+    assert f"Nothing is lent: stopped by {stop_file}" in shown
+    assert "idle nodes" not in shown
+    daemon.stop_daemon()
+    assert daemon.freetrain("bob", "jobs").stdout.startswith("No daemon is at work here: it was stopped")
+    assert daemon.freetrain("bob", "status").returncode == 69
 
 
 def ledger_ends(site: Site, trainer: str) -> list[str]:
