@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from freetrain.core.cluster import Snapshot
+from freetrain.core.cluster import Job, Snapshot
 from freetrain.slurm.commands import SEPARATOR, Command
 from freetrain.slurm.layout_facts import SlurmLayout, parse_partition_rules
 from freetrain.slurm.parsing import (
@@ -134,6 +134,10 @@ class BigSite:
     def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
         """One that is safe."""
         return SlurmLayout(_SETTINGS, self._rules)
+
+    def job(self, id_: str) -> list[Job]:
+        """The job, as the texts show it."""
+        return [job for job in self.snapshot().jobs if job.array == id_]
 
     def last_plan_s(self) -> float | None:
         """It never plans."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from freetrain.config import Config
@@ -17,10 +16,3 @@ def daemons_ledger(config: Config) -> Ledger:
         StateError: there is none, or it cannot be read.
     """
     return Store.open_existing(Path(config.state.directory) / DAEMONS_STORE).ledger()
-
-
-def readable_ledger(config: Config) -> Ledger | None:
-    """The same; None where whoever asks may not look into it, which SQLite needs to write for."""
-    directory = Path(config.state.directory)
-    may = os.access(directory / DAEMONS_STORE, os.R_OK) and os.access(directory, os.W_OK)
-    return daemons_ledger(config) if may else None

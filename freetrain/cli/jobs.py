@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from freetrain.cli.daemons_ledger import readable_ledger
 from freetrain.cli.options import config_option
 from freetrain.cli.output import NOTHING, print_json, print_table
-from freetrain.config import load_config
-from freetrain.core.cluster import JobState
+from freetrain.cli.standing import Standing, find_standing
+from freetrain.config import Config, load_config
+from freetrain.core.cluster import JobState, Snapshot
 from freetrain.core.fragment import End
-from freetrain.core.lent_trainer import UNKNOWN_END, LentTrainer
-from freetrain.slurm.command_line import CommandLine
-from freetrain.slurm.parsing import fold_nodes
+from freetrain.core.lent_trainer import UNKNOWN_END, TrainerState
+from freetrain.daemon.setup import launcher_of
+from freetrain.daemon.status import TrainerStatus
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.opening import OpenedWhenAsked
+from freetrain.slurm.parsing import expand_nodes, fold_nodes
 from freetrain.slurm.submissions import Submission, find_submissions
 from freetrain.slurm.tags import Tag, WrongTag, answer_in, asked_to_resume, parse_tag
 
-_COLUMNS = ("ID", "NAME", "USER", "NODES", "WANTS", "SAMPLES", "EVICTIONS", "STATE", "NODELIST")
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What only the daemon's database tells; nothing where it cannot be read.
-
-    Attributes:
-        trainer: what is remembered.
-        ends: how often its fragments ended in which way.
-    """
-
-    trainer: LentTrainer | None
-    ends: Mapping[End, int]
+_COLUMNS = ("ID", "NAME", "USER", "NODES", "ASKED", "WANTS", "SAMPLES", "EVICTIONS", "STATE", "NODELIST")
+_NUMBERS = ("NODES", "ASKED", "SAMPLES", "EVICTIONS")
 
 
 @click.command("jobs")
@@ -44,70 +35,121 @@ class Known:
 def jobs_command(config_path: Path | None, user: str | None, as_json: bool) -> None:
     """List the trainings that freetrain lends nodes to, or that wait for some, with what is wrong with their tags.
 
-    Anybody may ask; who can read the daemon's database also sees samples and evictions.
+    Slurm is asked which run where; what the daemon found at its last look says the rest. Anybody may ask.
     """
     config = load_config(config_path).config
-    snapshot = CommandLine(config.slurm.timeout).snapshot()
-    submissions = find_submissions(snapshot.jobs, config.slurm.partition)
-    ledger = readable_ledger(config)
-    trainers = ledger.trainers() if ledger else {}
+    standing = find_standing(config)
+    if not as_json:
+        for line in standing.lines():
+            click.echo(line)
+    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
+    snapshot = gateway.snapshot()
+    lent = _lent_nodes(snapshot, config, gateway)
+    known = standing.trainers
     rows = [
-        _facts(one, Known(trainers.get(one.id), ledger.count_ends(one.id) if ledger else {}))
-        for one in submissions.values()
+        _facts(one, lent.get(one.id, set()), known.get(one.id), standing)
+        for one in find_submissions(snapshot.jobs, config.slurm.partition).values()
         if user in (None, one.owner)
     ]
     if as_json:
-        print_json({"format": "freetrain-jobs/1", "jobs": rows})
+        print_json({"format": "freetrain-jobs/2", "daemon": standing.document(), "jobs": rows})
     elif rows:
-        print_table(_COLUMNS, map(_cells, rows), right=("NODES", "SAMPLES", "EVICTIONS"))
+        print_table(_COLUMNS, map(_cells, rows), right=_NUMBERS)
     else:
         click.echo(f"No training waits or runs in partition {config.slurm.partition}.")
 
 
-def _facts(submission: Submission, known: Known) -> dict[str, Any]:
+def _lent_nodes(snapshot: Snapshot, config: Config, gateway: Gateway) -> Mapping[str, set[str]]:
+    """Trainer → the nodes on which its fragments run."""
+    launcher = launcher_of(config, gateway)
+    nodes: defaultdict[str, set[str]] = defaultdict(set)
+    for job in snapshot.jobs:
+        if job.partition == config.slurm.partition and job.state is JobState.RUNNING:
+            trainer = launcher.of_trainer(job)
+            if trainer is not None:
+                nodes[trainer] |= job.nodes
+    return nodes
+
+
+def _facts(
+    submission: Submission, lent: set[str], known: TrainerStatus | None, standing: Standing
+) -> dict[str, Any]:
     tag = parse_tag(submission.comment)
-    nodes = frozenset().union(*(task.nodes for task in submission.tasks if task.state is JobState.RUNNING))
-    answer = "" if asked_to_resume(submission.comment) else answer_in(submission.comment)
     good = tag if isinstance(tag, Tag) else None
+    asked = expand_nodes(known.asked) - lent if known and standing.is_at_work else frozenset()
     return {
         "id": submission.id,
         "name": good.name if good else "",
         "user": submission.owner,
-        "nodes": sorted(nodes),
+        "nodes": sorted(lent),
+        "asked_nodes": sorted(asked),
         "min_nodes": good.min_nodes if good else None,
         "max_nodes": (good.max_nodes or len(submission.tasks)) if good else None,
-        "samples": known.trainer.samples_done if known.trainer else None,
-        "ends": {str(end): count for end, count in known.ends.items()},
-        "state": _state(submission, tag, answer, known, bool(nodes)),
+        "samples": known.samples_done if known else None,
+        "ends": dict(known.ends) if known else None,
+        "fault": known.fault if known else "",
+        "state": _state(submission, tag, known, standing, len(lent), len(asked)),
     }
 
 
-def _state(submission: Submission, tag: Tag | WrongTag | None, answer: str, known: Known, has_nodes: bool) -> str:
+def _state(
+    submission: Submission,
+    tag: Tag | WrongTag | None,
+    known: TrainerStatus | None,
+    standing: Standing,
+    lent: int,
+    asked: int,
+) -> str:
+    """In a word or a sentence, the first that applies of: its tag, its end, what the daemon says, what it has."""
     if isinstance(tag, WrongTag):
         return f"refused: {tag.why}"
-    note = answer or (known.trainer.note if known.trainer else "")
     if asked_to_resume(submission.comment):
         return "was asked to go on, which the daemon sees at its next look"
-    if note and note != UNKNOWN_END:
-        return note
-    if submission.is_over:
-        return "over"
-    now = "running" if has_nodes else "waiting for idle nodes"
-    return f"{now}; {UNKNOWN_END}" if note or _cannot_tell_end(submission, tag) else now
+    if answer_in(submission.comment) or submission.is_over:
+        return answer_in(submission.comment) or "over"
+    said = _said_by_daemon(known, standing)
+    if said:
+        return said
+    now = _now(known, standing, lent, asked)
+    return f"{now}; {UNKNOWN_END}" if _cannot_tell_end(submission, tag, known) else now
 
 
-def _cannot_tell_end(submission: Submission, tag: Tag | WrongTag | None) -> bool:
-    """Whether tasks have completed of what names no directory; whoever reads the database knows more."""
+def _said_by_daemon(known: TrainerStatus | None, standing: Standing) -> str:
+    """What a daemon that is at work says of it; empty: nothing is the matter."""
+    if known is None or not standing.is_at_work:
+        return ""
+    note = "" if known.note == UNKNOWN_END else known.note
+    return note or known.fault or (known.state if known.state == TrainerState.COMPLETE else "")
+
+
+def _now(known: TrainerStatus | None, standing: Standing, lent: int, asked: int) -> str:
+    if lent:
+        return "running" if standing.is_at_work else "running; no daemon is at work"
+    return f"waits for Slurm to start it on {asked} nodes" if asked else _why_waiting(known, standing)
+
+
+def _cannot_tell_end(submission: Submission, tag: Tag | WrongTag | None, known: TrainerStatus | None) -> bool:
+    """Whether tasks have completed of what shows no sign of the runtime, as far as is known."""
+    if known is not None:
+        return known.note == UNKNOWN_END
     some_completed = any(task.state is JobState.COMPLETED for task in submission.tasks)
     return some_completed and isinstance(tag, Tag) and tag.directory is None
+
+
+def _why_waiting(known: TrainerStatus | None, standing: Standing) -> str:
+    if standing.nothing_is_lent:
+        return standing.nothing_is_lent
+    if known is None:
+        return "waits for the daemon's next look"
+    return known.waits_for or "waits for idle nodes"
 
 
 def _cells(facts: Mapping[str, Any]) -> tuple[str, ...]:
     wants = NOTHING if facts["min_nodes"] is None else f"{facts['min_nodes']}-{facts['max_nodes']}"
     samples = NOTHING if facts["samples"] is None else f"{facts['samples']:,.0f}"
-    evictions = str(facts["ends"].get(str(End.PREEMPTED), 0)) if facts["samples"] is not None else NOTHING
-    nodes = facts["nodes"]
+    evictions = NOTHING if facts["ends"] is None else str(facts["ends"].get(str(End.PREEMPTED), 0))
+    nodes, asked = facts["nodes"], facts["asked_nodes"]
     return (
-        facts["id"], facts["name"] or NOTHING, facts["user"], str(len(nodes)), wants, samples, evictions,
-        facts["state"], fold_nodes(nodes) if nodes else NOTHING,
+        facts["id"], facts["name"] or NOTHING, facts["user"], str(len(nodes)), str(len(asked)), wants, samples,
+        evictions, facts["state"], fold_nodes(nodes) if nodes else NOTHING,
     )  # fmt: skip

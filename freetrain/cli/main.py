@@ -25,6 +25,7 @@ _COMMANDS = {
     "run": "freetrain.cli.run:run_command",
     "runs": "freetrain.cli.runs:runs_group",
     "solve": "freetrain.cli.solve:solve_command",
+    "status": "freetrain.cli.status:status_command",
     "submit": "freetrain.cli.submit:submit_command",
 }
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from freetrain.cli.daemons_ledger import readable_ledger
 from freetrain.cli.options import config_option
 from freetrain.cli.output import NOTHING, print_json, print_table, show_time
-from freetrain.config import ConfigError, load_config
-from freetrain.core.lendable import Lendable, Past, find_lendable
+from freetrain.cli.standing import find_standing
+from freetrain.config import Config, ConfigError, load_config
+from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment import Fragment
+from freetrain.core.lendable import Past, find_lendable
+from freetrain.core.reconcile import find_strangers
 from freetrain.daemon.checks import read_settings
-from freetrain.daemon.setup import manners_of
-from freetrain.slurm.command_line import CommandLine
-from freetrain.slurm.parsing import fold_nodes
+from freetrain.daemon.setup import launcher_of, manners_of
+from freetrain.daemon.sight import Manners
+from freetrain.daemon.status import NodeGroup, gathered, group_nodes
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.opening import OpenedWhenAsked
+from freetrain.slurm.parsing import expand_nodes
 
-Verdict = tuple[str, str, float | None]
-"""What is done with a node, why, and until when it may be lent."""
+_WITHOUT_DAEMON = "could be lent, if a daemon were at work"
 
 
 @click.command("nodes")
@@ -26,41 +33,93 @@ Verdict = tuple[str, str, float | None]
 def nodes_command(config_path: Path | None, as_json: bool) -> None:
     """Say of each node of the partition whether it may be lent, until when, to whom it is, or why not.
 
-    What only time tells (how long a node has been idle, or for whom it has been kept free) the daemon alone knows.
+    This is what the daemon found at its last look, and what Slurm says has changed since. Where no daemon is at
+    work nobody knows how long a node has been idle, or for whom it would be kept free. Anybody may ask.
     """
     config = load_config(config_path).config
-    gateway = CommandLine(config.slurm.timeout)
-    manners = manners_of(config, read_settings(gateway))
-    snapshot = gateway.snapshot()
-    if manners.rules.partition not in snapshot.partitions:
-        raise ConfigError(f"Slurm has no partition {manners.rules.partition}.", "Set slurm.partition.")
-    ledger = readable_ledger(config)
-    fragments = ledger.open_fragments() if ledger else []
-    verdicts = _verdicts(find_lendable(snapshot, fragments, manners.rules, Past({}, {}, {})))
-    groups: dict[Verdict, list[str]] = {}
-    for name, verdict in sorted(verdicts.items()):
-        groups.setdefault(verdict, []).append(name)
+    standing = find_standing(config)
+    if not as_json:
+        for line in standing.lines():
+            click.echo(line)
+    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
+    snapshot, partition = gateway.snapshot(), config.slurm.partition
+    if partition not in snapshot.partitions:
+        raise ConfigError(f"Slurm has no partition {partition}.", "Set slurm.partition.")
+    running = _running_fragments(snapshot, config, gateway)
+    if standing.look:
+        groups = _brought_up_to_date(standing.look.nodes, snapshot, running)
+    else:
+        groups = _judged_here(snapshot, running, manners_of(config, read_settings(gateway)))
     if as_json:
         rows = [
-            {"nodes": names, "state": state, "why": why, "until": until_s}
-            for (state, why, until_s), names in groups.items()
+            {
+                "nodes": sorted(expand_nodes(each.nodes)),
+                "state": each.state,
+                "trainer": each.trainer or None,
+                "why": each.why,
+                "until": each.until_s,
+            }
+            for each in groups
         ]
-        print_json({"format": "freetrain-nodes/1", "nodes": rows})
-        return
+        print_json({"format": "freetrain-nodes/2", "daemon": standing.document(), "nodes": rows})
+    else:
+        _print(groups)
+
+
+def _running_fragments(snapshot: Snapshot, config: Config, gateway: Gateway) -> Sequence[Fragment]:
+    launcher = launcher_of(config, gateway)
+    of_ours = [
+        (job, trainer)
+        for job in snapshot.jobs
+        if job.partition == config.slurm.partition and (trainer := launcher.of_trainer(job)) is not None
+    ]
+    return find_strangers([], of_ours)
+
+
+def _brought_up_to_date(
+    groups: Iterable[NodeGroup], snapshot: Snapshot, running: Iterable[Fragment]
+) -> Sequence[NodeGroup]:
+    """What the daemon found, but for the fragments and jobs that have started or ended since."""
+    trainer_on = {fragment.node: fragment.trainer for fragment in running}
+    verdicts = {name: each for each in groups for name in expand_nodes(each.nodes)}
+    for name, verdict in verdicts.items():
+        trainer, node = trainer_on.get(name, ""), snapshot.node.get(name)
+        if trainer and verdict.state in ("free", "asked for"):
+            verdicts[name] = replace(verdict, state="lent", trainer=trainer)
+        elif not trainer and verdict.state == "lent":
+            verdicts[name] = NodeGroup("", "not lent", why=f"the fragment of {verdict.trainer} has just ended")
+        elif verdict.state == "free" and node is not None and node.state != "IDLE":
+            verdicts[name] = NodeGroup("", "not lent", why=f"Slurm says {node.state}")
+    return gathered(verdicts)
+
+
+def _judged_here(snapshot: Snapshot, running: Sequence[Fragment], manners: Manners) -> Sequence[NodeGroup]:
+    """What Slurm alone tells: nothing that is free will be lent before a daemon is at work."""
+    groups = group_nodes(find_lendable(snapshot, running, manners.rules, Past({}, {}, {})), running)
+    return [
+        replace(each, state="not lent", why=_WITHOUT_DAEMON) if each.state == "free" else each for each in groups
+    ]
+
+
+def _print(groups: Iterable[NodeGroup]) -> None:
     print_table(
         ("NODES", "COUNT", "STATE", "UNTIL", "WHY"),
         [
-            (fold_nodes(names), str(len(names)), state, show_time(until_s), why or NOTHING)
-            for (state, why, until_s), names in groups.items()
+            (
+                each.nodes,
+                str(len(expand_nodes(each.nodes))),
+                _state(each),
+                show_time(each.until_s),
+                each.why or NOTHING,
+            )
+            for each in groups
         ],
         right=("COUNT",),
     )
 
 
-def _verdicts(lendable: Lendable) -> dict[str, Verdict]:
-    found: dict[str, Verdict] = {}
-    for node in lendable.offered:
-        state = "free" if node.held_by is None else f"lent to {node.held_by}"
-        found[node.name] = (state, "", node.free_until_s)
-    found |= {name: ("due back", why, None) for name, why in lendable.due.items()}
-    return found | {name: ("not lent", why, None) for name, why in lendable.withheld.items()}
+def _state(group: NodeGroup) -> str:
+    if not group.trainer:
+        return group.state
+    words = {"lent": "lent to", "asked for": "asked for", "due back": "due back from"}
+    return f"{words.get(group.state, group.state)} {group.trainer}"

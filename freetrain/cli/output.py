@@ -37,8 +37,15 @@ def print_table(
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     _console().print(table)
+
+
+def printable(text: str) -> str:
+    """The text in one line, without what would steer a terminal: comments and reasons are anybody's."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in text)
 
 
 def print_heading(text: str) -> None:
@@ -86,7 +93,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
 
 def _plain_lines(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
     """The rows in aligned columns; rich would take seconds for ten thousand of them."""
-    clean = [[cell.replace("\n", " ") for cell in row] for row in rows]
+    clean = [list(map(printable, row)) for row in rows]
     widths = [max(map(len, cells)) for cells in zip(*clean, strict=True)]
     for row in clean:
         cells = zip(row, widths, right, strict=True)

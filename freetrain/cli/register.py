@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import pwd
-import secrets
 import shlex
 from contextlib import suppress
 
 import click
 
-from freetrain.cli.tagging import find_partition, read_wanted, tag_options
+from freetrain.cli.tagging import read_slurm_settings, read_wanted, tag_options
 from freetrain.core.cluster import Job
 from freetrain.errors import InputError
 from freetrain.slurm import commands
-from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.errors import SlurmError, SlurmRefusedError
-from freetrain.slurm.parsing import parse_jobs
+from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.registration import find_obstacle
 from freetrain.slurm.tags import TAG_PREFIX
 
@@ -35,12 +33,13 @@ def register_command(nodes: str, partition: str | None, dry_run: bool, job: str,
     wanted = read_wanted(nodes, given)
     if not (job.isascii() and job.isdecimal()):
         raise InputError(f"{job!r} is no job's id.", "Give the number that sbatch printed, an array's without _.")
-    slurm = CommandLine()
-    tasks = _find(slurm, job)
+    settings = read_slurm_settings(partition)
+    slurm = OpenedWhenAsked(settings.backend, settings.timeout)
+    tasks = slurm.job(job)
     obstacle = find_obstacle(job, tasks, pwd.getpwuid(os.geteuid()).pw_name, wanted.most_nodes)
     if obstacle is not None:
         raise InputError(obstacle, _HINT)
-    plan = _plan(job, tasks[0], wanted.comment, find_partition(partition))
+    plan = _plan(job, tasks[0], wanted.comment, settings.partition)
     if dry_run:
         click.echo("\n".join(map(shlex.join, plan)))
         return
@@ -62,12 +61,3 @@ def _plan(job: str, first: Job, comment: str, partition: str) -> tuple[commands.
     if first.comment.startswith(TAG_PREFIX) and first.partition == partition:
         return (commands.set_comment(job, comment),)
     return (commands.hold_own(job), commands.make_trainer(job, comment, partition))
-
-
-def _find(slurm: CommandLine, job: str) -> list[Job]:
-    """The job's tasks; none where Slurm does not know it, which squeue calls an error or nothing at all."""
-    mark = secrets.token_hex(8)
-    with suppress(SlurmRefusedError):
-        tasks, _ = parse_jobs(slurm.perform(commands.ask_job(mark, job)), mark, expand="")
-        return tasks
-    return []

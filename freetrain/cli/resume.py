@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-from freetrain.cli.daemons_ledger import readable_ledger
 from freetrain.cli.options import config_option
+from freetrain.cli.standing import find_standing
 from freetrain.config import Config, load_config
 from freetrain.core.lent_trainer import TrainerState
 from freetrain.daemon.nudge import send_nudge
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.slurm import commands
-from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.submissions import Submission, find_submissions
 from freetrain.slurm.tags import WrongTag, answer_in, ask_to_resume, asked_to_resume, parse_tag, says_paused
 
@@ -32,7 +32,7 @@ def resume_command(config_path: Path | None, id_: str) -> None:
     again. A training that rests after a failure need not rest any longer.
     """
     config = load_config(config_path).config
-    gateway = CommandLine(config.slurm.timeout)
+    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     submission = find_submissions(gateway.snapshot().jobs, config.slurm.partition).get(id_)
     if submission is None:
         raise InputError(f"There is no training {id_}.", "freetrain jobs lists them.")
@@ -45,10 +45,9 @@ def resume_command(config_path: Path | None, id_: str) -> None:
 
 
 def _known_state(config: Config, id_: str) -> TrainerState | None:
-    """What the daemon remembers, where one may look; None: unknown."""
-    ledger = readable_ledger(config)
-    trainer = ledger.trainers().get(id_) if ledger else None
-    return trainer.state if trainer else None
+    """What the daemon published of it; None: unknown."""
+    known = find_standing(config).trainers.get(id_)
+    return TrainerState(known.state) if known else None
 
 
 def _check(submission: Submission, known: TrainerState | None) -> None:

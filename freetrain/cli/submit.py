@@ -9,11 +9,12 @@ from pathlib import Path
 
 import click
 
-from freetrain.cli.tagging import Wanted, find_partition, read_wanted, tag_options
+from freetrain.cli.tagging import Wanted, read_slurm_settings, read_wanted, tag_options
 from freetrain.errors import InputError
 from freetrain.slurm import commands
-from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.opening import OpenedWhenAsked
 
 _PATIENCE_S = 90.0
 """Longer than sbatch itself tries, a minute without a configuration: what it says in the end is clearer."""
@@ -48,13 +49,13 @@ def submit_command(
     wanted = read_wanted(nodes, given)
     _check_options(more)
     what = (str(_check_script(script)), *arguments)
-    command = commands.submit(
-        what, wanted.comment, wanted.most_nodes, find_partition(partition), wanted.tag.name, more
-    )
+    slurm = read_slurm_settings(partition)
+    command = commands.submit(what, wanted.comment, wanted.most_nodes, slurm.partition, wanted.tag.name, more)
     if dry_run:
         click.echo(shlex.join(command))
         return
-    job = _submit(command)
+    # Nothing is added to the environment: sbatch hands it on to the job, and reads times in its time zone.
+    job = _submit(command, OpenedWhenAsked(slurm.backend, _PATIENCE_S, environment={}))
     click.echo(job)
     click.echo(_what_next(job, wanted), err=True)
 
@@ -82,10 +83,9 @@ def _check_options(more: tuple[str, ...]) -> None:
             )
 
 
-def _submit(command: commands.Command) -> str:
+def _submit(command: commands.Command, gateway: Gateway) -> str:
     try:
-        # Nothing is added to the environment: sbatch hands it on to the job, and reads times in its time zone.
-        said = CommandLine(_PATIENCE_S, environment={}).perform(command)
+        said = gateway.perform(command)
     except SlurmRefusedError as error:
         is_size = "array specification" in error.what
         raise SlurmRefusedError(error.what, _TOO_LARGE if is_size else error.hint) from error

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from freetrain.cli.options import options
-from freetrain.config import Config, ConfigError, Slurm, load_config
+from freetrain.config import ConfigError, Slurm, load_config
 from freetrain.errors import InputError
 from freetrain.slurm.tags import KEYS, Tag, WrongTag, check_values, format_tag
 
@@ -74,13 +74,15 @@ def read_wanted(nodes: str, given: Mapping[str, str | None]) -> Wanted:
     return Wanted(tag, format_tag(values), tag.max_nodes or 1)
 
 
-def find_partition(named: str | None) -> str:
-    """The partition of this name, or else of the configuration, which an ordinary user may be unable to read."""
-    if named:
-        return named
+def read_slurm_settings(partition: str | None) -> Slurm:
+    """How to reach Slurm and where trainers run, as configured, but for the partition if one is named.
+
+    An ordinary user may be unable to read the configuration.
+    """
     try:
-        return load_config().config.slurm.partition
+        slurm = load_config().config.slurm
     except (ConfigError, OSError) as error:
-        partition = Config().slurm.partition
-        click.echo(f"freetrain: {error} So the partition is taken to be {partition}.", err=True)
-        return partition
+        slurm = Slurm()
+        if not partition:
+            click.echo(f"freetrain: {error} So the partition is taken to be {slurm.partition}.", err=True)
+    return slurm.model_copy(update={"partition": partition}) if partition else slurm

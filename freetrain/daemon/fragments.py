@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
@@ -34,6 +35,7 @@ class Fragments:
     Attributes:
         last: trainer → its fragment that ended last.
         some_completed: trainers of which a fragment has completed.
+        ends: trainer → how often its fragments ended in which way.
     """
 
     def __init__(self, ledger: Ledger, launcher: Launcher, gateway: Gateway) -> None:
@@ -45,6 +47,7 @@ class Fragments:
         self.last = {fragment.trainer: fragment for fragment in ledger.last_ended_fragments()}
         self.some_completed = {fragment.trainer for fragment in ledger.last_runs(End.COMPLETED)}
         self._preempted_s = {one.job: one.started_s for one in ledger.last_runs(End.PREEMPTED)}
+        self.ends = {trainer: Counter(counts) for trainer, counts in ledger.count_all_ends().items()}
 
     @property
     def open(self) -> tuple[Fragment, ...]:
@@ -58,7 +61,8 @@ class Fragments:
             if fragment.holds_node:
                 self._open[fragment.id] = fragment
             else:
-                self._open.pop(fragment.id, None)
+                if self._open.pop(fragment.id, None) is not None and fragment.end is not None:
+                    self.ends.setdefault(fragment.trainer, Counter())[fragment.end] += 1
                 if fragment.started_s is not None:
                     self._note_end(fragment)
         return saved

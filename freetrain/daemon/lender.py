@@ -7,13 +7,16 @@ from pathlib import Path
 
 from freetrain.config import Config
 from freetrain.core.decision import Decision
+from freetrain.core.fragment import FragmentState
 from freetrain.core.lent_trainer import TrainerState
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.layout_guard import LayoutGuard
 from freetrain.daemon.live_cluster import LiveCluster
 from freetrain.daemon.progress import Place, ProgressReader
+from freetrain.daemon.rejects import Rejects
 from freetrain.daemon.setup import launcher_of, manners_of
 from freetrain.daemon.sight import Sight
+from freetrain.daemon.status import Look, look_of
 from freetrain.loop.cycle import Aims, run_cycle
 from freetrain.policies import find_policy
 from freetrain.slurm.gateway import Gateway
@@ -60,6 +63,7 @@ class Lender:
             journal.next_decision,
         )
         self._progress = ProgressReader()
+        self._rejects = Rejects()
 
     def look(self, time_limit_s: float) -> list[Decision]:
         """Look, decide and act.
@@ -70,9 +74,12 @@ class Lender:
         Raises:
             SlurmError: Slurm did not answer; what was not done is left for the next look.
         """
+        stop_file = self._config.state.stop_file
         unsafe = self._check_layout()
-        stopped = "the stop file is there" if Path(self._config.state.stop_file).exists() else unsafe
-        self._watch_progress_of(self._cluster.look(self._progress.reports(), stopped))
+        stopped = f"stopped by {stop_file}" if Path(stop_file).exists() else unsafe
+        sight = self._cluster.look(self._progress.reports(), stopped)
+        self._rejects.tell(sight.snapshot.rejected)
+        self._watch_progress_of(sight)
         if self._cluster.waits.is_new:
             self._guard.ask_now()
         decide = self._config.decide
@@ -115,12 +122,22 @@ class Lender:
         self._cluster.waits.forget()
         self._config = config
 
-    def summary(self, decisions: list[Decision]) -> str:
-        """What is lent after these decisions, in one line."""
-        lent = sum(len(nodes) for decision in decisions for nodes in decision.placement.values())
-        trainers = sum(len(decision.placement) for decision in decisions)
+    def last_look(self, took_s: float) -> Look:
+        """What the last look came to.
+
+        Args:
+            took_s: how long it took.
+        """
+        assert self._cluster.sight is not None
+        return look_of(self._cluster.sight, self._cluster.fragments, self._cluster.ends, took_s)
+
+    def summary(self) -> str:
+        """What is lent after the last look, in one line."""
+        running = [one for one in self._cluster.fragments if one.state is FragmentState.RUNNING]
+        asked = sum(one.state is FragmentState.ASKED for one in self._cluster.fragments)
         offered = len(self._cluster.sight.lendable.offered) if self._cluster.sight else 0
-        return f"{lent} of {offered} nodes lent to {trainers} trainers"
+        trainers = len({one.trainer for one in running})
+        return f"{len(running)} of {offered} nodes lent to {trainers} trainers, {asked} asked for"
 
     def _watch_progress_of(self, sight: Sight) -> None:
         most_nodes = len(sight.snapshot.partitions[self._config.slurm.partition].nodes)

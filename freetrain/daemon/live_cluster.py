@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import Fragment
+from freetrain.core.fragment import End, Fragment
 from freetrain.core.lendable import Lendable, find_lendable, in_few_classes, take_back
 from freetrain.core.plan import Action, Lend
 from freetrain.core.trainer import Trainer
@@ -81,6 +81,11 @@ class LiveCluster:
         """Those that have not ended."""
         return self._fragments.open
 
+    @property
+    def ends(self) -> Mapping[str, Mapping[End, int]]:
+        """Trainer → how often its fragments ended in which way."""
+        return self._fragments.ends
+
     def look(self, reports: Mapping[str, Report], stopped: str = "") -> Sight:
         """Ask Slurm, bring the books up to date, put right what is not as it should be, give back what is due.
 
@@ -112,7 +117,7 @@ class LiveCluster:
         entries = [self._noted(entry, chosen.faults.get(entry.trainer.id, "")) for entry in entries]
         lendable = take_back(lendable, _called_off(lendable, chosen.competing))
         self._waits_for = _while_stopped(entries, stopped) if stopped else chosen.waits_for
-        self.sight = Sight(snapshot, tuple(entries), chosen.competing, lendable)
+        self.sight = Sight(snapshot, tuple(entries), chosen.competing, lendable, stopped)
         # First what somebody may be waiting for: a busy Slurm takes its time over each order.
         self._upkeep.give_back(self.sight)
         self._upkeep.put_right(self.sight, self.manners)

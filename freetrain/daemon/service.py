@@ -7,6 +7,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from freetrain import __version__
@@ -19,13 +20,14 @@ from freetrain.daemon.notify import monotonic_usec, notify
 from freetrain.daemon.nudge import Senders
 from freetrain.daemon.setup import poll_s_of
 from freetrain.daemon.silence import Silence
-from freetrain.daemon.state_directory import claim
+from freetrain.daemon.state_directory import claim, make_private
+from freetrain.daemon.status_file import StatusFile
 from freetrain.daemon.timetable import Timetable
 from freetrain.errors import FreetrainError
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
-from freetrain.store.ledger import DAEMON_COMMAND
+from freetrain.store.ledger import DAEMON_COMMAND, Ledger
 from freetrain.store.records import NewRun
 from freetrain.store.store import DAEMONS_STORE, Store
 
@@ -37,6 +39,16 @@ _QUICK_S, _THOROUGH_S = 0.5, 10.0
 _PROGRESS_EVERY_S, _OWNERS_EVERY_S, _FORGET_EVERY_S = 5.0, 5.0, 3600.0
 
 Reload = Callable[[], Config]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a running daemon is made of."""
+
+    lender: Lender
+    timetable: Timetable
+    admission: Admission
+    status: StatusFile
 
 
 class Service:
@@ -70,6 +82,8 @@ class Service:
             admission = Admission(self._gateway, self._config, settings)
             with contextlib.closing(admission):
                 first = admission.admit(self._config)
+                status = StatusFile(directory, poll_s, settings.hides_jobs)
+                make_private(directory / DAEMONS_STORE)
                 store = Store.open(directory / DAEMONS_STORE)
                 ledger = store.ledger()
                 names = tuple(sorted(first.partitions[self._config.slurm.partition].nodes))
@@ -79,11 +93,13 @@ class Service:
                     timetable = Timetable(directory, poll_s, settings.backfill_interval_s, senders)
                     timetable.every(_PROGRESS_EVERY_S, lambda: _read_progress(lender, timetable))
                     timetable.every(_OWNERS_EVERY_S, lambda: senders.admit(lender.owners))
-                    timetable.every(_FORGET_EVERY_S, lambda: ledger.forget(time.time() - self._config.state.keep))
+                    timetable.every(_FORGET_EVERY_S, lambda: _forget(ledger, self._config.state.keep))
                     self._say_hello(poll_s)
                     with self._signals(timetable), timetable.running():
-                        self._loop(lender, timetable, admission, cycles)
+                        status.looked(self._config, None)
+                        self._loop(_Parts(lender, timetable, admission, status), cycles)
                     journal.finish({}, [], time.time())
+                status.stopped()
             notify(STOPPING="1", STATUS="stopped; fragments go on")
             log.info("stopped; what is lent stays lent")
 
@@ -99,15 +115,15 @@ class Service:
             __version__, lend.mode, lend.launcher, self._config.slurm.partition, poll_s,
         )  # fmt: skip
 
-    def _loop(self, lender: Lender, timetable: Timetable, admission: Admission, cycles: int | None) -> None:
+    def _loop(self, parts: _Parts, cycles: int | None) -> None:
         time_limit_s = _QUICK_S
         looks = 0
         while not self._stopping:
             began_s = time.monotonic()
-            decisions = self._look(lender, admission, time_limit_s)
+            decisions = self._look(parts, time_limit_s)
             look_s = time.monotonic() - began_s
             if decisions:  # else Slurm does not answer, and would not answer this either
-                timetable.plan_poll(self._last_plan_s(), look_s)
+                parts.timetable.plan_poll(self._last_plan_s(), look_s)
             looks += 1
             if looks == cycles:
                 return
@@ -115,20 +131,23 @@ class Service:
                 time_limit_s = _THOROUGH_S
                 continue
             time_limit_s = _QUICK_S
-            timetable.wait(look_s)
+            parts.timetable.wait(look_s)
             if self._reloading:
-                self._take_new_settings(lender, admission)
+                self._take_new_settings(parts.lender, parts.admission)
 
-    def _look(self, lender: Lender, admission: Admission, time_limit_s: float) -> list[Decision]:
+    def _look(self, parts: _Parts, time_limit_s: float) -> list[Decision]:
+        began_s = time.monotonic()
         try:
-            admission.renew()
-            decisions = lender.look(time_limit_s)
+            parts.admission.renew()
+            decisions = parts.lender.look(time_limit_s)
         except SlurmError as error:
             self._silence.goes_on(error)
             notify(WATCHDOG="1", STATUS=error.what)
+            parts.status.silent(error.what)
             return []
         self._silence.ends()
-        notify(READY="1", WATCHDOG="1", STATUS=lender.summary(decisions))
+        notify(READY="1", WATCHDOG="1", STATUS=parts.lender.summary())
+        parts.status.looked(self._config, parts.lender.last_look(time.monotonic() - began_s))
         return decisions
 
     def _last_plan_s(self) -> float | None:
@@ -175,6 +194,14 @@ class Service:
 def _read_progress(lender: Lender, timetable: Timetable) -> None:
     if lender.read_progress():
         timetable.wake()
+
+
+def _forget(ledger: Ledger, keep_s: float) -> None:
+    """In another thread, where an error ends nothing: the next look finds out by itself what is wrong."""
+    try:
+        ledger.forget(time.time() - keep_s)
+    except FreetrainError as error:
+        log.error("%s", error.what)
 
 
 def _is_proven(decision: Decision) -> bool:

@@ -62,12 +62,14 @@ class Sight:
         entries: all trainers.
         competing: those that may have nodes.
         lendable: the nodes.
+        stopped: why nothing is lent at all; empty: nodes are lent.
     """
 
     snapshot: Snapshot
     entries: tuple[Entry, ...]
     competing: tuple[tuple[Entry, Trainer], ...]
     lendable: Lendable
+    stopped: str = ""
 
     @cached_property
     def free_until_s(self) -> Mapping[str, float]:

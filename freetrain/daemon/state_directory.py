@@ -1,4 +1,7 @@
-"""The daemon's directory: local, writable, and one daemon's only."""
+"""The daemon's directory: local, writable, one daemon's only; everybody may enter it, few may read the database.
+
+What everybody may use is made so where it is made: the status file and the nudge socket.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def claim(directory: Path, mounts: str | None = None) -> IO[str]:
         FreetrainError: another daemon has it.
     """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        _make(directory)
         kind = file_system_of(
             directory, mounts if mounts is not None else Path("/proc/self/mountinfo").read_text()
         )
@@ -46,10 +49,35 @@ def claim(directory: Path, mounts: str | None = None) -> IO[str]:
         raise FreetrainError(
             f"Another daemon (process {owner}) works in {directory}.", "Stop it first.", ExitCode.TRY_AGAIN
         ) from error
-    lock.truncate(0)
-    lock.write(f"{os.getpid()}\n")
-    lock.flush()
+    try:
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+    except OSError as error:
+        raise StateError(f"The daemon's directory {directory} cannot be used: {error.strerror}.", _HINT) from error
     return lock
+
+
+def make_private(path: Path) -> None:
+    """Let nobody but the owner and the group read or write a file, whatever the umask; it is created if need be.
+
+    SQLite gives the files that it makes beside a database the database's permissions.
+
+    Raises:
+        StateError: it cannot be created or changed.
+    """
+    try:
+        path.touch(0o640)
+        path.chmod(path.stat().st_mode & 0o770)
+    except OSError as error:
+        raise StateError(f"{path} cannot be used: {error.strerror}.", _HINT) from error
+
+
+def _make(directory: Path) -> None:
+    """Make it, unless it is there, such that everybody may enter it, whatever the umask."""
+    if not directory.is_dir():
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o755)
 
 
 def file_system_of(path: Path, mounts: str) -> str:

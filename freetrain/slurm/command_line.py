@@ -7,9 +7,11 @@ import secrets
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from freetrain.core.cluster import Job, Snapshot
 from freetrain.slurm import commands
+from freetrain.slurm.answers import check_not_empty, rows_below_header, whole_lines
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError, explain
 from freetrain.slurm.layout_facts import SlurmLayout
@@ -23,6 +25,13 @@ from freetrain.slurm.parsing import (
 )
 from freetrain.slurm.settings import parse_last_plan_s
 from freetrain.slurm.tags import TAG_PREFIX
+
+_NO_RESERVATIONS = "No reservations in the system"
+
+_MOST_REJECTED = 1000
+"""Lines that were not understood, kept until the next snapshot tells of them."""
+
+_Facts = TypeVar("_Facts")
 
 
 class CommandLine:
@@ -47,6 +56,7 @@ class CommandLine:
         self._asked_for_layout = 0
         self._last_plan_s: float | None = None
         self._was_away = False
+        self._rejected: list[str] = []
         self.asked = 0
 
     def snapshot(self) -> Snapshot:
@@ -55,27 +65,44 @@ class CommandLine:
         Later on partitions are as of the last :meth:`layout`.
         """
         self._check_answering()
-        mark = secrets.token_hex(8)
-        jobs, bad_jobs = parse_jobs(self._ask(commands.ask_jobs(mark)), mark, TAG_PREFIX)
-        jobs = self._tell_apart(jobs, mark)
-        nodes, bad_nodes = parse_nodes(self._ask(commands.ask_nodes()))
-        reservations, bad_reservations = parse_reservations(self._ask(commands.ask_reservations()))
-        partitions = self._layout.partitions()
-        return Snapshot(
-            self._clock_s(),
-            tuple(nodes),
-            tuple(jobs),
-            tuple(reservations),
-            partitions,
-            tuple(bad_jobs + bad_nodes + bad_reservations + self._layout.rejected),
+        jobs = self._tell_apart(self._jobs(commands.ask_jobs, TAG_PREFIX))
+        nodes = self._understood(parse_nodes(self._lines(commands.ask_nodes(), "NodeName=")))
+        reservations = self._understood(
+            parse_reservations(self._lines(commands.ask_reservations(), "ReservationName=", _NO_RESERVATIONS))
         )
+        partitions = self._layout.partitions()
+        rejected, self._rejected = (*self._rejected, *self._layout.rejected), []
+        found = Snapshot(self._clock_s(), tuple(nodes), tuple(jobs), tuple(reservations), partitions, rejected)
+        check_not_empty(found)
+        return found
 
-    def _tell_apart(self, jobs: list[Job], mark: str) -> list[Job]:
+    def job(self, id_: str) -> list[Job]:
+        """See :class:`freetrain.slurm.gateway.Gateway`."""
+        try:
+            return self._jobs(lambda mark: commands.ask_job(mark, id_), "")
+        except SlurmRefusedError:
+            return []  # it has forgotten the job, or never knew one
+
+    def _jobs(self, question: Callable[[str], Command], expand: str) -> list[Job]:
+        mark = secrets.token_hex(8)
+        text = rows_below_header(self._ask(question(mark)), mark, "squeue")
+        return self._understood(parse_jobs(text, mark, expand))
+
+    def _lines(self, command: Command, beginning: str, none_there: str = "") -> str:
+        return self._understood(whole_lines(self._ask(command), beginning, " ".join(command), none_there))
+
+    def _understood(self, parsed: tuple[_Facts, list[str]]) -> _Facts:
+        """What was understood of an answer; the rest is told with the next snapshot."""
+        facts, rejected = parsed
+        self._rejected = [*self._rejected, *rejected][:_MOST_REJECTED]
+        return facts
+
+    def _tell_apart(self, jobs: list[Job]) -> list[Job]:
         """Ask about trainers' arrays in which some tasks are held and others wait: squeue shows both as one."""
         mixed = {job.array for job in jobs if "," in job.reason and job.comment.startswith(TAG_PREFIX)}
         if not mixed:
             return jobs
-        tasks, _ = parse_jobs(self._ask(commands.ask_tasks(mark, *sorted(mixed))), mark, TAG_PREFIX)
+        tasks = self._jobs(lambda mark: commands.ask_tasks(mark, *sorted(mixed)), TAG_PREFIX)
         return [job for job in jobs if job.array not in mixed] + tasks
 
     def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
@@ -101,7 +128,7 @@ class CommandLine:
         if not jobs:
             return []
         try:
-            return parse_runs(self._ask(commands.ask_runs(jobs)))[0]
+            return self._understood(parse_runs(self._ask(commands.ask_runs(jobs))))
         except SlurmRefusedError:
             return []  # no accounting here
 

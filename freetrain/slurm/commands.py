@@ -40,8 +40,8 @@ Command = tuple[str, ...]
 
 
 def ask_jobs(mark: str) -> Command:
-    """All jobs; each begins with the mark, which nobody who writes a comment can know."""
-    return ("squeue", "-h", "-a", "-t", "all", "-o", _job_format(mark))
+    """All jobs; the header and each job begin with the mark, which nobody who writes a comment can know."""
+    return ("squeue", "-a", "-t", "all", "-o", _job_format(mark))
 
 
 def ask_job(mark: str, job: str) -> Command:
@@ -117,12 +117,12 @@ def set_comment(job: str, comment: str) -> Command:
 
 def ask_tasks(mark: str, *arrays: str) -> Command:
     """The tasks of these arrays, each by itself; ``ask_jobs`` shows all that wait as one."""
-    return ("squeue", "-h", "-a", "-r", "-t", "all", "-j", ",".join(arrays), "-o", _job_format(mark))
+    return ("squeue", "-a", "-r", "-t", "all", "-j", ",".join(arrays), "-o", _job_format(mark))
 
 
 def ask_preemptions(*jobs: str) -> Command:
     """When Slurm asked these jobs to leave; it says so only where there is a grace time."""
-    return ("squeue", "-h", "-a", "-r", "-t", "all", "-j", ",".join(jobs), "-O", "JobArrayID:40,PreemptTime:40")
+    return ("squeue", "-a", "-r", "-t", "all", "-j", ",".join(jobs), "-O", "JobArrayID:40,PreemptTime:40")
 
 
 def show_job(job: str) -> Command:

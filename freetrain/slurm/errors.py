@@ -18,6 +18,21 @@ class SlurmUnreachableError(SlurmError):
         super().__init__(what, hint, ExitCode.UNREACHABLE)
 
 
+class SlurmUnclearError(SlurmUnreachableError):
+    """Slurm's answer cannot be understood: as if there were none, nothing may be concluded or done.
+
+    Args:
+        asked: the command.
+        why: what is wrong with its answer.
+    """
+
+    def __init__(self, asked: str, why: str) -> None:
+        super().__init__(
+            f"Slurm's answer to {asked} cannot be understood: {why}.",
+            f"Run {asked} on this machine, and see what it prints.",
+        )
+
+
 class SlurmBusyError(SlurmError):
     """Slurm cannot do this just now, and may in a second."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from freetrain.core.cluster import Snapshot
+from freetrain.core.cluster import Job, Snapshot
 from freetrain.slurm.commands import Command
 from freetrain.slurm.layout_facts import SlurmLayout
 from freetrain.slurm.parsing import JobRun
@@ -18,7 +18,14 @@ class Gateway(Protocol):
         """Everything there is now; jobs in no particular order.
 
         Raises:
-            SlurmUnreachableError: Slurm does not answer.
+            SlurmUnreachableError: Slurm does not answer, or in a way that cannot be understood.
+        """
+
+    def job(self, id_: str) -> list[Job]:
+        """One job, or all tasks of an array; none where Slurm does not know it.
+
+        Raises:
+            SlurmUnreachableError: Slurm does not answer, or in a way that cannot be understood.
         """
 
     def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:

@@ -1,15 +1,19 @@
-"""Which door to Slurm to take. Nobody else has to know."""
+"""Which door to Slurm to take, as the site has chosen. Nobody else has to know."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from freetrain.core.cluster import Job, Snapshot
 from freetrain.slurm import commands
 from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmError, SlurmMissingError, SlurmUnreachableError
 from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.layout_facts import SlurmLayout
+from freetrain.slurm.parsing import JobRun
 from freetrain.slurm.pyslurm_client import PyslurmClient
 from freetrain.slurm.pyslurm_process import PROGRAM
 
@@ -18,21 +22,82 @@ log = logging.getLogger(__name__)
 Backend = Literal["auto", "cli", "pyslurm"]
 
 
-def open_gateway(backend: Backend, timeout_s: float, program: Sequence[str] = PROGRAM) -> Gateway:
+def open_gateway(backend: Backend, timeout_s: float, program: Sequence[str] = ()) -> Gateway:
     """The gateway that the site asked for; with ``auto``, pyslurm where it imports and Slurm answers it.
 
     Args:
         backend: what the site asked for.
         timeout_s: how long one question to Slurm may take.
-        program: the child program that uses pyslurm.
+        program: the child program that uses pyslurm; none: freetrain's own.
 
     Raises:
         SlurmMissingError: pyslurm was asked for and cannot be used here.
     """
     if backend == "cli":
         return CommandLine(timeout_s)
-    client = PyslurmClient(timeout_s, program=program)
+    client = PyslurmClient(timeout_s, program=program or PROGRAM)
     return _insist_on(client) if backend == "pyslurm" else _prefer(client, timeout_s)
+
+
+class OpenedWhenAsked:
+    """A gateway that chooses its door at the first snapshot: see :class:`freetrain.slurm.gateway.Gateway`.
+
+    Orders are given through Slurm's commands whatever the site has chosen, so that a command which only gives one
+    does not wait for pyslurm to start.
+
+    Args:
+        backend: what the site asked for.
+        timeout_s: how long one question to Slurm may take.
+        environment: added to that of Slurm's commands.
+        program: the child program that uses pyslurm; none: freetrain's own.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        timeout_s: float,
+        environment: Mapping[str, str] = commands.ENVIRONMENT,
+        program: Sequence[str] = (),
+    ) -> None:
+        self._commands = CommandLine(timeout_s, environment=environment)
+        self._how = (backend, timeout_s, program)
+        self._opened: Gateway | None = None
+
+    def snapshot(self) -> Snapshot:
+        """See :class:`freetrain.slurm.gateway.Gateway`.
+
+        Raises:
+            SlurmMissingError: pyslurm was asked for and cannot be used here.
+        """
+        return self._door().snapshot()
+
+    def job(self, id_: str) -> list[Job]:
+        """See :class:`freetrain.slurm.gateway.Gateway`.
+
+        Raises:
+            SlurmMissingError: pyslurm was asked for and cannot be used here.
+        """
+        return self._door().job(id_)
+
+    def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
+        """See :class:`freetrain.slurm.gateway.Gateway`."""
+        return self._commands.layout(max_age_s, most_questions)
+
+    def last_plan_s(self) -> float | None:
+        """See :class:`freetrain.slurm.gateway.Gateway`."""
+        return self._commands.last_plan_s()
+
+    def runs(self, jobs: Sequence[str]) -> list[JobRun]:
+        """See :class:`freetrain.slurm.gateway.Gateway`."""
+        return self._commands.runs(jobs)
+
+    def perform(self, command: Command, stdin: str = "") -> str:
+        """See :class:`freetrain.slurm.gateway.Gateway`."""
+        return self._commands.perform(command, stdin)
+
+    def _door(self) -> Gateway:
+        self._opened = self._opened or open_gateway(*self._how)
+        return self._opened
 
 
 def _prefer(client: PyslurmClient, timeout_s: float) -> Gateway:

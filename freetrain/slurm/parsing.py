@@ -12,6 +12,7 @@ from ClusterShell.NodeSet import NodeSet, NodeSetParseError
 from freetrain.core.cluster import Job, JobState, Node, Nodes, Partition, Reservation
 from freetrain.durations import parse_duration
 from freetrain.slurm.commands import JOB_FIELDS, RUN_FIELDS, SEPARATOR
+from freetrain.slurm.errors import SlurmUnclearError
 
 _NOTHING = frozenset({"", "(null)", "N/A", "Unknown", "None", "NONE", "n/a"})
 _STATE_MARKS = {
@@ -80,10 +81,9 @@ def parse_jobs(text: str, mark: str, expand: str) -> tuple[list[Job], list[str]]
         fields = record.rstrip("\n").split(SEPARATOR, len(JOB_FIELDS) - 1)
         try:
             job = _job(fields)
+            jobs += tuple(tasks_of(job)) if job.comment.startswith(expand) else [job]
         except ValueError as error:
             rejected.append(f"job {fields[0][:40]!r}: {error}")
-            continue
-        jobs += tasks_of(job) if job.comment.startswith(expand) else [job]
     return jobs, rejected
 
 
@@ -163,7 +163,11 @@ def parse_reservations(text: str) -> tuple[list[Reservation], list[str]]:
             rejected.append(f"reservation without times: {line[:80]!r}")
             continue
         flags = frozenset(filter(None, text_or_nothing(fields.get("Flags", "")).split(",")))
-        nodes = expand_nodes(fields.get("Nodes", ""))
+        try:
+            nodes = expand_nodes(fields.get("Nodes", ""))
+        except ValueError as error:
+            rejected.append(f"reservation line not understood ({error}): {line[:80]!r}")
+            continue
         reservations.append(Reservation(fields["ReservationName"], nodes, start_s, end_s, flags))
     return reservations, rejected
 
@@ -202,7 +206,11 @@ def parse_runs(text: str) -> tuple[list[JobRun], list[str]]:
             continue
         id_, state, start, end, nodes, exit_code = fields
         code, _, _ = exit_code.partition(":")
-        where = frozenset() if nodes == "None assigned" else expand_nodes(nodes)
+        try:
+            where = frozenset() if nodes == "None assigned" else expand_nodes(nodes)
+        except ValueError as error:
+            rejected.append(f"accounting line not understood ({error}): {line[:80]!r}")
+            continue
         runs.append(
             JobRun(id_, job_state(state), _time(start), _time(end), where, int(code) if code.isdigit() else 0)
         )
@@ -210,8 +218,14 @@ def parse_runs(text: str) -> tuple[list[JobRun], list[str]]:
 
 
 def parse_preemptions(text: str) -> Mapping[str, float]:
-    """Job → when it was asked to leave, of those that were, from what ``ask_preemptions`` printed."""
-    rows = [line.split() for line in text.splitlines()]
+    """Job → when it was asked to leave, of those that were, from what ``ask_preemptions`` printed.
+
+    Raises:
+        SlurmUnclearError: it is not such a table; a preempted fragment would be taken for one that has completed.
+    """
+    header, *rows = [line.split() for line in text.splitlines()] or [[]]
+    if "PREEMPT_TIME" not in header or not text.endswith("\n"):
+        raise SlurmUnclearError("squeue -O PreemptTime", f"it begins with {text[:80]!r}")
     return {row[0]: at_s for row in rows if len(row) == 2 and (at_s := _time(row[1])) is not None}
 
 

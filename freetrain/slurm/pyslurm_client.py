@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from freetrain.core.cluster import Snapshot
+from freetrain.core.cluster import Job, Snapshot
 from freetrain.slurm import commands
+from freetrain.slurm.answers import check_not_empty
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command
 from freetrain.slurm.layout_facts import SlurmLayout
-from freetrain.slurm.parsing import JobRun
+from freetrain.slurm.parsing import JobRun, tasks_of
 from freetrain.slurm.pyslurm_child import WANTED
 from freetrain.slurm.pyslurm_facts import snapshot_of
 from freetrain.slurm.pyslurm_process import PROGRAM, PyslurmProcess
@@ -44,7 +45,13 @@ class PyslurmClient:
         self._was_away = True
         answer = self._process.ask(*WANTED)
         self._was_away = False
-        return snapshot_of(answer, self._clock_s(), TAG_PREFIX)
+        found = snapshot_of(answer, self._clock_s(), TAG_PREFIX)
+        check_not_empty(found)
+        return found
+
+    def job(self, id_: str) -> list[Job]:
+        """See :class:`freetrain.slurm.gateway.Gateway`; pyslurm's question for one job alone is no cheaper."""
+        return [task for job in self.snapshot().jobs if job.array == id_ for task in tasks_of(job)]
 
     def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
         """See :class:`freetrain.slurm.gateway.Gateway`; pyslurm does not know all of it."""

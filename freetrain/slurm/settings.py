@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from freetrain.durations import parse_duration
+from freetrain.slurm.errors import SlurmUnclearError
 
 _BACKFILL_INTERVAL_S, _BACKFILL_RESOLUTION_S = 30.0, 60.0
 
@@ -26,6 +27,7 @@ class SlurmSettings:
         preempt_parameters: as written.
         scheduler_parameters: as written.
         scheduler_type: as ``sched/backfill``.
+        hides_jobs: whether users see only their own jobs.
     """
 
     cluster: str
@@ -39,6 +41,7 @@ class SlurmSettings:
     preempt_parameters: str = ""
     scheduler_parameters: str = ""
     scheduler_type: str = "sched/backfill"
+    hides_jobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,14 @@ class Rights:
 
 
 def parse_settings(text: str) -> SlurmSettings:
-    """What ``scontrol show config`` says."""
+    """What ``scontrol show config`` says.
+
+    Raises:
+        SlurmUnclearError: it says something else.
+    """
     values = {key: value.strip() for key, value in re.findall(r"^(\w+)\s*= (.*)$", text, re.MULTILINE)}
+    if "PreemptType" not in values:
+        raise SlurmUnclearError("scontrol show config", f"it names no PreemptType ({text[:80]!r})")
     parameters = dict(re.findall(r"\b(bf_\w+)=(\d+)", values.get("SchedulerParameters", "")))
     return SlurmSettings(
         cluster=values.get("ClusterName", ""),
@@ -80,6 +89,7 @@ def parse_settings(text: str) -> SlurmSettings:
         preempt_parameters=_known(values.get("PreemptParameters", "")),
         scheduler_parameters=_known(values.get("SchedulerParameters", "")),
         scheduler_type=values.get("SchedulerType", "sched/backfill"),
+        hides_jobs="jobs" in values.get("PrivateData", "").strip().split(","),
     )
 
 

@@ -11,6 +11,10 @@ from sqlalchemy.exc import DBAPIError
 
 from freetrain.errors import StateError
 
+_BEGIN_ANEW = (
+    "Move {path}, {path}-wal and {path}-shm away and start again: a new one is begun. What the daemon has lent it "
+    "finds again in Slurm."
+)
 _ELSEWHERE = "Name another place with --store or the variable FREETRAIN_STORE."
 _UNREADABLE = (
     "cannot be opened or written",
@@ -27,8 +31,9 @@ _COMPLAINTS = {
         "is locked by another process",
         "Wait until that process is done, or end it, and try again.",
     ),
-    sqlite3.SQLITE_NOTADB: ("is no SQLite database", f"Check the path. {_ELSEWHERE}"),
-    sqlite3.SQLITE_CORRUPT: ("is damaged", "Restore it from a backup, or move it away to begin a new one."),
+    sqlite3.SQLITE_NOTADB: ("is not an SQLite database", f"Check the path. {_BEGIN_ANEW}"),
+    sqlite3.SQLITE_CORRUPT: ("is damaged", _BEGIN_ANEW),
+    sqlite3.SQLITE_ERROR: ("is damaged", _BEGIN_ANEW),
     sqlite3.SQLITE_READONLY: _UNREADABLE,
     sqlite3.SQLITE_CANTOPEN: _UNREADABLE,
     sqlite3.SQLITE_PERM: _UNREADABLE,
@@ -47,6 +52,22 @@ def explained(path: Path) -> Iterator[None]:
         if type(said) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
             raise
         raise _state_error(path, said) from error
+
+
+@contextmanager
+def sensible(path: Path) -> Iterator[None]:
+    """Turn values in the store at ``path`` that make no sense into a StateError: SQLite overlooks some damage."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError) as error:
+        raise StateError(
+            f"The store {path} is damaged: it holds what cannot be ({error}).", begin_anew(path)
+        ) from error
+
+
+def begin_anew(path: Path) -> str:
+    """What to do about a store that cannot be used any more."""
+    return _BEGIN_ANEW.format(path=path)
 
 
 def make_folder(folder: Path) -> None:
@@ -68,4 +89,4 @@ def _state_error(path: Path, error: BaseException | None) -> StateError:
     kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
     what, hint = _COMPLAINTS.get(kind, ("cannot be used", _ELSEWHERE))
     said = "" if kind in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_NOTADB) else f" ({error})"
-    return StateError(f"The store {path} {what}{said}.", hint)
+    return StateError(f"The store {path} {what}{said}.", hint.format(path=path))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
 from freetrain.core.lent_trainer import LentTrainer, TrainerState
 from freetrain.core.throughput_fit import Observation, usable
-from freetrain.store.complaints import explained
+from freetrain.store.complaints import explained, sensible
 from freetrain.store.engine import for_writing
 from freetrain.store.tables import CommandRow, DecisionRow, FragmentRow, HarmRow, LiveTrainerRow, RunRow
 
@@ -27,6 +28,11 @@ class Ledger:
     def __init__(self, engine: Engine, path: Path) -> None:
         self._engine = engine
         self._path = path
+
+    @contextmanager
+    def _reading(self) -> Iterator[Session]:
+        with explained(self._path), sensible(self._path), Session(self._engine) as session:
+            yield session
 
     def open_fragments(self) -> list[Fragment]:
         """Those that have not ended."""
@@ -62,12 +68,12 @@ class Ledger:
             .where(FragmentRow.started_s.is_not(None))
             .where(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s > since_s))
         )
-        with explained(self._path), Session(self._engine) as session:
+        with self._reading() as session:
             return [(owner, float(start or 0.0), end) for owner, start, end in session.execute(query)]
 
     def _fragments(self, condition: object) -> list[Fragment]:
         query = select(FragmentRow).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
-        with explained(self._path), Session(self._engine) as session:
+        with self._reading() as session:
             return [_fragment(row) for row in session.scalars(query)]
 
     def save_fragments(self, fragments: Iterable[Fragment]) -> list[Fragment]:
@@ -82,7 +88,7 @@ class Ledger:
 
     def trainers(self) -> dict[str, LentTrainer]:
         """All by id."""
-        with explained(self._path), Session(self._engine) as session:
+        with self._reading() as session:
             return {row.id: _trainer(row) for row in session.scalars(select(LiveTrainerRow))}
 
     def save_trainers(self, trainers: Iterable[LentTrainer]) -> None:
@@ -114,7 +120,7 @@ class Ledger:
     def harms(self, since_s: float = 0.0) -> list[Harm]:
         """Delays of jobs that started from then on."""
         query = select(HarmRow).where(HarmRow.started_s >= since_s).order_by(HarmRow.id)
-        with explained(self._path), Session(self._engine) as session:
+        with self._reading() as session:
             return [
                 Harm(row.job, row.delay_s, row.started_s, tuple(row.fragments)) for row in session.scalars(query)
             ]
@@ -136,8 +142,21 @@ class Ledger:
             .where(FragmentRow.trainer == trainer, FragmentRow.end.is_not(None))
             .group_by(FragmentRow.end)
         )
-        with explained(self._path), Session(self._engine) as session:
+        with self._reading() as session:
             return {End(str(end)): int(count) for end, count in session.execute(query)}
+
+    def count_all_ends(self) -> dict[str, dict[End, int]]:
+        """Trainer → how often its fragments ended in which way."""
+        query = (
+            select(FragmentRow.trainer, FragmentRow.end, func.count())
+            .where(FragmentRow.end.is_not(None))
+            .group_by(FragmentRow.trainer, FragmentRow.end)
+        )
+        counts: dict[str, dict[End, int]] = {}
+        with self._reading() as session:
+            for trainer, end, count in session.execute(query):
+                counts.setdefault(trainer, {})[End(str(end))] = int(count)
+        return counts
 
 
 def _fragment(row: FragmentRow) -> Fragment:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Engine
 
 from freetrain.errors import StateError
-from freetrain.store.complaints import explained
+from freetrain.store.complaints import begin_anew, explained
 from freetrain.store.engine import BUSY_TIMEOUT_S, for_writing, make_migration_engine
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def read_schema(connection: Connection) -> str | None:
         raise StateError(
             f"{connection.engine.url.database} is an SQLite database, but not freetrain's: it has the tables "
             f"{', '.join(sorted(tables)[:3])}.",
-            "Check the path given with --store or the variable FREETRAIN_STORE.",
+            f"Check the path. {begin_anew(Path(str(connection.engine.url.database)))}",
         )
     return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
 
@@ -80,7 +80,7 @@ def _check_known(found: str | None, path: Path) -> None:
         raise StateError(
             f"The store {path} has schema {found}, this freetrain knows those up to {SCHEMA}: a newer freetrain "
             "wrote it.",
-            "Use that freetrain, or name another store with --store or the variable FREETRAIN_STORE.",
+            f"Use that freetrain, or name another store with --store. {begin_anew(path)}",
         )
 
 

@@ -11,8 +11,11 @@ import pytest
 _PROGRAM = """#!/bin/sh
 {{ printf '%s\\0' {name} "$@"; printf '\\n\\0'; }} >> '{directory}/calls'
 printenv > '{directory}/{name}.environment'
-mark=$6; mark=${{mark%%\x1f*}}
-[ -e '{directory}/{name}.out' ] && sed "s/MARK/$mark/" '{directory}/{name}.out'
+mark=
+for word; do case $word in *\x1f*) mark=${{word%%\x1f*}}; [ -e '{directory}/garbage' ] || echo "$word";; esac; done
+for said in '{directory}/{name}.out' "{directory}/{name}.$3.$4.out" "{directory}/{name}.$1.$2.out"; do
+    [ -e "$said" ] && sed "s/MARK/$mark/" "$said"
+done
 for said in '{directory}/{name}.err' "{directory}/{name}.$1.err"; do
     [ -e "$said" ] && {{ cat "$said" >&2; exit 1; }}
 done
@@ -41,9 +44,14 @@ class FakeSlurm:
         monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
         return cls(directory)
 
-    def answers(self, name: str, out: str = "") -> None:
-        """Let a command print this."""
-        (self.directory / f"{name}.out").write_text(out)
+    def answers(self, name: str, out: str = "", when: str = "") -> None:
+        """Let a command print this, always or when asked for this, as ``show nodes``; squeue below a header."""
+        which = f"{name}.{when.replace(' ', '.')}" if when else name
+        (self.directory / f"{which}.out").write_text(out)
+
+    def without_header(self) -> None:
+        """Let squeue print its records alone."""
+        (self.directory / "garbage").touch()
 
     def fails(self, name: str, err: str, when: str = "") -> None:
         """Let a command fail, always or when its first argument is this one."""

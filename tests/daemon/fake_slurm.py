@@ -34,6 +34,7 @@ class FakeSlurm:
         operators: accounts that may steer the jobs of others.
         rules: partition → what more is to be known of it than its facts.
         qos: what accounting knows of QOS.
+        rejected: lines of its answers that cannot be understood.
     """
 
     def __init__(self, nodes: Sequence[str] = NODES, grace_s: float = 0.0) -> None:
@@ -46,6 +47,7 @@ class FakeSlurm:
             "main": Partition("main", frozenset(nodes), priority_tier=10),
             "freetrain": Partition("freetrain", frozenset(nodes), preempt_mode="REQUEUE", grace_s=grace_s),
         }
+        self.rejected: tuple[str, ...] = ()
         self.told: list[Command] = []
         self.scripts: dict[str, str] = {}
         self.asked_to_leave_s: dict[str, int] = {}
@@ -130,7 +132,9 @@ class FakeSlurm:
             replace(node, state="ALLOCATED") if node.name in taken and node.state == "IDLE" else node
             for node in self.nodes.values()
         )
-        return Snapshot(self.now_s, nodes, tuple(self.jobs.values()), tuple(self.reservations), self.partitions)
+        return Snapshot(
+            self.now_s, nodes, tuple(self.jobs.values()), tuple(self.reservations), self.partitions, self.rejected
+        )
 
     def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
         """How it is laid out."""
@@ -144,6 +148,10 @@ class FakeSlurm:
     def last_plan_s(self) -> float | None:
         """It plans all the time."""
         return None
+
+    def job(self, id_: str) -> list[Job]:
+        """One job, or the tasks of an array."""
+        return [job for job in self.snapshot().jobs if job.array == id_]
 
     def runs(self, jobs: Sequence[str]) -> list[JobRun]:
         """What was remembered."""
@@ -161,7 +169,9 @@ class FakeSlurm:
             case ("squeue", *_, "-O", _):
                 self._answer()
                 jobs = command[command.index("-j") + 1].split(",")
-                return "".join(f"{job} {self.asked_to_leave_s.get(job, 'N/A')}\n" for job in jobs)
+                return "JOBID PREEMPT_TIME\n" + "".join(
+                    f"{job} {self.asked_to_leave_s.get(job, 'N/A')}\n" for job in jobs
+                )
         self.told.append(command)
         self._answer()
         match command:

@@ -179,6 +179,24 @@ def test_nodes_are_empty_before_a_maintenance_begins(site: Site) -> None:
         wait_until(lambda: settled(site, *trainers), 30, site)
 
 
+def test_ordinary_users_are_told_what_is_lent_and_what_stops_it(daemon: Site) -> None:
+    trainer = daemon.submit_trainer("alice", 2, "min=1")
+    wait_until(lambda: f"lent to {trainer}" in daemon.freetrain("bob", "nodes").stdout, 60, daemon)
+    assert "runs here" not in daemon.freetrain("bob", "nodes").stdout
+    assert daemon.freetrain("bob", "status").returncode == 0
+    (row,) = json.loads(daemon.freetrain("bob", "jobs", "--json").stdout)["jobs"]
+    assert (len(row["nodes"]), row["samples"], row["state"]) == (2, 0, "running")
+    stop_file = daemon.directory / "state" / "STOP"
+    stop_file.touch()
+    wait_until(lambda: lent(daemon, trainer) == 0, 60, daemon)
+    shown = daemon.freetrain("bob", "jobs").stdout
+    assert f"Nothing is lent: stopped by {stop_file}" in shown
+    assert "idle nodes" not in shown
+    daemon.stop_daemon()
+    assert daemon.freetrain("bob", "jobs").stdout.startswith("No daemon is at work here: it was stopped")
+    assert daemon.freetrain("bob", "status").returncode == 69
+
+
 def ledger_ends(site: Site, trainer: str) -> list[str]:
     ledger = Store.open_existing(site.directory / "state" / "freetrain.db").ledger()
     return [str(end) for end in ledger.count_ends(trainer)]

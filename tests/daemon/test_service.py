@@ -96,7 +96,7 @@ def test_it_says_ready_after_the_first_good_look_and_alive_after_each(
     (ready, stopping) = systemd()
     assert "READY=1" in ready
     assert "WATCHDOG=1" in ready
-    assert "4 of 8 nodes lent to 1 trainers" in ready
+    assert "0 of 8 nodes lent to 0 trainers, 4 asked for" in ready
     assert "STOPPING=1" in stopping
 
 

@@ -38,8 +38,8 @@ def main(role: str, file: str = "") -> None:
         elif role == "away":
             say({"error": "Unable to contact slurm controller (connect failure)"})
         else:
-            whole = json.loads(RECORDED.read_text())
-            say({name: [list(record.values()) for record in whole[name]] for name in question.split()})
+            whole = {} if role == "empty" else json.loads(RECORDED.read_text())
+            say({name: [list(record.values()) for record in whole.get(name, [])] for name in question.split()})
 
 
 if __name__ == "__main__":

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from freetrain.slurm.command_line import CommandLine
-from freetrain.slurm.errors import SlurmMissingError, SlurmUnreachableError
-from freetrain.slurm.opening import open_gateway
+from freetrain.slurm.errors import SlurmMissingError, SlurmUnclearError, SlurmUnreachableError
+from freetrain.slurm.opening import OpenedWhenAsked, open_gateway
 from freetrain.slurm.pyslurm_client import PyslurmClient
 
 
@@ -85,3 +85,33 @@ def test_pyslurm_that_was_asked_for_waits_for_a_slurm_that_is_down(
     with pytest.raises(SlurmUnreachableError, match="is DOWN"):
         gateway.snapshot()  # asks scontrol first, which knows at once
     gateway.close()
+
+
+def test_a_command_that_only_gives_an_order_starts_no_pyslurm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scontrol_says(tmp_path, monkeypatch, "done", 0)
+    for backend in ("auto", "pyslurm"):
+        gateway = OpenedWhenAsked(backend, 20.0, program=("/nonexistent",))  # type: ignore[arg-type]
+        assert gateway.perform(("scontrol", "release", "7")) == "done\n"
+
+
+def test_a_command_that_looks_asks_pyslurm_where_the_site_has_chosen_it() -> None:
+    gateway = OpenedWhenAsked("pyslurm", 20.0, program=player("well"))
+    assert len(gateway.snapshot().nodes) == 8
+    assert {task.id for task in gateway.job("1")} == {f"1_{task}" for task in (0, 1, 2, 3)}
+    assert [task.id for task in gateway.job("7")] == ["7"]
+    assert gateway.job("4711") == []
+
+
+@pytest.mark.parametrize("ask", [lambda gateway: gateway.snapshot(), lambda gateway: gateway.job("7")])
+def test_a_command_that_looks_misses_pyslurm_where_it_was_asked_for(
+    ask: Callable[[OpenedWhenAsked], object],
+) -> None:
+    with pytest.raises(SlurmMissingError, match=r"slurm\.backend is 'pyslurm'"):
+        ask(OpenedWhenAsked("pyslurm", 20.0, program=player("not installed")))
+
+
+def test_an_empty_answer_of_pyslurms_is_no_empty_machine() -> None:
+    with pytest.raises(SlurmUnclearError, match="nothing of it makes sense"):
+        OpenedWhenAsked("pyslurm", 20.0, program=player("empty")).snapshot()

@@ -13,6 +13,7 @@ from freetrain.slurm.errors import (
     SlurmBusyError,
     SlurmMissingError,
     SlurmRefusedError,
+    SlurmUnclearError,
     SlurmUnreachableError,
     explain,
 )
@@ -206,5 +207,12 @@ def test_runs_of_a_later_accounting() -> None:
 
 def test_who_was_asked_to_leave_is_known_from_when() -> None:
     """As squeue 22.05 prints it, with a grace time."""
-    text = "5_0                 N/A                 \n5_1                 1795260394          \n"
+    header = "JOBID               PREEMPT_TIME        \n"
+    text = f"{header}5_0                 N/A                 \n5_1                 1795260394          \n"
     assert parse_preemptions(text) == {"5_1": 1795260394.0}
+
+
+@pytest.mark.parametrize("text", ["", "slurm_load_jobs error: hm\n", "5_1 1795260394\n", "JOBID PREEMPT_TIME"])
+def test_a_text_that_does_not_say_who_was_preempted_is_not_understood(text: str) -> None:
+    with pytest.raises(SlurmUnclearError):
+        parse_preemptions(text)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from freetrain.slurm.errors import SlurmUnclearError
 from freetrain.slurm.settings import parse_last_plan_s, parse_rights, parse_settings
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -38,8 +39,14 @@ def test_the_settings_that_matter_are_found() -> None:
 
 
 def test_what_slurm_does_not_say_is_its_default() -> None:
-    found = parse_settings("")
+    found = parse_settings("PreemptType = preempt/none\n")
     assert (found.preempt_mode, found.backfill_interval_s) == ("OFF", 30.0)
+
+
+@pytest.mark.parametrize("text", ["", "slurm_load_ctl_conf error: Unexpected message received\n", "PreemptTy"])
+def test_another_text_is_not_a_slurm_that_does_not_preempt(text: str) -> None:
+    with pytest.raises(SlurmUnclearError, match="answer to scontrol show config cannot be understood"):
+        parse_settings(text)
 
 
 def test_the_last_plan_is_that_of_the_backfill_scheduler() -> None:

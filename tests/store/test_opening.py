@@ -159,7 +159,7 @@ def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("no database, but long enough to look at " * 100)
     before = path.read_bytes()
-    assert complaint(path) == f"The store {path} is no SQLite database."
+    assert complaint(path) == f"The store {path} is not an SQLite database."
     assert path.read_bytes() == before
 
 

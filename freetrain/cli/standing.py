@@ -1,0 +1,162 @@
+"""How the daemon stands, as every listing begins: whether one runs here, what it does, and when it looked."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from freetrain.cli.output import printable, show_time
+from freetrain.config import Config
+from freetrain.daemon.status import Look, Status, TrainerStatus
+from freetrain.daemon.status_file import StatusUnknownError, read_status
+
+_POLLS, _LONGEST_LOOK_S = 3, 60.0
+"""A daemon that has said nothing for so many polls, and a look, hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of the daemon.
+
+    Attributes:
+        status: what it published last; None: nothing is known.
+        why_not: why it is not at work, as the end of a sentence; empty: it is.
+        stop_file: that is there now although the daemon has not seen it yet; empty: none.
+        now_s: when this was found out, UTC epoch seconds.
+    """
+
+    status: Status | None
+    why_not: str
+    stop_file: str
+    now_s: float
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a daemon runs here and has looked lately, or tried to."""
+        return not self.why_not
+
+    @property
+    def answers(self) -> bool:
+        """Whether it is at work and Slurm answers it."""
+        return self.is_at_work and self.status is not None and self.status.silent_since_s is None
+
+    @property
+    def look(self) -> Look | None:
+        """The last one, of a daemon that is at work."""
+        return self.status.look if self.status is not None and self.is_at_work else None
+
+    @property
+    def trainers(self) -> Mapping[str, TrainerStatus]:
+        """What is known of each, even where the daemon that found it out is not at work any more."""
+        look = self.status.look if self.status else None
+        return {trainer.id: trainer for trainer in look.trainers} if look else {}
+
+    @property
+    def nothing_is_lent(self) -> str:
+        """Why nothing is lent to anybody, as a clause; empty: nodes are lent."""
+        if not self.is_at_work or self.status is None:
+            return "waits for a daemon"
+        if self.stop_file or (self.status.look and self.status.look.stopped_by):
+            return self._stopped_by(self.status.look)
+        mode = self.status.daemon.mode
+        return "" if mode == "act" else f"the daemon lends nothing in mode {mode}"
+
+    def lines(self) -> Iterator[str]:
+        """The same for people."""
+        status = self.status
+        if self.why_not or status is None:
+            yield f"No daemon is at work here: {self.why_not}."
+            if self.stop_file:
+                yield f"{self.stop_file} is there: a daemon would lend nothing."
+            return
+        daemon = status.daemon
+        yield (
+            f"The daemon (process {daemon.pid}) has run since {show_time(daemon.started_s)}: mode {daemon.mode}, "
+            f"launcher {daemon.launcher}, partition {daemon.partition}."
+        )
+        yield " ".join(self._how_it_looks(status))
+
+    def document(self) -> dict[str, Any]:
+        """The same for programs."""
+        status, look = self.status, self.status.look if self.status else None
+        return {
+            "is_at_work": self.is_at_work,
+            "why_not": self.why_not,
+            "stopped_by": self._stopped_by(look),
+            "identity": asdict(status.daemon) if status else None,
+            "last_look_s": look.time_s if look else None,
+            "last_look_took_s": look.took_s if look else None,
+            "slurm_answers": self.answers if self.is_at_work else None,
+            "slurm_silent_since_s": status.silent_since_s if status else None,
+            "slurm_lines_not_understood": look.rejected if look else None,
+        }
+
+    def _how_it_looks(self, status: Status) -> Iterator[str]:
+        look = status.look
+        if look is None:
+            yield "It has not looked yet."
+        else:
+            yield f"Last look {_ago(self.now_s - look.time_s)}, in {look.took_s:.1f} s."
+        if status.silent_since_s is not None:
+            why = printable(status.silent_why)
+            yield f"Slurm has not answered since {show_time(status.silent_since_s)}: {why}"
+        elif look is not None:
+            yield "Slurm answers."
+        if stopped_by := self._stopped_by(look):
+            yield f"Nothing is lent: {stopped_by}."
+        if look is not None and look.rejected:
+            first = printable(look.rejected_examples[0])
+            yield f"{look.rejected} lines of Slurm's were not understood, as {first}"
+
+    def _stopped_by(self, look: Look | None) -> str:
+        if look is not None and look.stopped_by:
+            return look.stopped_by
+        return f"stopped by {self.stop_file}, as of the next look" if self.stop_file else ""
+
+
+def find_standing(config: Config) -> Standing:
+    """How the daemon with this configuration stands."""
+    now_s = time.time()
+    stop_file = config.state.stop_file if os.path.exists(config.state.stop_file) else ""  # noqa: PTH110 (raises not)
+    try:
+        status = read_status(Path(config.state.directory))
+    except StatusUnknownError as error:
+        return Standing(None, str(error), stop_file, now_s)
+    return Standing(status, _why_not(status, now_s), stop_file, now_s)
+
+
+def _why_not(status: Status, now_s: float) -> str:
+    """Why the daemon that said this is not at work, as the end of a sentence; empty: it is."""
+    daemon, ago = status.daemon, _ago(now_s - status.written_s)
+    if status.phase == "stopped":
+        return f"it was stopped {ago}"
+    if daemon.host != socket.gethostname():
+        return f"what is published is of {daemon.host}, not of this machine"
+    if not _is_alive(daemon.pid):
+        return f"process {daemon.pid} is gone, and was heard of {ago}"
+    if now_s - status.written_s > _POLLS * daemon.poll_s + _LONGEST_LOOK_S:
+        return f"process {daemon.pid} should look every {daemon.poll_s:.0f} s, and was heard of {ago}"
+    return ""
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # it is somebody else's, as the daemon's is
+    return True
+
+
+def _ago(seconds: float) -> str:
+    if seconds < 120:
+        return f"{max(0.0, seconds):.0f} s ago"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min ago"
+    return f"{seconds / 3600:.0f} h ago" if seconds < 2 * 86400 else f"{seconds / 86400:.0f} days ago"

@@ -1,0 +1,54 @@
+"""``freetrain status``: whether a daemon is at work here, and what it lends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from freetrain.cli.options import config_option
+from freetrain.cli.output import print_json
+from freetrain.cli.standing import Standing, find_standing
+from freetrain.config import load_config
+from freetrain.errors import ExitCode
+from freetrain.slurm.parsing import expand_nodes
+
+
+@click.command("status")
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status_command(config_path: Path | None, as_json: bool) -> None:
+    """Say whether a daemon is at work on this machine, what stops it, and how much it lends; anybody may ask.
+
+    The exit status is 0 if a daemon is at work and Slurm answers it, and 69 if not. Slurm is not asked.
+    """
+    standing = find_standing(load_config(config_path).config)
+    nodes, trainers = _count_nodes(standing), _count_trainers(standing)
+    if as_json:
+        document = {"nodes": nodes, "trainers": trainers}
+        print_json({"format": "freetrain-daemon/1", "daemon": standing.document(), **document})
+    else:
+        for line in standing.lines():
+            click.echo(line)
+        if standing.look is not None:
+            click.echo(f"Nodes: {_listed(nodes)}. Trainers: {_listed(trainers)}.")
+    raise SystemExit(ExitCode.OK if standing.answers else ExitCode.UNREACHABLE)
+
+
+def _count_nodes(standing: Standing) -> Mapping[str, int]:
+    counts: Counter[str] = Counter()
+    for group in standing.look.nodes if standing.look else ():
+        counts[group.state] += len(expand_nodes(group.nodes))
+    return counts
+
+
+def _count_trainers(standing: Standing) -> Mapping[str, int]:
+    look = standing.look
+    counts = Counter(trainer.state for trainer in look.trainers) if look else Counter()
+    return counts + Counter(more=look.trainers_left_out) if look else counts
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in counts.items()) or "none"

@@ -1,0 +1,225 @@
+"""What the daemon says of itself and of its last look, for whoever asks. Pure; ``status_file.py`` publishes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.lendable import Lendable
+from freetrain.daemon.entries import Entry
+from freetrain.daemon.sight import Sight
+from freetrain.slurm.parsing import fold_nodes
+
+FORMAT: Literal["freetrain-status/1"] = "freetrain-status/1"
+
+_MOST_TRAINERS, _MOST_EXAMPLES, _LONGEST = 2000, 5, 300
+"""How much is published of what users and Slurm say: trainers, lines not understood, characters of a sentence."""
+
+Phase = Literal["running", "stopped"]
+NodeState = Literal["free", "lent", "asked for", "due back", "not lent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which daemon this is.
+
+    Attributes:
+        pid: its process.
+        host: on which machine.
+        version: freetrain's.
+        started_s: since when it runs, UTC epoch seconds.
+        mode: observe, advise or act.
+        launcher: steer or submit.
+        partition: in which fragments run.
+        poll_s: how often it looks.
+    """
+
+    pid: int
+    host: str
+    version: str
+    started_s: float
+    mode: str
+    launcher: str
+    partition: str
+    poll_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes of which the same is to be said.
+
+    Attributes:
+        nodes: which, as ``c[01-04]``.
+        state: what is done with them.
+        trainer: to whom they are lent, or for whom they are asked for; empty: nobody.
+        why: they are due or not lent; empty: they are lent or free.
+        until_s: when they will be wanted, UTC epoch seconds; None: nobody knows.
+    """
+
+    nodes: str
+    state: NodeState
+    trainer: str = ""
+    why: str = ""
+    until_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerStatus:
+    """How a trainer is getting on.
+
+    Attributes:
+        id: of its array.
+        owner: who submitted it.
+        state: as :class:`freetrain.core.lent_trainer.TrainerState`.
+        note: a sentence for its owner.
+        fault: what is wrong with its own files, curve or submission; empty: nothing.
+        waits_for: why it has no node although it could run; empty: nothing is known.
+        lent: its nodes, as ``c[01-04]``; empty: none.
+        asked: nodes on which Slurm was told to start it and has not yet.
+        samples_done: as its progress says.
+        ends: how often its fragments ended in which way.
+    """
+
+    id: str
+    owner: str
+    state: str
+    note: str = ""
+    fault: str = ""
+    waits_for: str = ""
+    lent: str = ""
+    asked: str = ""
+    samples_done: float = 0.0
+    ends: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look came to.
+
+    Attributes:
+        time_s: when Slurm was asked, UTC epoch seconds.
+        took_s: how long it took, deciding and acting included.
+        stopped_by: why nothing is lent at all; empty: nodes are lent.
+        rejected: lines of Slurm's answers that were not understood.
+        rejected_examples: the first of them.
+        nodes: every node of the partition.
+        trainers: the first of them, in the order of submission.
+        trainers_left_out: how many more there are.
+    """
+
+    time_s: float
+    took_s: float
+    stopped_by: str = ""
+    rejected: int = 0
+    rejected_examples: tuple[str, ...] = ()
+    nodes: tuple[NodeGroup, ...] = ()
+    trainers: tuple[TrainerStatus, ...] = ()
+    trainers_left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What is published.
+
+    Attributes:
+        daemon: which one.
+        phase: whether it runs.
+        written_s: when this was said, UTC epoch seconds.
+        look: the last look that Slurm answered; None: there was none yet.
+        silent_since_s: since when Slurm has not answered; None: it does.
+        silent_why: what it says instead.
+        format: of this document.
+    """
+
+    daemon: Identity
+    phase: Phase
+    written_s: float
+    look: Look | None = None
+    silent_since_s: float | None = None
+    silent_why: str = ""
+    format: Literal["freetrain-status/1"] = FORMAT
+
+
+def look_of(
+    sight: Sight, fragments: Iterable[Fragment], ends: Mapping[str, Mapping[End, int]], took_s: float
+) -> Look:
+    """What a look came to.
+
+    Args:
+        sight: what it showed.
+        fragments: those that have not ended, now that all has been done.
+        ends: trainer → how often its fragments ended in which way.
+        took_s: how long it took.
+    """
+    fragments = tuple(fragments)
+    rejected = sight.snapshot.rejected
+    return Look(
+        time_s=sight.snapshot.time_s,
+        took_s=took_s,
+        stopped_by=sight.stopped,
+        rejected=len(rejected),
+        rejected_examples=tuple(line[:_LONGEST] for line in rejected[:_MOST_EXAMPLES]),
+        nodes=group_nodes(sight.lendable, fragments),
+        trainers=tuple(
+            _trainer(entry, fragments, ends.get(entry.trainer.id, {})) for entry in sight.entries[:_MOST_TRAINERS]
+        ),
+        trainers_left_out=max(0, len(sight.entries) - _MOST_TRAINERS),
+    )
+
+
+def group_nodes(lendable: Lendable, fragments: Iterable[Fragment]) -> tuple[NodeGroup, ...]:
+    """What is done with each node, as the fragments on it say, and why."""
+    # A node that changes hands has two fragments for a moment: the one that comes counts.
+    order = (FragmentState.LOST, FragmentState.LEAVING, FragmentState.ASKED, FragmentState.RUNNING)
+    on = {one.node: one for one in sorted(fragments, key=lambda one: order.index(one.state))}
+    verdicts = {node.name: _of_lent("free", on.get(node.name), "", node.free_until_s) for node in lendable.offered}
+    verdicts |= {name: _of_lent("due back", on.get(name), why, None) for name, why in lendable.due.items()}
+    verdicts |= {name: _of_lent("not lent", on.get(name), why, None) for name, why in lendable.withheld.items()}
+    return gathered(verdicts)
+
+
+def gathered(verdicts: Mapping[str, NodeGroup]) -> tuple[NodeGroup, ...]:
+    """Nodes with equal verdicts together.
+
+    Args:
+        verdicts: node → what is to be said of it.
+    """
+    groups: dict[NodeGroup, list[str]] = {}
+    for name, verdict in sorted(verdicts.items()):
+        groups.setdefault(replace(verdict, nodes=""), []).append(name)
+    return tuple(replace(verdict, nodes=fold_nodes(names)) for verdict, names in groups.items())
+
+
+def _of_lent(state: NodeState, fragment: Fragment | None, why: str, until_s: float | None) -> NodeGroup:
+    """The verdict on a node, all but its name: a fragment that goes on says more than what was found before."""
+    why, until_s = why[:_LONGEST], None if until_s is None else round(until_s)
+    if fragment is None or fragment.state is FragmentState.LOST:
+        return NodeGroup("", state, "", why, until_s)
+    if fragment.state is FragmentState.LEAVING:
+        return NodeGroup("", "due back", fragment.trainer, why)
+    if state != "due back":
+        state = "lent" if fragment.state is FragmentState.RUNNING else "asked for"
+    return NodeGroup("", state, fragment.trainer, why, until_s)
+
+
+def _trainer(entry: Entry, fragments: Iterable[Fragment], ends: Mapping[End, int]) -> TrainerStatus:
+    trainer = entry.trainer
+    own = [one for one in fragments if one.trainer == trainer.id]
+    return TrainerStatus(
+        id=trainer.id,
+        owner=trainer.owner,
+        state=str(trainer.state),
+        note=trainer.note[:_LONGEST],
+        fault=trainer.fault[:_LONGEST],
+        waits_for=entry.waits_for[:_LONGEST],
+        lent=_nodes_of(own, FragmentState.RUNNING),
+        asked=_nodes_of(own, FragmentState.ASKED),
+        samples_done=trainer.samples_done,
+        ends={str(end): count for end, count in ends.items()},
+    )
+
+
+def _nodes_of(fragments: Iterable[Fragment], state: FragmentState) -> str:
+    return fold_nodes(one.node for one in fragments if one.state is state)
