@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from freetrain.cli.output import NOTHING, print_json, print_table, show_time
 from freetrain.config import ConfigError, load_config
 from freetrain.core.lendable import Lendable, Past, find_lendable
 from freetrain.daemon.checks import read_settings
+from freetrain.daemon.drains import read_drains, reasons
 from freetrain.daemon.setup import manners_of
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.parsing import fold_nodes
@@ -36,7 +38,9 @@ def nodes_command(config_path: Path | None, as_json: bool) -> None:
         raise ConfigError(f"Slurm has no partition {manners.rules.partition}.", "Set slurm.partition.")
     ledger = readable_ledger(config)
     fragments = ledger.open_fragments() if ledger else []
-    verdicts = _verdicts(find_lendable(snapshot, fragments, manners.rules, Past({}, {}, {})))
+    drained = reasons(read_drains(Path(config.state.directory), snapshot.time_s))
+    rules = replace(manners.rules, drained=drained)
+    verdicts = _verdicts(find_lendable(snapshot, fragments, rules, Past({}, {}, {})))
     groups: dict[Verdict, list[str]] = {}
     for name, verdict in sorted(verdicts.items()):
         groups.setdefault(verdict, []).append(name)

@@ -8,6 +8,7 @@ from pathlib import Path
 from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.core.lent_trainer import TrainerState
+from freetrain.daemon.drains import DrainsReader
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import LiveCluster
 from freetrain.daemon.progress import Place, ProgressReader
@@ -48,6 +49,7 @@ class Lender:
             journal.next_decision,
         )
         self._progress = ProgressReader()
+        self._drains = DrainsReader(Path(config.state.directory))
 
     def look(self, time_limit_s: float) -> list[Decision]:
         """Look, decide and act.
@@ -59,13 +61,15 @@ class Lender:
             SlurmError: Slurm did not answer; what was not done is left for the next look.
         """
         stopped = "the stop file is there" if Path(self._config.state.stop_file).exists() else ""
-        self._watch_progress_of(self._cluster.look(self._progress.reports(), stopped))
+        drained = self._drains.read(time.time())
+        self._watch_progress_of(self._cluster.look(self._progress.reports(), stopped, drained))
         decide = self._config.decide
         aims = Aims(find_policy(decide.policy, time_limit_s=time_limit_s), decide.objective, decide.horizon)
         decisions = []
-        for constraint in self._cluster.constraints:
-            self._cluster.turn_to(constraint)
+        for needs in self._cluster.needs:
+            self._cluster.turn_to(needs)
             decisions.append(run_cycle(self._cluster, aims, self._journal, time.perf_counter))
+        self._drains.note_heeded()
         return decisions
 
     def read_progress(self) -> bool:

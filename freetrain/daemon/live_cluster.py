@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from freetrain.core.claims import has_features
-from freetrain.core.cluster import Snapshot
+from freetrain.core.cluster import Nodes, Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.lendable import Lendable, find_lendable, in_few_classes, take_back
+from freetrain.core.needs import Needs, find_misfit, most_particular_first
 from freetrain.core.plan import Action, Lend
 from freetrain.core.problem import Node as OfferedNode
 from freetrain.core.trainer import Trainer
@@ -21,6 +21,8 @@ from freetrain.daemon.sight import Manners, Sight
 from freetrain.daemon.upkeep import Upkeep
 from freetrain.daemon.watch import Watch, paused_until_s
 from freetrain.loop.cycle import Observation
+from freetrain.slurm import commands
+from freetrain.slurm.asking import parse_needs
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher, Place
@@ -28,6 +30,8 @@ from freetrain.slurm.submissions import Submission, find_submissions
 from freetrain.store.ledger import Ledger
 
 log = logging.getLogger(__name__)
+
+_NOTHING: Mapping[str, str] = {}
 
 
 class LiveCluster:
@@ -62,7 +66,8 @@ class LiveCluster:
         self._upkeep = Upkeep(launcher, executor, self._fragments, answered)
         self._watch = Watch(manners.cool_down_s)
         self._harms = ledger.harms()
-        self._constraint = ""
+        self._needs = Needs()
+        self._fitting: dict[Needs, Nodes] = {}
         self._given: set[str] = set()
         self.manners = manners
         self.sight: Sight | None = None
@@ -72,12 +77,15 @@ class LiveCluster:
         """Those that have not ended."""
         return self._fragments.open
 
-    def look(self, reports: Mapping[str, Report], stopped: str = "") -> Sight:
+    def look(
+        self, reports: Mapping[str, Report], stopped: str = "", drained: Mapping[str, str] = _NOTHING
+    ) -> Sight:
         """Ask Slurm, bring the books up to date, put right what is not as it should be, give back what is due.
 
         Args:
             reports: trainer → what its directory says.
             stopped: why nothing is to be lent at all; empty: lend.
+            drained: nodes that must not be lent → why.
 
         Raises:
             SlurmUnreachableError: nothing is known, and nothing was done.
@@ -86,7 +94,7 @@ class LiveCluster:
         partition = self.manners.rules.partition
         if partition not in snapshot.partitions:
             raise SlurmRefusedError(f"Slurm shows no partition {partition} any more.")
-        submissions = find_submissions(snapshot.jobs, partition)
+        submissions = self._find_submissions(snapshot)
         ended = self._fragments.bring_up_to_date(snapshot, partition)
         self._note_harms(snapshot, ended)
         entries = self._call_roll(snapshot, submissions, ended, reports)
@@ -97,7 +105,9 @@ class LiveCluster:
             for entry in entries
         }
         competing = tuple(competitors(entries, rooms, self.manners.max_running))
-        lendable = self._find_lendable(snapshot, competing, stopped or self._pause(snapshot.time_s))
+        lendable = self._find_lendable(snapshot, competing, stopped or self._pause(snapshot.time_s), drained)
+        wanted = {entry.submission.needs for entry, _ in competing}
+        self._fitting = {needs: _nodes_for(needs, snapshot, partition) for needs in wanted}
         self._given.clear()
         self.sight = Sight(snapshot, tuple(entries), competing, lendable)
         # First what somebody may be waiting for: a busy Slurm takes its time over each order.
@@ -106,39 +116,38 @@ class LiveCluster:
         return self.sight
 
     @property
-    def constraints(self) -> tuple[str, ...]:
+    def needs(self) -> tuple[Needs, ...]:
         """What the trainers ask of their nodes, the most particular first: each is decided about by itself."""
-        assert self.sight is not None
-        found = {entry.submission.constraint for entry, _ in self.sight.competing}
-        return tuple(sorted(found or {""}, key=lambda constraint: (-len(constraint), constraint)))
+        return most_particular_first(self._fitting) or (Needs(),)
 
-    def turn_to(self, constraint: str) -> None:
-        """From now on observe the trainers with this constraint, and the nodes that they have or may have."""
-        self._constraint = constraint
+    def turn_to(self, needs: Needs) -> None:
+        """From now on observe the trainers with these needs, and the nodes that they have or may have."""
+        self._needs = needs
 
     def observe(self) -> Observation:
         """What the last look showed, as the loop wants it.
 
-        Nodes are interchangeable there. So trainers with different constraints do not compete: who has a node
-        keeps it until the site wants it.
+        Nodes are interchangeable there. So trainers with different needs do not compete: who has a node keeps it
+        until the site wants it. Nodes whose GPUs nobody would use come last, and are given up first.
         """
         assert self.sight is not None
-        now_s = self.sight.snapshot.time_s
+        snapshot = self.sight.snapshot
         trainers = tuple(
-            trainer for entry, trainer in self.sight.competing if entry.submission.constraint == self._constraint
+            trainer for entry, trainer in self.sight.competing if entry.submission.needs == self._needs
         )
         ids = {trainer.id for trainer in trainers}
-        nodes = [node for node in self.sight.lendable.offered if self._is_for(node, ids)]
-        return Observation(now_s, in_few_classes(nodes, now_s, self.manners.horizon_s), trainers)
+        nodes = sorted(
+            (node for node in self.sight.lendable.offered if self._is_for(node, ids)),
+            key=lambda node: self._needs.leaves_gpus_idle(snapshot.node[node.name]),
+        )
+        coarse = in_few_classes(nodes, snapshot.time_s, self.manners.horizon_s)
+        return Observation(snapshot.time_s, coarse, trainers)
 
     def _is_for(self, node: OfferedNode, trainers: set[str]) -> bool:
-        """Whether these trainers have the node, or nobody does and it is what they want."""
-        assert self.sight is not None
+        """Whether these trainers have the node, or nobody does and it is what they need."""
         if node.held_by is not None:
             return node.held_by in trainers
-        return node.name not in self._given and has_features(
-            self._constraint, self.sight.snapshot.node[node.name].features
-        )
+        return node.name not in self._given and node.name in self._fitting.get(self._needs, frozenset())
 
     def act(self, action: Action) -> None:
         """Lend or release nodes."""
@@ -150,6 +159,30 @@ class LiveCluster:
             given_up = [one for one in self._fragments.open if one.node in action.nodes]
             self._upkeep.stop(given_up, f"take {len(given_up)} nodes from {action.trainer}", self._decision())
 
+    def _find_submissions(self, snapshot: Snapshot) -> Mapping[str, Submission]:
+        """The submissions with what they ask of their nodes: two more questions, where there are any."""
+        partition = self.manners.rules.partition
+        found = find_submissions(snapshot.jobs, partition)
+        if not found:
+            return found
+        asked = self._gateway.perform(commands.ask_needs(partition))
+        excluded = self._gateway.perform(commands.ask_excluded_nodes(partition))
+        default_mb = snapshot.partitions[partition].default_memory_mb or self.manners.default_memory_mb
+        return find_submissions(snapshot.jobs, partition, parse_needs(asked, excluded, default_mb))
+
+    def _find_unfit(self, snapshot: Snapshot, submissions: Mapping[str, Submission]) -> Mapping[str, str]:
+        """Submissions that cannot be trainers → why; what runs already has found a node that it can run on."""
+        names = snapshot.partitions[self.manners.rules.partition].nodes
+        nodes = [node for node in snapshot.nodes if node.name in names]
+        running = {fragment.trainer for fragment in self._fragments.open}
+        misfit = {one.needs: "" for one in submissions.values()}
+        misfit |= {needs: find_misfit(needs, nodes) for needs in misfit}
+        found = {
+            id_: self._launcher.why_not(one) or (misfit[one.needs] if id_ not in running else "")
+            for id_, one in submissions.items()
+        }
+        return {id_: why for id_, why in found.items() if why}
+
     def _call_roll(
         self,
         snapshot: Snapshot,
@@ -157,7 +190,7 @@ class LiveCluster:
         ended: Sequence[Fragment],
         reports: Mapping[str, Report],
     ) -> list[Entry]:
-        unfit = {id_: why for id_, one in submissions.items() if (why := self._launcher.why_not(one))}
+        unfit = self._find_unfit(snapshot, submissions)
         entries = call_roll(
             self._trainers,
             submissions,
@@ -182,10 +215,15 @@ class LiveCluster:
         return entries
 
     def _find_lendable(
-        self, snapshot: Snapshot, competing: Iterable[tuple[Entry, Trainer]], stopped: str
+        self,
+        snapshot: Snapshot,
+        competing: Iterable[tuple[Entry, Trainer]],
+        stopped: str,
+        drained: Mapping[str, str],
     ) -> Lendable:
         self._watch.note_snapshot(snapshot, frozenset(one.node for one in self._fragments.open))
-        lendable = find_lendable(snapshot, self._fragments.open, self.manners.rules, self._watch.past)
+        rules = replace(self.manners.rules, drained=drained)
+        lendable = find_lendable(snapshot, self._fragments.open, rules, self._watch.past)
         self._watch.note_claims(lendable, snapshot)
         if stopped:
             return take_back(lendable, {node.name: stopped for node in lendable.offered})
@@ -225,7 +263,8 @@ class LiveCluster:
         wanted = self._launcher.lend(entry.submission, entry.fragments, places, now_s)
         decision = self._decision()
         if not self._executor.acts:
-            orders = [self._launcher.place(entry.submission, fragment) for fragment in wanted]
+            nodes = sight.snapshot.node
+            orders = [self._launcher.place(entry.submission, one, nodes[one.node]) for one in wanted]
             for order in (*orders, *self._launcher.start(wanted)):
                 self._executor.carry_out(order, decision)
             return
@@ -236,7 +275,9 @@ class LiveCluster:
             self._executor.carry_out(order, decision)
 
     def _place(self, submission: Submission, fragment: Fragment, decision: str) -> bool:
-        said = self._executor.carry_out(self._launcher.place(submission, fragment), decision)
+        assert self.sight is not None
+        node = self.sight.snapshot.node[fragment.node]
+        said = self._executor.carry_out(self._launcher.place(submission, fragment, node), decision)
         if said is None:
             self._fragments.call_off(fragment)
             return False
@@ -244,3 +285,9 @@ class LiveCluster:
         if placed != fragment:
             self._fragments.save([placed])
         return True
+
+
+def _nodes_for(needs: Needs, snapshot: Snapshot, partition: str) -> Nodes:
+    """The nodes of the partition that meet the needs."""
+    names = snapshot.partitions[partition].nodes
+    return frozenset(node.name for node in snapshot.nodes if node.name in names and needs.met_by(node))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from freetrain.core.fragment import Fragment
+from freetrain.core.fragment import End, Fragment
 from freetrain.core.lent_trainer import (
     LentTrainer,
     Patience,
@@ -27,6 +27,9 @@ from freetrain.slurm.tags import ANSWER, Tag, WrongTag, parse_tag
 _KEPT_OBSERVATIONS = 200
 _OWN_LIMITS = re.compile(r"Assoc|QOS|MaxJob|MaxNode|MaxMem|MaxCpu|JobArrayTaskLimit|AccountNot|InvalidAccount")
 """Reasons why Slurm does not start a trainer's fragments wherever they are."""
+_IMPOSSIBLE = "BadConstraints"
+"""Slurm's reason where a task asks for what its node does not have, in a way that freetrain does not see."""
+_LONGEST_REST = 2**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,8 @@ def call_roll(
         trainer = after_ends(trainer, [one for one in ended if one.trainer == submission.id], patience, now_s)
         late = {one.job for one in own if one.waits_since_before(now_s - start_within_s)}
         trainer = awake(_after_waiting_in_vain(trainer, late, submission, patience, now_s), now_s)
+        refused = {one.job: one.node for one in ended if one.end is End.NEVER_STARTED}
+        trainer = _after_refusals(trainer, refused, submission, patience, now_s)
         entry = Entry(trainer, submission, tag if isinstance(tag, Tag) else None, own, last.get(submission.id))
         entries.append(_completed(entry, reports.get(submission.id)))
     return entries
@@ -172,6 +177,28 @@ def _after_waiting_in_vain(
         return trainer
     note = f"Slurm does not start its fragments ({reasons[0]}); rests for {patience.back_off_s:.0f} s"
     return replace(trainer, state=TrainerState.RESTING, rests_until_s=now_s + patience.back_off_s, note=note)
+
+
+def _after_refusals(
+    trainer: LentTrainer, refused: Mapping[str, str], submission: Submission, patience: Patience, now_s: float
+) -> LentTrainer:
+    """Let a trainer rest that Slurm finds unable to run where it was lent a node; the node is as good as before.
+
+    Args:
+        trainer: whose fragments.
+        refused: its jobs that ended before they ran → the node that each was to have.
+        submission: it, as Slurm shows it now.
+        patience: how failures are answered.
+        now_s: UTC epoch seconds.
+    """
+    nodes = [refused[task.id] for task in submission.tasks if task.id in refused and task.reason == _IMPOSSIBLE]
+    if not nodes or trainer.state is not TrainerState.ACTIVE:
+        return trainer
+    failures = trainer.failures_in_a_row + 1
+    rest_s = patience.back_off_s * min(2 ** (failures - 1), _LONGEST_REST)
+    note = f"Slurm finds no way to run it on {nodes[0]} ({_IMPOSSIBLE}); rests for {rest_s:.0f} s"
+    state = TrainerState.RESTING
+    return replace(trainer, state=state, failures_in_a_row=failures, rests_until_s=now_s + rest_s, note=note)
 
 
 def _completed(entry: Entry, report: Report | None) -> Entry:

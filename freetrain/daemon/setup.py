@@ -40,6 +40,7 @@ def manners_of(config: Config, settings: SlurmSettings) -> Manners:
         start_within_s=2 * settings.backfill_interval_s + poll_s,
         patience=Patience(pace.back_off, pace.failures_to_pause),
         harm=HarmLimits(harm.limit, harm.within, harm.allowed, harm.pause),
+        default_memory_mb=settings.default_memory_mb,
     )
 
 

@@ -28,6 +28,7 @@ class Manners:
         start_within_s: a fragment that Slurm has not started by then is called off.
         patience: how failures are answered.
         harm: when freetrain slows down.
+        default_memory_mb: what Slurm gives a job that asks for no memory, where the partition says nothing.
     """
 
     rules: LendingRules
@@ -39,6 +40,7 @@ class Manners:
     start_within_s: float
     patience: Patience
     harm: HarmLimits
+    default_memory_mb: int = 0
 
     def limit_s(self, free_until_s: float, snapshot: Snapshot) -> float:
         """Time limit of a fragment that starts now on a node whose hole ends then."""

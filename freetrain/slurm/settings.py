@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from freetrain.slurm.parsing import default_memory_mb
+
 _BACKFILL_INTERVAL_S, _BACKFILL_RESOLUTION_S = 30.0, 60.0
 
 
@@ -20,6 +22,7 @@ class SlurmSettings:
         backfill_interval_s: how often Slurm plans the waiting jobs.
         backfill_resolution_s: to which it rounds when it plans.
         slurm_user: the account that the controller runs as.
+        default_memory_mb: of a job that asks for none, per CPU or per node; 0: no limit.
     """
 
     cluster: str
@@ -29,6 +32,7 @@ class SlurmSettings:
     backfill_interval_s: float
     backfill_resolution_s: float
     slurm_user: str
+    default_memory_mb: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ def parse_settings(text: str) -> SlurmSettings:
         backfill_interval_s=float(parameters.get("bf_interval", _BACKFILL_INTERVAL_S)),
         backfill_resolution_s=float(parameters.get("bf_resolution", _BACKFILL_RESOLUTION_S)),
         slurm_user=values.get("SlurmUser", "").partition("(")[0].strip(),
+        default_memory_mb=default_memory_mb(values),
     )
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from freetrain.core.cluster import Job, JobState
+from freetrain.core.needs import Needs
 from freetrain.slurm.tags import TAG_PREFIX
+
+_NOTHING = Needs()
+_UNASKED: Mapping[str, Needs] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,7 @@ class Submission:
         comment: with the tag.
         submitted_s: when, UTC epoch seconds.
         tasks: its tasks that Slurm still shows, whatever their state.
+        needs: what each of them asks of its node, as far as it was asked about.
     """
 
     id: str
@@ -27,11 +32,7 @@ class Submission:
     comment: str
     submitted_s: float
     tasks: tuple[Job, ...]
-
-    @property
-    def constraint(self) -> str:
-        """Which features its nodes must have, in Slurm's words."""
-        return self.tasks[0].features
+    needs: Needs = _NOTHING
 
     @property
     def is_withdrawn(self) -> bool:
@@ -44,20 +45,29 @@ class Submission:
         return all(task.state.is_final for task in self.tasks)
 
 
-def find_submissions(jobs: Iterable[Job], partition: str) -> Mapping[str, Submission]:
-    """The submissions by id, oldest first; a tag counts in the preemptible partition only."""
+def find_submissions(
+    jobs: Iterable[Job], partition: str, needs: Mapping[str, Needs] = _UNASKED
+) -> Mapping[str, Submission]:
+    """The submissions by id, oldest first; a tag counts in the preemptible partition only.
+
+    Args:
+        jobs: all there are.
+        partition: the preemptible one.
+        needs: what their tasks ask of a node, by array, where that is known.
+    """
     tasks: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         if job.partition == partition and job.comment.startswith(TAG_PREFIX):
             tasks[job.array].append(job)
-    found = [_submission(id_, each) for id_, each in tasks.items()]
+    found = [_submission(id_, each, needs.get(id_, _NOTHING)) for id_, each in tasks.items()]
     return {
         one.id: one for one in sorted(found, key=lambda one: (one.submitted_s, one.id)) if not one.is_withdrawn
     }
 
 
-def _submission(id_: str, tasks: list[Job]) -> Submission:
+def _submission(id_: str, tasks: list[Job], needs: Needs) -> Submission:
     # A requeued task has a new time of submission; the comment of ended tasks may be an older one.
     first = min(tasks, key=lambda task: task.submitted_s)
     newest = next((task for task in tasks if not task.state.is_final), tasks[-1])
-    return Submission(id_, first.user, newest.comment, first.submitted_s, tuple(tasks))
+    needs = replace(needs, features=tasks[0].features)
+    return Submission(id_, first.user, newest.comment, first.submitted_s, tuple(tasks), needs)

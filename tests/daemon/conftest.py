@@ -36,8 +36,8 @@ class Daemon:
         self.slurm.advance(after_s)
         self.cluster.look(reports or {}, stopped)
         aims = Aims(find_policy("freetrain"), "speedup", 120.0)
-        for constraint in self.cluster.constraints:
-            self.cluster.turn_to(constraint)
+        for needs in self.cluster.needs:
+            self.cluster.turn_to(needs)
             decision = run_cycle(self.cluster, aims, NullJournal(), lambda: 0.0)
         self.slurm.start_what_can()
         return decision
