@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -40,12 +40,13 @@ def site() -> Iterator[Site]:
 
 
 @contextmanager
-def site_of(options: LabOptions) -> Iterator[Site]:
+def site_of(options: LabOptions, more: Mapping[str, str] = {}) -> Iterator[Site]:
     readable = subprocess.run(
         ["setpriv", "--reuid=backup", "--regid=backup", "--clear-groups", sys.executable, "-V"]
     )
     assert readable.returncode == 0, f"other accounts cannot run {sys.executable}: give its folders o+x"
-    settings = {"SchedulerParameters": f"bf_continue,bf_interval={POLL_S},bf_resolution=60", "SlurmdTimeout": "15"}
+    planning = f"bf_continue,bf_interval={POLL_S},bf_resolution=60"
+    settings = {"SchedulerParameters": planning, "SlurmdTimeout": "15", **more}
     with short_directory() as directory:
         site = Site(directory, on_free_ports(replace(options, settings=settings)))
         try:
