@@ -83,6 +83,14 @@ def test_a_fragment_holds_its_whole_node_and_nobody_starts_beside_it(
     wait_until(lambda: nodes_of(daemon, trainer) == PLAIN + GPUS, LIMIT_S, daemon)
     assert {held(daemon, node) for node in PLAIN + GPUS} == {(CPUS, memory_mb)}
 
+    job = run_sliver(daemon)
+    wait_until(lambda: len(nodes_of(daemon, job)) == 1, LIMIT_S, daemon)
+    (taken,) = nodes_of(daemon, job)
+    assert taken not in nodes_of(daemon, trainer)
+    wait_until(lambda: len(nodes_of(daemon, trainer)) == NODES - 1, LIMIT_S, daemon)
+
+
+def test_a_node_with_a_sliver_of_the_sites_is_not_lent(daemon: Site) -> None:
     job = run_sliver(daemon, "-w", "n002")
     wait_until(lambda: nodes_of(daemon, job) == ["n002"], LIMIT_S, daemon)
     trainer = submit(daemon, NODES)
