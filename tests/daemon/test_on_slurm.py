@@ -69,7 +69,7 @@ def daemon_that_polls_every(
     (site.directory / "daemon.log").unlink(missing_ok=True)
     site.start_daemon(poll_s, margin_s=5, shortest_hole_s=10, launcher=launcher)
     try:
-        wait_until(lambda: "mode act" in site.daemon_says, 20, site)
+        wait_until(lambda: "mode act" in site.daemon_says, 60, site)
         yield
     finally:
         site.stop_daemon()
