@@ -19,7 +19,6 @@ class Needs:
         features: its constraint, in Slurm's words.
         gres: generic resources, GPUs above all, by name and type.
         cpus: all that its processes need together.
-        cpus_per_task: that each of its processes needs.
         memory_mb: how much memory.
         disk_mb: how much local disk.
         sockets: how many the node must have.
@@ -34,7 +33,6 @@ class Needs:
     features: str = ""
     gres: Gres = ()
     cpus: int = 0
-    cpus_per_task: int = 1
     memory_mb: int = 0
     disk_mb: int = 0
     sockets: int = 0
@@ -71,8 +69,12 @@ class Needs:
         return node.cpus * self.threads_per_core // node.threads_per_core
 
     def _fills(self, node: Node) -> bool:
-        """Whether Slurm can be made to give it all CPUs of the node: it gives each process equally many."""
-        return not self.in_parts and self.usable_cpus(node) % self.cpus_per_task == 0
+        """Whether Slurm gives it all CPUs of the node when it is told to ask for them.
+
+        It does so for one process of one CPU. To several, or larger ones, some versions of Slurm give what they
+        asked for nevertheless, and the rest to others.
+        """
+        return not self.in_parts and (self.cpus <= 1 or self.cpus == self.usable_cpus(node))
 
     def leaves_gpus_idle(self, node: Node) -> bool:
         """Whether the node has GPUs that nobody would use."""
@@ -105,7 +107,7 @@ def find_misfit(needs: Needs, nodes: Iterable[Node]) -> str:
     if any(map(needs.met_by, nodes)):
         return ""
     if any(map(needs.fits, nodes)):
-        why = needs.in_parts or f"{needs.cpus_per_task} CPUs per task do not fill a node"
+        why = needs.in_parts or f"{needs.cpus} CPUs do not fill one"
         return f"Slurm would lend it parts of nodes ({why}): submit it with --exclusive"
     return f"no node of the partition can run it: it asks for {needs.request} of one node"
 

@@ -56,7 +56,6 @@ def _understood(row: Row, default_memory_mb: int) -> Needs:
     return Needs(
         gres=_sum(per_node, per_job, _times(per_task, tasks), _times(per_socket, sockets or 1)),
         cpus=tasks * each,
-        cpus_per_task=each,
         memory_mb=_memory_mb(row, default_memory_mb),
         disk_mb=_megabytes(row["mintmpdisk"]),
         sockets=sockets,

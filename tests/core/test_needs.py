@@ -41,11 +41,12 @@ def test_a_node_meets_needs_if_it_has_all_of_it(needs: Needs, on_node: bool, on_
 
 
 def test_a_task_that_cannot_be_given_all_cpus_of_a_node_does_not_get_the_node() -> None:
-    """Slurm gives a task of 3 CPUs 15 of 16: a job of the site could start on the other."""
-    assert Needs(cpus=4, cpus_per_task=4, is_whole=False).met_by(NODE)
-    assert not Needs(cpus=3, cpus_per_task=3, is_whole=False).met_by(NODE)
+    """Slurm gives a task of 3 CPUs 15 of 16, or 3: a job of the site could start on the others."""
+    assert Needs(cpus=1, is_whole=False).met_by(NODE)
+    assert Needs(cpus=16, is_whole=False).met_by(NODE)
+    assert not Needs(cpus=3, is_whole=False).met_by(NODE)
     assert not Needs(in_parts="it binds GPUs to tasks", is_whole=False).met_by(GPU_NODE)
-    assert Needs(cpus=3, cpus_per_task=3, is_whole=True).met_by(NODE)
+    assert Needs(cpus=3, is_whole=True).met_by(NODE)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_why_no_node_will_do_is_said_with_what_to_change() -> None:
     assert find_misfit(Needs(gres=(("gpu", 4),)), nodes) == ""
     said = find_misfit(Needs(gres=(("gpu", 8),), memory_mb=500), nodes)
     assert said == "no node of the partition can run it: it asks for 8 × gpu, 500 MB of memory of one node"
-    assert "submit it with --exclusive" in find_misfit(Needs(cpus_per_task=3, cpus=3, is_whole=False), nodes)
+    assert "submit it with --exclusive" in find_misfit(Needs(cpus=3, is_whole=False), nodes)
     assert "--constraint=ib*2" in find_misfit(Needs(features="ib*2"), nodes)
     assert "nobody knows" in find_misfit(Needs(unclear="nobody knows"), nodes)
 

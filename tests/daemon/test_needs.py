@@ -79,7 +79,7 @@ def test_a_task_that_would_get_a_part_of_its_node_asks_for_all_of_it(
     slurm: FakeSlurm, start_daemon: StartDaemon
 ) -> None:
     slurm.nodes = {name: replace(node, cpus=16) for name, node in slurm.nodes.items()}
-    asked = {"oversubscribe": "OK", "cpus-per-task": "2", "MinMemory": "300M", "tres-alloc": "cpu=2,mem=600M"}
+    asked = {"oversubscribe": "OK", "MinMemory": "600M", "tres-alloc": "cpu=1,mem=600M"}
     slurm.submit_array("freetrain:min=1", tasks=1, asked=asked)
     start_daemon().cycle()
     (pin,) = [told for told in slurm.told if told[:2] == ("scontrol", "update")]

@@ -73,7 +73,7 @@ def comment(site: Site, job: str) -> str:
 
 @pytest.mark.parametrize(
     ("options", "memory_mb"),
-    [((), MEMORY_MB), (("--exclusive", "-c3"), MEMORY_MB), (("-n2", "--mem-per-cpu=300"), 600)],
+    [((), MEMORY_MB), (("--exclusive", "-c3"), MEMORY_MB), (("--mem-per-cpu=300",), 300)],
     ids=["plain", "exclusive", "memory"],
 )
 def test_a_fragment_holds_its_whole_node_and_nobody_starts_beside_it(
@@ -111,6 +111,7 @@ def test_gpus_are_lent_to_who_asks_for_them_and_to_others_last(daemon: Site) -> 
     nowhere = submit(daemon, NODES, "--gres=gpu:v100:1")
     wait_until(lambda: nodes_of(daemon, wanted) == GPUS, LIMIT_S, daemon)
     assert nodes_of(daemon, small) == PLAIN
+    assert {held(daemon, node) for node in GPUS} == {(CPUS, MEMORY_MB)}
     wait_until(lambda: "no node of the partition can run it" in comment(daemon, nowhere), LIMIT_S, daemon)
     assert "BadConstraints" not in daemon.run("bob", "squeue", "-h", "-a", "-r", "-o", "%r")
     assert f"lend n001 to {wanted}" not in daemon.daemon_says
@@ -123,8 +124,7 @@ def test_fragments_that_root_submits_hold_whole_nodes(site: Site) -> None:
             "alice", "sbatch", "--parsable", "--hold", "-N1", "-p", "freetrain", "--comment=freetrain:max=2",
             stdin=script,
         )  # fmt: skip
-        wait_until(lambda: len(running(site)) == 2, LIMIT_S, site)
-        assert {held(site, node) for node in running(site)} == {(CPUS, 50)}
+        wait_until(lambda: [held(site, node) for node in running(site)] == 2 * [(CPUS, 50)], LIMIT_S, site)
         site.run("alice", "scancel", pattern)
 
 
