@@ -203,6 +203,7 @@ local function convert(job)
     end
     if why then return why end
     job.partition, job.requeue, job.priority = freetrain.partition, 1, 0 -- priority 0: held
+    job.shared = 0 -- as --exclusive: whole nodes, in partitions that share them, too
     if freetrain.qos then job.qos = freetrain.qos end
     slurm.log_user("%s", ("freetrain: array %s of one-node tasks in partition %s, held until nodes are idle"):format(
         job.array_inx, freetrain.partition))

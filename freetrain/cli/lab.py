@@ -48,6 +48,14 @@ def lab_group() -> None:
 @click.option("--nodes", default=4, show_default=True, help="Nodes.")
 @click.option("--cpus", default=4, show_default=True, help="CPUs that each node claims to have.")
 @click.option("--gpus", default=0, show_default=True, help="GPUs that each node claims to have.")
+@click.option("--gpu-nodes", type=int, help="How many of the nodes, the last ones, have them [default: all].")
+@click.option("--gpu-type", default="", help="Type of the GPUs, as a100 [default: none].")
+@click.option(
+    "--exclusive/--shared",
+    default=True,
+    show_default=True,
+    help="Whether the partitions give whole nodes only (OverSubscribe=EXCLUSIVE).",
+)
 @click.option("--fake", default=0, show_default=True, help="Imaginary nodes besides, where nothing really runs.")
 @click.option("--accounting", is_flag=True, help="With slurmdbd: sacct, associations, an Operator.")
 @click.option("--port", "base_port", default=16_817, show_default=True, help="First port to use.")

@@ -14,6 +14,7 @@ _COMMANDS = {
     "audit": "freetrain.cli.audit:audit_command",
     "curve": "freetrain.cli.curve:curve_command",
     "daemon": "freetrain.cli.daemon:daemon_command",
+    "drain": "freetrain.cli.drain:drain_command",
     "jobs": "freetrain.cli.jobs:jobs_command",
     "lab": "freetrain.cli.lab:lab_group",
     "nodes": "freetrain.cli.nodes:nodes_command",
@@ -27,6 +28,7 @@ _COMMANDS = {
     "solve": "freetrain.cli.solve:solve_command",
     "status": "freetrain.cli.status:status_command",
     "submit": "freetrain.cli.submit:submit_command",
+    "undrain": "freetrain.cli.drain:undrain_command",
 }
 
 

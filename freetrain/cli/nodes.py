@@ -14,11 +14,11 @@ from freetrain.cli.standing import find_standing
 from freetrain.config import Config, ConfigError, load_config
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
-from freetrain.core.lendable import Past, find_lendable
+from freetrain.core.lendable import LendingRules, Past, find_lendable
 from freetrain.core.reconcile import find_strangers
 from freetrain.daemon.checks import read_settings
+from freetrain.daemon.drains import read_drains, reasons
 from freetrain.daemon.setup import launcher_of, manners_of
-from freetrain.daemon.sight import Manners
 from freetrain.daemon.status import NodeGroup, gathered, group_nodes
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.opening import OpenedWhenAsked
@@ -49,7 +49,9 @@ def nodes_command(config_path: Path | None, as_json: bool) -> None:
     if standing.look:
         groups = _brought_up_to_date(standing.look.nodes, snapshot, running)
     else:
-        groups = _judged_here(snapshot, running, manners_of(config, read_settings(gateway)))
+        drained = reasons(read_drains(Path(config.state.directory), snapshot.time_s))
+        manners = manners_of(config, read_settings(gateway))
+        groups = _judged_here(snapshot, running, replace(manners.rules, drained=drained))
     if as_json:
         rows = [
             {
@@ -93,9 +95,9 @@ def _brought_up_to_date(
     return gathered(verdicts)
 
 
-def _judged_here(snapshot: Snapshot, running: Sequence[Fragment], manners: Manners) -> Sequence[NodeGroup]:
+def _judged_here(snapshot: Snapshot, running: Sequence[Fragment], rules: LendingRules) -> Sequence[NodeGroup]:
     """What Slurm alone tells: nothing that is free will be lent before a daemon is at work."""
-    groups = group_nodes(find_lendable(snapshot, running, manners.rules, Past({}, {}, {})), running)
+    groups = group_nodes(find_lendable(snapshot, running, rules, Past({}, {}, {})), running)
     return [
         replace(each, state="not lent", why=_WITHOUT_DAEMON) if each.state == "free" else each for each in groups
     ]

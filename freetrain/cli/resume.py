@@ -47,7 +47,7 @@ def resume_command(config_path: Path | None, id_: str) -> None:
 def _known_state(config: Config, id_: str) -> TrainerState | None:
     """What the daemon published of it; None: unknown."""
     known = find_standing(config).trainers.get(id_)
-    return TrainerState(known.state) if known else None
+    return next((state for state in TrainerState if known and state == known.state), None)
 
 
 def _check(submission: Submission, known: TrainerState | None) -> None:

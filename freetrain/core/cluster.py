@@ -9,6 +9,9 @@ from functools import cached_property
 
 Nodes = frozenset[str]
 
+Gres = tuple[tuple[str, int], ...]
+"""Generic resources of Slurm's, GPUs above all: names with types, as ``gpu:a100``, and how many; sorted."""
+
 
 class JobState(StrEnum):
     """Slurm's base states of a job; whatever else it says is UNKNOWN, and nothing is concluded from it."""
@@ -71,6 +74,13 @@ class Node:
         flags: what Slurm adds to it, as PLANNED, DRAIN, COMPLETING, NOT_RESPONDING.
         features: for constraints.
         partitions: that it belongs to.
+        cpus: that jobs may have, threads counted.
+        memory_mb: that is configured.
+        disk_mb: local disk that is configured.
+        gres: generic resources.
+        sockets: how many.
+        cores_per_socket: how many.
+        threads_per_core: how many.
     """
 
     name: str
@@ -78,6 +88,19 @@ class Node:
     flags: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()
     partitions: tuple[str, ...] = ()
+    cpus: int = 0
+    memory_mb: int = 0
+    disk_mb: int = 0
+    gres: Gres = ()
+    sockets: int = 0
+    cores_per_socket: int = 0
+    threads_per_core: int = 0
+
+    @property
+    def hardware(self) -> tuple[object, ...]:
+        """Equal for nodes that can run the same tasks."""
+        layout = (self.sockets, self.cores_per_socket, self.threads_per_core)
+        return (self.features, self.gres, self.cpus, self.memory_mb, self.disk_mb, *layout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +115,7 @@ class Partition:
         preempt_mode: OFF, CANCEL, REQUEUE, SUSPEND …; as Slurm says.
         grace_s: how long a preempted job may go on.
         max_time_s: longest time limit, inf without one.
+        default_memory_mb: of a job that asks for none, per CPU or per node; 0: the cluster's default.
     """
 
     name: str
@@ -101,6 +125,7 @@ class Partition:
     preempt_mode: str = "OFF"
     grace_s: float = 0.0
     max_time_s: float = float("inf")
+    default_memory_mb: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from freetrain.core.claims import find_claims
@@ -34,6 +34,7 @@ class LendingRules:
         shortest_hole_s: holes expected to be shorter are left alone.
         margin_s: a node is given back this long before its hole ends.
         claim_s: how long nodes are kept free for a waiting job that Slurm has not planned.
+        drained: nodes that the site has told freetrain to empty → what is said of them.
     """
 
     partition: str
@@ -44,6 +45,7 @@ class LendingRules:
     shortest_hole_s: float = 0.0
     margin_s: float = 0.0
     claim_s: float = 60.0
+    drained: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,8 @@ def _why_unfit(
         return "Slurm does not show it"
     if name in rules.exclude:
         return "excluded by the site"
+    if name in rules.drained:
+        return rules.drained[name]
     if name in occupied:
         return f"job {occupied[name]} runs here"
     harmless = _HARMLESS_FLAGS | ({"PLANNED"} if end is not _NEVER else set())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from freetrain.core.dealing import Claimant, Deal, Shares, deal
 from freetrain.core.demand import demands
+from freetrain.core.needs import has_gpus
 from freetrain.core.problem import Node
 from freetrain.daemon.past_use import PastUse
 from freetrain.daemon.sharing import Eligible, bounded, claimants_of, shares_of
@@ -92,7 +93,9 @@ class Dealer:
             eligible: needs → the nodes that meet them.
             manners: how the site wants it done.
         """
-        now_s, offered = sight.snapshot.time_s, sight.lendable.offered
+        now_s, facts = sight.snapshot.time_s, sight.snapshot.node
+        # Who needs no GPU takes nodes with GPUs last.
+        offered = sorted(sight.lendable.offered, key=lambda node: has_gpus(facts[node.name]))
         held = Counter(node.held_by for node in offered if node.held_by is not None)
         trainers = [trainer for _, trainer in sight.competing]
         demand = demands(trainers, held, manners.objective, manners.horizon_s)

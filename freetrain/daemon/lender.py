@@ -9,6 +9,7 @@ from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import FragmentState
 from freetrain.core.lent_trainer import TrainerState
+from freetrain.daemon.drains import DrainsReader
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.layout_guard import LayoutGuard
 from freetrain.daemon.live_cluster import LiveCluster
@@ -64,6 +65,7 @@ class Lender:
         )
         self._progress = ProgressReader()
         self._rejects = Rejects()
+        self._drains = DrainsReader(Path(config.state.directory))
 
     def look(self, time_limit_s: float) -> list[Decision]:
         """Look, decide and act.
@@ -77,7 +79,8 @@ class Lender:
         stop_file = self._config.state.stop_file
         unsafe = self._check_layout()
         stopped = f"stopped by {stop_file}" if Path(stop_file).exists() else unsafe
-        sight = self._cluster.look(self._progress.reports(), stopped)
+        drained = self._drains.read(time.time())
+        sight = self._cluster.look(self._progress.reports(), stopped, drained)
         self._rejects.tell(sight.snapshot.rejected)
         self._watch_progress_of(sight)
         if self._cluster.waits.is_new:
@@ -85,7 +88,9 @@ class Lender:
         decide = self._config.decide
         each_s = max(time_limit_s / self._cluster.decision_count, _LEAST_TIME_LIMIT_S)
         aims = Aims(find_policy(decide.policy, time_limit_s=each_s), decide.objective, decide.horizon)
-        return run_cycle(self._cluster, aims, self._journal, time.perf_counter)
+        decisions = run_cycle(self._cluster, aims, self._journal, time.perf_counter)
+        self._drains.note_heeded()
+        return decisions
 
     def _check_layout(self) -> str:
         """Why nothing may be lent in Slurm's layout."""

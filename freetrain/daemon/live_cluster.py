@@ -10,6 +10,7 @@ from dataclasses import replace
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import End, Fragment
 from freetrain.core.lendable import Lendable, find_lendable, in_few_classes, take_back
+from freetrain.core.needs import find_misfit, kinds_of
 from freetrain.core.plan import Action, Lend
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.dealer import Dealer
@@ -20,8 +21,9 @@ from freetrain.daemon.isolation import Fault, Faults, isolated
 from freetrain.daemon.progress import Report
 from freetrain.daemon.roster import call_roll
 from freetrain.daemon.selection import Selection, select
-from freetrain.daemon.sharing import Eligible, meeting_nodes, needs_of
+from freetrain.daemon.sharing import Eligible, meeting_nodes
 from freetrain.daemon.sight import Manners, Sight, with_waiting
+from freetrain.daemon.submission_reader import SubmissionReader
 from freetrain.daemon.upkeep import Upkeep
 from freetrain.daemon.waits import Waits
 from freetrain.daemon.watch import Watch, paused_until_s
@@ -29,10 +31,12 @@ from freetrain.loop.cycle import Observation
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher, Place
-from freetrain.slurm.submissions import Submission, find_submissions
+from freetrain.slurm.submissions import Submission
 from freetrain.store.ledger import Ledger
 
 log = logging.getLogger(__name__)
+
+_NOTHING: Mapping[str, str] = {}
 
 
 class LiveCluster:
@@ -70,6 +74,7 @@ class LiveCluster:
         self._watch = Watch(manners.cool_down_s)
         self._harms = ledger.harms()
         self._faults = Faults()
+        self._reader = SubmissionReader(gateway)
         self._dealer = Dealer(ledger)
         self._waits_for: Mapping[str, str] = {}
         self.manners = manners
@@ -86,12 +91,15 @@ class LiveCluster:
         """Trainer → how often its fragments ended in which way."""
         return self._fragments.ends
 
-    def look(self, reports: Mapping[str, Report], stopped: str = "") -> Sight:
+    def look(
+        self, reports: Mapping[str, Report], stopped: str = "", drained: Mapping[str, str] = _NOTHING
+    ) -> Sight:
         """Ask Slurm, bring the books up to date, put right what is not as it should be, give back what is due.
 
         Args:
             reports: trainer → what its directory says.
             stopped: why nothing is to be lent at all; empty: lend.
+            drained: nodes that must not be lent → why.
 
         Raises:
             SlurmUnreachableError: nothing is known, and nothing was done.
@@ -101,7 +109,8 @@ class LiveCluster:
         if partition not in snapshot.partitions:
             raise SlurmRefusedError(f"Slurm shows no partition {partition} any more.")
         ended = self._fragments.bring_up_to_date(snapshot, partition)
-        submissions = find_submissions(self._fragments.as_they_ended(snapshot.jobs), partition)
+        jobs = self._fragments.as_they_ended(snapshot.jobs)
+        submissions = self._reader.read(snapshot, jobs, partition, self.manners.default_memory_mb)
         self._note_harms(snapshot, ended)
         entries = self._call_roll(snapshot, submissions, ended, reports)
         rooms = {
@@ -111,7 +120,7 @@ class LiveCluster:
             for entry in entries
         }
         stopped = stopped or self._pause(snapshot.time_s)
-        lendable = self._find_lendable(snapshot, stopped)
+        lendable = self._find_lendable(snapshot, stopped, drained)
         reach = meeting_nodes(submissions.values(), [node.name for node in lendable.offered], snapshot)
         chosen = self._select(snapshot, entries, rooms, reach, lendable)
         entries = [self._noted(entry, chosen.faults.get(entry.trainer.id, "")) for entry in entries]
@@ -160,6 +169,19 @@ class LiveCluster:
             given_up = [one for one in self._fragments.open if one.node in action.nodes]
             self._upkeep.stop(given_up, f"take {len(given_up)} nodes from {action.trainer}", self._decision())
 
+    def _find_unfit(self, snapshot: Snapshot, submissions: Mapping[str, Submission]) -> Mapping[str, str]:
+        """Submissions that cannot be trainers → why; what runs already has found a node that it can run on."""
+        names = snapshot.partitions[self.manners.rules.partition].nodes
+        kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
+        running = {fragment.trainer for fragment in self._fragments.open}
+        misfit = {one.needs: "" for one in submissions.values()}
+        misfit |= {needs: find_misfit(needs, kinds) for needs in misfit}
+        found = {
+            id_: self._why_not(one) or (misfit[one.needs] if id_ not in running else "")
+            for id_, one in submissions.items()
+        }
+        return {id_: why for id_, why in found.items() if why}
+
     def _call_roll(
         self,
         snapshot: Snapshot,
@@ -171,7 +193,7 @@ class LiveCluster:
         news = News(
             time_s=snapshot.time_s,
             known=self._trainers,
-            unfit={id_: why for id_, one in submissions.items() if (why := self._why_not(one))},
+            unfit=self._find_unfit(snapshot, submissions),
             fragments=self._fragments.open,
             ended=ended,
             past=past,
@@ -202,9 +224,10 @@ class LiveCluster:
         self._faults.say(trainer.id, trainer.owner, "competing", fault)
         return entry.with_fault(fault) if fault else entry
 
-    def _find_lendable(self, snapshot: Snapshot, stopped: str) -> Lendable:
+    def _find_lendable(self, snapshot: Snapshot, stopped: str, drained: Mapping[str, str]) -> Lendable:
         self._watch.note_snapshot(snapshot, frozenset(one.node for one in self._fragments.open))
-        lendable = find_lendable(snapshot, self._fragments.open, self.manners.rules, self._watch.past)
+        rules = replace(self.manners.rules, drained=drained)
+        lendable = find_lendable(snapshot, self._fragments.open, rules, self._watch.past)
         not_for_us = self.waits.note(snapshot, self._fragments.open, self.manners.rules)
         self._watch.note_claims(lendable, snapshot, self.waits.jobs)
         lendable = take_back(lendable, not_for_us)
@@ -225,7 +248,7 @@ class LiveCluster:
     ) -> Selection:
         held = Counter(node.held_by for node in lendable.offered)
         reach = {
-            entry.trainer.id: max(len(eligible[needs_of(entry.submission)]), held[entry.trainer.id])
+            entry.trainer.id: max(len(eligible[entry.submission.needs]), held[entry.trainer.id])
             for entry in entries
         }
         hours = self._dealer.hours(snapshot.time_s, self.manners)
@@ -255,7 +278,8 @@ class LiveCluster:
         wanted = self._launcher.lend(entry.submission, entry.fragments, places, now_s)
         decision = self._decision()
         if not self._executor.acts:
-            orders = [self._launcher.place(entry.submission, fragment) for fragment in wanted]
+            nodes = sight.snapshot.node
+            orders = [self._launcher.place(entry.submission, one, nodes[one.node]) for one in wanted]
             for order in (*orders, *self._launcher.start(wanted)):
                 self._executor.carry_out(order, decision)
             return
@@ -266,7 +290,9 @@ class LiveCluster:
             self._executor.carry_out(order, decision)
 
     def _place(self, submission: Submission, fragment: Fragment, decision: str) -> bool:
-        said = self._executor.carry_out(self._launcher.place(submission, fragment), decision)
+        assert self.sight is not None
+        node = self.sight.snapshot.node[fragment.node]
+        said = self._executor.carry_out(self._launcher.place(submission, fragment, node), decision)
         if said is None:
             self._fragments.call_off(fragment)
             return False

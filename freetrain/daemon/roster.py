@@ -9,9 +9,11 @@ from dataclasses import replace
 from functools import partial
 
 from freetrain.core.cluster import JobState
+from freetrain.core.fragment import End
 from freetrain.core.lent_trainer import (
     UNKNOWN_END,
     LentTrainer,
+    Patience,
     TrainerState,
     after_ends,
     awake,
@@ -27,6 +29,9 @@ from freetrain.slurm.tags import Tag, WrongTag, asked_to_resume, parse_tag, says
 _KEPT_OBSERVATIONS = 200
 _OWN_LIMITS = re.compile(r"Assoc|QOS|MaxJob|MaxNode|MaxMem|MaxCpu|JobArrayTaskLimit|AccountNot|InvalidAccount")
 """Reasons why Slurm does not start a trainer's fragments wherever they are."""
+_IMPOSSIBLE = "BadConstraints"
+"""Slurm's reason where a task asks for what its node does not have, in a way that freetrain does not see."""
+_LONGEST_REST = 2**10
 
 
 def call_roll(submissions: Iterable[Submission], news: News, rules: RosterRules) -> list[Entry]:
@@ -66,6 +71,7 @@ def _updated(entry: Entry, news: News, rules: RosterRules) -> Entry:
     trainer = _with_report(trainer, report)
     trainer = after_ends(trainer, [one for one in news.ended if one.trainer == id_], rules.patience, news.time_s)
     trainer = awake(_after_waiting_in_vain(trainer, entry, rules, news.time_s), news.time_s)
+    trainer = _after_refusals(trainer, entry.submission, news, rules.patience)
     # A copy of a pattern has no work of its own.
     is_elastic = not rules.runs_tasks or (report is not None and report.finished is not None)
     known_tag = tag if isinstance(tag, Tag) else None
@@ -120,6 +126,23 @@ def _after_waiting_in_vain(trainer: LentTrainer, entry: Entry, rules: RosterRule
     rest_s = rules.patience.back_off_s
     note = f"Slurm does not start its fragments ({reasons[0]}); rests for {rest_s:.0f} s"
     return replace(trainer, state=TrainerState.RESTING, rests_until_s=now_s + rest_s, note=note)
+
+
+def _after_refusals(trainer: LentTrainer, submission: Submission, news: News, patience: Patience) -> LentTrainer:
+    """Let a trainer rest that Slurm cannot run where it was lent a node; the node is as good as before."""
+    refused = {one.job: one.node for one in news.ended if one.end is End.NEVER_STARTED}
+    nodes = [refused[task.id] for task in submission.tasks if task.id in refused and task.reason == _IMPOSSIBLE]
+    if not nodes or trainer.state is not TrainerState.ACTIVE:
+        return trainer
+    failures = trainer.failures_in_a_row + 1
+    rest_s = patience.back_off_s * min(2 ** (failures - 1), _LONGEST_REST)
+    return replace(
+        trainer,
+        state=TrainerState.RESTING,
+        failures_in_a_row=failures,
+        rests_until_s=news.time_s + rest_s,
+        note=f"Slurm finds no way to run it on {nodes[0]} ({_IMPOSSIBLE}); rests for {rest_s:.0f} s",
+    )
 
 
 def _completed(entry: Entry, report: Report | None, runs_tasks: bool) -> Entry:

@@ -50,6 +50,7 @@ def manners_of(config: Config, settings: SlurmSettings) -> Manners:
             lend.most_nodes_per_account,
             lend.most_trainers_per_user,
         ),
+        default_memory_mb=settings.default_memory_mb,
     )
 
 

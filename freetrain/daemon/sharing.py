@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf
 
-from freetrain.core.claims import has_features
 from freetrain.core.cluster import Nodes, Snapshot
 from freetrain.core.dealing import Claimant, Shares, Want
+from freetrain.core.needs import Needs, kinds_of, nodes_meeting
 from freetrain.core.past_use import tilts
 from freetrain.core.problem import Node as OfferedNode
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.entries import Entry
 from freetrain.slurm.submissions import Submission
 
-Eligible = Mapping[Hashable, Nodes]
+Eligible = Mapping[Needs, Nodes]
 """Needs → the nodes that meet them."""
 
 
@@ -50,20 +50,10 @@ class Sharing:
     most_trainers_per_user: int = 0
 
 
-def needs_of(submission: Submission) -> Hashable:
-    """What it asks of its nodes; trainers that ask for the same may use the same."""
-    return submission.constraint
-
-
 def meeting_nodes(submissions: Iterable[Submission], names: Iterable[str], snapshot: Snapshot) -> Eligible:
     """Needs → the nodes among these that meet them."""
-    nodes = [snapshot.node[name] for name in names if name in snapshot.node]
-    found: dict[Hashable, Nodes] = {}
-    for submission in submissions:
-        if needs_of(submission) not in found:
-            meets = {each: has_features(submission.constraint, each) for each in {one.features for one in nodes}}
-            found[needs_of(submission)] = frozenset(node.name for node in nodes if meets[node.features])
-    return found
+    kinds = kinds_of(snapshot.node[name] for name in names if name in snapshot.node)
+    return {needs: nodes_meeting(needs, kinds) for needs in {submission.needs for submission in submissions}}
 
 
 def account_of(entry: Entry) -> str:
@@ -103,7 +93,7 @@ def claimants_of(
         has[node.held_by].add(node.name)
     found = []
     for key, entries in members.items():
-        may_use = eligible[needs_of(entries[0].submission)]
+        may_use = eligible[entries[0].submission.needs]
         theirs = frozenset().union(*(has[entry.trainer.id] for entry in entries))
         wants = tuple(
             Want(trainer.id, trainer.min_nodes, demand[trainer.id])
@@ -151,7 +141,7 @@ def shares_of(claimants: Iterable[Claimant], hours: Mapping[str, float], nodes: 
 def _key(entry: Entry, sharing: Sharing) -> tuple[Hashable, ...]:
     splits = sharing.by is FairShare.ACCOUNT or sharing.most_nodes_per_account > 0
     person = person_of(entry, sharing.by)
-    return (person, account_of(entry) if person and splits else "", needs_of(entry.submission))
+    return (person, account_of(entry) if person and splits else "", entry.submission.needs)
 
 
 def _path(entry: Entry, sharing: Sharing) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ class Manners:
         patience: how failures are answered.
         harm: when freetrain slows down.
         sharing: how nodes are shared between users.
+        default_memory_mb: what Slurm gives a job that asks for no memory, where the partition says nothing.
     """
 
     rules: LendingRules
@@ -45,6 +46,7 @@ class Manners:
     patience: Patience
     harm: HarmLimits
     sharing: Sharing = field(default_factory=Sharing)
+    default_memory_mb: int = 0
 
     def limit_s(self, free_until_s: float, snapshot: Snapshot) -> float:
         """Time limit of a fragment that starts now on a node whose hole ends then."""

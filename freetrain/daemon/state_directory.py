@@ -80,6 +80,18 @@ def _make(directory: Path) -> None:
         directory.chmod(0o755)
 
 
+def is_claimed(directory: Path) -> bool:
+    """Whether a daemon works in the directory, as far as one may see."""
+    try:
+        with (directory / _LOCK_NAME).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def file_system_of(path: Path, mounts: str) -> str:
     """The type of the file system that holds a path, by the text of ``mountinfo``."""
     best, kind = "", ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from freetrain.lab.layout import Layout
@@ -98,7 +98,10 @@ def slurmdbd_conf(layout: Layout, options: LabOptions, people: People) -> str:
 
 def gres_conf(layout: Layout, options: LabOptions) -> str:
     """Text of gres.conf: a GPU is a file, which need not be a device; without one, slurmd does not report it."""
-    return "".join(f"Name=gpu File={gpu}\n" for gpu in layout.gpus(options.gpus))
+    where = "" if options.gpu_nodes is None else f"NodeName={_span(options.gpu_node_names)} "
+    kind = f" Type={options.gpu_type}" if options.gpu_type else ""
+    files = layout.gpus(options.gpus) if options.gpu_node_names else []
+    return "".join(f"{where}Name=gpu{kind} File={gpu}\n" for gpu in files)
 
 
 def cgroup_conf(options: LabOptions, version: tuple[int, int]) -> str:
@@ -154,23 +157,32 @@ def _accounting(layout: Layout, options: LabOptions) -> dict[str, str]:
 
 
 def _node_lines(options: LabOptions, host: str) -> list[str]:
-    gres = f" Gres=gpu:{options.gpus}" if options.gpus else ""
-    common = f"NodeAddr=127.0.0.1 NodeHostname={host} CPUs={options.cpus} RealMemory={_MEMORY_MB}{gres}"
-    ports = f"{options.node_port(0)}-{options.node_port(options.nodes - 1)}"
-    lines = [f"NodeName={_span(options)} Port=[{ports}] {common} State=UNKNOWN"]
+    kind = f"{options.gpu_type}:" if options.gpu_type else ""
+    gres = f" Gres=gpu:{kind}{options.gpus}" if options.gpus else ""
+    common = f"NodeAddr=127.0.0.1 NodeHostname={host} CPUs={options.cpus} RealMemory={_MEMORY_MB}"
+    without = options.nodes - len(options.gpu_node_names)
+    lines = []
+    for first, last, has in ((0, without, ""), (without, options.nodes, gres)):
+        if first < last:
+            ports = f"{options.node_port(first)}-{options.node_port(last - 1)}"
+            names = _span(options.node_names[first:last])
+            lines.append(f"NodeName={names} Port=[{ports}] {common}{has} State=UNKNOWN")
     if options.fake:
         # Slurm believes IDLE, and the first node answers its pings for all of them: so they stay idle.
-        lines.append(f"NodeName=f[00001-{options.fake:05}] Port={options.node_port(0)} {common} State=IDLE")
+        has = gres if options.gpu_nodes is None else ""
+        names = f"f[00001-{options.fake:05}]"
+        lines.append(f"NodeName={names} Port={options.node_port(0)} {common}{has} State=IDLE")
     return lines
 
 
-def _span(options: LabOptions) -> str:
-    """All nodes that have a slurmd, as Slurm writes them."""
-    return f"n[{options.node_names[0][1:]}-{options.node_names[-1][1:]}]"
+def _span(names: Sequence[str]) -> str:
+    """Consecutive nodes, as Slurm writes them."""
+    return f"n[{names[0][1:]}-{names[-1][1:]}]"
 
 
 def _partition_lines(options: LabOptions) -> list[str]:
-    common = "Nodes=ALL DefaultTime=1:00:00 OverSubscribe=EXCLUSIVE State=UP"
+    whole = " OverSubscribe=EXCLUSIVE" if options.exclusive else ""
+    common = f"Nodes=ALL DefaultTime=1:00:00{whole} State=UP"
     grace = f" GraceTime={options.grace_s}" if options.grace_s else ""
     return [
         f"PartitionName=main Default=YES MaxTime=7-0 PriorityTier=10 PreemptMode=OFF {common}",

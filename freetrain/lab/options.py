@@ -40,6 +40,9 @@ class LabOptions:
         nodes: nodes with a slurmd of their own.
         cpus: CPUs that each node claims to have, whatever the machine has.
         gpus: GPUs (gres gpu) that each node claims to have; there are no devices behind them.
+        gpu_nodes: how many of the nodes, the last ones, have these GPUs; None: all, and the imaginary ones.
+        gpu_type: of the GPUs, as a100; empty: they have none.
+        exclusive: whether the partitions give whole nodes only (OverSubscribe=EXCLUSIVE).
         fake: imaginary nodes, which show as idle; jobs there count as running, but nothing runs.
         accounting: whether there is a slurmdbd: sacct, associations, and an Operator.
         base_port: of slurmctld; slurmdbd has the next one, the slurmds those from the tenth after it.
@@ -52,6 +55,9 @@ class LabOptions:
     nodes: int = 4
     cpus: int = 4
     gpus: int = 0
+    gpu_nodes: int | None = None
+    gpu_type: str = ""
+    exclusive: bool = True
     fake: int = 0
     accounting: bool = False
     base_port: int = 16_817
@@ -68,6 +74,11 @@ class LabOptions:
         )
         _require(self.cpus >= 1, f"A node has at least one CPU, not {self.cpus}.")
         _require(self.gpus >= 0 and self.grace_s >= 0, "GPUs and the grace time cannot be negative.")
+        _require(
+            self.gpu_nodes is None or 0 <= self.gpu_nodes <= self.nodes,
+            f"Between 0 and {self.nodes} nodes can have GPUs, not {self.gpu_nodes}.",
+        )
+        _require(self.gpu_type == "" or self.gpu_type.isalnum(), f"{self.gpu_type!r} is not a type of GPUs.")
         last = self.node_port(self.nodes - 1)
         _require(
             self.base_port >= FIRST_PORT and last <= LAST_PORT,
@@ -106,6 +117,12 @@ class LabOptions:
         """Names of the nodes that have a slurmd."""
         width = max(3, len(str(self.nodes)))
         return tuple(f"n{number:0{width}}" for number in range(1, self.nodes + 1))
+
+    @property
+    def gpu_node_names(self) -> tuple[str, ...]:
+        """Names of those among them that have GPUs."""
+        count = self.nodes if self.gpu_nodes is None else self.gpu_nodes
+        return self.node_names[self.nodes - count :] if self.gpus else ()
 
     def to_json(self) -> dict[str, Any]:
         """As a document."""

@@ -29,6 +29,25 @@ JOB_FIELDS = (
 """Id, array, user, account, partition, state, reason, times of submission, start and end, limit, nodes wanted,
 priority, nodes had, planned and required, constraint; last the comment, which is free text."""
 
+NEED_FIELDS = {
+    "ArrayJobID": 16,
+    "State": 16,
+    "NumTasks": 16,
+    "cpus-per-task": 16,
+    "MinMemory": 24,
+    "mem-per-tres": 128,
+    "cpus-per-tres": 128,
+    "tres-alloc": 512,
+    "tres-per-node": 512,
+    "tres-per-job": 512,
+    "tres-per-task": 512,
+    "tres-per-socket": 512,
+    "sct": 32,
+    "mintmpdisk": 24,
+    "oversubscribe": 16,
+}
+"""What a job asks of its nodes: none of it is free text. With each the most letters that squeue shall print."""
+
 RUN_FIELDS = ("JobID", "State", "Start", "End", "NodeList", "ExitCode")
 
 QOS_FIELDS = ("Name", "Preempt", "PreemptMode", "GraceTime", "PreemptExemptTime")
@@ -47,6 +66,17 @@ def ask_jobs(mark: str) -> Command:
 def ask_job(mark: str, job: str) -> Command:
     """One job, or all tasks of an array, as :func:`ask_jobs` does."""
     return (*ask_jobs(mark), "-j", job)
+
+
+def ask_needs(partition: str) -> Command:
+    """What the jobs of a partition ask of their nodes: a line for each, a separator behind each field."""
+    fields = ",".join(f"{name}:{size}{SEPARATOR}" for name, size in NEED_FIELDS.items())
+    return ("squeue", "-h", "-a", "--noconvert", "-p", partition, "-O", fields)
+
+
+def ask_excluded_nodes(partition: str) -> Command:
+    """The nodes on which the jobs of a partition must not run, which no ``-O`` tells."""
+    return ("squeue", "-h", "-a", "-p", partition, "-o", f"%F{SEPARATOR}%x")
 
 
 def ask_nodes() -> Command:
@@ -74,10 +104,26 @@ def ping() -> Command:
     return ("scontrol", "ping")
 
 
-def pin(job: str, node: str, limit_s: float) -> Command:
-    """Tie a held task to a node and give it its time limit; without StartTime a requeued one waits for minutes."""
-    where, until = f"ReqNodeList={node}", f"TimeLimit={_minutes(limit_s)}"
-    return ("scontrol", "update", f"JobId={job}", where, until, "StartTime=now")
+def pin(job: str, node: str, limit_s: float, cpus: int = 0, memory_mb: int = 0) -> Command:
+    """Tie a held task to a node and give it its time limit; without StartTime a requeued one waits for minutes.
+
+    Args:
+        job: the task.
+        node: the only one on which it may run.
+        limit_s: its time limit.
+        cpus: that it shall have there; 0: as many as it asked for.
+        memory_mb: that it shall have there; 0: all that there is.
+    """
+    return (
+        "scontrol",
+        "update",
+        f"JobId={job}",
+        f"ReqNodeList={node}",
+        f"TimeLimit={_minutes(limit_s)}",
+        "StartTime=now",
+        *((f"MinCPUsNode={cpus}",) if cpus else ()),
+        f"MinMemoryNode={memory_mb}",
+    )
 
 
 def set_limit(limit_s: float, *jobs: str) -> Command:
@@ -156,9 +202,9 @@ def ask_rights(user: str) -> Command:
 
 
 def submit_fragment(
-    node: str, limit_s: float, partition: str, comment: str, name: str, options: Mapping[str, str]
+    node: str, limit_s: float, partition: str, comment: str, name: str, memory_mb: int, options: Mapping[str, str]
 ) -> Command:
-    """Submit a fragment, whose script comes on standard input; prints the job's id.
+    """Submit a fragment that holds a whole node, its script on standard input; prints the job's id.
 
     Args:
         node: the only one on which it may run.
@@ -166,6 +212,7 @@ def submit_fragment(
         partition: the preemptible one.
         comment: by which it is known.
         name: for people.
+        memory_mb: that it shall have; 0: all that there is.
         options: further ones of sbatch, by name; those without a value are left out.
     """
     return (
@@ -174,6 +221,8 @@ def submit_fragment(
         f"--partition={partition}",
         "--nodes=1",
         f"--nodelist={node}",
+        "--exclusive",
+        f"--mem={memory_mb}",
         f"--time={_minutes(limit_s)}",
         "--no-requeue",
         # The daemon's own environment is no business of a training's. With NONE newer Slurms log the owner in, and
@@ -206,7 +255,7 @@ def submit_mark(partition: str, comment: str) -> Command:
 def submit(
     script: Sequence[str], comment: str, nodes: int, partition: str, name: str = "", options: Sequence[str] = ()
 ) -> Command:
-    """Submit a trainer: a held array of one-node tasks.
+    """Submit a trainer: a held array of tasks that each have a whole node.
 
     The user's options come first, since sbatch heeds the last one of each kind. One without its value takes the
     next word for it: that is --parsable, which can be missed, and never --hold.
@@ -229,6 +278,7 @@ def submit(
         "--nodes=1",
         f"--partition={partition}",
         f"--comment={comment}",
+        "--exclusive",
         *((f"--job-name={name}",) if name else ()),
         *script,
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from freetrain.core.cluster import Job
+from freetrain.core.cluster import Job, Node
 from freetrain.core.fragment import Fragment
 from freetrain.slurm.commands import Command
 from freetrain.slurm.submissions import Submission
@@ -74,8 +74,8 @@ class Launcher(Protocol):
             now_s: UTC epoch seconds.
         """
 
-    def place(self, submission: Submission, fragment: Fragment) -> Order:
-        """What ties a fragment to its node."""
+    def place(self, submission: Submission, fragment: Fragment, node: Node) -> Order:
+        """What ties a fragment to its node, all of it."""
 
     def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:
         """What starts those that were placed."""

@@ -7,8 +7,9 @@ from math import inf
 
 from freetrain.core.cluster import Partition
 from freetrain.slurm import commands
+from freetrain.slurm.answers import whole_lines
 from freetrain.slurm.commands import Command
-from freetrain.slurm.errors import SlurmError, SlurmRefusedError, SlurmUnreachableError
+from freetrain.slurm.errors import SlurmError, SlurmRefusedError, SlurmUnclearError
 from freetrain.slurm.layout import BY_QOS
 from freetrain.slurm.layout_facts import PartitionRules, Qos, SlurmLayout, parse_partition_rules, parse_qos
 from freetrain.slurm.settings import SlurmSettings, parse_settings
@@ -75,10 +76,7 @@ class LayoutReader:
     def _read(self, what: str) -> None:
         self.asked += 1
         if what == "settings":
-            text = self._ask(commands.ask_settings())
-            if "PreemptType" not in text:
-                raise SlurmUnreachableError(f"what Slurm answers is not its configuration: {text[:60]!r}")
-            self._settings = parse_settings(text)
+            self._settings = parse_settings(self._ask(commands.ask_settings()))
         elif what == "partitions":
             self._read_partitions(self._ask(commands.ask_partitions()))
         else:
@@ -87,9 +85,14 @@ class LayoutReader:
 
     def _read_partitions(self, text: str) -> None:
         """A partition whose line is not understood is not gone: then those of before count."""
-        partitions, self.rejected = parse_partition_rules(text)
+        asked = " ".join(commands.ask_partitions())
+        lines, stray = whole_lines(text, "PartitionName=", asked)
+        partitions, unclear = parse_partition_rules(lines)
+        self.rejected = stray + unclear
         if not partitions:
-            raise SlurmUnreachableError(f"what Slurm answers shows no partition: {text[:60]!r}")
+            raise SlurmUnclearError(
+                "scontrol show partition", f"nothing of it makes sense; first {self.rejected[0]}"
+            )
         if not self.rejected or not self._partitions:
             self._partitions = partitions
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -9,12 +10,16 @@ from math import inf
 
 from ClusterShell.NodeSet import NodeSet, NodeSetParseError
 
-from freetrain.core.cluster import Job, JobState, Node, Nodes, Partition, Reservation
+from freetrain.core.cluster import Gres, Job, JobState, Node, Nodes, Partition, Reservation
 from freetrain.durations import parse_duration
 from freetrain.slurm.commands import JOB_FIELDS, RUN_FIELDS, SEPARATOR
 from freetrain.slurm.errors import SlurmUnclearError
 
 _NOTHING = frozenset({"", "(null)", "N/A", "Unknown", "None", "NONE", "n/a"})
+_NODE_FIELDS = (
+    "NodeName", "State", "ActiveFeatures", "Partitions", "CPUEfctv", "CPUTot", "RealMemory", "TmpDisk", "Gres",
+    "Sockets", "CoresPerSocket", "ThreadsPerCore",
+)  # fmt: skip
 _STATE_MARKS = {
     "*": "NOT_RESPONDING",
     "~": "POWERED_DOWN",
@@ -34,6 +39,8 @@ _PARTITION_FIELDS = (
     "PreemptMode",
     "GraceTime",
     "MaxTime",
+    "DefMemPerCPU",
+    "DefMemPerNode",
     "Default",
     "AllowAccounts",
     "DenyAccounts",
@@ -132,15 +139,56 @@ def parse_nodes(text: str) -> tuple[list[Node], list[str]]:
     """Nodes of ``scontrol -o show nodes``, and the lines that were not understood."""
     nodes, rejected = [], []
     for line in _lines(text, "NodeName="):
-        fields = _fields(line, ("NodeName", "State", "ActiveFeatures", "Partitions"))
+        fields = _fields(line, _NODE_FIELDS)
         if "NodeName" not in fields or "State" not in fields:
             rejected.append(f"node line without name or state: {line[:80]!r}")
             continue
-        state, flags = node_state(fields["State"])
-        features = frozenset(filter(None, text_or_nothing(fields.get("ActiveFeatures", "")).split(",")))
-        partitions = tuple(filter(None, text_or_nothing(fields.get("Partitions", "")).split(",")))
-        nodes.append(Node(fields["NodeName"], state, flags, features, partitions))
+        try:
+            nodes.append(_node(fields))
+        except ValueError as error:
+            rejected.append(f"node line not understood ({error}): {line[:80]!r}")
     return nodes, rejected
+
+
+def _node(fields: Mapping[str, str]) -> Node:
+    state, flags = node_state(fields["State"])
+    return Node(
+        name=fields["NodeName"],
+        state=state,
+        flags=flags,
+        features=frozenset(filter(None, text_or_nothing(fields.get("ActiveFeatures", "")).split(","))),
+        partitions=tuple(filter(None, text_or_nothing(fields.get("Partitions", "")).split(","))),
+        # Cores that are set aside for the system are none of a job's.
+        cpus=int(fields.get("CPUEfctv") or fields.get("CPUTot", "0")),
+        memory_mb=int(fields.get("RealMemory", "0")),
+        disk_mb=int(fields.get("TmpDisk", "0")),
+        gres=parse_gres(text_or_nothing(fields.get("Gres", ""))),
+        sockets=int(fields.get("Sockets", "0")),
+        cores_per_socket=int(fields.get("CoresPerSocket", "0")),
+        threads_per_core=int(fields.get("ThreadsPerCore", "0")),
+    )
+
+
+def parse_gres(text: str) -> Gres:
+    """Generic resources of ``gpu:a100:4(S:0-1),nvme:2``; equal ones are added up.
+
+    Raises:
+        ValueError: a count is not a number.
+    """
+    counts: dict[str, int] = {}
+    for item in re.sub(r"\([^)]*\)", "", text).split(","):
+        name, count = _gres_item(item)
+        if count:
+            counts[name] = counts.get(name, 0) + count
+    return tuple(sorted(counts.items()))
+
+
+def _gres_item(item: str) -> tuple[str, int]:
+    words = [word for word in item.replace("=", ":").split(":") if word != "no_consume"]
+    match = re.fullmatch(r"([0-9]+)([KMGTP]?)", words[-1])
+    if match is None:
+        return ":".join(words), 1 if item else 0
+    return ":".join(words[:-1]), int(match[1]) * 1024 ** " KMGTP".index(match[2] or " ")
 
 
 def node_state(text: str) -> tuple[str, frozenset[str]]:
@@ -185,6 +233,7 @@ def parse_partitions(text: str) -> tuple[dict[str, Partition], list[str]]:
                 preempt_mode=fields["PreemptMode"],
                 grace_s=float(fields["GraceTime"]),
                 max_time_s=_limit(fields["MaxTime"]),
+                default_memory_mb=default_memory_mb(fields),
             )
         except (KeyError, ValueError) as error:
             rejected.append(f"partition {fields.get('PartitionName', '')[:80]!r} not understood ({error})")
@@ -194,6 +243,12 @@ def parse_partitions(text: str) -> tuple[dict[str, Partition], list[str]]:
 def partition_fields(text: str) -> Iterator[Mapping[str, str]]:
     """The fields that matter of each line of ``scontrol -o show partition``."""
     return (_fields(line, _PARTITION_FIELDS) for line in _lines(text, "PartitionName="))
+
+
+def default_memory_mb(fields: Mapping[str, str]) -> int:
+    """What a job gets that asks for no memory, of a partition or a whole configuration; 0: no limit."""
+    given = (fields.get(name, "").strip() for name in ("DefMemPerCPU", "DefMemPerNode"))
+    return next((int(text) for text in given if text.isdigit()), 0)
 
 
 def parse_runs(text: str) -> tuple[list[JobRun], list[str]]:

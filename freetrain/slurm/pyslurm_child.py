@@ -18,7 +18,10 @@ from functools import lru_cache
 from typing import Any, TextIO
 
 WANTED = {
-    "Nodes": ("name", "state", "active_features", "partitions"),
+    "Nodes": (
+        "name", "state", "active_features", "partitions", "effective_cpus", "total_cpus", "real_memory",
+        "temporary_disk", "configured_gres", "sockets", "cores_per_socket", "threads_per_core",
+    ),
     "Jobs": (
         "id", "array_id", "array_task_id", "array_tasks_waiting", "array_tasks_parallel",
         "heterogeneous_id", "heterogeneous_offset", "user_name", "account", "partition", "state", "state_reason",
@@ -28,6 +31,7 @@ WANTED = {
     "Reservations": ("name", "nodes", "start_time", "end_time", "flags", "reoccurrence", "purge_time"),
     "Partitions": (
         "name", "nodes", "state", "priority_tier", "preempt_mode", "preemption_grace_time", "max_time",
+        "default_memory_per_cpu", "default_memory_per_node",
     ),
 }  # fmt: skip
 """What is asked of each of pyslurm's collections: a question is one of these names, or several."""
@@ -82,15 +86,17 @@ def _load(collection: Any, wanted: tuple[str, ...]) -> list[list[object]]:
 def _values(record: object, fields: list[str], get: Getter) -> list[Any]:
     try:
         return list(get(record))
-    except UnicodeDecodeError:
-        return [_text(record, field) for field in fields]
+    except ValueError:
+        return [_value(record, field) for field in fields]
 
 
-def _text(record: object, field: str) -> object:
+def _value(record: object, field: str) -> object:
     try:
         return getattr(record, field)
     except UnicodeDecodeError as error:
         return error.object.decode("utf-8", "replace")  # anybody's comment may hold any bytes
+    except ValueError:
+        return None  # pyslurm does not understand each count of generic resources
 
 
 @lru_cache(maxsize=65536)

@@ -123,7 +123,20 @@ def _job_id(record: Record) -> str:
 
 def _node(record: Record) -> Node:
     state, flags = node_state(record["state"])
-    return Node(record["name"], state, flags, frozenset(record["active_features"]), tuple(record["partitions"]))
+    return Node(
+        name=record["name"],
+        state=state,
+        flags=flags,
+        features=frozenset(record["active_features"]),
+        partitions=tuple(record["partitions"]),
+        cpus=record["effective_cpus"] or record["total_cpus"],
+        memory_mb=record["real_memory"] or 0,
+        disk_mb=record["temporary_disk"] or 0,
+        gres=tuple(sorted((record["configured_gres"] or {}).items())),
+        sockets=record["sockets"] or 0,
+        cores_per_socket=record["cores_per_socket"] or 0,
+        threads_per_core=record["threads_per_core"] or 0,
+    )
 
 
 def _reservation(record: Record) -> Reservation:
@@ -146,7 +159,14 @@ def _partition(record: Record) -> Partition:
         preempt_mode=record["preempt_mode"],
         grace_s=float(record["preemption_grace_time"] or 0),
         max_time_s=_minutes(record["max_time"]),
+        default_memory_mb=_default_memory_mb(record),
     )
+
+
+def _default_memory_mb(record: Record) -> int:
+    """Of what is not set pyslurm says UNLIMITED, or nothing."""
+    given = (record["default_memory_per_cpu"], record["default_memory_per_node"])
+    return next((megabytes for megabytes in given if isinstance(megabytes, int)), 0)
 
 
 def _time(seconds: int | None) -> float | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from freetrain.durations import parse_duration
 from freetrain.slurm.errors import SlurmUnclearError
+from freetrain.slurm.parsing import default_memory_mb
 
 _BACKFILL_INTERVAL_S, _BACKFILL_RESOLUTION_S = 30.0, 60.0
 
@@ -28,6 +29,7 @@ class SlurmSettings:
         scheduler_parameters: as written.
         scheduler_type: as ``sched/backfill``.
         hides_jobs: whether users see only their own jobs.
+        default_memory_mb: of a job that asks for none, per CPU or per node; 0: no limit.
     """
 
     cluster: str
@@ -42,6 +44,7 @@ class SlurmSettings:
     scheduler_parameters: str = ""
     scheduler_type: str = "sched/backfill"
     hides_jobs: bool = False
+    default_memory_mb: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ def parse_settings(text: str) -> SlurmSettings:
         scheduler_parameters=_known(values.get("SchedulerParameters", "")),
         scheduler_type=values.get("SchedulerType", "sched/backfill"),
         hides_jobs="jobs" in values.get("PrivateData", "").strip().split(","),
+        default_memory_mb=default_memory_mb(values),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from freetrain.core.cluster import Job, JobState
+from freetrain.core.cluster import Job, JobState, Node
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.slurm import commands
 from freetrain.slurm.launcher import Order, Place
@@ -53,9 +53,15 @@ class Steering:
             for task, place in zip(free, places, strict=False)
         ]
 
-    def place(self, submission: Submission, fragment: Fragment) -> Order:
-        """Pin the held task to the node."""
-        command = commands.pin(fragment.job, fragment.node, fragment.limit_s)
+    def place(self, submission: Submission, fragment: Fragment, node: Node) -> Order:
+        """Pin the held task to the node; where its owner and the partition ask for less, let it ask for all of it.
+
+        It has the memory that it asks for, and all that there is only where it asks for none: Slurm keeps no other
+        record of what it asked for at first, and the next node must have that as well.
+        """
+        needs = submission.needs
+        cpus = 0 if needs.is_whole else needs.usable_cpus(node)
+        command = commands.pin(fragment.job, node.name, fragment.limit_s, cpus, needs.memory_mb)
         return Order(command, f"lend {fragment.node} to {fragment.trainer}")
 
     def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ClusterShell.RangeSet import RangeSet
 
 from freetrain.core.cluster import Job, JobState
+from freetrain.core.needs import Needs
 from freetrain.slurm.tags import TAG_PREFIX, asked_to_resume, says_paused
 
 
@@ -22,6 +23,7 @@ class Submission:
         comment: with the tag.
         submitted_s: when, UTC epoch seconds.
         tasks: its tasks that Slurm still shows, whatever their state.
+        needs: what each of them asks of its node, as far as it was asked about.
     """
 
     id: str
@@ -29,11 +31,7 @@ class Submission:
     comment: str
     submitted_s: float
     tasks: tuple[Job, ...]
-
-    @property
-    def constraint(self) -> str:
-        """Which features its nodes must have, in Slurm's words."""
-        return self.tasks[0].features
+    needs: Needs = field(default_factory=Needs)
 
     @property
     def open_tasks(self) -> str:
@@ -55,7 +53,10 @@ class Submission:
 
 
 def find_submissions(jobs: Iterable[Job], partition: str) -> Mapping[str, Submission]:
-    """The submissions by id, oldest first; a tag counts in the preemptible partition only."""
+    """The submissions by id, oldest first; a tag counts in the preemptible partition only.
+
+    Of what they ask of a node only the features are known here.
+    """
     tasks: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         if job.partition == partition and job.comment.startswith(TAG_PREFIX):
@@ -71,4 +72,5 @@ def _submission(id_: str, tasks: list[Job]) -> Submission:
     first = min(tasks, key=lambda task: task.submitted_s)
     comments = [task.comment for task in tasks if not task.state.is_final] or [tasks[-1].comment]
     newest = max(comments, key=lambda comment: (asked_to_resume(comment), says_paused(comment)))
-    return Submission(id_, first.user, newest, first.submitted_s, tuple(tasks))
+    needs = Needs(features=tasks[0].features)
+    return Submission(id_, first.user, newest, first.submitted_s, tuple(tasks), needs)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from freetrain.core.cluster import Job
+from freetrain.core.cluster import Job, Node
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmRefusedError
@@ -23,8 +23,8 @@ from freetrain.slurm.submissions import Submission
 _COMMENT = re.compile(r"freetrain-fragment:of=(?P<trainer>[0-9_]+),node=[^,]+,at=[0-9]+")
 _NO_LIMIT = 100_000
 _OURS = re.compile(
-    r"#SBATCH\s+(?:-[aNHtpwxdQW]|--(?:array|nodes|hold|time|time-min|partition|comment|requeue|no-requeue|nodelist"
-    r"|exclude|dependency|begin|parsable|wait|quiet|job-name|uid|gid)\b)"
+    r"#SBATCH\s+(?:-[aNHtpwxdQWs]|--(?:array|nodes|hold|time|time-min|partition|comment|requeue|no-requeue|nodelist"
+    r"|exclude|dependency|begin|parsable|wait|quiet|job-name|uid|gid|exclusive|oversubscribe|mem)\b)"
 )
 
 
@@ -97,8 +97,8 @@ class Submitting:
             for place in places
         ]
 
-    def place(self, submission: Submission, fragment: Fragment) -> Order:
-        """Submit it, for this node only."""
+    def place(self, submission: Submission, fragment: Fragment, node: Node) -> Order:
+        """Submit it, for this node only and all of it."""
         pattern = self._read_pattern(submission.id)
         command = commands.submit_fragment(
             fragment.node,
@@ -106,6 +106,7 @@ class Submitting:
             self._partition,
             fragment.job,
             f"freetrain-{fragment.trainer}",
+            submission.needs.memory_mb,
             {"chdir": pattern.directory, "account": pattern.account, "qos": pattern.qos},
         )
         before: commands.Command = self._act_as(submission.owner) or ()

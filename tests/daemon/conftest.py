@@ -31,10 +31,16 @@ class Daemon:
     ledger: Ledger
     cluster: LiveCluster
 
-    def cycle(self, reports: dict[str, Report] | None = None, stopped: str = "", after_s: float = 5.0) -> Decision:
+    def cycle(
+        self,
+        reports: dict[str, Report] | None = None,
+        stopped: str = "",
+        after_s: float = 5.0,
+        drained: dict[str, str] | None = None,
+    ) -> Decision:
         """Some time goes by, and the daemon looks."""
         self.slurm.advance(after_s)
-        self.cluster.look(reports or {}, stopped)
+        self.cluster.look(reports or {}, stopped, drained or {})
         aims = Aims(find_policy("freetrain"), "weighted", 120.0)
         decisions = run_cycle(self.cluster, aims, NullJournal(), lambda: 0.0)
         self.slurm.start_what_can()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ClusterShell.RangeSet import RangeSet
 
 from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
-from freetrain.slurm.commands import Command
+from freetrain.slurm.commands import NEED_FIELDS, SEPARATOR, Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.layout_facts import PartitionRules, Qos, SlurmLayout
 from freetrain.slurm.parsing import JobRun
@@ -17,6 +17,12 @@ from freetrain.slurm.settings import parse_settings
 
 NODES = tuple(f"n{number}" for number in range(1, 9))
 CONFIG = "PreemptMode = REQUEUE\nPreemptType = preempt/partition_prio\nSlurmUser = slurm(1)\nClusterName = fake\n"
+NODE = Node("", "IDLE", cpus=4, memory_mb=1000, sockets=4, cores_per_socket=1, threads_per_core=1)
+UNDEMANDING = dict.fromkeys(NEED_FIELDS, "N/A") | {
+    "State": "PENDING", "NumTasks": "1", "cpus-per-task": "1", "MinMemory": "0", "tres-alloc": "cpu=1,node=1",
+    "sct": "*:*:*", "mintmpdisk": "0", "oversubscribe": "NO",
+}  # fmt: skip
+"""What squeue shows of a task that asks for nothing but a whole node."""
 
 
 class FakeSlurm:
@@ -35,11 +41,13 @@ class FakeSlurm:
         rules: partition → what more is to be known of it than its facts.
         qos: what accounting knows of QOS.
         rejected: lines of its answers that cannot be understood.
+        asked: array → what squeue shows of what its tasks ask for, by field, where that is unlike UNDEMANDING.
+        impossible: arrays for whose tasks Slurm finds no node.
     """
 
     def __init__(self, nodes: Sequence[str] = NODES, grace_s: float = 0.0) -> None:
         self.now_s = 1_000_000.0
-        self.nodes = {name: Node(name, "IDLE") for name in nodes}
+        self.nodes = {name: replace(NODE, name=name) for name in nodes}
         self.jobs: dict[str, Job] = {}
         self.history: list[JobRun] = []
         self.reservations: list[Reservation] = []
@@ -50,7 +58,9 @@ class FakeSlurm:
         self.rejected: tuple[str, ...] = ()
         self.told: list[Command] = []
         self.scripts: dict[str, str] = {}
+        self.asked: dict[str, dict[str, str]] = {}
         self.asked_to_leave_s: dict[str, int] = {}
+        self.impossible: set[str] = set()
         self.away = False
         self.stuck = False
         self.config = CONFIG
@@ -65,11 +75,18 @@ class FakeSlurm:
     # What users and the site do.
 
     def submit_array(
-        self, tag: str, tasks: int = 4, user: str = "news", held: bool = True, constraint: str = ""
+        self,
+        tag: str,
+        tasks: int = 4,
+        user: str = "news",
+        held: bool = True,
+        constraint: str = "",
+        asked: dict[str, str] | None = None,
     ) -> str:
         """A user hands in an array."""
         self._number += 1
         array = str(self._number)
+        self.asked[array] = asked or {}
         for task in range(tasks):
             job = Job(f"{array}_{task}", array, user, "freetrain", JobState.PENDING, comment=tag)
             self._add(replace(job, features=constraint), held)
@@ -112,7 +129,9 @@ class FakeSlurm:
             if len(free) >= job.node_count:
                 self._start(job, free[: job.node_count])
         for job in [one for one in self.jobs.values() if one.partition == "freetrain" and not one.is_held]:
-            if job.state is JobState.PENDING and not self.stuck:
+            if job.state is JobState.PENDING and job.array in self.impossible:
+                self.jobs[job.id] = replace(job, priority=0, reason="BadConstraints")
+            elif job.state is JobState.PENDING and not self.stuck:
                 wanted = job.required_nodes or set(sorted(set(self.nodes) - self._taken(lambda one: True))[:1])
                 if wanted and not wanted - (set(self.nodes) - self._taken(lambda one: True)):
                     self._start(job, sorted(wanted))
@@ -166,6 +185,14 @@ class FakeSlurm:
                 return self.scripts[job]
             case ("scontrol", "-o", "show", "job", _):
                 return "JobId=1 WorkDir=/home/somebody StdErr=/dev/null"
+            case ("squeue", *_, "-p", _, "-O", _):
+                self._answer()
+                return "".join(
+                    self._needs_of(array) for array in sorted({job.array for job in self.jobs.values()})
+                )
+            case ("squeue", *_, "-p", _, "-o", _):
+                self._answer()
+                return ""
             case ("squeue", *_, "-O", _):
                 self._answer()
                 jobs = command[command.index("-j") + 1].split(",")
@@ -193,6 +220,11 @@ class FakeSlurm:
                 raise AssertionError(f"nobody knows {command}")
         self.start_what_can()
         return ""
+
+    def _needs_of(self, array: str) -> str:
+        """A line of squeue's: what the tasks of an array ask of their nodes."""
+        asked = UNDEMANDING | {"ArrayJobID": array} | self.asked.get(array, {})
+        return "".join(f"{asked[name]:<{size}}{SEPARATOR}" for name, size in NEED_FIELDS.items()) + "\n"
 
     def _answer(self) -> None:
         if self.deaf_after is not None:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -52,9 +52,10 @@ def site() -> Iterator[Site]:
 
 
 @contextmanager
-def site_of(options: LabOptions) -> Iterator[Site]:
+def site_of(options: LabOptions, more: Mapping[str, str] = {}) -> Iterator[Site]:
     require_python_for_all()
-    settings = {"SchedulerParameters": f"bf_continue,bf_interval={POLL_S},bf_resolution=60", "SlurmdTimeout": "15"}
+    planning = f"bf_continue,bf_interval={POLL_S},bf_resolution=60"
+    settings = {"SchedulerParameters": planning, "SlurmdTimeout": "15", **more}
     with short_directory() as directory:
         site = Site(directory, on_free_ports(replace(options, settings=settings)))
         try:
@@ -77,7 +78,7 @@ def daemon_that_polls_every(
     (site.directory / "daemon.log").unlink(missing_ok=True)
     site.start_daemon(poll_s, margin_s=margin_s, shortest_hole_s=10, launcher=launcher, pace=pace)
     try:
-        wait_until(lambda: "mode act" in site.daemon_says, 20, site)
+        wait_until(lambda: "mode act" in site.daemon_says, 60, site)
         yield
     finally:
         site.stop_daemon()

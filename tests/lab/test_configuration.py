@@ -76,6 +76,23 @@ def test_who_wants_control_groups_gets_slurms_own_choice() -> None:
     assert cgroup_conf(LabOptions(settings={"ProctrackType": "proctrack/cgroup"}), (25, 11)) == ""
 
 
+def test_only_the_last_nodes_may_have_gpus_and_of_a_type() -> None:
+    found = lines(nodes=5, gpus=4, gpu_nodes=2, gpu_type="a100", base_port=21_000)
+    nodes = [line for line in found if line.startswith("NodeName=")]
+    assert [line.split()[0] for line in nodes] == ["NodeName=n[001-003]", "NodeName=n[004-005]"]
+    assert ["Gres=gpu:a100:4" in line for line in nodes] == [False, True]
+    assert "Port=[21013-21014]" in nodes[1]
+    text = gres_conf(LAYOUT, LabOptions(nodes=5, gpus=1, gpu_nodes=2, gpu_type="a100"))
+    assert text == "NodeName=n[004-005] Name=gpu Type=a100 File=/tmp/ft-1/nodes/gpu0\n"
+    with pytest.raises(InputError, match="Between 0 and 5 nodes"):
+        LabOptions(nodes=5, gpu_nodes=6)
+
+
+def test_partitions_may_share_their_nodes() -> None:
+    shared = [line for line in lines(exclusive=False) if line.startswith("PartitionName=")]
+    assert not any("OverSubscribe" in line for line in shared)
+
+
 def test_a_long_path_is_refused_before_a_daemon_does() -> None:
     node = "/nodes/n001/n001_4294967295.4294967295"
     longest = "/" + "x" * (MOST_SOCKET_BYTES - len(node) - 1)

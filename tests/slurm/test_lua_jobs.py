@@ -63,7 +63,10 @@ def test_a_tagged_job_becomes_a_held_array(
     done = submit(interpreter, tmp_path, fields)
     assert done.accepted
     assert len(done.told) == 1
-    always = {"min_nodes": "1", "max_nodes": "1", "partition": "freetrain", "requeue": "1", "priority": "0"}
+    always = {
+        "min_nodes": "1", "max_nodes": "1", "partition": "freetrain", "requeue": "1", "priority": "0",
+        "shared": "0",
+    }  # fmt: skip
     assert always.items() <= done.job.items()
     assert expected.items() <= done.job.items()
 

@@ -1,0 +1,183 @@
+"""``freetrain drain`` and ``freetrain undrain``: empty nodes for maintenance, and lend them again."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from freetrain.cli.options import config_option
+from freetrain.cli.output import print_json, print_table, show_time
+from freetrain.config import Config, load_config
+from freetrain.core.cluster import Nodes, Snapshot
+from freetrain.daemon.drains import Drain, are_heeded, changing, read_drains, without
+from freetrain.daemon.nudge import send_nudge
+from freetrain.daemon.state_directory import is_claimed
+from freetrain.durations import parse_duration
+from freetrain.errors import ExitCode, FreetrainError, InputError
+from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.parsing import expand_nodes, fold_nodes
+
+_LOOK_EVERY_S = 0.5
+_PATIENCE = "5m"
+
+
+def _duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
+    try:
+        return None if text is None else parse_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def _time(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
+    try:
+        return None if text is None else datetime.fromisoformat(text).astimezone().timestamp()
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is not a time; write 2026-01-31T08:00") from error
+
+
+@click.command("drain")
+@config_option
+@click.option("--until", "until_s", callback=_time, metavar="TIME", help="When it ends, as 2026-01-31T08:00.")
+@click.option("--for", "for_s", callback=_duration, metavar="DURATION", help="How long it lasts, as 8h.")
+@click.option("--wait", is_flag=True, help="Return when no fragment is left on the nodes; status 75 if one stays.")
+@click.option(
+    "--timeout", "timeout_s", callback=_duration, default=_PATIENCE, show_default=True, metavar="DURATION",
+    help="How long --wait waits at most.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, where drains are listed.")
+@click.argument("nodes", required=False)
+def drain_command(
+    config_path: Path | None,
+    until_s: float | None,
+    for_s: float | None,
+    wait: bool,
+    timeout_s: float,
+    as_json: bool,
+    nodes: str | None,
+) -> None:
+    """Take NODES back from the trainings, and lend them to none until a time, or until 'freetrain undrain'.
+
+    Without NODES, list what is drained. This is for whoever may write the daemon's state directory: root, and the
+    daemon's account. Slurm's own jobs and the state of its nodes are not touched.
+    """
+    config = load_config(config_path).config
+    directory = Path(config.state.directory)
+    if nodes is None:
+        _list(read_drains(directory, time.time()), as_json)
+        return
+    names = _read_nodes(nodes)
+    _require_known(names, CommandLine(config.slurm.timeout).snapshot(), config)
+    now_s = time.time()
+    end_s = _end(until_s, for_s, now_s)
+    with changing(directory, now_s) as drains:
+        drains[:] = [*without(drains, names), Drain(nodes=names, until_s=end_s)]
+    _tell_daemon(directory, wait)
+    if wait:
+        _wait_until_empty(names, config, timeout_s)
+
+
+@click.command("undrain")
+@config_option
+@click.argument("nodes")
+def undrain_command(config_path: Path | None, nodes: str) -> None:
+    """Let freetrain lend NODES again that were drained."""
+    directory = Path(load_config(config_path).config.state.directory)
+    names = _read_nodes(nodes)
+    with changing(directory, time.time()) as drains:
+        others = names - frozenset().union(*(drain.nodes for drain in drains))
+        if others:
+            raise InputError(f"{fold_nodes(others)} is not drained.", "'freetrain drain' lists what is.")
+        drains[:] = without(drains, names)
+    _tell_daemon(directory, must_run=False)
+
+
+def _list(drains: tuple[Drain, ...], as_json: bool) -> None:
+    if as_json:
+        rows = [{"nodes": sorted(drain.nodes), "until": drain.until_s} for drain in drains]
+        print_json({"format": "freetrain-drains/1", "drains": rows})
+    elif drains:
+        rows_ = [(fold_nodes(drain.nodes), str(len(drain.nodes)), show_time(drain.until_s)) for drain in drains]
+        print_table(("NODES", "COUNT", "UNTIL"), rows_, right=("COUNT",))
+    else:
+        click.echo("No node is drained.")
+
+
+def _read_nodes(text: str) -> Nodes:
+    try:
+        names = expand_nodes(text)
+    except ValueError as error:
+        raise InputError(f"{text!r} is not a list of nodes.", "Write it as Slurm does: c[01-04,17].") from error
+    if not names:
+        raise InputError(f"{text!r} names no node.", "Write nodes as Slurm does: c[01-04,17].")
+    return names
+
+
+def _require_known(names: Nodes, snapshot: Snapshot, config: Config) -> None:
+    unknown = names - snapshot.node.keys()
+    if unknown:
+        raise InputError(f"Slurm has no node {fold_nodes(unknown)}.", "'sinfo -N' lists the nodes.")
+    partition = snapshot.partitions.get(config.slurm.partition)
+    if partition is not None and (outside := names - partition.nodes):
+        click.echo(
+            f"freetrain: {fold_nodes(outside)} is not in partition {partition.name} and is never lent.", err=True
+        )
+
+
+def _end(until_s: float | None, for_s: float | None, now_s: float) -> float | None:
+    if until_s is not None and for_s is not None:
+        raise InputError("--until and --for say the same in two ways.", "Give one of them.")
+    end_s = now_s + for_s if for_s is not None else until_s
+    if end_s is not None and end_s <= now_s:
+        raise InputError("The time until which the nodes are to be drained has passed.")
+    return None if end_s == float("inf") else end_s
+
+
+def _tell_daemon(directory: Path, must_run: bool) -> None:
+    if is_claimed(directory):
+        with contextlib.suppress(FreetrainError):  # it looks soon in any case
+            send_nudge(directory)
+        return
+    what = f"no daemon works in {directory}: this counts from its next start on, and nothing is taken back before."
+    if must_run:
+        hint = "Start it, or end the fragments with scancel --partition=… --nodelist=…"
+        raise FreetrainError(f"N{what[1:]}", hint, ExitCode.TRY_AGAIN)
+    click.echo(f"freetrain: {what}", err=True)
+
+
+def _wait_until_empty(names: Nodes, config: Config, timeout_s: float) -> None:
+    """Return when the daemon lends nothing there any more, and nothing that it lent is left.
+
+    Raises:
+        FreetrainError: it is not so within the time.
+    """
+    gateway = CommandLine(config.slurm.timeout)
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        is_heeded = are_heeded(Path(config.state.directory))
+        left = _left(gateway.snapshot(), names, config.slurm.partition)
+        if is_heeded and not left:
+            return
+        if time.monotonic() > deadline_s:
+            break
+        time.sleep(_LOOK_EVERY_S)
+    what = ", ".join(f"{job} on {node}" for node, job in sorted(left.items())) or "the daemon has not looked yet"
+    raise FreetrainError(
+        f"The nodes are not empty after {timeout_s:.0f} s: {what}.",
+        "They stay drained. See what the daemon logs, and whether lend.mode is act.",
+        ExitCode.TRY_AGAIN,
+    )
+
+
+def _left(snapshot: Snapshot, names: Nodes, partition: str) -> Mapping[str, str]:
+    """Node → the job of the partition that still has it."""
+    return {
+        node: job.id
+        for job in snapshot.jobs
+        if job.partition == partition and job.state.has_nodes
+        for node in job.nodes & names
+    }

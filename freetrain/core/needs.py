@@ -1,0 +1,179 @@
+"""What one task of a trainer asks of the node that it runs on, and which nodes have it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from freetrain.core.cluster import Gres, Node, Nodes
+
+_GPU = "gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one task asks of its node. What is 0 or empty is not asked for.
+
+    Attributes:
+        features: its constraint, in Slurm's words.
+        gres: generic resources, GPUs above all, by name and type.
+        cpus: all that its processes need together.
+        memory_mb: how much memory.
+        disk_mb: how much local disk.
+        sockets: how many the node must have.
+        cores_per_socket: how many each of these must have.
+        threads_per_core: how many of each core it uses; the node may have more.
+        excluded: nodes on which it must not run.
+        is_whole: whether Slurm gives it whole nodes without being told more.
+        in_parts: why Slurm would give it only part of a node, whatever it is told; empty: it would not.
+        unclear: what of it cannot be understood; no node is known to have it then.
+    """
+
+    features: str = ""
+    gres: Gres = ()
+    cpus: int = 0
+    memory_mb: int = 0
+    disk_mb: int = 0
+    sockets: int = 0
+    cores_per_socket: int = 0
+    threads_per_core: int = 0
+    excluded: Nodes = frozenset()
+    is_whole: bool = True
+    in_parts: str = ""
+    unclear: str = ""
+
+    def met_by(self, node: Node) -> bool:
+        """Whether a task can run on the node, and hold all of it."""
+        return self.fits(node) and (self.is_whole or self._fills(node))
+
+    def fits(self, node: Node) -> bool:
+        """Whether a task can run on the node, on all of it or on a part."""
+        return (
+            not self.unclear
+            and node.name not in self.excluded
+            and meets_constraint(self.features, node.features) is True
+            and all(count_gres(node.gres, name) >= count for name, count in self.gres)
+            and self.cpus <= self.usable_cpus(node)
+            and self.memory_mb <= node.memory_mb
+            and self.disk_mb <= node.disk_mb
+            and self.sockets <= node.sockets
+            and self.cores_per_socket <= node.cores_per_socket
+            and self.threads_per_core <= node.threads_per_core
+        )
+
+    def usable_cpus(self, node: Node) -> int:
+        """CPUs of the node that the task could use: a task may ask for one thread of each core only."""
+        if not 0 < self.threads_per_core < node.threads_per_core:
+            return node.cpus
+        return node.cpus * self.threads_per_core // node.threads_per_core
+
+    def _fills(self, node: Node) -> bool:
+        """Whether Slurm gives it all CPUs of the node when it is told to ask for them.
+
+        It does so for one process of one CPU. To several, or larger ones, some versions of Slurm give what they
+        asked for nevertheless, and the rest to others.
+        """
+        return not self.in_parts and (self.cpus <= 1 or self.cpus == self.usable_cpus(node))
+
+    @property
+    def request(self) -> str:
+        """What it asks for, in words."""
+        amounts = (
+            *((f"{count} × {name}", count) for name, count in self.gres),
+            (f"{self.cpus} CPUs", self.cpus > 1),
+            (f"{self.memory_mb} MB of memory", self.memory_mb),
+            (f"{self.disk_mb} MB of disk", self.disk_mb),
+            (f"{self.sockets} sockets", self.sockets),
+            (f"{self.cores_per_socket} cores per socket", self.cores_per_socket),
+            (f"{self.threads_per_core} threads per core", self.threads_per_core),
+            (f"constraint {self.features}", self.features),
+            (f"{len(self.excluded)} nodes excluded", self.excluded),
+        )
+        return ", ".join(words for words, given in amounts if given)
+
+
+NodeKinds = Sequence[Sequence[Node]]
+"""Nodes of equal hardware together: one of each is looked at, however many there are."""
+
+
+def kinds_of(nodes: Iterable[Node]) -> NodeKinds:
+    """The nodes by their hardware."""
+    kinds: dict[tuple[object, ...], list[Node]] = {}
+    for node in nodes:
+        kinds.setdefault(node.hardware, []).append(node)
+    return list(kinds.values())
+
+
+def nodes_meeting(needs: Needs, kinds: NodeKinds) -> Nodes:
+    """The names of those nodes on which such a task can run."""
+    anywhere = replace(needs, excluded=frozenset())
+    return frozenset(node.name for kind in kinds if anywhere.met_by(kind[0]) for node in kind) - needs.excluded
+
+
+def find_misfit(needs: Needs, kinds: NodeKinds) -> str:
+    """Why none of these nodes can ever run such a task, in a sentence for its owner; empty: some can."""
+    if meets_constraint(needs.features, frozenset()) is None:
+        return f"freetrain cannot tell which nodes meet --constraint={needs.features}: join names by & or | only"
+    if needs.unclear:
+        return f"freetrain cannot tell which nodes can run it: {needs.unclear}"
+    admitted = [next((node for node in kind if node.name not in needs.excluded), None) for kind in kinds]
+    nodes = [node for node in admitted if node is not None]
+    if any(map(needs.met_by, nodes)):
+        return ""
+    if any(map(needs.fits, nodes)):
+        why = needs.in_parts or f"{needs.cpus} CPUs do not fill one"
+        return f"Slurm would lend it parts of nodes ({why}): submit it with --exclusive"
+    return f"no node of the partition can run it: it asks for {needs.request} of one node"
+
+
+def has_gpus(node: Node) -> bool:
+    """Whether it has any."""
+    return count_gres(node.gres, _GPU) > 0
+
+
+def count_gres(gres: Gres, name: str) -> int:
+    """How many there are of this name; without a type, those of all types."""
+    return sum(count for one, count in gres if _is_of(one, name))
+
+
+def _is_of(one: str, name: str) -> bool:
+    return one == name or one.startswith(f"{name}:")
+
+
+def meets_constraint(text: str, present: frozenset[str]) -> bool | None:
+    """Whether one node with these features meets a constraint; None: the constraint is not understood.
+
+    Names joined by ``&`` and ``|`` are, from left to right as Slurm takes them, with parentheses. Brackets, which
+    tell the nodes of a job apart from each other, mean the same for a job of one node. Counts and ``!`` are not.
+    """
+    tokens = re.findall(r"[^&|()\[\]\s]+|[&|()]", text.replace("[", "(").replace("]", ")"))
+    if not tokens:
+        return True
+    if any(re.search(r"[*!,]", token) for token in tokens):
+        return None
+    try:
+        met = _any_or_all(tokens, present)
+    except IndexError:
+        return None
+    return None if tokens else met
+
+
+def _any_or_all(tokens: list[str], present: frozenset[str]) -> bool:
+    """The value of what stands before the next closing parenthesis; takes it from the tokens."""
+    met = _operand(tokens, present)
+    while tokens and tokens[0] in "&|":
+        joint = tokens.pop(0)
+        other = _operand(tokens, present)
+        met = met and other if joint == "&" else met or other
+    return met
+
+
+def _operand(tokens: list[str], present: frozenset[str]) -> bool:
+    token = tokens.pop(0)
+    if token != "(":
+        return token in present
+    met = _any_or_all(tokens, present)
+    if tokens.pop(0) != ")":
+        raise IndexError
+    return met

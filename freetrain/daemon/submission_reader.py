@@ -1,0 +1,63 @@
+"""Reads what users have submitted, with what its tasks ask of their nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from freetrain.core.cluster import Job, Snapshot
+from freetrain.core.needs import Needs
+from freetrain.slurm import commands
+from freetrain.slurm.asking import parse_needs
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.submissions import Submission, find_submissions
+
+_ASK_AGAIN_S = 120.0
+"""Owners may change what a waiting job asks for, and seldom do."""
+
+
+class SubmissionReader:
+    """Asks what tasks ask for when there is a submission of which that is not known, and now and then.
+
+    Args:
+        gateway: the way to Slurm.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._needs: Mapping[str, Needs] = {}
+        self._asked_s = float("-inf")
+
+    def read(
+        self, snapshot: Snapshot, jobs: Iterable[Job], partition: str, default_memory_mb: int
+    ) -> Mapping[str, Submission]:
+        """The submissions by id, oldest first; two more questions to Slurm where it must be asked.
+
+        Args:
+            snapshot: what there is.
+            jobs: its jobs, with how they ended.
+            partition: the preemptible one.
+            default_memory_mb: what Slurm gives a job that asks for no memory, where the partition says nothing.
+
+        Raises:
+            SlurmError: Slurm does not answer.
+        """
+        found = find_submissions(jobs, partition)
+        is_old = snapshot.time_s - self._asked_s > _ASK_AGAIN_S
+        if found and (is_old or not found.keys() <= self._needs.keys()):
+            asked = self._gateway.perform(commands.ask_needs(partition))
+            excluded = self._gateway.perform(commands.ask_excluded_nodes(partition))
+            default_mb = snapshot.partitions[partition].default_memory_mb or default_memory_mb
+            answered = parse_needs(asked, excluded, default_mb)
+            self._needs = {id_: self._needs_of(one, answered) for id_, one in found.items()}
+            self._asked_s = snapshot.time_s
+        return {
+            id_: replace(one, needs=replace(self._needs[id_], features=one.needs.features))
+            for id_, one in found.items()
+        }
+
+    def _needs_of(self, submission: Submission, answered: Mapping[str, Needs]) -> Needs:
+        """As known before where none of its tasks waits: Slurm shows of the others what they got."""
+        waits = any(task.state.is_waiting for task in submission.tasks)
+        before = None if waits else self._needs.get(submission.id)
+        return before or answered.get(submission.id, Needs())

@@ -1,0 +1,109 @@
+"""What the tasks in a partition ask of their nodes, as squeue tells it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from freetrain.core.cluster import Gres
+from freetrain.core.needs import Needs
+from freetrain.slurm.commands import NEED_FIELDS, SEPARATOR
+from freetrain.slurm.parsing import expand_nodes, parse_gres, text_or_nothing
+
+_FACTORS = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
+
+Row = Mapping[str, str]
+
+
+def parse_needs(asked: str, excluded: str, default_memory_mb: int) -> Mapping[str, Needs]:
+    """Array or job → what one of its tasks asks of its node, but for features, which come with the jobs.
+
+    Tasks that wait count before others: what Slurm shows of a running one is what it got.
+
+    Args:
+        asked: what :func:`freetrain.slurm.commands.ask_needs` printed.
+        excluded: what :func:`freetrain.slurm.commands.ask_excluded_nodes` printed.
+        default_memory_mb: what a job that asks for no memory is shown to ask for; 0: nothing.
+    """
+    rows: dict[str, Row] = {}
+    for line in asked.splitlines():
+        fields = line.split(SEPARATOR)
+        if len(fields) <= len(NEED_FIELDS):  # a separator stands behind each
+            continue
+        row = {name: text.strip() for name, text in zip(NEED_FIELDS, fields, strict=False)}
+        if row["ArrayJobID"] not in rows or row["State"] == "PENDING":
+            rows[row["ArrayJobID"]] = row
+    forbidden = dict(line.split(SEPARATOR, 1) for line in excluded.splitlines() if SEPARATOR in line)
+    return {id_: _needs(row, forbidden.get(id_, ""), default_memory_mb) for id_, row in rows.items()}
+
+
+def _needs(row: Row, excluded: str, default_memory_mb: int) -> Needs:
+    cut = [name for name, text in row.items() if len(text) >= NEED_FIELDS[name]]
+    if cut:
+        return Needs(unclear=f"Slurm shows only part of its {', '.join(cut)}")
+    try:
+        return replace(_understood(row, default_memory_mb), excluded=expand_nodes(excluded.strip()))
+    except (ValueError, KeyError) as error:
+        return Needs(unclear=f"what Slurm says of it is not understood ({error})")
+
+
+def _understood(row: Row, default_memory_mb: int) -> Needs:
+    tasks, each = _number(row["NumTasks"]) or 1, _number(row["cpus-per-task"]) or 1
+    sockets, cores, threads = (_number(text) for text in row["sct"].split(":"))
+    per_task, per_socket = _gres(row["tres-per-task"]), _gres(row["tres-per-socket"])
+    per_job, per_node = _gres(row["tres-per-job"]), _gres(row["tres-per-node"])
+    return Needs(
+        gres=_sum(per_node, per_job, _times(per_task, tasks), _times(per_socket, sockets or 1)),
+        cpus=tasks * each,
+        memory_mb=_memory_mb(row, default_memory_mb),
+        disk_mb=_megabytes(row["mintmpdisk"]),
+        sockets=sockets,
+        cores_per_socket=cores,
+        threads_per_core=threads,
+        is_whole=row["oversubscribe"] == "NO",
+        in_parts=_in_parts(row, bool(per_task or per_socket or (per_job and tasks > 1))),
+    )
+
+
+def _in_parts(row: Row, is_bound: bool) -> str:
+    """Slurm finds no node for such a task that asks for all CPUs of it."""
+    if is_bound:
+        return "it binds GPUs to tasks or sockets"
+    return "it binds CPUs to GPUs" if text_or_nothing(row["cpus-per-tres"]) else ""
+
+
+def _memory_mb(row: Row, default_memory_mb: int) -> int:
+    """Memory that the task asks for by itself, on its node; 0: none, or all that there is."""
+    least_mb = _megabytes(row["MinMemory"])
+    if not text_or_nothing(row["mem-per-tres"]) and least_mb in (0, default_memory_mb):
+        return 0
+    in_all = re.search(r"\bmem=([0-9.]+[KMGTP]?)", row["tres-alloc"])
+    return _megabytes(in_all[1]) if in_all and row["State"] == "PENDING" else least_mb
+
+
+def _gres(text: str) -> Gres:
+    """Slurm 22.05 says ``gres:gpu:4``, later ones ``gres/gpu:4``, and ``cpu:2`` of other things beside them."""
+    items = re.findall(r"(?:^|,)gres[:/]([^,]+)", text_or_nothing(text))
+    return parse_gres(",".join(item for item in items if item != "none"))
+
+
+def _times(gres: Gres, factor: int) -> Gres:
+    return tuple((name, count * factor) for name, count in gres)
+
+
+def _sum(*parts: Gres) -> Gres:
+    return parse_gres(",".join(f"{name}:{count}" for part in parts for name, count in part))
+
+
+def _megabytes(text: str) -> int:
+    """Of ``4096M``, ``4G``; a bare number counts megabytes."""
+    match = re.fullmatch(r"([0-9.]+)([KMGTP]?)[nc]?", text_or_nothing(text) or "0")
+    if match is None:
+        raise ValueError(f"{text[:20]!r} is not an amount of memory")
+    return int(float(match[1]) * _FACTORS[match[2] or "M"])
+
+
+def _number(text: str) -> int:
+    """0 where nothing is asked for, as in ``*:2:*``."""
+    return 0 if text in ("*", "N/A", "") else int(text)

@@ -1,0 +1,121 @@
+"""Nodes are lent to those only who can run on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from freetrain.core.cluster import Node
+from tests.daemon.conftest import StartDaemon
+from tests.daemon.fake_slurm import FakeSlurm
+
+GPUS = ("n1", "n2", "n3", "n4")
+FOUR_GPUS = {"tres-per-node": "gres:gpu:4"}
+
+
+@pytest.fixture
+def slurm() -> FakeSlurm:
+    """Its first four nodes have GPUs."""
+    slurm = FakeSlurm()
+    slurm.nodes |= {name: replace(slurm.nodes[name], gres=(("gpu:a100", 4),)) for name in GPUS}
+    return slurm
+
+
+def pins(slurm: FakeSlurm) -> list[str]:
+    return [word.partition("=")[2] for told in slurm.told for word in told if word.startswith("ReqNodeList=")]
+
+
+def test_who_asks_for_gpus_gets_nodes_with_gpus_only(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    array = slurm.submit_array("freetrain:min=1", tasks=8, asked=FOUR_GPUS)
+    daemon = start_daemon()
+    for _ in range(3):
+        daemon.cycle()
+    assert slurm.running(array) == list(GPUS)
+    assert set(pins(slurm)) <= set(GPUS)
+
+
+def test_who_needs_no_gpus_takes_nodes_with_gpus_last(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    small = slurm.submit_array("freetrain:min=1,max=4", tasks=8)
+    start_daemon().cycle()
+    assert slurm.running(small) == ["n5", "n6", "n7", "n8"]
+
+
+def test_who_can_run_on_few_nodes_chooses_first(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    anywhere = slurm.submit_array("freetrain:min=1", tasks=8)
+    particular = slurm.submit_array("freetrain:min=1", tasks=8, asked=FOUR_GPUS)
+    start_daemon().cycle()
+    assert slurm.running(particular) == list(GPUS)
+    assert slurm.running(anywhere) == ["n5", "n6", "n7", "n8"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"tres-per-node": "gres:gpu:8"}, "no node of the partition can run it: it asks for 8 × gpu"),
+        ({"MinMemory": "2000M", "tres-alloc": "cpu=1,mem=2000M"}, "it asks for 2000 MB of memory"),
+        ({"cpus-per-task": "3", "oversubscribe": "OK"}, "submit it with --exclusive"),
+        ({"MinMemory": "?"}, "cannot tell which nodes can run it"),
+    ],
+)
+def test_who_can_run_nowhere_is_told_so_and_never_pinned(
+    slurm: FakeSlurm, start_daemon: StartDaemon, asked: dict[str, str], said: str
+) -> None:
+    array = slurm.submit_array("freetrain:min=1", tasks=8, asked=asked)
+    other = slurm.submit_array("freetrain:min=1", tasks=8)
+    daemon = start_daemon()
+    for _ in range(3):
+        daemon.cycle()
+    assert said in slurm.jobs[f"{array}_0"].comment
+    assert slurm.running(array) == []
+    assert len(slurm.running(other)) == 8
+    slurm.asked[array] = {}
+    daemon.cycle()
+    assert daemon.cluster.sight is not None
+    assert [entry.trainer.state for entry in daemon.cluster.sight.entries] == ["active", "active"]
+
+
+def test_a_task_that_would_get_a_part_of_its_node_asks_for_all_of_it(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    slurm.nodes = {name: replace(node, cpus=16) for name, node in slurm.nodes.items()}
+    asked = {"oversubscribe": "OK", "MinMemory": "600M", "tres-alloc": "cpu=1,mem=600M"}
+    slurm.submit_array("freetrain:min=1", tasks=1, asked=asked)
+    start_daemon().cycle()
+    (pin,) = [told for told in slurm.told if told[:2] == ("scontrol", "update")]
+    assert {"MinCPUsNode=16", "MinMemoryNode=600"} <= set(pin)
+
+
+def test_a_task_that_asks_for_no_memory_gets_all_of_it(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    slurm.submit_array("freetrain:min=1", tasks=1, asked={"MinMemory": "500M", "tres-alloc": "cpu=1,mem=500M"})
+    start_daemon(default_memory_mb=500).cycle()
+    (pin,) = [told for told in slurm.told if told[:2] == ("scontrol", "update")]
+    assert "MinMemoryNode=0" in pin
+    assert not any(word.startswith("MinCPUsNode") for word in pin)
+
+
+def test_who_slurm_can_start_nowhere_rests_and_its_nodes_go_to_others(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    hopeless = slurm.submit_array("freetrain:min=1", tasks=8)
+    slurm.impossible.add(hopeless)
+    daemon = start_daemon()
+    for _ in range(2):
+        daemon.cycle()
+    other = slurm.submit_array("freetrain:min=1", tasks=8)
+    before = len(pins(slurm))
+    for _ in range(4):
+        daemon.cycle()
+    assert len(slurm.running(other)) == 8
+    assert len(pins(slurm)) == before + 8
+    assert daemon.cluster.sight is not None
+    trainer = next(one.trainer for one in daemon.cluster.sight.entries if one.trainer.id == hopeless)
+    assert trainer.state == "resting"
+    assert "BadConstraints" in trainer.note
+
+
+def test_a_node_of_which_slurm_says_nothing_is_lent_to_nobody(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    slurm.nodes["n8"] = Node("n8", "IDLE")
+    array = slurm.submit_array("freetrain:min=1", tasks=8)
+    start_daemon().cycle()
+    assert slurm.running(array) == [f"n{number}" for number in range(1, 8)]

@@ -1,0 +1,110 @@
+"""The recorded texts are what Slurm 22.05 and 25.11 print of the same sixteen submissions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from freetrain.core.needs import Needs
+from freetrain.slurm.asking import parse_needs
+from freetrain.slurm.commands import NEED_FIELDS, SEPARATOR
+from freetrain.slurm.parsing import parse_gres, parse_nodes
+
+RECORDED = Path(__file__).parent / "recorded"
+DEFAULT_MB = 100
+GPUS = (("gpu", 4),)
+EXPECTED = {
+    "": {},
+    "--gpus-per-node=4": {"gres": GPUS},
+    "--gpus-per-node=a100:2": {"gres": (("gpu:a100", 2),)},
+    "--gres=gpu:a100:4": {"gres": (("gpu:a100", 4),)},
+    "--gpus=4 --exclusive": {"gres": GPUS, "is_whole": True},
+    "--gpus-per-task=2 -n2": {"gres": GPUS, "cpus": 2, "in_parts": "it binds GPUs to tasks or sockets"},
+    "--mem=500": {"memory_mb": 500},
+    "--mem=0": {},
+    "--mem-per-cpu=200 -c2": {"memory_mb": 400, "cpus": 2},
+    "--mem-per-gpu=100 --gpus=2": {"memory_mb": 200, "gres": (("gpu", 2),)},
+    "--cpus-per-gpu=2 --gpus=2": {"gres": (("gpu", 2),), "in_parts": "it binds CPUs to GPUs"},
+    "--ntasks-per-node=2 -c2": {"cpus": 4},
+    "-B 1:2:1": {"sockets": 1, "cores_per_socket": 2, "threads_per_core": 1, "cpus": 2},
+    "--exclude=n001": {"excluded": frozenset({"n001"})},
+    "--tmp=5": {"disk_mb": 5},
+    "--hint=nomultithread": {"threads_per_core": 1},
+}
+
+
+def needs_of(version: str) -> list[Needs]:
+    """In the order of submission."""
+    asked, excluded = ((RECORDED / f"{name}_{version}.txt").read_text() for name in ("needs", "excluded"))
+    found = parse_needs(asked, excluded, DEFAULT_MB)
+    return [found[id_] for id_ in sorted(found, key=int)]
+
+
+@pytest.mark.parametrize("version", ["22.05", "25.11"])
+def test_what_tasks_ask_for(version: str) -> None:
+    found = dict(zip(EXPECTED, needs_of(version), strict=True))
+    expected = {
+        options: Needs(**{"cpus": 1, "is_whole": False, **changes})  # type: ignore[arg-type]
+        for options, changes in EXPECTED.items()
+    }
+    assert found == expected
+
+
+def line(**changes: str) -> str:
+    plain = dict.fromkeys(NEED_FIELDS, "N/A") | {"ArrayJobID": "7", "State": "PENDING", "sct": "*:*:*"} | changes
+    return "".join(f"{plain[name]:<{size}}{SEPARATOR}" for name, size in NEED_FIELDS.items()) + "\n"
+
+
+def test_a_task_that_waits_tells_more_than_one_that_runs() -> None:
+    """What is shown of a running one is all that it was given."""
+    runs = line(State="RUNNING", MinMemory="400M", **{"tres-alloc": "cpu=16,mem=64000M"})
+    waits = line(MinMemory="400M", **{"tres-alloc": "cpu=16,mem=400M"})
+    for text in (runs + waits, waits + runs, runs):
+        assert parse_needs(text, "", DEFAULT_MB)["7"].memory_mb == 400
+
+
+def test_a_pinned_task_asks_for_no_more_than_before() -> None:
+    """``pin`` turns memory that was asked for per CPU into memory per node, and the default into all there is."""
+    per_cpu = line(MinMemory="200M", NumTasks="1", **{"cpus-per-task": "2", "tres-alloc": "cpu=2,mem=400M"})
+    pinned = line(MinMemory="400M", NumTasks="1", **{"cpus-per-task": "2", "tres-alloc": "cpu=16,mem=400M"})
+    assert parse_needs(per_cpu, "", DEFAULT_MB) == parse_needs(pinned, "", DEFAULT_MB)
+    by_default = line(MinMemory="100M", **{"tres-alloc": "cpu=1,mem=100M"})
+    pinned = line(MinMemory="0", **{"tres-alloc": "cpu=16,mem=64000M"})
+    assert parse_needs(by_default, "", DEFAULT_MB) == parse_needs(pinned, "", DEFAULT_MB)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tres-per-node": ",".join(f"gres:gpu:type{number}:1" for number in range(60))[:512]},
+        {"MinMemory": "lots"},
+        {"sct": "*:*"},
+        {"NumTasks": "some"},
+    ],
+)
+def test_what_is_cut_short_or_new_is_not_guessed(changes: dict[str, str]) -> None:
+    assert parse_needs(line(**changes), "", DEFAULT_MB)["7"].unclear
+
+
+def test_gpus_of_a_node() -> None:
+    (node,), rejected = parse_nodes((RECORDED / "gpu_node_22.05.txt").read_text())
+    assert rejected == []
+    assert (node.gres, node.cpus, node.memory_mb) == ((("gpu:a100", 4),), 4, 1000)
+    assert (node.sockets, node.cores_per_socket, node.threads_per_core) == (1, 2, 2)
+    (later,) = [one for one in parse_nodes((RECORDED / "nodes_25.11.txt").read_text())[0] if one.gres]
+    assert (later.name, later.gres) == ("n008", (("gpu:a100", 4),))
+
+
+@pytest.mark.parametrize(
+    ("text", "gres"),
+    [
+        ("gpu:4", (("gpu", 4),)),
+        ("gpu:a100:2(S:0-1),gpu:v100:1(S:0)", (("gpu:a100", 2), ("gpu:v100", 1))),
+        ("gpu", (("gpu", 1),)),
+        ("bandwidth:lustre:no_consume:4G", (("bandwidth:lustre", 4 * 1024**3),)),
+        ("", ()),
+    ],
+)
+def test_generic_resources(text: str, gres: tuple[tuple[str, int], ...]) -> None:
+    assert parse_gres(text) == gres
