@@ -9,8 +9,11 @@ from freetrain.core.cluster import Job, Snapshot
 from freetrain.core.needs import Needs
 from freetrain.slurm import commands
 from freetrain.slurm.asking import parse_needs
+from freetrain.slurm.errors import SlurmUnclearError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.submissions import Submission, find_submissions
+
+_NOT_SHOWN = Needs(unclear="Slurm does not show what it asks for")
 
 _ASK_AGAIN_S = 120.0
 """Owners may change what a waiting job asks for, and seldom do."""
@@ -49,8 +52,13 @@ class SubmissionReader:
             excluded = self._gateway.perform(commands.ask_excluded_nodes(partition))
             default_mb = snapshot.partitions[partition].default_memory_mb or default_memory_mb
             answered = parse_needs(asked, excluded, default_mb)
+            waiting = [id_ for id_, one in found.items() if _waits(one)]
+            if waiting and not answered:
+                raise SlurmUnclearError("squeue -O", f"it shows no job ({asked[:80]!r})")
             self._needs = {id_: self._needs_of(one, answered) for id_, one in found.items()}
-            self._asked_s = snapshot.time_s
+            # Of what Slurm does not show although it waits is asked again at the next look.
+            shown = answered.keys() >= set(waiting)
+            self._asked_s = snapshot.time_s if shown else float("-inf")
         return {
             id_: replace(one, needs=replace(self._needs[id_], features=one.needs.features))
             for id_, one in found.items()
@@ -58,6 +66,10 @@ class SubmissionReader:
 
     def _needs_of(self, submission: Submission, answered: Mapping[str, Needs]) -> Needs:
         """As known before where none of its tasks waits: Slurm shows of the others what they got."""
-        waits = any(task.state.is_waiting for task in submission.tasks)
-        before = None if waits else self._needs.get(submission.id)
-        return before or answered.get(submission.id, Needs())
+        if _waits(submission):
+            return answered.get(submission.id, _NOT_SHOWN)
+        return self._needs.get(submission.id) or answered.get(submission.id, Needs())
+
+
+def _waits(submission: Submission) -> bool:
+    return any(task.state.is_waiting for task in submission.tasks)

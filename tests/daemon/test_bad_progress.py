@@ -11,7 +11,7 @@ import pytest
 from freetrain.core import lent_trainer, objectives
 from freetrain.core.throughput_fit import Observation
 from freetrain.core.trainer import Trainer
-from freetrain.daemon import progress, roster
+from freetrain.daemon import progress, roster, selection
 from freetrain.store.store import Store
 from tests.daemon.training import Site, everybody_is_me, rate
 
@@ -156,7 +156,8 @@ def test_an_objective_that_fails_for_one_trainer_leaves_out_that_one(
 def test_a_defect_that_shows_with_one_trainer_leaves_out_that_one(
     site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, defect: str
 ) -> None:
-    right = getattr(roster, defect)
+    where = {"parse_tag": roster, "curve_of": selection}[defect]
+    right = getattr(where, defect)
 
     def fail(given: object, *others: object) -> object:
         if "weight=7" in (given if isinstance(given, str) else given.tag):  # type: ignore[attr-defined]
@@ -167,12 +168,12 @@ def test_a_defect_that_shows_with_one_trainer_leaves_out_that_one(
     with site.daemon():
         site.look(2)
         assert len(site.slurm.running(bad)) == 4
-        monkeypatch.setattr(roster, defect, fail)
+        monkeypatch.setattr(where, defect, fail)
         site.look(3)
         assert "a defect (ZeroDivisionError('nobody thought of this'))" in site.entry(bad).trainer.fault
         assert site.slurm.running(bad) == []
         assert len(site.slurm.running(good)) == 4
-        monkeypatch.setattr(roster, defect, right)
+        monkeypatch.setattr(where, defect, right)
         site.look(2)
         assert site.entry(bad).trainer.fault == ""
         assert len(site.slurm.running(bad)) == 4

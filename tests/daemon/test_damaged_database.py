@@ -109,7 +109,7 @@ def test_what_is_wrong_is_one_sentence_and_its_remedy_works(
     found = Store.open_existing(path).ledger().open_fragments()
     assert {one.node for one in found} == set(slurm.running("101")) == {"n1", "n2", "n3", "n4"}
     assert {one.state for one in found} == {FragmentState.RUNNING}
-    assert len(slurm.told) == told
+    assert not [command for command in slurm.told[told:] if "ReqNodeList" in str(command) or "release" in command]
 
 
 def test_an_empty_file_is_a_new_database(config: Config, slurm: FakeSlurm) -> None:

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from freetrain.core.cluster import Node
+from freetrain.slurm.commands import Command
+from freetrain.slurm.errors import SlurmUnclearError
 from tests.daemon.conftest import StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
 
@@ -70,7 +72,7 @@ def test_who_can_run_nowhere_is_told_so_and_never_pinned(
     assert slurm.running(array) == []
     assert len(slurm.running(other)) == 8
     slurm.asked[array] = {}
-    daemon.cycle()
+    daemon.cycle(after_s=200)
     assert daemon.cluster.sight is not None
     assert [entry.trainer.state for entry in daemon.cluster.sight.entries] == ["active", "active"]
 
@@ -119,3 +121,41 @@ def test_a_node_of_which_slurm_says_nothing_is_lent_to_nobody(slurm: FakeSlurm, 
     array = slurm.submit_array("freetrain:min=1", tasks=8)
     start_daemon().cycle()
     assert slurm.running(array) == [f"n{number}" for number in range(1, 8)]
+
+
+def test_slurm_is_asked_what_tasks_ask_for_when_there_are_new_ones_and_now_and_then(
+    slurm: FakeSlurm, start_daemon: StartDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    perform = slurm.perform
+
+    def counting(command: Command, stdin: str = "") -> str:
+        asked.extend(["needs"] if command[0] == "squeue" and "-p" in command else [])
+        return perform(command, stdin)
+
+    monkeypatch.setattr(slurm, "perform", counting)
+    daemon = start_daemon()
+    daemon.cycle()
+    assert asked == []
+    slurm.submit_array("freetrain:min=1", tasks=2)
+    for _ in range(5):
+        daemon.cycle()
+    assert len(asked) == 2
+    slurm.submit_array("freetrain:min=1", tasks=2)
+    daemon.cycle()
+    assert len(asked) == 4
+    daemon.cycle(after_s=200)
+    assert len(asked) == 6
+
+
+def test_an_answer_that_shows_no_job_is_no_answer(
+    slurm: FakeSlurm, start_daemon: StartDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm.submit_array("freetrain:min=1", tasks=2)
+    perform = slurm.perform
+    monkeypatch.setattr(
+        slurm, "perform", lambda command, stdin="": "" if "-O" in command else perform(command, stdin)
+    )
+    with pytest.raises(SlurmUnclearError, match="it shows no job"):
+        start_daemon().cycle()
+    assert slurm.told == []

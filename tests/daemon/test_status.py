@@ -14,6 +14,7 @@ from freetrain.daemon import status as published
 from freetrain.daemon.service import Service
 from freetrain.daemon.status import Look, NodeGroup, look_of
 from freetrain.daemon.status_file import STATUS_NAME, StatusFile, StatusUnknownError, read_status
+from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm
@@ -49,7 +50,11 @@ def test_what_slurm_refuses_is_neither_lent_nor_asked_for(
 ) -> None:
     slurm.submit_array("freetrain:min=1,max=2")
 
-    def refuse(command: object, stdin: str = "") -> str:
+    answer = slurm.perform
+
+    def refuse(command: Command, stdin: str = "") -> str:
+        if command[0] == "squeue":
+            return answer(command, stdin)
         raise SlurmRefusedError("Invalid qos specification")
 
     monkeypatch.setattr(slurm, "perform", refuse)
