@@ -35,7 +35,8 @@ test-slurm: $(STAMP) slurm
 slurm:
 	@tests/install_slurm.sh
 
-# Ten minutes: an elastic training through 200 random changes; SOAK_SEED=7 draws others.
+# A quarter of an hour: an elastic training through 200 random changes (SOAK_SEED=7 draws others), and thousands of
+# decision problems more against the oracles.
 soak: $(STAMP)
 	$(BIN)/pytest -m soak -s
 

@@ -25,16 +25,32 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """For several workers: tests of a real Slurm come first, and those of a module share its fixtures and lab.
+    """For several workers: what takes longest comes first, and the tests of a module share its fixtures and lab.
 
     A module whose tests take long says in ``SHARES`` among how many workers they are dealt.
     """
     if not hasattr(config, "workerinput"):
         return
-    items.sort(key=lambda item: item.get_closest_marker("slurm") is None)
+    turns: dict[str, tuple[int, int]] = {}
     dealt: Counter[str] = Counter()
+    of_kind: Counter[int] = Counter()
     for item in items:
-        module = item.nodeid.partition("::")[0]
-        share = dealt[module] % getattr(getattr(item, "module", None), "SHARES", 1)
+        kind = _kind(item)
+        module = f"{item.nodeid.partition('::')[0]}-{kind}"
+        group = f"{module}-{dealt[module] % getattr(getattr(item, 'module', None), 'SHARES', 1)}"
         dealt[module] += 1
-        item.add_marker(pytest.mark.xdist_group(f"{module}-{share}"))
+        item.add_marker(pytest.mark.xdist_group(group))
+        if group not in turns:
+            turns[group] = (of_kind[kind] if kind < OTHER else len(items), kind)
+            of_kind[kind] += 1
+    items.sort(key=lambda item: turns[item.get_closest_marker("xdist_group").args[0]])
+
+
+WAITING, COMPUTING, OTHER = range(3)
+
+
+def _kind(item: pytest.Item) -> int:
+    """Tests of a real Slurm wait for it, while those of elastic trainings compute: so they take turns."""
+    if item.get_closest_marker("slurm"):
+        return WAITING
+    return COMPUTING if item.path.parent.name in ("elastic", "examples") else OTHER

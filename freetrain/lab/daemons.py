@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -114,12 +115,10 @@ class Daemons:
             # Without -i newer ones do not start again if they vanished before they had saved all of their state.
             command = ["slurmctld", "-i", "-f", str(self.layout.slurm_conf)]
             Launch(self.layout, "slurmctld", command, self.people.as_service).finish(log)
-        processes.wait_until(lambda: self._controller_answers() or not self.running("slurmctld"), _READY_S)
-        if not self._controller_answers():
-            raise failed("slurmctld", "", log)
-
-    def _controller_answers(self) -> bool:
-        return ask(self.layout, "scontrol", "ping").returncode == 0
+        deadline_s = time.monotonic() + _READY_S
+        while ask(self.layout, "scontrol", "ping").returncode != 0:
+            if not self.running("slurmctld") or time.monotonic() > deadline_s:
+                raise failed("slurmctld", "", log)
 
     def start_nodes(self, names: Sequence[str]) -> None:
         """Start the slurmds of those nodes that have none."""

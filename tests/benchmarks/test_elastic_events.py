@@ -16,7 +16,7 @@ from benchmarks.elastic.job import HUNG, JOB_LOST
 from benchmarks.elastic.processes import Node, descendants
 from benchmarks.elastic.systems import Place, System
 
-CONDITIONS = Conditions(settle_steps=3, timeout_s=3.0)
+CONDITIONS = Conditions(settle_steps=3, timeout_s=12.0)
 STAMPING = """
 import time
 from benchmarks.elastic.scripts.training import Stamps

@@ -39,9 +39,15 @@ def test_enumeration_and_published_model_agree(seed: int) -> None:
     agree(seed)
 
 
-@pytest.mark.slow
-def test_enumeration_and_published_model_agree_on_many() -> None:
-    for seed in range(120, 3000):
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param(range(120, 600), marks=pytest.mark.slow, id="many"),
+        pytest.param(range(600, 3000), marks=pytest.mark.soak, id="more"),
+    ],
+)
+def test_enumeration_and_published_model_agree_on_many(seeds: range) -> None:
+    for seed in seeds:
         agree(seed)
 
 

@@ -21,7 +21,8 @@ from tests.oracle.published import solve_published
 SOLVERS = ("auto", "highs")
 BASELINES = ("equal-share", "greedy")
 EVERYDAY = range(100)
-MANY = pytest.param(range(100, 2000), marks=pytest.mark.slow, id="many")
+MANY = pytest.param(range(100, 400), marks=pytest.mark.slow, id="many")
+MORE = pytest.param(range(400, 2000), marks=pytest.mark.soak, id="more")
 
 
 def about(value: float) -> object:
@@ -38,7 +39,7 @@ def assert_optimal(problem: Problem, decision: Decision, optimum: float, which: 
     assert decision.objective == about(optimum), which
 
 
-@pytest.mark.parametrize("seeds", [pytest.param(EVERYDAY, id="few"), MANY])
+@pytest.mark.parametrize("seeds", [pytest.param(EVERYDAY, id="few"), MANY, MORE])
 @pytest.mark.parametrize("lives", [False, True], ids=["alike", "lives"])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_freetrain_is_the_best_of_all_allocations(solver: str, lives: bool, seeds: range) -> None:
