@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from freetrain.core.cluster import Job, Snapshot
-from freetrain.slurm.commands import SEPARATOR, Command
+from freetrain.slurm.commands import NEED_FIELDS, SEPARATOR, Command
 from freetrain.slurm.layout_facts import SlurmLayout, parse_partition_rules
 from freetrain.slurm.parsing import (
     JobRun,
@@ -60,6 +60,18 @@ class Size:
     jobs: int = 11_500
     trainers: int = 20
     hole_ends: int = 1
+
+
+_NEEDS = dict.fromkeys(NEED_FIELDS, "N/A") | {
+    "State": "PENDING", "NumTasks": "1", "cpus-per-task": "1", "MinMemory": "0", "tres-alloc": "cpu=1,node=1",
+    "sct": "*:*:*", "mintmpdisk": "0", "oversubscribe": "NO",
+}  # fmt: skip
+"""What squeue shows of a task that asks for nothing but a whole node."""
+
+
+def _needs_line(array: str) -> str:
+    asked = _NEEDS | {"ArrayJobID": array}
+    return "".join(f"{asked[name]:<{size}}{SEPARATOR}" for name, size in NEED_FIELDS.items()) + "\n"
 
 
 @dataclass(slots=True)
@@ -149,6 +161,12 @@ class BigSite:
 
     def perform(self, command: Command, stdin: str = "") -> str:
         """Do as told."""
+        if command[0] == "squeue":
+            return (
+                "".join(map(_needs_line, sorted({id_.partition("_")[0] for id_ in self._tasks})))
+                if "-O" in command
+                else ""
+            )
         self.orders += 1
         match command:
             case ("scontrol", "update", job, *values):

@@ -176,5 +176,5 @@ def _number(name: str, kind: str, value: object) -> float:
         raise ValueError(f"{name} is not a number" if kind == "float" else f"{name} is not a whole number")
     least, most = _RANGES[name]
     if not least <= value <= most:
-        raise ValueError(f"{name} is not between {least:,.10g} and {most:,.10g}")
+        raise ValueError(f"{name} is not between {least:,.15g} and {most:,.15g}")
     return float(value) if kind == "float" else value

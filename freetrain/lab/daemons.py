@@ -23,6 +23,9 @@ _KEY_BYTES = 128
 _AT_ONCE = 32
 _GONE_S = 1.0
 
+_DETACHES_S = 5.0
+"""A daemon that detaches itself is not among the processes for a moment."""
+
 
 @dataclass(frozen=True)
 class Daemons:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,11 +9,13 @@ from click.testing import CliRunner, Result
 
 from freetrain.cli import jobs, resume
 from freetrain.cli.main import cli
+from freetrain.config import Config
 from freetrain.core.cluster import JobState
-from freetrain.core.lent_trainer import UNKNOWN_END, LentTrainer, TrainerState
+from freetrain.core.lent_trainer import UNKNOWN_END, TrainerState
+from freetrain.daemon.status import Look, TrainerStatus
+from freetrain.daemon.status_file import StatusFile
 from freetrain.errors import ExitCode
 from freetrain.slurm.tags import asked_to_resume
-from freetrain.store.store import DAEMONS_STORE, Store
 from tests.daemon.fake_slurm import FakeSlurm
 
 TAG = "freetrain:min=1,max=4"
@@ -23,7 +26,7 @@ PAUSED = f"{TAG} | paused after 5 failures in a row: see its output, then run fr
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     fake = FakeSlurm()
     for module in (resume, jobs):
-        monkeypatch.setattr(module, "CommandLine", lambda *_: fake)
+        monkeypatch.setattr(module, "OpenedWhenAsked", lambda *_: fake)
     config = tmp_path / "freetrain.toml"
     config.write_text(f'[state]\ndirectory = "{tmp_path}"\n')
     monkeypatch.setenv("FREETRAIN_CONFIG", str(config))
@@ -34,9 +37,12 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli, arguments)
 
 
-def remember(directory: Path, state: TrainerState, note: str = "") -> None:
-    trainer = LentTrainer("101", "news", TAG, state, 0.0, note)
-    Store.open(directory / DAEMONS_STORE).ledger().save_trainers([trainer])
+def publish(directory: Path, state: TrainerState, note: str = "") -> None:
+    trainer = TrainerStatus("101", "news", str(state), note=note)
+    config = Config.model_validate({"lend": {"mode": "act"}})
+    StatusFile(directory, 30.0, False).looked(
+        config, Look(time_s=time.time(), took_s=0.1, nodes=(), trainers=(trainer,))
+    )
 
 
 def test_a_paused_training_is_asked_to_go_on_and_the_daemon_is_left_its_answer(slurm: FakeSlurm) -> None:
@@ -70,11 +76,11 @@ def test_what_nobody_says_is_paused_is_asked_all_the_same_and_that_is_said(slurm
         (TrainerState.PAUSED, 0, "competes for nodes again"),
     ],
 )
-def test_whoever_reads_the_database_is_told_the_state(
+def test_what_the_daemon_published_is_said(
     slurm: FakeSlurm, tmp_path: Path, state: TrainerState, status: int, says: str
 ) -> None:
     array = slurm.submit_array(TAG)
-    remember(tmp_path, state)
+    publish(tmp_path, state)
     result = run("resume", array)
     assert (result.exit_code, says in result.output) == (status, True), result.output
 
@@ -98,10 +104,10 @@ def test_what_has_just_ended_everywhere_is_to_be_tried_again(slurm: FakeSlurm) -
 def test_jobs_says_that_an_end_cannot_be_told(slurm: FakeSlurm, tmp_path: Path, known: bool) -> None:
     array = slurm.submit_array(TAG)
     if known:
-        remember(tmp_path, TrainerState.ACTIVE, UNKNOWN_END)
+        publish(tmp_path, TrainerState.ACTIVE, UNKNOWN_END)
     else:
         slurm.finish(f"{array}_0")
     slurm.jobs[f"{array}_1"] = replace(
         slurm.jobs[f"{array}_1"], state=JobState.RUNNING, nodes=frozenset({"n1"}), start_s=1.0
     )
-    assert f"running; {UNKNOWN_END}" in run("jobs").stdout
+    assert UNKNOWN_END in run("jobs").stdout

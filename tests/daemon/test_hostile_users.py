@@ -155,11 +155,22 @@ def submit(site: Site, name: str, attack: Attack) -> None:
 
 
 def check_honest(site: Site, array: str) -> None:
-    """The honest user's training is what it was without the other's."""
+    """The honest user's training is what it was without the other's, as long as freetrain has nodes to lend."""
     entry = site.entry(array)
     assert entry.trainer.state is TrainerState.ACTIVE
     assert entry.trainer.fault == ""
-    assert site.competes(array)
+    assert site.competes(array) or not offered(site)
+
+
+def check_share(site: Site, array: str) -> None:
+    """It has at least half of what is lent, or all that it can use."""
+    assert len(site.slurm.running(array)) >= min(HONEST_TASKS, offered(site) // 2)
+
+
+def offered(site: Site) -> int:
+    """Nodes that freetrain may lend: a job without a tag takes nodes without freetrain, in whatever partition."""
+    assert site.lender.sight is not None
+    return len(site.lender.sight.lendable.offered)
 
 
 def play(site: Site, attacks: Sequence[Attack]) -> None:
@@ -184,8 +195,9 @@ def play(site: Site, attacks: Sequence[Attack]) -> None:
         assert site.entry(honest).trainer.samples_done == 200
     with site.daemon():
         site.train("alice", rate(samples_done=300))
-        site.look(2)
+        site.look(4)  # what was handed in without being held has started by itself, and is taken back first
         check_honest(site, honest)
+        check_share(site, honest)
         assert site.entry(honest).trainer.samples_done == 300
 
 
