@@ -120,7 +120,8 @@ class Daemons:
             Launch(self.layout, "slurmctld", command, self.people.as_service).finish(log)
         deadline_s = time.monotonic() + _READY_S
         while ask(self.layout, "scontrol", "ping").returncode != 0:
-            if not self.running("slurmctld") or time.monotonic() > deadline_s:
+            is_there = processes.wait_until(lambda: bool(self.running("slurmctld")), _DETACHES_S)
+            if not is_there or time.monotonic() > deadline_s:
                 raise failed("slurmctld", "", log)
 
     def start_nodes(self, names: Sequence[str]) -> None:

@@ -157,6 +157,12 @@ def test_trainers_grow_into_idle_nodes_and_shrink_for_the_site(daemon: Site) -> 
     assert {"preempted", "released"} <= ends
 
 
+def ends_of_lent(site: Site, nodes: set[str]) -> list[float | None]:
+    """When the holes of those of the nodes end that are lent, as the daemon says."""
+    shown = json.loads(site.freetrain("daemon", "nodes", "--json").stdout)["nodes"]
+    return [group["until"] for group in shown if nodes & set(group["nodes"]) and group["state"] == "lent"]
+
+
 def test_nodes_are_empty_before_a_maintenance_begins(site: Site) -> None:
     with daemon_that_polls_every(POLL_S, site, margin_s=20):
         trainers = submit_three(site)
@@ -170,9 +176,7 @@ def test_nodes_are_empty_before_a_maintenance_begins(site: Site) -> None:
         )  # fmt: skip
         assert admin.returncode == 0, admin.stderr
         reserved = {"n001", "n002", "n003", "n004"}
-        shown = json.loads(site.freetrain("daemon", "nodes", "--json").stdout)["nodes"]
-        groups = [group for group in shown if reserved & set(group["nodes"]) and "lent" in group["state"]]
-        assert all(group["until"] for group in groups)
+        wait_until(lambda: all(ends_of_lent(site, reserved)), 15, site)
         wait_until(lambda: not reserved & set(in_slurm(site).values()), 45, site)
         assert time.time() < begin_s, "the nodes were not empty before the maintenance began"
         subprocess.run(["scontrol", "delete", "reservation=m"], env=site.environment, check=True)
