@@ -13,8 +13,9 @@ from freetrain.cli.tagging import read_slurm_settings, read_wanted, tag_options
 from freetrain.core.cluster import Job
 from freetrain.errors import InputError
 from freetrain.slurm import commands
-from freetrain.slurm.errors import SlurmError, SlurmRefusedError
+from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.opening import OpenedWhenAsked
+from freetrain.slurm.patience import perform_patiently
 from freetrain.slurm.registration import find_obstacle
 from freetrain.slurm.tags import TAG_PREFIX
 
@@ -45,13 +46,13 @@ def register_command(nodes: str, partition: str | None, dry_run: bool, job: str,
         return
     *hold, change = plan
     for command in hold:
-        slurm.perform(command)
+        perform_patiently(slurm, command)
     try:
-        slurm.perform(change)
-    except SlurmRefusedError:
+        perform_patiently(slurm, change)
+    except (SlurmRefusedError, SlurmBusyError):
         if hold and all(task.reason != _HELD for task in tasks):
             with suppress(SlurmError):  # the refusal is what the owner must hear of
-                slurm.perform(commands.release(job))
+                perform_patiently(slurm, commands.release(job))
         raise
     click.echo(f"Job {job} is a trainer now; see it with 'freetrain jobs', end it with 'scancel {job}'.", err=True)
 

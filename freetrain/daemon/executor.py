@@ -11,11 +11,10 @@ from enum import StrEnum
 from freetrain.slurm.errors import SlurmBusyError, SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Order
+from freetrain.slurm.patience import perform_patiently
 from freetrain.store.ledger import Ledger
 
 log = logging.getLogger(__name__)
-
-_RETRIES_S = (0.2, 0.5, 1.0)
 
 
 class Mode(StrEnum):
@@ -67,7 +66,7 @@ class Executor:
             self._advise(order, decision)
             return None
         try:
-            said = self._perform(order)
+            said = perform_patiently(self._gateway, order.command, order.stdin, self._sleep)
         except (SlurmRefusedError, SlurmBusyError) as error:
             log.warning("%s (to %s)", error.what, order.why)
             self._record(order, decision, error.what)
@@ -78,14 +77,6 @@ class Executor:
         self._record(order, decision, "done")
         log.info("%s", order.why)
         return said
-
-    def _perform(self, order: Order) -> str:
-        for wait_s in _RETRIES_S:
-            try:
-                return self._gateway.perform(order.command, order.stdin)
-            except SlurmBusyError:
-                self._sleep(wait_s)
-        return self._gateway.perform(order.command, order.stdin)
 
     def _advise(self, order: Order, decision: str | None) -> None:
         """Say once an hour what would have been done."""

@@ -55,7 +55,7 @@ _UNREACHABLE = (
     "zero bytes were trans",
     " is down",
 )
-_BUSY = ("try again", "not available right now", "temporarily unable", "in progress")
+_BUSY = ("try again", "not available right now", "temporarily unable", "temporarily unavailable", "in progress")
 _SPEAKER = re.compile(r"^(sbatch|scontrol|squeue): (error: )?")
 _MOST_LINES = 3
 _MISSING = ("slurm.conf", "unable to process configuration", "dns srv")

@@ -137,6 +137,7 @@ def test_an_array_with_steps_and_a_throttle_is_taken_apart() -> None:
         ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", SlurmUnreachableError),
         ("slurm_load_jobs error: Socket timed out on send/recv operation", SlurmUnreachableError),
         ("Job update not available right now, the DB index is being set, try again in a bit", SlurmBusyError),
+        ("6_0-3: Resource temporarily unavailable", SlurmBusyError),
         ("slurm_update error: Access/permission denied", SlurmRefusedError),
         ("slurm_suspend error: Invalid job id specified", SlurmRefusedError),
         ("fatal: Unable to process configuration file", SlurmMissingError),
