@@ -6,11 +6,11 @@ nodes are kept free, or given back, for every job that could start now and has n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from freetrain.core.cluster import Job, JobState, Nodes, Snapshot
+from freetrain.core.needs import meets_constraint
 from freetrain.core.problem import Node as OfferedNode
 
 _READY_REASONS = frozenset({"None", "", "Priority", "Resources", "Prolog", "ReqNodeNotAvail", "Reserved"})
@@ -99,7 +99,11 @@ class _Fit:
         known = self._snapshot.partitions
         listed = [known[name] for name in partitions.split(",") if name in known]
         reachable = self._offered & frozenset().union(*(each.nodes for each in listed if each.is_up))
-        return frozenset(name for name in reachable if has_features(features, self._snapshot.node[name].features))
+        node = self._snapshot.node
+        # A constraint that is not understood is taken to be met: rather a node too many is kept free.
+        return frozenset(
+            name for name in reachable if meets_constraint(features, node[name].features) is not False
+        )
 
 
 def _pick(job: Job, free: Mapping[str, OfferedNode], fit: _Fit) -> list[str]:
@@ -122,10 +126,3 @@ def _from_largest(possible: list[OfferedNode], count: int) -> list[str]:
         if node.held_by is not None:
             held.setdefault(node.held_by, []).append(node.name)
     return [max(held.values(), key=len).pop() for _ in range(count)]
-
-
-def has_features(wanted: str, present: frozenset[str]) -> bool:
-    """Whether a node may do for a constraint; one that is more than names joined by & is taken to be met."""
-    if re.search(r"[|\[\]*!()]", wanted):
-        return True
-    return {name for name in wanted.split("&") if name and name != "(null)"} <= present

@@ -68,9 +68,11 @@ def claim_plainly(snapshot: Snapshot, offered: dict[str, OfferedNode]) -> tuple[
 
 def may_run(job: Job, name: str, snapshot: Snapshot) -> bool:
     listed = [PARTITIONS[each] for each in job.partition.split(",") if each in PARTITIONS]
-    wanted = set() if "|" in job.features else set(filter(None, job.features.split("&")))
+    any_of = {"fast", "big"} if "|" in job.features else set()
+    wanted = set() if any_of else set(filter(None, job.features.split("&")))
     return (
         any(each.is_up and name in each.nodes for each in listed)
         and wanted <= snapshot.node[name].features
+        and (not any_of or bool(any_of & snapshot.node[name].features))
         and (not job.required_nodes or name in job.required_nodes)
     )
