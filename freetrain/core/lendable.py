@@ -196,11 +196,14 @@ def _why_unfit(
     return None
 
 
+_IN_BETWEEN = {FragmentState.LEAVING: "is being given back", FragmentState.ENDING: "its fragment is ending"}
+
+
 def _in_between(fragment: Fragment | None) -> str | None:
     """Why nothing is to be done with a lent node at the moment."""
     if fragment is None or fragment.state in (FragmentState.ASKED, FragmentState.RUNNING):
         return None
-    return "is being given back" if fragment.state is FragmentState.LEAVING else "its fragment is lost"
+    return _IN_BETWEEN.get(fragment.state, "its fragment is lost")
 
 
 def _is_wanted_back(snapshot: Snapshot, name: str) -> bool:

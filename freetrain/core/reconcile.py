@@ -95,7 +95,7 @@ def _as_it_is(fragment: Fragment, snapshot: Snapshot, runs: tuple[PastRun, ...])
     if _waits(job):
         return _waiting(fragment, job, snapshot, runs)
     if job.state is JobState.COMPLETING:
-        return replace(fragment, state=FragmentState.LEAVING)
+        return _ending(fragment, job)
     if job.state in (JobState.RUNNING, JobState.CONFIGURING, JobState.SUSPENDED):
         return _running(fragment, job, snapshot, runs)
     return fragment
@@ -105,6 +105,14 @@ def _as_started(fragment: Fragment, job: Job) -> Fragment:
     """The fragment with its start, also where it both started and ended since the last look."""
     ran_unseen = fragment.started_s is None and job.nodes
     return replace(fragment, started_s=job.start_s) if ran_unseen else fragment
+
+
+def _ending(fragment: Fragment, job: Job) -> Fragment:
+    """One that was told to leave does so; why any other ends Slurm says when it has cleared up."""
+    if fragment.state is FragmentState.LEAVING:
+        return fragment
+    started_s = job.start_s if fragment.started_s is None else fragment.started_s
+    return replace(fragment, state=FragmentState.ENDING, started_s=started_s)
 
 
 def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[PastRun, ...]) -> Fragment:

@@ -172,7 +172,13 @@ def look_of(
 def group_nodes(lendable: Lendable, fragments: Iterable[Fragment]) -> tuple[NodeGroup, ...]:
     """What is done with each node, as the fragments on it say, and why."""
     # A node that changes hands has two fragments for a moment: the one that comes counts.
-    order = (FragmentState.LOST, FragmentState.LEAVING, FragmentState.ASKED, FragmentState.RUNNING)
+    order = (
+        FragmentState.LOST,
+        FragmentState.LEAVING,
+        FragmentState.ENDING,
+        FragmentState.ASKED,
+        FragmentState.RUNNING,
+    )
     on = {one.node: one for one in sorted(fragments, key=lambda one: order.index(one.state))}
     verdicts = {node.name: _of_lent("free", on.get(node.name), "", node.free_until_s) for node in lendable.offered}
     verdicts |= {name: _of_lent("due back", on.get(name), why, None) for name, why in lendable.due.items()}
@@ -197,7 +203,7 @@ def _of_lent(state: NodeState, fragment: Fragment | None, why: str, until_s: flo
     why, until_s = why[:_LONGEST], None if until_s is None else round(until_s)
     if fragment is None or fragment.state is FragmentState.LOST:
         return NodeGroup("", state, "", why, until_s)
-    if fragment.state is FragmentState.LEAVING:
+    if fragment.state in (FragmentState.LEAVING, FragmentState.ENDING):
         return NodeGroup("", "due back", fragment.trainer, why)
     if state != "due back":
         state = "lent" if fragment.state is FragmentState.RUNNING else "asked for"

@@ -128,3 +128,26 @@ def test_harm_is_what_only_fragments_were_in_the_way_of() -> None:
     assert not_ready_before.delay_s == 5.0
     assert measure_harm(main, [replace(evicted, node="n3")], {}, 0.0) is None
     assert measure_harm(main, [replace(evicted, ended_s=930.0)], {}, 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "end"),
+    [
+        (JobState.COMPLETED, End.COMPLETED),
+        (JobState.FAILED, End.FAILED),
+        (JobState.PREEMPTED, End.PREEMPTED),
+        (JobState.TIMEOUT, End.TIMED_OUT),
+    ],
+)
+def test_one_that_is_seen_while_slurm_clears_up_after_it_ended_as_slurm_says(state: JobState, end: End) -> None:
+    ending = only(RUNNING, snapshot(task(JobState.COMPLETING)))
+    assert ending.state is FragmentState.ENDING
+    assert only(ending, snapshot(task(state, end_s=950.0))).end is end
+
+
+def test_one_that_was_told_to_leave_is_leaving_while_slurm_clears_up_after_it() -> None:
+    assert only(LEAVING, snapshot(task(JobState.COMPLETING))) == LEAVING
+
+
+def test_one_that_ran_between_two_looks_is_known_to_have_started() -> None:
+    assert only(ASKED, snapshot(task(JobState.COMPLETING))).started_s == 901.0
