@@ -15,7 +15,7 @@ from freetrain.errors import InputError
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.opening import OpenedWhenAsked
-from freetrain.slurm.patience import perform_patiently
+from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.registration import find_obstacle
 from freetrain.slurm.tags import TAG_PREFIX
 
@@ -46,9 +46,9 @@ def register_command(nodes: str, partition: str | None, dry_run: bool, job: str,
         return
     *hold, change = plan
     for command in hold:
-        perform_patiently(slurm, command)
+        perform_patiently(slurm, command, pauses_s=USERS_PAUSES_S)
     try:
-        perform_patiently(slurm, change)
+        perform_patiently(slurm, change, pauses_s=USERS_PAUSES_S)
     except (SlurmRefusedError, SlurmBusyError):
         if hold and all(task.reason != _HELD for task in tasks):
             with suppress(SlurmError):  # the refusal is what the owner must hear of

@@ -16,7 +16,7 @@ from freetrain.daemon.nudge import send_nudge
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.slurm import commands
 from freetrain.slurm.opening import OpenedWhenAsked
-from freetrain.slurm.patience import perform_patiently
+from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.submissions import Submission, find_submissions
 from freetrain.slurm.tags import WrongTag, answer_in, ask_to_resume, asked_to_resume, parse_tag, says_paused
 
@@ -40,7 +40,7 @@ def resume_command(config_path: Path | None, id_: str) -> None:
     known = _known_state(config, id_)
     _check(submission, known)
     asking = commands.set_comment(submission.open_tasks, ask_to_resume(submission.comment, time.time()))
-    perform_patiently(gateway, asking)
+    perform_patiently(gateway, asking, pauses_s=USERS_PAUSES_S)
     with suppress(FreetrainError):  # the daemon may be on another machine; it looks by itself
         send_nudge(Path(config.state.directory))
     click.echo(_what_is_so(submission, known))
