@@ -29,8 +29,8 @@ from benchmarks.machine import machine_facts, version_facts
 from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.core.problem import Problem
+from freetrain.daemon.admission.layout_guard import LayoutGuard
 from freetrain.daemon.executor import Mode
-from freetrain.daemon.layout_guard import LayoutGuard
 from freetrain.daemon.lender import Lender
 from freetrain.lab import Lab
 from freetrain.loop.deciding import decide

@@ -11,7 +11,7 @@ import click
 
 from freetrain.cli.options import config_option
 from freetrain.config import load_config
-from freetrain.daemon.checks import check_slurm_configuration
+from freetrain.daemon.admission.checks import check_slurm_configuration
 from freetrain.daemon.service import Service
 from freetrain.slurm.opening import open_gateway
 

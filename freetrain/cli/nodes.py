@@ -16,7 +16,7 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.lendable import LendingRules, Past, find_lendable
 from freetrain.core.reconcile import find_strangers
-from freetrain.daemon.checks import read_settings
+from freetrain.daemon.admission.checks import read_settings
 from freetrain.daemon.drains import read_drains, reasons
 from freetrain.daemon.setup import launcher_of, manners_of
 from freetrain.daemon.status import NodeGroup, gathered, group_nodes

@@ -179,7 +179,7 @@ def is_complete(
     """Whether the training is done.
 
     That its fragments have ended says so only where the training cannot say it itself, and where nothing would
-    be lost: the other tasks of an array that is no elastic training have work of their own.
+    be lost: the other tasks of an array that is not an elastic training have work of their own.
 
     Args:
         trainer: which.

@@ -47,7 +47,7 @@ class Fragments:
         self.last = {fragment.trainer: fragment for fragment in ledger.last_ended_fragments()}
         self.some_completed = {fragment.trainer for fragment in ledger.last_runs(End.COMPLETED)}
         self._preempted_s = {one.job: one.started_s for one in ledger.last_runs(End.PREEMPTED)}
-        self.ends = {trainer: Counter(counts) for trainer, counts in ledger.count_all_ends().items()}
+        self.ends = {trainer: Counter(counts) for trainer, counts in ledger.ends_by_trainer().items()}
 
     @property
     def open(self) -> tuple[Fragment, ...]:

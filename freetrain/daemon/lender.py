@@ -9,15 +9,15 @@ from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import FragmentState
 from freetrain.core.lent_trainer import TrainerState
+from freetrain.daemon.admission.layout_guard import LayoutGuard
 from freetrain.daemon.drains import DrainsReader
 from freetrain.daemon.executor import Executor, Mode
-from freetrain.daemon.layout_guard import LayoutGuard
 from freetrain.daemon.live_cluster import LiveCluster
-from freetrain.daemon.progress import Place, ProgressReader
 from freetrain.daemon.rejects import Rejects
 from freetrain.daemon.setup import launcher_of, manners_of
 from freetrain.daemon.sight import Sight
 from freetrain.daemon.status import Look, look_of
+from freetrain.daemon.trainers.progress import Place, ProgressReader
 from freetrain.loop.cycle import Aims, run_cycle
 from freetrain.policies import find_policy
 from freetrain.slurm.gateway import Gateway

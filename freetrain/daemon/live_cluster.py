@@ -13,19 +13,19 @@ from freetrain.core.lendable import Lendable, find_lendable, in_few_classes, tak
 from freetrain.core.needs import find_misfit, kinds_of
 from freetrain.core.plan import Action, Lend
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.dealer import Dealer
-from freetrain.daemon.entries import Entry, News, Past, RosterRules
+from freetrain.daemon.blocked_jobs import Waits
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
-from freetrain.daemon.isolation import Fault, Faults, isolated
-from freetrain.daemon.progress import Report
-from freetrain.daemon.roster import call_roll
-from freetrain.daemon.selection import Selection, select
-from freetrain.daemon.sharing import Eligible, meeting_nodes
+from freetrain.daemon.sharing.claimants import Eligible, meeting_nodes
+from freetrain.daemon.sharing.dealer import Dealer
+from freetrain.daemon.sharing.selection import Selection, select
 from freetrain.daemon.sight import Manners, Sight, with_waiting
-from freetrain.daemon.submission_reader import SubmissionReader
+from freetrain.daemon.trainers.entries import Entry, News, Past, RosterRules
+from freetrain.daemon.trainers.isolation import Fault, Faults, isolated
+from freetrain.daemon.trainers.progress import Report
+from freetrain.daemon.trainers.roster import call_roll
+from freetrain.daemon.trainers.submission_reader import SubmissionReader
 from freetrain.daemon.upkeep import Upkeep
-from freetrain.daemon.waits import Waits
 from freetrain.daemon.watch import Watch, paused_until_s
 from freetrain.loop.cycle import Observation
 from freetrain.slurm.errors import SlurmRefusedError

@@ -13,8 +13,8 @@ from pathlib import Path
 from freetrain import __version__
 from freetrain.config import Config
 from freetrain.core.decision import Decision, Status
-from freetrain.daemon.admission import Admission
-from freetrain.daemon.checks import read_settings, warn_of_pace
+from freetrain.daemon.admission.admission import Admission
+from freetrain.daemon.admission.checks import read_settings, warn_of_pace
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.notify import monotonic_usec, notify
 from freetrain.daemon.nudge import Senders

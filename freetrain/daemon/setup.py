@@ -5,7 +5,7 @@ from __future__ import annotations
 from freetrain.config import Config
 from freetrain.core.lendable import LendingRules
 from freetrain.core.lent_trainer import Patience
-from freetrain.daemon.sharing import FairShare, Sharing
+from freetrain.daemon.sharing.claimants import FairShare, Sharing
 from freetrain.daemon.sight import Manners
 from freetrain.daemon.watch import HarmLimits
 from freetrain.slurm.gateway import Gateway

@@ -11,8 +11,8 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.lendable import Lendable, LendingRules
 from freetrain.core.lent_trainer import Patience
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.entries import Entry
-from freetrain.daemon.sharing import Sharing
+from freetrain.daemon.sharing.claimants import Sharing
+from freetrain.daemon.trainers.entries import Entry
 from freetrain.daemon.watch import HarmLimits
 
 

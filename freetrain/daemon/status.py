@@ -8,8 +8,8 @@ from typing import Literal
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.lendable import Lendable
-from freetrain.daemon.entries import Entry
 from freetrain.daemon.sight import Sight
+from freetrain.daemon.trainers.entries import Entry
 from freetrain.slurm.parsing import fold_nodes
 
 FORMAT: Literal["freetrain-status/1"] = "freetrain-status/1"

@@ -9,10 +9,10 @@ from math import inf
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.lent_trainer import TrainerState
-from freetrain.daemon.entries import Entry
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.sight import Manners, Sight
+from freetrain.daemon.trainers.entries import Entry
 from freetrain.slurm import commands
 from freetrain.slurm.launcher import Launcher, Order
 from freetrain.slurm.tags import answer_in

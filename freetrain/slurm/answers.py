@@ -57,7 +57,7 @@ def whole_lines(text: str, beginning: str, asked: str, none_there: str = "") -> 
 
 
 def check_not_empty(snapshot: Snapshot) -> None:
-    """There is no Slurm without nodes and partitions.
+    """Refuse an answer without any node or partition: every Slurm has some.
 
     Raises:
         SlurmUnclearError: none were understood.

@@ -135,17 +135,7 @@ class Ledger:
                 delete(DecisionRow).where(DecisionRow.run_id.in_(daemons), DecisionRow.now_s < before_s)
             )
 
-    def count_ends(self, trainer: str) -> dict[End, int]:
-        """How often a trainer's fragments ended in which way."""
-        query = (
-            select(FragmentRow.end, func.count())
-            .where(FragmentRow.trainer == trainer, FragmentRow.end.is_not(None))
-            .group_by(FragmentRow.end)
-        )
-        with self._reading() as session:
-            return {End(str(end)): int(count) for end, count in session.execute(query)}
-
-    def count_all_ends(self) -> dict[str, dict[End, int]]:
+    def ends_by_trainer(self) -> dict[str, dict[End, int]]:
         """Trainer → how often its fragments ended in which way."""
         query = (
             select(FragmentRow.trainer, FragmentRow.end, func.count())

@@ -10,9 +10,9 @@ from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import LiveCluster
-from freetrain.daemon.progress import Report
 from freetrain.daemon.setup import manners_of
 from freetrain.daemon.sight import Manners
+from freetrain.daemon.trainers.progress import Report
 from freetrain.loop.cycle import Aims, NullJournal, run_cycle
 from freetrain.policies import find_policy
 from freetrain.slurm.launcher import Launcher

@@ -203,7 +203,7 @@ def test_ordinary_users_are_told_what_is_lent_and_what_stops_it(daemon: Site) ->
 
 def ledger_ends(site: Site, trainer: str) -> list[str]:
     ledger = Store.open_existing(site.directory / "state" / "freetrain.db").ledger()
-    return [str(end) for end in ledger.count_ends(trainer)]
+    return [str(end) for end in ledger.ends_by_trainer().get(trainer, {})]
 
 
 def test_when_a_trainer_completes_the_others_grow(daemon: Site) -> None:

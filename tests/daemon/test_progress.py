@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from freetrain.core.lent_trainer import NOTHING_MISREAD, Misread
-from freetrain.daemon import progress
-from freetrain.daemon.progress import Place, ProgressReader, Report, read_report
+from freetrain.daemon.trainers import progress
+from freetrain.daemon.trainers.progress import Place, ProgressReader, Report, read_report
 from tests.hostile import RATE
 
 ME = getpass.getuser()

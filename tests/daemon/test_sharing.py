@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from freetrain.core.throughput_fit import Observation
-from freetrain.daemon.progress import Report
-from freetrain.daemon.sharing import FairShare, Sharing
+from freetrain.daemon.sharing.claimants import FairShare, Sharing
+from freetrain.daemon.trainers.progress import Report
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.core.cluster import Job, JobState
-from freetrain.daemon.sole_lender import SoleLender
+from freetrain.daemon.admission.sole_lender import SoleLender
 from freetrain.errors import ExitCode, FreetrainError
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.marks import FRESH_S, RENEW_EVERY_S, Holder, find_marks

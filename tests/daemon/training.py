@@ -15,9 +15,9 @@ import pytest
 
 from freetrain.config import Config
 from freetrain.core.decision import Decision
-from freetrain.daemon.entries import Entry
-from freetrain.daemon.layout_guard import LayoutGuard
+from freetrain.daemon.admission.layout_guard import LayoutGuard
 from freetrain.daemon.lender import Lender
+from freetrain.daemon.trainers.entries import Entry
 from freetrain.slurm.settings import SlurmSettings
 from freetrain.store.records import NewRun
 from freetrain.store.store import Store

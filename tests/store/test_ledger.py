@@ -44,7 +44,7 @@ def test_a_fragment_keeps_its_number_through_its_life(ledger: Ledger) -> None:
     ledger.save_fragments([replace(saved, state=FragmentState.ENDED, end=End.PREEMPTED, ended_s=950.0)])
     assert ledger.open_fragments() == []
     assert [fragment.end for fragment in ledger.fragments_of("7")] == [End.PREEMPTED]
-    assert ledger.count_ends("7") == {End.PREEMPTED: 1}
+    assert ledger.ends_by_trainer().get("7", {}) == {End.PREEMPTED: 1}
 
 
 def test_trainers_commands_and_harms_come_back(ledger: Ledger) -> None:

@@ -6,10 +6,10 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from freetrain.core.blocked_jobs import Wait, find_waits
 from freetrain.core.cluster import JobState, Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.lendable import LendingRules
-from freetrain.core.waiting import Wait, find_waits
 from freetrain.slurm.parsing import fold_nodes
 
 log = logging.getLogger(__name__)

@@ -20,9 +20,9 @@ from freetrain.core.lent_trainer import (
     is_complete,
     resumed,
 )
-from freetrain.daemon.entries import Entry, News, RosterRules
-from freetrain.daemon.isolation import Fault, isolated
-from freetrain.daemon.progress import Report
+from freetrain.daemon.trainers.entries import Entry, News, RosterRules
+from freetrain.daemon.trainers.isolation import Fault, isolated
+from freetrain.daemon.trainers.progress import Report
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import Tag, WrongTag, asked_to_resume, parse_tag, says_paused
 

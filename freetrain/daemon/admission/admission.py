@@ -6,11 +6,11 @@ from pathlib import Path
 
 from freetrain.config import Config
 from freetrain.core.cluster import Snapshot
-from freetrain.daemon.checks import check_rights
-from freetrain.daemon.choices import check_choices, warn_of_unknown_nodes
-from freetrain.daemon.layout_guard import LayoutGuard
+from freetrain.daemon.admission.checks import check_rights
+from freetrain.daemon.admission.choices import check_choices, warn_of_unknown_nodes
+from freetrain.daemon.admission.layout_guard import LayoutGuard
+from freetrain.daemon.admission.sole_lender import SoleLender
 from freetrain.daemon.setup import poll_s_of
-from freetrain.daemon.sole_lender import SoleLender
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
 

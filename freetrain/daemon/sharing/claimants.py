@@ -14,7 +14,7 @@ from freetrain.core.needs import Needs, kinds_of, nodes_meeting
 from freetrain.core.past_use import tilts
 from freetrain.core.problem import Node as OfferedNode
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.entries import Entry
+from freetrain.daemon.trainers.entries import Entry
 from freetrain.slurm.submissions import Submission
 
 Eligible = Mapping[Needs, Nodes]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from freetrain.core.fragment import Fragment
 from freetrain.core.lent_trainer import LentTrainer, Patience, TrainerState, is_finishing
-from freetrain.daemon.progress import Report
+from freetrain.daemon.trainers.progress import Report
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import Tag, asked_to_resume, says_paused, with_answer, without_answer
 

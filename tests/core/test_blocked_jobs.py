@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from freetrain.core.blocked_jobs import Wait, find_waits
 from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
-from freetrain.core.waiting import Wait, find_waits
 
 NOW_S = 1_000_000.0
 LIMIT_S = 86_400.0

@@ -10,10 +10,10 @@ from freetrain.core.dealing import Claimant, Deal, Shares, deal
 from freetrain.core.demand import demands
 from freetrain.core.needs import has_gpus
 from freetrain.core.problem import Node
-from freetrain.daemon.past_use import PastUse
-from freetrain.daemon.sharing import Eligible, bounded, claimants_of, shares_of
+from freetrain.daemon.sharing.claimants import Eligible, bounded, claimants_of, shares_of
+from freetrain.daemon.sharing.past_use import PastUse
+from freetrain.daemon.sharing.why_waiting import Served, waits_for
 from freetrain.daemon.sight import Manners, Sight
-from freetrain.daemon.waiting import Served, waits_for
 from freetrain.store.ledger import Ledger
 
 _CONTENT_S = 600.0

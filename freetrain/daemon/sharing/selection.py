@@ -14,9 +14,9 @@ from freetrain.core.lent_trainer import as_trainer, curve_of
 from freetrain.core.objectives import find_objective
 from freetrain.core.terms import terms_of
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.entries import Entry
-from freetrain.daemon.isolation import Fault, isolated
-from freetrain.daemon.sharing import Sharing, person_of
+from freetrain.daemon.sharing.claimants import Sharing, person_of
+from freetrain.daemon.trainers.entries import Entry
+from freetrain.daemon.trainers.isolation import Fault, isolated
 from freetrain.errors import InputError
 
 _MOST_WORTH = 1e30

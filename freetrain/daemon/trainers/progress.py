@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from freetrain.core.lent_trainer import NOTHING_MISREAD, Misread
 from freetrain.core.throughput_fit import Observation
-from freetrain.daemon.isolation import Fault, isolated
-from freetrain.daemon.user_files import WrongFileError, directory_of, has_plain, open_plain
+from freetrain.daemon.trainers.isolation import Fault, isolated
+from freetrain.daemon.trainers.user_files import WrongFileError, directory_of, has_plain, open_plain
 from freetrain.elastic.progress_line import MOST_NODES
 from freetrain.elastic.progress_log import ProgressLog, read_part
 

@@ -32,7 +32,7 @@ def check_choices(config: Config) -> None:
 def warn_of_unknown_nodes(config: Config, snapshot: Snapshot) -> None:
     """Name the nodes of ``lend.exclude_nodes`` that Slurm does not have.
 
-    It is no error: a node that has been taken out of Slurm must not keep the daemon from starting.
+    This is not an error: a node that has been taken out of Slurm must not keep the daemon from starting.
     """
     unknown = expand_nodes(config.lend.exclude_nodes) - snapshot.node.keys()
     if unknown:
