@@ -108,12 +108,6 @@ def usable_sizes(wants: Iterable[Want], most: int) -> int:
     return sums
 
 
-def largest_usable(sizes: int, nodes: float) -> int:
-    """The largest usable number that is not more than ``nodes``; ``sizes`` are bits."""
-    whole = int(min(nodes, sizes.bit_length()))
-    return (sizes & ((1 << (whole + 1)) - 1)).bit_length() - 1
-
-
 def deal(nodes: Sequence[Node], claimants: Sequence[Claimant], shares: Shares | None = None) -> Deal:
     """Deal the nodes.
 

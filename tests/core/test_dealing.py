@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freetrain.core.classes import Node
-from freetrain.core.dealing import Claimant, Deal, Shares, Want, deal, largest_usable, usable_sizes
+from freetrain.core.dealing import Claimant, Deal, Shares, Want, deal, usable_sizes
+
+
+def largest_usable(sizes: int, nodes: float) -> int:
+    """The largest usable number that is not more than ``nodes``; ``sizes`` are bits."""
+    whole = int(min(nodes, sizes.bit_length()))
+    return (sizes & ((1 << (whole + 1)) - 1)).bit_length() - 1
 
 
 def names(count: int) -> tuple[str, ...]:
