@@ -11,7 +11,6 @@ import click
 
 from freetrain.cli.options import config_option
 from freetrain.config import load_config
-from freetrain.daemon.admission.checks import check_slurm_configuration
 from freetrain.daemon.service import Service
 from freetrain.slurm.opening import open_gateway
 
@@ -37,7 +36,6 @@ def daemon_command(config_path: Path | None, cycles: int | None, verbose: bool) 
     _log_to_stderr(verbose)
     loaded = load_config(config_path)
     slurm = loaded.config.slurm
-    check_slurm_configuration()
     gateway = open_gateway(slurm.backend, slurm.timeout)
     Service(loaded.config, gateway, lambda: load_config(config_path).config).run(cycles)
 

@@ -19,7 +19,8 @@ from freetrain.daemon.nudge import send_nudge
 from freetrain.daemon.state_directory import is_claimed
 from freetrain.durations import parse_duration
 from freetrain.errors import ExitCode, FreetrainError, InputError
-from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
 
 _LOOK_EVERY_S = 0.5
@@ -71,14 +72,15 @@ def drain_command(
         _list(read_drains(directory, time.time()), as_json)
         return
     names = _read_nodes(nodes)
-    _require_known(names, CommandLine(config.slurm.timeout).snapshot(), config)
+    slurm = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
+    _require_known(names, slurm.snapshot(), config)
     now_s = time.time()
     end_s = _end(until_s, for_s, now_s)
     with changing(directory, now_s) as drains:
         drains[:] = [*without(drains, names), Drain(nodes=names, until_s=end_s)]
     _tell_daemon(directory, wait)
     if wait:
-        _wait_until_empty(names, config, timeout_s)
+        _wait_until_empty(names, slurm, config, timeout_s)
 
 
 @click.command("undrain")
@@ -149,17 +151,16 @@ def _tell_daemon(directory: Path, must_run: bool) -> None:
     click.echo(f"freetrain: {what}", err=True)
 
 
-def _wait_until_empty(names: Nodes, config: Config, timeout_s: float) -> None:
+def _wait_until_empty(names: Nodes, slurm: Gateway, config: Config, timeout_s: float) -> None:
     """Return when the daemon lends nothing there any more, and nothing that it lent is left.
 
     Raises:
         FreetrainError: it is not so within the time.
     """
-    gateway = CommandLine(config.slurm.timeout)
     deadline_s = time.monotonic() + timeout_s
     while True:
         is_heeded = are_heeded(Path(config.state.directory))
-        left = _left(gateway.snapshot(), names, config.slurm.partition)
+        left = _left(slurm.snapshot(), names, config.slurm.partition)
         if is_heeded and not left:
             return
         if time.monotonic() > deadline_s:

@@ -35,19 +35,16 @@ class ElasticModel:
         """One forward pass; what the module itself raises is raised here."""
         if self._ddp is None or self._world is None or self.lost is not None:
             return self.module(*args, **kwargs)
-        self._world.out_of_reach = True
         try:
             return self._ddp(*args, **kwargs)
-        except RuntimeError as error:
+        except (LostRankError, RuntimeError) as error:
             if not self.takes_for_loss(error):
                 raise
-        finally:
-            self._world.out_of_reach = False
         return self.module(*args, **kwargs)
 
-    def takes_for_loss(self, error: RuntimeError) -> bool:
+    def takes_for_loss(self, error: LostRankError | RuntimeError) -> bool:
         """Note the error of a pass if it comes from a lost rank; False if it is the script's own."""
-        if self._world is None or not self._world.broke(error):
+        if self._world is None or not (isinstance(error, LostRankError) or self._world.broke(error)):
             return False
         self.lost = self.lost or error
         return True
@@ -74,7 +71,8 @@ class ElasticModel:
             # torch 2.13 renames broadcast_buffers; torch 2.4 knows no other name.
             warnings.simplefilter("ignore", FutureWarning)
             return DistributedDataParallel(
-                _Inner(self.module, world),
+                self.module,
+                process_group=world.ddp_group(),
                 broadcast_buffers=False,
                 init_sync=False,
                 gradient_as_bucket_view=True,
@@ -106,20 +104,6 @@ class ElasticModel:
         """From another thread, perhaps when this world has been left already."""
         if world is self._world:
             self.lost = error
-
-
-class _Inner(torch.nn.Module):
-    """The module inside DDP, which exchanges the order of its buckets once in every world before it calls it."""
-
-    def __init__(self, module: torch.nn.Module, world: World) -> None:
-        super().__init__()
-        self.module = module
-        self._world = world
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The module's own forward pass, which waits for nobody."""
-        self._world.out_of_reach = False
-        return self.module(*args, **kwargs)
 
 
 class _nothing:  # noqa: N801 (stands in for no_sync)

@@ -75,7 +75,7 @@ class Step:
         weighted = loss * self._weight
         try:
             weighted.backward()  # type: ignore[no-untyped-call,unused-ignore]
-        except RuntimeError as error:
+        except (LostRankError, RuntimeError) as error:
             if not self._model.takes_for_loss(error):
                 raise
         self._note_pass(weighted.detach())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import logging
-import os
 import sys
 import threading
 import time
@@ -18,12 +16,11 @@ import torch
 import torch.distributed as dist
 
 from freetrain.elastic.collectives import Collectives
-from freetrain.elastic.errors import EVICTED_STATUS, AbandonedError, LostRankError
+from freetrain.elastic.ddp_group import DdpGroup
+from freetrain.elastic.errors import AbandonedError, LostRankError
 from freetrain.elastic.origin import arose_in_communication
 from freetrain.elastic.records import Generation, this_host
 from freetrain.elastic.sockets import Wires
-
-log = logging.getLogger(__name__)
 
 _FOREVER = timedelta(days=7)
 """Collectives never time out by themselves: a slow rank is no lost rank. Losses are found by the watcher, which
@@ -35,10 +32,6 @@ _CUT_AGAIN_S = 0.5
 _NOTICE_S = 1.0
 """How long a loss may take to show after an error that may be its consequence: connections close at once, cuts
 follow the process table."""
-
-_HUNG_AFTER_S = 5.0
-"""A main thread that waits inside torch where nothing can get it out ends its process after this time: the others
-go on, and it comes back as a newcomer. Seen never, but gloo may forget any send (see collectives.py)."""
 
 
 def open_store(port: int = 0) -> dist.TCPStore:
@@ -56,9 +49,6 @@ class World:
         backend: as ``torch.distributed`` names it.
         form_timeout_s: how long connecting may take once all have arrived.
         stores: ports of the stores in this process, of whatever generation.
-
-    Attributes:
-        out_of_reach: whether the main thread is where it may wait for a collective that this class did not start.
     """
 
     def __init__(
@@ -83,7 +73,6 @@ class World:
         self._alive = True
         self._first_cut_s: float | None = None
         self._last_cut_s = float("-inf")
-        self.out_of_reach = False
 
     def form(self, newer: Callable[[], bool]) -> None:
         """Meet the others and connect with them.
@@ -151,9 +140,6 @@ class World:
                 _abort_nccl()
                 self._wires.cut()
             self._collectives.cut()
-            if self.out_of_reach and now_s - self._first_cut_s > _HUNG_AFTER_S:
-                log.error("stuck in a collective of a world that was cut: ending, for the agent to start afresh")
-                os._exit(EVICTED_STATUS)
 
     def leave(self) -> None:
         """Destroy the process group; the process lives on."""
@@ -186,6 +172,10 @@ class World:
         if self._backend != "gloo":
             return work.get_future().then(lambda done: done.value()[0])
         return self._collectives.promise(work, tensor, on_loss)
+
+    def ddp_group(self) -> dist.ProcessGroup:
+        """What DDP takes for this world's process group."""
+        return DdpGroup(self._collectives)
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
         """Give everybody the source's tensor, in place; raises LostRankError where that fails."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -22,6 +23,20 @@ log = logging.getLogger(__name__)
 Backend = Literal["auto", "cli", "pyslurm"]
 
 
+def check_slurm_configuration() -> None:
+    """Slurm's commands take a minute to complain about a configuration that is not there.
+
+    Raises:
+        SlurmMissingError: the environment names none that can be read.
+    """
+    named = os.environ.get("SLURM_CONF", "")
+    if named and not os.access(named, os.R_OK):
+        raise SlurmMissingError(
+            f"SLURM_CONF names {named}, which cannot be read.",
+            "Set SLURM_CONF to Slurm's configuration, or unset it.",
+        )
+
+
 def open_gateway(backend: Backend, timeout_s: float, program: Sequence[str] = ()) -> Gateway:
     """The gateway that the site asked for; with ``auto``, pyslurm where it imports and Slurm answers it.
 
@@ -31,8 +46,9 @@ def open_gateway(backend: Backend, timeout_s: float, program: Sequence[str] = ()
         program: the child program that uses pyslurm; none: freetrain's own.
 
     Raises:
-        SlurmMissingError: pyslurm was asked for and cannot be used here.
+        SlurmMissingError: there is no Slurm to ask, or pyslurm was asked for and cannot be used here.
     """
+    check_slurm_configuration()
     if backend == "cli":
         return CommandLine(timeout_s)
     client = PyslurmClient(timeout_s, program=program or PROGRAM)
@@ -93,6 +109,7 @@ class OpenedWhenAsked:
 
     def perform(self, command: Command, stdin: str = "") -> str:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
+        check_slurm_configuration()
         return self._commands.perform(command, stdin)
 
     def _door(self) -> Gateway:

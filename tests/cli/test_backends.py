@@ -25,7 +25,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     return fake
 
 
-LOOKING = [["jobs"], ["nodes"], ["resume", "7"], ["register", "7", "--nodes", "1"]]
+LOOKING = [["jobs"], ["nodes"], ["resume", "7"], ["register", "7", "--nodes", "1"], ["drain", "c1"]]
 
 
 @pytest.mark.parametrize("command", LOOKING, ids=lambda command: command[0])
@@ -58,3 +58,14 @@ def test_who_submits_does_not_wait_for_pyslurm(
     script.write_text("#!/bin/sh\n")
     result = CliRunner().invoke(cli, ["submit", "--nodes", "2", str(script)])
     assert (result.exit_code, result.stdout) == (0, "4711\n")
+
+
+@pytest.mark.parametrize("command", LOOKING, ids=lambda command: command[0])
+def test_a_configuration_of_slurms_that_cannot_be_read_is_said_at_once(
+    slurm: FakeSlurm, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", "/nowhere/slurm.conf")
+    result = CliRunner().invoke(cli, command)
+    assert result.exit_code == ExitCode.CONFIGURATION
+    assert "SLURM_CONF names /nowhere/slurm.conf, which cannot be read" in result.stderr
+    assert slurm.calls == []

@@ -24,7 +24,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = tmp_path / "state"
     directory.mkdir()
     config = tmp_path / "freetrain.toml"
-    config.write_text(f'[state]\ndirectory = "{directory}"\n')
+    config.write_text(f'[slurm]\nbackend = "cli"\n[state]\ndirectory = "{directory}"\n')
     monkeypatch.setenv("FREETRAIN_CONFIG", str(config))
     running(monkeypatch)
     return directory

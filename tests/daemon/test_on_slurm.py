@@ -274,9 +274,9 @@ def test_a_node_that_dies_is_a_node_that_failed(daemon: Site) -> None:
     wait_until(lambda: lent(daemon, trainer) == 4, 30, daemon)
     node = nodes_of(daemon, trainer)[0]
     daemon.lab.crash(node)
-    wait_until(lambda: lent(daemon, trainer) == 4 and node not in nodes_of(daemon, trainer), 90, daemon)
+    wait_until(lambda: f"on {node}: node failed" in daemon.daemon_says, 90, daemon)
+    wait_until(lambda: len(set(nodes_of(daemon, trainer)) - {node}) == 4, 90, daemon)
     daemon.lab.start_node(node)
-    assert "node failed" in daemon.daemon_says
 
 
 @several_people

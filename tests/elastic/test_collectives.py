@@ -9,7 +9,7 @@ import pytest
 from tests.elastic.harness import PATIENCE_S, SCRIPTS
 
 
-@pytest.mark.parametrize("way", ["finish", "promise"])
+@pytest.mark.parametrize("way", ["finish", "promise", "ddp"])
 def test_nobody_waits_for_a_send_that_gloo_forgot(way: str) -> None:
     """And the process ends in time, although the send never does."""
     run = subprocess.run(

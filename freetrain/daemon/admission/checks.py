@@ -18,20 +18,6 @@ from freetrain.slurm.settings import SlurmSettings, parse_rights
 log = logging.getLogger(__name__)
 
 
-def check_slurm_configuration() -> None:
-    """Slurm's commands take a minute to complain about a configuration that is not there.
-
-    Raises:
-        SlurmMissingError: the environment names none that can be read.
-    """
-    named = os.environ.get("SLURM_CONF", "")
-    if named and not os.access(named, os.R_OK):
-        raise SlurmMissingError(
-            f"SLURM_CONF names {named}, which cannot be read.",
-            "Set SLURM_CONF to Slurm's configuration, or unset it.",
-        )
-
-
 def read_settings(gateway: Gateway) -> SlurmSettings:
     """Slurm's settings that matter here.
 

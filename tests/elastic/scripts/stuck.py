@@ -39,17 +39,14 @@ def peer(port: int) -> None:
     del works
 
 
-def begin_send() -> object:
-    return dist.broadcast(torch.zeros(FLOATS_TOO_MANY_FOR_THE_SOCKET), 0, async_op=True)
-
-
 def main(way: str) -> None:
     store = open_store()
     process = subprocess.Popen([sys.executable, __file__, "peer", str(store.port)])
     world = world_of(("a", "b"), "a", store.port)
     os.waitpid(process.pid, os.WUNTRACED)
     collectives: Collectives = world._collectives
-    work = collectives.start(begin_send)
+    ddp = world.ddp_group().broadcast([torch.zeros(FLOATS_TOO_MANY_FOR_THE_SOCKET)], dist.BroadcastOptions())
+    (work,) = collectives._under_way
     lost: list[BaseException] = []
     out = threading.Event()
 
@@ -60,9 +57,9 @@ def main(way: str) -> None:
     time.sleep(0.2)
     since_s = time.monotonic()
     threading.Thread(target=cut_until_out, daemon=True).start()
-    if way == "finish":
+    if way in ("finish", "ddp"):
         try:
-            collectives.finish(work)
+            collectives.finish(work) if way == "finish" else ddp.wait()
         except (LostRankError, RuntimeError) as error:
             lost.append(error)
     else:

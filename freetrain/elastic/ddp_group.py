@@ -1,0 +1,69 @@
+"""The process group that DDP is given: whatever it waits for, it is never held up for ever.
+
+Beside the sums of gradients, for which it has a hook, DDP exchanges the order of its buckets once in every world,
+and with ``find_unused_parameters`` the parameters that nobody used in every step. It waits for these in C++, where
+nothing gets it out if the transport forgets a message.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from freetrain.elastic.collectives import Collectives
+
+
+class DdpGroup(dist.ProcessGroup):
+    """The present world's group, with collectives that end when the world is cut.
+
+    It offers what DDP uses beside its communication hook. A rank that is lost is a LostRankError there, raised
+    through torch's own frames.
+
+    Args:
+        collectives: of the present world.
+    """
+
+    def __init__(self, collectives: Collectives) -> None:
+        super().__init__(dist.get_rank(), dist.get_world_size())  # type: ignore[call-arg,unused-ignore]
+        self._collectives = collectives
+
+    def allreduce(  # type: ignore[override,unused-ignore]
+        self, tensors: list[torch.Tensor], options: Any = None
+    ) -> dist.Work:
+        """Begin to reduce the tensors over all ranks, in place."""
+        return self._guarded(self._collectives.start(lambda: _group().allreduce(tensors, options)))
+
+    def broadcast(  # type: ignore[override,unused-ignore]
+        self, tensors: list[torch.Tensor], options: Any = None
+    ) -> dist.Work:
+        """Begin to give everybody the source's tensors, in place."""
+        return self._guarded(self._collectives.start(lambda: _group().broadcast(tensors, options)))
+
+    def _guarded(self, work: dist.Work) -> dist.Work:
+        return _GuardedWork(self._collectives, work)
+
+
+class _GuardedWork(dist.Work):
+    """A collective under way."""
+
+    def __init__(self, collectives: Collectives, work: dist.Work) -> None:
+        super().__init__()
+        self._collectives = collectives
+        self._work = work
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait until it has ended or its world was cut; ``timeout`` is not heeded, as collectives have none here.
+
+        Raises:
+            LostRankError: it does not end well.
+        """
+        self._collectives.finish(self._work)
+        return True
+
+
+def _group() -> dist.ProcessGroup:
+    """Not kept, since a group lives as long as somebody holds it."""
+    return dist.distributed_c10d._get_default_group()
