@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import Work
 
 from freetrain.elastic.collectives import Collectives
 
@@ -32,24 +33,24 @@ class DdpGroup(dist.ProcessGroup):
 
     def allreduce(  # type: ignore[override,unused-ignore]
         self, tensors: list[torch.Tensor], options: Any = None
-    ) -> dist.Work:
+    ) -> Work:
         """Begin to reduce the tensors over all ranks, in place."""
         return self._guarded(self._collectives.start(lambda: _group().allreduce(tensors, options)))
 
     def broadcast(  # type: ignore[override,unused-ignore]
         self, tensors: list[torch.Tensor], options: Any = None
-    ) -> dist.Work:
+    ) -> Work:
         """Begin to give everybody the source's tensors, in place."""
         return self._guarded(self._collectives.start(lambda: _group().broadcast(tensors, options)))
 
-    def _guarded(self, work: dist.Work) -> dist.Work:
+    def _guarded(self, work: Work) -> Work:
         return _GuardedWork(self._collectives, work)
 
 
-class _GuardedWork(dist.Work):
+class _GuardedWork(Work):
     """A collective under way."""
 
-    def __init__(self, collectives: Collectives, work: dist.Work) -> None:
+    def __init__(self, collectives: Collectives, work: Work) -> None:
         super().__init__()
         self._collectives = collectives
         self._work = work
