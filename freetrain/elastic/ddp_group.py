@@ -1,12 +1,14 @@
 """The process group that DDP is given: whatever it waits for, it is never held up for ever.
 
 Beside the sums of gradients, for which it has a hook, DDP exchanges the order of its buckets once in every world,
-and with ``find_unused_parameters`` the parameters that nobody used in every step. It waits for these in C++, where
+and with ``find_unused_parameters`` the parameters that nobody used in every step; that of torch 2.4 also compares
+and exchanges the state when it is made. It waits for these in C++, where
 nothing gets it out if the transport forgets a message.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -30,12 +32,24 @@ class DdpGroup(dist.ProcessGroup):
     def __init__(self, collectives: Collectives) -> None:
         super().__init__(dist.get_rank(), dist.get_world_size())  # type: ignore[call-arg,unused-ignore]
         self._collectives = collectives
+        # Torch holds on to the C++ half of a work only, and up to 2.5 forgets the rest with the Python half.
+        self._not_waited_for: set[_GuardedWork] = set()
+
+    def getBackendName(self) -> str:  # noqa: N802 (torch's name)
+        """A name that torch knows nothing about, and therefore looks for nothing behind."""
+        return "freetrain"
 
     def allreduce(  # type: ignore[override,unused-ignore]
         self, tensors: list[torch.Tensor], options: Any = None
     ) -> Work:
         """Begin to reduce the tensors over all ranks, in place."""
         return self._guarded(self._collectives.start(lambda: _group().allreduce(tensors, options)))
+
+    def allgather(  # type: ignore[override,unused-ignore]
+        self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], options: Any = None
+    ) -> Work:
+        """Begin to give everybody all tensors."""
+        return self._guarded(self._collectives.start(lambda: _group().allgather(outputs, inputs, options)))
 
     def broadcast(  # type: ignore[override,unused-ignore]
         self, tensors: list[torch.Tensor], options: Any = None
@@ -44,16 +58,22 @@ class DdpGroup(dist.ProcessGroup):
         return self._guarded(self._collectives.start(lambda: _group().broadcast(tensors, options)))
 
     def _guarded(self, work: Work) -> Work:
-        return _GuardedWork(self._collectives, work)
+        guarded = _GuardedWork(work, self._finish)
+        self._not_waited_for.add(guarded)
+        return guarded
+
+    def _finish(self, guarded: _GuardedWork) -> None:
+        self._not_waited_for.discard(guarded)
+        self._collectives.finish(guarded.work)
 
 
 class _GuardedWork(Work):
     """A collective under way."""
 
-    def __init__(self, collectives: Collectives, work: Work) -> None:
+    def __init__(self, work: Work, finish: Callable[[_GuardedWork], None]) -> None:
         super().__init__()
-        self._collectives = collectives
-        self._work = work
+        self.work = work
+        self._finish = finish
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait until it has ended or its world was cut; ``timeout`` is not heeded, as collectives have none here.
@@ -61,7 +81,7 @@ class _GuardedWork(Work):
         Raises:
             LostRankError: it does not end well.
         """
-        self._collectives.finish(self._work)
+        self._finish(self)
         return True
 
 

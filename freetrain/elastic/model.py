@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import torch
@@ -14,6 +15,11 @@ from torch.nn.parallel import DistributedDataParallel
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.exchange import broadcast_tensors
 from freetrain.elastic.world import World
+
+_UNSYNCED: dict[str, Any] = (
+    {"init_sync": False} if "init_sync" in signature(DistributedDataParallel).parameters else {}
+)
+"""All ranks have the same state already; torch 2.4 exchanges it again in any case."""
 
 
 class ElasticModel:
@@ -74,8 +80,8 @@ class ElasticModel:
                 self.module,
                 process_group=world.ddp_group(),
                 broadcast_buffers=False,
-                init_sync=False,
                 gradient_as_bucket_view=True,
+                **_UNSYNCED,
                 **self._ddp_options,
             )
 

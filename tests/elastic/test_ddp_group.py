@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from freetrain.elastic.collectives import Collectives
 from freetrain.elastic.ddp_group import DdpGroup
 from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.model import _UNSYNCED
 
 
 class Counted(Collectives):
@@ -42,9 +43,10 @@ def collectives() -> Iterator[Counted]:
 
 def wrapped(collectives: Counted, **options: Any) -> DistributedDataParallel:
     model = DistributedDataParallel(
-        torch.nn.Linear(2, 1), process_group=DdpGroup(collectives), init_sync=False, **options
+        torch.nn.Linear(2, 1), process_group=DdpGroup(collectives), **_UNSYNCED, **options
     )
     model.register_comm_hook(None, own_gradients)
+    collectives.seen.clear()
     return model
 
 
