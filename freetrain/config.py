@@ -159,7 +159,7 @@ class Decide(Section):
 class Pace(Section):
     """How often things happen."""
 
-    poll: Annotated[Period, Field(description="How often Slurm is asked; not faster than its bf_interval.")] = 30.0
+    poll: Annotated[Period, Field(description="How often Slurm is asked; four questions each time.")] = 10.0
     cool_down: Annotated[Duration, Field(description="How long a node that was taken back is not lent again.")] = (
         0.0
     )

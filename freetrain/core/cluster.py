@@ -150,6 +150,7 @@ class Job:
         priority: the higher the sooner; 0: held.
         features: its constraint, as given.
         required_nodes: nodes that it asked for by name.
+        tasks: how many waiting tasks of an array it stands for, no more than may run at once.
         comment: free text; here is freetrain's tag.
         name: free text.
     """
@@ -171,6 +172,7 @@ class Job:
     priority: int = 1
     features: str = ""
     required_nodes: Nodes = frozenset()
+    tasks: int = 1
     comment: str = ""
     name: str = ""
 

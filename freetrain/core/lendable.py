@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from freetrain.core.claims import find_claims
 from freetrain.core.cluster import JobState, Nodes, Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.problem import Node as OfferedNode
+from freetrain.core.shadow import BackfillRules, Shadow, find_shadow
 
 _HARMLESS_FLAGS = frozenset({"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"})
 """Flags that say nothing against lending; with any other, known or new, a node is left alone."""
@@ -33,7 +33,8 @@ class LendingRules:
         idle_for_s: how long a node must have been idle.
         shortest_hole_s: holes expected to be shorter are left alone.
         margin_s: a node is given back this long before its hole ends.
-        claim_s: how long nodes are kept free for a waiting job that Slurm has not planned.
+        claim_s: how long nodes are kept free for a job that would start on them, and does not.
+        backfill: how Slurm plans.
         drained: nodes that the site has told freetrain to empty → what is said of them.
     """
 
@@ -45,6 +46,7 @@ class LendingRules:
     shortest_hole_s: float = 0.0
     margin_s: float = 0.0
     claim_s: float = 60.0
+    backfill: BackfillRules = field(default_factory=BackfillRules)
     drained: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -71,7 +73,7 @@ class Lendable:
         offered: nodes that may be lent or stay lent, with the end of their hole where one is known.
         due: lent nodes that must be given back now → why.
         withheld: every other node of the partition → why nothing is done with it.
-        fitting: waiting jobs for whom there would be nodes.
+        fitting: waiting jobs for whom there are nodes if nothing is lent.
     """
 
     offered: tuple[OfferedNode, ...]
@@ -104,7 +106,8 @@ def find_lendable(snapshot: Snapshot, fragments: Iterable[Fragment], rules: Lend
     ours = frozenset(fragment.job for fragment in holding)
     # A node that changes hands has two fragments for a moment: the one that leaves does not count.
     lent = {one.node: one for one in sorted(holding, key=lambda one: _in_between(one) is None)}
-    ends = _hole_ends(snapshot)
+    shadow = _shadow_of(snapshot, lent, ours, rules, past)
+    ends = _hole_ends(snapshot, shadow)
     occupied = _occupied(snapshot, ours)
     offered: dict[str, OfferedNode] = {}
     due: dict[str, str] = {}
@@ -121,11 +124,10 @@ def find_lendable(snapshot: Snapshot, fragments: Iterable[Fragment], rules: Lend
             due[name] = why_not
         else:
             withheld[name] = why_not
-    claims = find_claims(snapshot, offered, rules.partition, rules.claim_s, past.fitting_since_s)
-    _take_out(claims.nodes, offered, due, withheld)
+    _take_out(_kept_free(shadow, offered), offered, due, withheld)
     _take_out(_not_yet(snapshot, offered, rules, past), offered, due, withheld)
     _take_out(_beyond_limits(offered, rules), offered, due, withheld)
-    return Lendable(tuple(offered.values()), due, withheld, claims.fitting)
+    return Lendable(tuple(offered.values()), due, withheld, shadow.fitting)
 
 
 def take_back(lendable: Lendable, why_not: Mapping[str, str]) -> Lendable:
@@ -150,9 +152,25 @@ def in_few_classes(offered: Iterable[OfferedNode], now_s: float, horizon_s: floa
     return tuple(coarse)
 
 
-def _hole_ends(snapshot: Snapshot) -> Mapping[str, _End]:
-    """Node → the first moment at which a reservation begins or a waiting job is planned to start there."""
-    ends: dict[str, _End] = {}
+def _shadow_of(
+    snapshot: Snapshot, lent: Mapping[str, Fragment], ours: frozenset[str], rules: LendingRules, past: Past
+) -> Shadow:
+    """What the site's jobs would do; whoever had its nodes for long and did not start waits for something else."""
+    disbelieved = (
+        job for job, since_s in past.fitting_since_s.items() if snapshot.time_s - since_s >= rules.claim_s
+    )
+    lent_to = {name: fragment.trainer for name, fragment in lent.items()}
+    return find_shadow(snapshot, rules.partition, ours, lent_to, rules.backfill, frozenset(disbelieved))
+
+
+def _kept_free(shadow: Shadow, offered: Mapping[str, OfferedNode]) -> Mapping[str, str]:
+    """Nodes on which a job would start now → why they are not lent."""
+    return {name: f"job {job} could start here" for name, job in shadow.kept.items() if name in offered}
+
+
+def _hole_ends(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, _End]:
+    """Node → when a reservation begins or a waiting job starts there first, in Slurm's plan or in the shadow."""
+    ends = {name: _End(plan.start_s, f"job {plan.job} is to start here") for name, plan in shadow.wanted.items()}
     for reservation in snapshot.reservations:
         if reservation.end_s > snapshot.time_s:
             _earlier(ends, reservation.nodes, _End(reservation.start_s, f"reservation {reservation.name}"))

@@ -16,7 +16,7 @@ def next_look_s(now_s: float, poll_s: float, last_plan_s: float | None, interval
 
     Args:
         now_s: UTC epoch seconds.
-        poll_s: the usual time between two looks, not less than ``interval_s``.
+        poll_s: the usual time between two looks.
         last_plan_s: when Slurm last planned; None: unknown.
         interval_s: Slurm's time between two plans.
         look_s: how long a look takes.
@@ -24,5 +24,6 @@ def next_look_s(now_s: float, poll_s: float, last_plan_s: float | None, interval
     usual_s = now_s + poll_s
     if last_plan_s is None or last_plan_s + interval_s <= now_s:
         return usual_s  # with nothing to do Slurm does not plan, and later does so whenever there is something
-    before_plan_s = last_plan_s + interval_s - _LEAD_S - min(look_s, interval_s / 3)
-    return before_plan_s + floor((usual_s - before_plan_s) / interval_s) * interval_s
+    next_plan_s = last_plan_s + interval_s - _LEAD_S - min(look_s, interval_s / 3)
+    before_plan_s = next_plan_s + floor((usual_s - next_plan_s) / interval_s) * interval_s
+    return before_plan_s if before_plan_s > now_s else usual_s

@@ -14,11 +14,10 @@ from freetrain import __version__
 from freetrain.config import Config
 from freetrain.core.decision import Decision, Status
 from freetrain.daemon.admission.admission import Admission
-from freetrain.daemon.admission.checks import read_settings, warn_of_pace
+from freetrain.daemon.admission.checks import read_settings
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.notify import monotonic_usec, notify
 from freetrain.daemon.nudge import Senders
-from freetrain.daemon.setup import poll_s_of
 from freetrain.daemon.silence import Silence
 from freetrain.daemon.state_directory import claim, make_private
 from freetrain.daemon.status_file import StatusFile
@@ -77,8 +76,7 @@ class Service:
         directory = Path(self._config.state.directory)
         with claim(directory):
             settings = read_settings(self._gateway)
-            poll_s = poll_s_of(self._config, settings)
-            warn_of_pace(self._config, settings)
+            poll_s = self._config.pace.poll
             admission = Admission(self._gateway, self._config, settings)
             with contextlib.closing(admission):
                 first = admission.admit(self._config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from freetrain.config import Config
 from freetrain.core.lendable import LendingRules
 from freetrain.core.lent_trainer import Patience
+from freetrain.core.shadow import BackfillRules
 from freetrain.daemon.sharing.claimants import FairShare, Sharing
 from freetrain.daemon.sight import Manners
 from freetrain.daemon.watch import HarmLimits
@@ -19,7 +20,7 @@ from freetrain.slurm.submitting import Submitting
 
 def manners_of(config: Config, settings: SlurmSettings) -> Manners:
     """How the site wants it done, on a Slurm with these settings."""
-    poll_s = poll_s_of(config, settings)
+    rhythm_s = max(config.pace.poll, settings.backfill_interval_s)
     lend, pace, harm = config.lend, config.pace, config.harm
     return Manners(
         rules=LendingRules(
@@ -31,14 +32,17 @@ def manners_of(config: Config, settings: SlurmSettings) -> Manners:
             shortest_hole_s=lend.shortest_hole,
             margin_s=lend.margin,
             # Slurm needs a plan and a start: two of its cycles, as seen by a poll after each.
-            claim_s=2 * poll_s + 5,
+            claim_s=2 * rhythm_s + 5,
+            backfill=BackfillRules(
+                settings.backfill_resolution_s, settings.backfill_window_s, settings.backfill_most_jobs
+            ),
         ),
         horizon_s=config.decide.horizon,
         longest_fragment_s=lend.longest_fragment,
         max_running=lend.max_running,
         cool_down_s=pace.cool_down,
         planning_s=settings.backfill_interval_s + settings.backfill_resolution_s,
-        start_within_s=2 * settings.backfill_interval_s + poll_s,
+        start_within_s=2 * settings.backfill_interval_s + rhythm_s,
         patience=Patience(pace.back_off, pace.failures_to_pause),
         harm=HarmLimits(harm.limit, harm.within, harm.allowed, harm.pause),
         objective=config.decide.objective,
@@ -52,11 +56,6 @@ def manners_of(config: Config, settings: SlurmSettings) -> Manners:
         ),
         default_memory_mb=settings.default_memory_mb,
     )
-
-
-def poll_s_of(config: Config, settings: SlurmSettings) -> float:
-    """How often Slurm is asked: there is nothing new before it has planned again."""
-    return max(config.pace.poll, settings.backfill_interval_s)
 
 
 def launcher_of(config: Config, gateway: Gateway) -> Launcher:

@@ -118,6 +118,7 @@ def _job(fields: list[str]) -> Job:
         priority=int(priority),
         features=text_or_nothing(features),
         required_nodes=expand_nodes(required),
+        tasks=waiting_tasks(id_),
         comment=text_or_nothing(comment),
     )
 
@@ -128,11 +129,28 @@ def tasks_of(job: Job) -> Iterator[Job]:
     if not bracket:
         yield job
         return
+    for task in _task_numbers(tasks):
+        yield replace(job, id=f"{base}_{task}", tasks=1)
+
+
+def waiting_tasks(id_: str) -> int:
+    """How many tasks an array's record stands for, no more than may run at once; 1 where nobody knows."""
+    _, bracket, tasks = id_.partition("_[")
+    if not bracket:
+        return 1
+    throttle = tasks.rstrip("]").partition("%")[2]
+    try:
+        count = sum(1 for _ in _task_numbers(tasks))
+        return max(1, min(count, int(throttle or count)))
+    except ValueError:  # Slurm shortens long lists
+        return 1
+
+
+def _task_numbers(tasks: str) -> Iterator[int]:
     for piece in tasks.rstrip("]").partition("%")[0].split(","):
         bounds, _, step = piece.partition(":")
         first, _, last = bounds.partition("-")
-        for task in range(int(first), int(last or first) + 1, int(step or 1)):
-            yield replace(job, id=f"{base}_{task}")
+        yield from range(int(first), int(last or first) + 1, int(step or 1))
 
 
 def parse_nodes(text: str) -> tuple[list[Node], list[str]]:

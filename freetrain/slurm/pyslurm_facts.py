@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
 from freetrain.durations import show_duration
-from freetrain.slurm.parsing import expand_nodes, job_state, node_state, tasks_of, text_or_nothing
+from freetrain.slurm.parsing import expand_nodes, job_state, node_state, tasks_of, text_or_nothing, waiting_tasks
 
 Record = Mapping[str, Any]
 Answer = Mapping[str, Sequence[Record]]
@@ -82,8 +82,9 @@ def _facts(
 def _job(record: Record, now_s: float) -> Job:
     state = job_state(record["state"])
     limit, end_s = record["time_limit"], record["end_time"]
+    id_ = _job_id(record)
     return Job(
-        id=_job_id(record),
+        id=id_,
         array=str(record["array_id"] or record["id"]),
         user=record["user_name"],
         account=text_or_nothing(record["account"] or ""),
@@ -101,6 +102,7 @@ def _job(record: Record, now_s: float) -> Job:
         priority=_priority(record["priority"]),
         features=text_or_nothing(",".join(record["constraints"])),
         required_nodes=expand_nodes(record["required_nodes"] or ""),
+        tasks=waiting_tasks(id_),
         comment=_free_text(record["comment"] or ""),
     )
 

@@ -9,7 +9,7 @@ from freetrain.durations import parse_duration
 from freetrain.slurm.errors import SlurmUnclearError
 from freetrain.slurm.parsing import default_memory_mb
 
-_BACKFILL_INTERVAL_S, _BACKFILL_RESOLUTION_S = 30.0, 60.0
+_BACKFILL_INTERVAL_S, _BACKFILL_RESOLUTION_S, _BACKFILL_WINDOW_MIN, _BACKFILL_JOBS = 30.0, 60.0, 1440.0, 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class SlurmSettings:
         preempt_mode: OFF, CANCEL, REQUEUE …
         backfill_interval_s: how often Slurm plans the waiting jobs.
         backfill_resolution_s: to which it rounds when it plans.
+        backfill_window_s: how far ahead it plans.
+        backfill_most_jobs: how many waiting jobs it looks at.
         slurm_user: the account that the controller runs as.
         exempt_s: for how long after its start no job is preempted.
         preempt_parameters: as written.
@@ -39,6 +41,8 @@ class SlurmSettings:
     backfill_interval_s: float
     backfill_resolution_s: float
     slurm_user: str
+    backfill_window_s: float = 60.0 * _BACKFILL_WINDOW_MIN
+    backfill_most_jobs: int = _BACKFILL_JOBS
     exempt_s: float = 0.0
     preempt_parameters: str = ""
     scheduler_parameters: str = ""
@@ -87,6 +91,8 @@ def parse_settings(text: str) -> SlurmSettings:
         preempt_mode=values.get("PreemptMode", "OFF"),
         backfill_interval_s=float(parameters.get("bf_interval", _BACKFILL_INTERVAL_S)),
         backfill_resolution_s=float(parameters.get("bf_resolution", _BACKFILL_RESOLUTION_S)),
+        backfill_window_s=60.0 * float(parameters.get("bf_window", _BACKFILL_WINDOW_MIN)),
+        backfill_most_jobs=int(parameters.get("bf_max_job_test", _BACKFILL_JOBS)),
         slurm_user=values.get("SlurmUser", "").partition("(")[0].strip(),
         exempt_s=_seconds(values.get("PreemptExemptTime", "")),
         preempt_parameters=_known(values.get("PreemptParameters", "")),

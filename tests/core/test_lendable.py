@@ -51,14 +51,35 @@ def test_idle_nodes_are_offered_and_others_are_not() -> None:
     assert answer.due == {}
 
 
+def running_job(*names: str, until_s: float) -> Job:
+    return main_job("3", state=JobState.RUNNING, nodes=frozenset(names), end_s=NOW_S + until_s)
+
+
 def test_a_planned_job_ends_the_holes_of_its_nodes() -> None:
-    waiting = main_job("9", planned_nodes=frozenset({"n1", "n2"}), start_s=NOW_S + 600, reason="Resources")
-    planned = {name: Node(name, "IDLE", frozenset({"PLANNED"})) for name in ("n1", "n2", "n3")}
-    answer = find_lendable(snapshot(waiting, nodes=planned), [], RULES, NO_PAST)
+    waiting = main_job(
+        "9", node_count=3, planned_nodes=frozenset({"n1", "n2", "n6"}), start_s=NOW_S + 600, features="big"
+    )
+    planned = {name: Node(name, "IDLE", frozenset({"PLANNED"}), frozenset({"big"})) for name in ("n1", "n2", "n3")}
+    busy = {"n6": Node("n6", "ALLOCATED", features=frozenset({"big"}))}
+    queue = (running_job("n6", until_s=900.0), replace(waiting, required_nodes=waiting.planned_nodes))
+    answer = find_lendable(snapshot(*queue, nodes=planned | busy), [], RULES, NO_PAST)
     ends = {node.name: node.free_until_s for node in answer.offered}
-    assert ends["n1"] == ends["n2"] == NOW_S + 540
+    assert ends["n1"] == ends["n2"] == NOW_S + 540, "Slurm's plan is earlier than the shadow's"
     assert ends["n4"] is None
     assert "PLANNED" in answer.withheld["n3"]
+
+
+def test_a_job_that_slurm_has_not_planned_yet_ends_the_holes_of_its_nodes_too() -> None:
+    queue = (running_job("n6", until_s=900.0), main_job("9", node_count=6))
+    answer = find_lendable(snapshot(*queue, nodes={"n6": Node("n6", "ALLOCATED")}), [], RULES, NO_PAST)
+    assert {node.free_until_s for node in answer.offered} == {NOW_S + 840}
+
+
+def test_a_job_that_could_start_now_finds_its_nodes_whatever_slurm_has_planned_before() -> None:
+    waiting = main_job("9", node_count=2, planned_nodes=frozenset({"n1", "n2"}), start_s=NOW_S + 600)
+    fragments = [lent(name) for name in sorted(NAMES)]
+    answer = find_lendable(snapshot(waiting), fragments, RULES, NO_PAST)
+    assert answer.due == dict.fromkeys(("n1", "n2"), "job 9 could start here")
 
 
 def test_a_reservation_empties_its_nodes_before_it_begins() -> None:

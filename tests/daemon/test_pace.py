@@ -22,10 +22,16 @@ def test_once_in_step_it_stays_in_step() -> None:
     assert next_look_s(before_plan_s + 0.2, 30.0, NOW_S - 10, 30.0, 0.5) == before_plan_s + 30
 
 
-@given(st.floats(0, 60), st.sampled_from((5.0, 10.0, 30.0)), st.sampled_from((1, 2, 4)), st.floats(0, 5))
+def test_who_looks_more_often_than_slurm_plans_looks_before_the_plan_too() -> None:
+    assert next_look_s(NOW_S, 5.0, NOW_S - 10, 30.0, 0.5) == NOW_S + 5
+    assert next_look_s(NOW_S + 15, 5.0, NOW_S - 10, 30.0, 0.5) == NOW_S + 18.5
+    assert next_look_s(NOW_S + 18.6, 5.0, NOW_S - 10, 30.0, 0.5) == NOW_S + 23.6
+
+
+@given(st.floats(0, 60), st.sampled_from((5.0, 10.0, 30.0)), st.sampled_from((0.2, 1, 2, 4)), st.floats(0, 5))
 def test_it_is_never_past_nor_later_than_usual(
-    plan_ago_s: float, interval_s: float, polls: int, look_s: float
+    plan_ago_s: float, interval_s: float, polls: float, look_s: float
 ) -> None:
     poll_s = polls * interval_s
     at_s = next_look_s(NOW_S, poll_s, NOW_S - plan_ago_s, interval_s, look_s)
-    assert NOW_S + poll_s - interval_s - 1e-6 <= at_s <= NOW_S + poll_s + 1e-6
+    assert max(NOW_S, NOW_S + poll_s - interval_s - 1e-6) <= at_s <= NOW_S + poll_s + 1e-6

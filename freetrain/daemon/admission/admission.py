@@ -10,7 +10,6 @@ from freetrain.daemon.admission.checks import check_rights
 from freetrain.daemon.admission.choices import check_choices, warn_of_unknown_nodes
 from freetrain.daemon.admission.layout_guard import LayoutGuard
 from freetrain.daemon.admission.sole_lender import SoleLender
-from freetrain.daemon.setup import poll_s_of
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
 
@@ -28,7 +27,7 @@ class Admission:
         self._gateway = gateway
         self._settings = settings
         self._sole = SoleLender(gateway, settings, config.slurm.partition, Path(config.state.directory))
-        self.guard = LayoutGuard(gateway, poll_s_of(config, settings))
+        self.guard = LayoutGuard(gateway, config.pace.poll)
 
     def admit(self, config: Config) -> Snapshot:
         """Take these settings, or raise and leave all as it was; the snapshot that was looked at.

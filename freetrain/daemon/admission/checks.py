@@ -40,17 +40,6 @@ def read_settings(gateway: Gateway) -> SlurmSettings:
         ) from error
 
 
-def warn_of_pace(config: Config, settings: SlurmSettings) -> None:
-    """Say where Slurm cannot be asked as often as the settings want."""
-    if config.pace.poll < settings.backfill_interval_s:
-        log.warning(
-            "Slurm plans every %.0f s (bf_interval), so it is asked every %.0f s, not every %.0f s",
-            settings.backfill_interval_s,
-            settings.backfill_interval_s,
-            config.pace.poll,
-        )
-
-
 def check_rights(config: Config, gateway: Gateway, settings: SlurmSettings) -> None:
     """This account may steer the jobs of others; asked for only where it will have to.
 
