@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -23,8 +24,11 @@ while not enough:
     enough = votes > 0
     step += 1
     if rank == 0:
+        # A step counts and is logged, or neither, whenever the agent ends this worker.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         torch.save({"step": step}, out / "own.tmp")
         (out / "own.tmp").replace(saved)
         with (out / "steps").open("a") as log:
             log.write(f"{step} {world} {os.environ['LOCAL_WORLD_SIZE']} {time.time()}\n")
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     time.sleep(0.05)
