@@ -1,4 +1,4 @@
-"""``python -m benchmarks.live.shadow``: what the shadow schedule says of Slurm's next starts, on sites without freetrain.
+"""``python -m benchmarks.live.shadow``: the shadow schedule beside what Slurm starts, on sites without freetrain.
 
 Every second the queue is looked at, and who would start now by the shadow schedule is compared with who starts.
 """
