@@ -9,6 +9,7 @@ Chained:  call it from the script that the site has already:
     freetrain.partition = "scavenge"
 
     function slurm_job_submit(job, partitions, uid)
+        freetrain.wake()
         local answer = freetrain.submit(job)
         if answer ~= slurm.SUCCESS then return answer end
         -- the site's own rules
@@ -24,6 +25,7 @@ The grammar is that of freetrain/slurm/tags.py; a test holds the two together. ]
 local freetrain = {
     partition = "freetrain", -- as slurm.partition in freetrain.toml
     qos = nil, -- for sites that preempt by QOS
+    wake_file = nil, -- as "/var/lib/freetrain/wake": the daemon looks at once when a job is submitted
 }
 
 local PREFIX, ANSWER, MOST_NODES = "freetrain:", " | ", 100000
@@ -239,7 +241,15 @@ function freetrain.modify(job, record)
     end, check_change, job)
 end
 
-slurm_job_submit = slurm_job_submit or function(job) return freetrain.submit(job) end
+-- A byte for the daemon, for every job of the site's; whatever comes of it, the submission goes on.
+function freetrain.wake()
+    pcall(function()
+        local file = freetrain.wake_file and io.open(freetrain.wake_file, "a")
+        if file then file:write("."):close() end
+    end)
+end
+
+slurm_job_submit = slurm_job_submit or function(job) freetrain.wake() return freetrain.submit(job) end
 slurm_job_modify = slurm_job_modify or function(job, record) return freetrain.modify(job, record) end
 
 return freetrain

@@ -1,4 +1,4 @@
-"""When the daemon looks at the cluster: at its polls, when it is nudged, and when something has happened."""
+"""When the daemon looks at the cluster: at its polls, when it is nudged or woken, and when something happened."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Self
 
@@ -14,15 +15,17 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from freetrain.daemon.nudge import NudgeListener, Senders
 from freetrain.daemon.pace import next_look_s
+from freetrain.daemon.wake_file import WakeFile
 
 _BETWEEN_LOOKS_S, _ECHO_S = 0.5, 0.2
+_WAKE_FILE_EVERY_S = 0.1
 
 
 class Timetable:
     """Polls and nudges, which come in while it is :meth:`running`, and whatever else is due again and again.
 
     Args:
-        directory: where nudges arrive.
+        directory: where nudges arrive, and where the wake file is.
         poll_s: from one poll to the next.
         plan_interval_s: from one plan of Slurm's to the next.
         senders: whose nudges count.
@@ -34,6 +37,7 @@ class Timetable:
         self._poll_s = poll_s
         self._plan_interval_s = plan_interval_s
         self._wake = threading.Event()
+        self._wake_file = WakeFile(directory)
         self._nudged = self._echo_due = False
         # Missed ones are made up for once.
         self._scheduler = BackgroundScheduler(
@@ -66,8 +70,15 @@ class Timetable:
             look_s: how long the last look took.
         """
         time.sleep(max(_BETWEEN_LOOKS_S, 2 * look_s))
-        # An epilog nudges while Slurm is still clearing up after the job: another look follows the first.
-        self._wake.wait(_ECHO_S if self._echo_due else None)
+        # An epilog nudges while Slurm is still clearing up after the job, and a plug-in before Slurm has the job
+        # that is submitted: another look follows the first.
+        until_s = time.monotonic() + (_ECHO_S if self._echo_due else inf)
+        while not self._wake.wait(min(_WAKE_FILE_EVERY_S, max(0.0, until_s - time.monotonic()))):
+            if self._wake_file.has_changed():
+                self._nudged = True
+                break
+            if time.monotonic() >= until_s:
+                break
         self._wake.clear()
         self._echo_due, self._nudged = self._nudged, False
 

@@ -8,6 +8,7 @@ import pytest
 from freetrain.daemon import timetable as timetable_module
 from freetrain.daemon.nudge import Senders, send_nudge
 from freetrain.daemon.timetable import Timetable
+from freetrain.daemon.wake_file import WAKE_NAME
 
 NEVER_S = 3600.0
 
@@ -33,6 +34,14 @@ def test_a_nudge_is_a_look_and_a_moment_later_another(tmp_path: Path) -> None:
     with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running() as timetable:
         send_nudge(tmp_path)
         timetable.wait(0.0)
+        assert 0.8 * timetable_module._ECHO_S < waited_s(timetable) < 60
+
+
+def test_a_byte_in_the_wake_file_is_a_look_and_a_moment_later_another(tmp_path: Path) -> None:
+    with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running() as timetable:
+        with (tmp_path / WAKE_NAME).open("a") as file:
+            file.write(".")
+        assert waited_s(timetable) < 60
         assert 0.8 * timetable_module._ECHO_S < waited_s(timetable) < 60
 
 

@@ -166,3 +166,15 @@ def test_it_works_within_a_sites_own_script(interpreter: str, tmp_path: Path) ->
     done = lua(interpreter, tmp_path, chained)
     expected = {"account": "checked", "partition": "scavenge", "qos": "spare", "array_inx": "0-2"}
     assert expected.items() <= done.job.items()
+
+
+def test_each_submission_puts_a_byte_into_the_wake_file(interpreter: str, tmp_path: Path) -> None:
+    wake = tmp_path / "wake"
+    submits = "local j = job {} slurm_job_submit(j, {}, 9) return slurm_job_submit(j, {}, 9), j"
+    assert lua(interpreter, tmp_path, f"freetrain.wake_file = '{wake}' {submits}").accepted
+    assert wake.read_text() == ".."
+
+
+def test_a_wake_file_that_cannot_be_written_stops_no_job(interpreter: str, tmp_path: Path) -> None:
+    submits = "local j = job {} return slurm_job_submit(j, {}, 9), j"
+    assert lua(interpreter, tmp_path, f"freetrain.wake_file = '{tmp_path}/gone/wake' {submits}").accepted

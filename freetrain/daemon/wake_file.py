@@ -1,0 +1,47 @@
+"""The wake file: who appends a byte to it makes the daemon look; for slurmctld, which must wait for nobody."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+WAKE_NAME = "wake"
+
+_MODE = 0o620
+_LARGEST_BYTES = 1 << 16
+
+
+class WakeFile:
+    """Tells whether somebody has written to it. It is made where it is missing; its owner and mode are the site's.
+
+    Args:
+        directory: the daemon's state directory.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / WAKE_NAME
+        with contextlib.suppress(OSError):
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _MODE))
+        self._seen = self._now()
+
+    def has_changed(self) -> bool:
+        """Whether somebody has written since the last time."""
+        now = self._now()
+        changed = now is not None and now != self._seen
+        self._seen = now
+        if changed and now is not None and now[1] > _LARGEST_BYTES:
+            self._empty()
+        return changed
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
+    def _empty(self) -> None:
+        with contextlib.suppress(OSError):
+            os.truncate(self._path, 0)
+        self._seen = self._now()
