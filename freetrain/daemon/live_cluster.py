@@ -229,7 +229,7 @@ class LiveCluster:
         rules = replace(self.manners.rules, drained=drained)
         lendable = find_lendable(snapshot, self._fragments.open, rules, self._watch.past)
         not_for_us = self.waits.note(snapshot, self._fragments.open, self.manners.rules)
-        self._watch.note_claims(lendable, snapshot, self.waits.jobs)
+        self._watch.note_fitting(lendable, snapshot, self.waits.jobs)
         lendable = take_back(lendable, not_for_us)
         if stopped:
             return take_back(lendable, {node.name: stopped for node in lendable.offered})

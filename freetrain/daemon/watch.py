@@ -73,10 +73,10 @@ class Watch:
             name: until_s for name, until_s in self._resting_until_s.items() if until_s > now_s
         }
 
-    def note_claims(
+    def note_fitting(
         self, lendable: Lendable, snapshot: Snapshot, in_the_way_of: frozenset[str] = frozenset()
     ) -> None:
-        """Remember since when there have been nodes for which waiting job; the others were not ready yet.
+        """Remember since when there have been nodes for each waiting job that has some; the others were not ready yet.
 
         Args:
             lendable: what may be lent.

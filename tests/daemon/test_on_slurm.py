@@ -40,6 +40,9 @@ ORDINARY = """#!/bin/bash
 sleep 1
 echo ran >> {out}/task-$SLURM_ARRAY_TASK_ID
 """
+EPILOG = """#!/bin/sh
+[ ! -e {directory}/wakes ] || printf . >> {directory}/state/wake
+"""
 DONE = """#!/bin/bash
 srun --quiet bash -c 'trap "exit 0" TERM; while [ ! -e {flag} ]; do sleep 0.2; done'
 """
@@ -55,8 +58,13 @@ def site() -> Iterator[Site]:
 def site_of(options: LabOptions, more: Mapping[str, str] = {}) -> Iterator[Site]:
     require_python_for_all()
     planning = f"bf_continue,bf_interval={POLL_S},bf_resolution=60"
-    settings = {"SchedulerParameters": planning, "SlurmdTimeout": "15", **more}
     with short_directory() as directory:
+        epilog = directory / "epilog"
+        epilog.write_text(EPILOG.format(directory=directory))
+        epilog.chmod(0o755)
+        settings = {
+            "SchedulerParameters": planning, "SlurmdTimeout": "15", "EpilogSlurmctld": str(epilog), **more,
+        }  # fmt: skip
         site = Site(directory, on_free_ports(replace(options, settings=settings)))
         try:
             yield site
@@ -325,6 +333,17 @@ def test_a_nudge_wakes_it_at_once(site: Site) -> None:
         assert "every 60 s" in site.daemon_says, "no poll came in between"
         if os.geteuid() == 0:  # who owns a trainer may nudge, as soon as that is known
             wait_until(lambda: site.freetrain("alice", "nudge").returncode == 0, 20, site)
+
+
+def test_a_byte_from_slurms_epilog_wakes_it_at_once(site: Site) -> None:
+    (site.directory / "wakes").touch()
+    with daemon_that_polls_every(60, site):
+        time.sleep(2)
+        trainer = site.submit_trainer("alice", 4, "min=1")
+        site.submit(SiteJob(0, 1, 1, 1))
+        wait_until(lambda: lent(site, trainer) == 4, 30, site)
+        assert "every 60 s" in site.daemon_says, "no poll came in between"
+    (site.directory / "wakes").unlink()
 
 
 def test_a_training_whose_tasks_have_all_failed_is_kept_and_its_owner_can_resume_it(site: Site) -> None:

@@ -56,8 +56,8 @@ def test_a_node_rests_after_it_was_taken_back() -> None:
 def test_only_the_time_in_which_a_job_was_ready_is_harm(fitting: tuple[str, ...], delay_s: float) -> None:
     watch = Watch(0.0)
     watch.measure_harms(snapshot(WAITING, at_s=NOW_S - 30), "freetrain")
-    watch.note_claims(nothing_lendable(*fitting), snapshot(WAITING, at_s=NOW_S - 30))
-    watch.note_claims(nothing_lendable(*fitting), snapshot(WAITING))
+    watch.note_fitting(nothing_lendable(*fitting), snapshot(WAITING, at_s=NOW_S - 30))
+    watch.note_fitting(nothing_lendable(*fitting), snapshot(WAITING))
     ended = Fragment("7_1", "7", "n1", FragmentState.ENDED, 100.0, 3600.0, 101.0, NOW_S + 11, End.PREEMPTED)
     watch.note_ends([ended], NOW_S + 15)
     started = replace(WAITING, state=JobState.RUNNING, nodes=frozenset({"n1"}), start_s=NOW_S + 12)
