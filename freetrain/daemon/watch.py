@@ -76,7 +76,7 @@ class Watch:
     def note_fitting(
         self, lendable: Lendable, snapshot: Snapshot, in_the_way_of: frozenset[str] = frozenset()
     ) -> None:
-        """Remember since when there have been nodes for each waiting job that has some; the others were not ready yet.
+        """Remember since when there have been nodes for waiting jobs; those without were not ready yet.
 
         Args:
             lendable: what may be lent.
