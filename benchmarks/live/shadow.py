@@ -1,6 +1,6 @@
 """``python -m benchmarks.live.shadow``: the shadow schedule beside what Slurm starts, on sites without freetrain.
 
-Every second the queue is looked at, and who would start now by the shadow schedule is compared with who starts.
+Twice a second the queue is looked at, and who would start now by the shadow schedule is compared with who starts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from freetrain.lab.options import LabOptions
 from freetrain.slurm.command_line import CommandLine
 
 LOG = Path(__file__).parents[2] / "sample_logs" / "small-cluster.sacct.gz"
-EVERY_S = 1.0
+EVERY_S = 0.5
 _PORTS = NODES + 20
 
 
@@ -35,10 +35,12 @@ class Watched:
     Attributes:
         since_s: waiting job → since when the shadow has it start now, without a break.
         predicted_s: started job → since when that was so when it was last seen waiting; None: it was not.
+        seen_s: job → when it was last seen waiting.
     """
 
     since_s: dict[str, float] = field(default_factory=dict)
     predicted_s: dict[str, float | None] = field(default_factory=dict)
+    seen_s: dict[str, float] = field(default_factory=dict)
 
     def look(self, snapshot: Snapshot, rules: BackfillRules) -> None:
         """One more look."""
@@ -46,6 +48,7 @@ class Watched:
         waiting = {job.id for job in snapshot.jobs if job.state is JobState.PENDING}
         self.since_s = {job: self.since_s.get(job, snapshot.time_s) for job in starting}
         self.predicted_s |= {job: self.since_s.get(job) for job in waiting}
+        self.seen_s |= dict.fromkeys(waiting, snapshot.time_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +59,20 @@ class Verdict:
         job: its id.
         late_s: how long after the shadow's it really was; None: the shadow had it start later when it started.
         waited_s: from submission to start.
+        unseen: whether another job ended after the last look at this one, before it started.
     """
 
     job: str
     late_s: float | None
     waited_s: float
+    unseen: bool
 
 
 def play(folder: Path, port: int, jobs: list[SiteJob], interval_s: int) -> list[Verdict]:
     """One site, from up to down; the starts of those jobs that a look saw waiting."""
     parameters = f"bf_continue,bf_interval={interval_s},bf_window=10080,bf_resolution=60"
-    site = Site(folder, LabOptions(nodes=NODES, base_port=port, settings={"SchedulerParameters": parameters}))
+    settings = {"SchedulerParameters": parameters}
+    site = Site(folder, LabOptions(nodes=NODES, accounting=True, base_port=port, settings=settings))
     rules = BackfillRules(60.0, 10080 * 60.0)
     watched, over = Watched(), threading.Event()
 
@@ -84,8 +90,15 @@ def play(folder: Path, port: int, jobs: list[SiteJob], interval_s: int) -> list[
         over.set()
         thread.join()
         started_s = site.started_s()
+        ends_s = [ran.end_s for ran in site.accounting("main")]
         return [
-            Verdict(job, None if at_s is None else started_s[job] - at_s, started_s[job] - site.submitted_s[job])
+            Verdict(
+                job,
+                None if at_s is None else started_s[job] - at_s,
+                started_s[job] - site.submitted_s[job],
+                # Accounting knows whole seconds.
+                any(watched.seen_s[job] - 1 <= end_s <= started_s[job] for end_s in ends_s),
+            )
             for job, at_s in watched.predicted_s.items()
             if job in started_s and job in site.submitted_s
         ]
