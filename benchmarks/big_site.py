@@ -6,11 +6,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from freetrain.core.cluster import Job, Snapshot
+from freetrain.core.cluster import Job, JobRun, Snapshot
 from freetrain.slurm.commands import NEED_FIELDS, SEPARATOR, Command
 from freetrain.slurm.layout_facts import SlurmLayout, parse_partition_rules
 from freetrain.slurm.parsing import (
-    JobRun,
     fold_nodes,
     parse_jobs,
     parse_nodes,

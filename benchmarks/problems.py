@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from freetrain.core.problem import Node, Problem
+from freetrain.core.problem import Offer, Problem
 from freetrain.core.throughput import Curve
 from freetrain.core.trainer import Trainer
 from freetrain.replay.presets import CURVES
@@ -44,7 +44,7 @@ def random_problem(
     lent = (_random_holder(draw, free_share, room) for _ in range(nodes))
     return Problem(
         NOW_S,
-        tuple(Node(f"n{number:05}", held_by=holder) for number, holder in enumerate(lent)),
+        tuple(Offer(f"n{number:05}", held_by=holder) for number, holder in enumerate(lent)),
         jobs,
         horizon_s,
         objective,
@@ -74,7 +74,7 @@ def mixed_problem(seed: int, *, lives: bool = False) -> Problem:
     count = draw.randint(0, 14)
     ends = _mixed_ends(draw, horizon_s) if lives else [None]
     holders = _mixed_holders(draw, jobs, count)
-    nodes = tuple(Node(f"n{number}", draw.choice(ends), holder) for number, holder in enumerate(holders))
+    nodes = tuple(Offer(f"n{number}", draw.choice(ends), holder) for number, holder in enumerate(holders))
     return Problem(NOW_S, nodes, jobs, horizon_s, draw.choice(("throughput", "speedup", "weighted")))
 
 

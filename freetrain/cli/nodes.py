@@ -19,7 +19,7 @@ from freetrain.core.reconcile import find_strangers
 from freetrain.daemon.admission.checks import read_settings
 from freetrain.daemon.drains import read_drains, reasons
 from freetrain.daemon.setup import launcher_of, manners_of
-from freetrain.daemon.status import NodeGroup, gathered, group_nodes
+from freetrain.daemon.status import NodeGroup, gathered, groups_of
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import expand_nodes
@@ -97,7 +97,7 @@ def _brought_up_to_date(
 
 def _judged_here(snapshot: Snapshot, running: Sequence[Fragment], rules: LendingRules) -> Sequence[NodeGroup]:
     """What Slurm alone tells: nothing that is free will be lent before a daemon is at work."""
-    groups = group_nodes(find_lendable(snapshot, running, rules, Past({}, {}, {})), running)
+    groups = groups_of(find_lendable(snapshot, running, rules, Past({}, {}, {})), running)
     return [
         replace(each, state="not lent", why=_WITHOUT_DAEMON) if each.state == "free" else each for each in groups
     ]

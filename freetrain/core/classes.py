@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class Offer:
     """An idle node that freetrain may lend, or lends already.
 
     Attributes:
@@ -48,7 +48,7 @@ class NodeClass:
         return sum(map(len, self.names.values()))
 
 
-def group_nodes(nodes: Iterable[Node], now_s: float, horizon_s: float) -> tuple[NodeClass, ...]:
+def group_nodes(nodes: Iterable[Offer], now_s: float, horizon_s: float) -> tuple[NodeClass, ...]:
     """Put nodes together by the time they are expected to stay, longest first; those already due are left out."""
     groups: defaultdict[tuple[float | None, str | None], list[str]] = defaultdict(list)
     for node in nodes:

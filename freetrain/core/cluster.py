@@ -183,6 +183,23 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class JobRun:
+    """One run of a job, as accounting remembers it.
+
+    Attributes:
+        id: of the job or array task.
+        state: how it ended, or RUNNING.
+        start_s: when it began, UTC epoch seconds.
+        end_s: when it ended; None: it has not.
+    """
+
+    id: str
+    state: JobState
+    start_s: float | None
+    end_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Reservation:
     """An advance reservation of nodes, for maintenance or for somebody.
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
-from freetrain.core.classes import Node
+from freetrain.core.classes import Offer
 
 _SLACK = 1e-9
 
@@ -108,7 +108,7 @@ def usable_sizes(wants: Iterable[Want], most: int) -> int:
     return sums
 
 
-def deal(nodes: Sequence[Node], claimants: Sequence[Claimant], shares: Shares | None = None) -> Deal:
+def deal(nodes: Sequence[Offer], claimants: Sequence[Claimant], shares: Shares | None = None) -> Deal:
     """Deal the nodes.
 
     Args:
@@ -134,12 +134,12 @@ def _shifted_by(bits: int, fewest: int, most: int) -> int:
 class _Table:
     """Nodes by kind (all that the same claimants may use are one kind), and how many of each everybody has got."""
 
-    def __init__(self, nodes: Sequence[Node], claimants: Sequence[Claimant], shares: Shares) -> None:
+    def __init__(self, nodes: Sequence[Offer], claimants: Sequence[Claimant], shares: Shares) -> None:
         self._claimants = claimants
         self._shares = shares
         self._of_trainer = {want.trainer: row for row, one in enumerate(claimants) for want in one.wants}
         sets = list({id(one.eligible): one.eligible for one in claimants}.values())
-        kinds: defaultdict[tuple[bool, ...], list[Node]] = defaultdict(list)
+        kinds: defaultdict[tuple[bool, ...], list[Offer]] = defaultdict(list)
         for node in nodes:
             if node.held_by is None or node.held_by in self._of_trainer:
                 kinds[tuple(node.name in names for names in sets)].append(node)
@@ -286,7 +286,7 @@ class _Table:
         leaving: dict[str, Hashable | None] = dict.fromkeys(self._for_nobody)
         sizes = Counter(node.held_by for _, kind in self._kinds for node in kind)
         for kind, (_, members) in enumerate(self._kinds):
-            by_holder: defaultdict[int | None, list[Node]] = defaultdict(list)
+            by_holder: defaultdict[int | None, list[Offer]] = defaultdict(list)
             for node in sorted(members, key=lambda node: -(node.free_until_s or inf)):
                 by_holder[self._of_trainer.get(node.held_by or "")].append(node)
             pool = [node.name for node in by_holder[None]]
@@ -306,7 +306,7 @@ class _Table:
 
 
 def _keep(
-    held: Sequence[Node], count: int, wants: Sequence[Want], sizes: Counter[str | None]
+    held: Sequence[Offer], count: int, wants: Sequence[Want], sizes: Counter[str | None]
 ) -> tuple[list[str], list[str]]:
     """The nodes, longest-lived first, that a claimant keeps of those it holds, and those that it gives up.
 
@@ -320,7 +320,7 @@ def _keep(
     """
     if len(held) <= count:
         return [node.name for node in held], []
-    of_trainer: defaultdict[str | None, list[Node]] = defaultdict(list)
+    of_trainer: defaultdict[str | None, list[Offer]] = defaultdict(list)
     for node in held:
         of_trainer[node.held_by].append(node)
     order = {want.trainer: (number, want.fewest) for number, want in enumerate(wants)}

@@ -8,7 +8,7 @@ from math import inf
 
 from freetrain.core.cluster import JobState, Nodes, Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
-from freetrain.core.problem import Node as OfferedNode
+from freetrain.core.problem import Offer
 from freetrain.core.shadow import BackfillRules, Shadow, find_shadow
 
 _HARMLESS_FLAGS = frozenset({"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"})
@@ -76,7 +76,7 @@ class Lendable:
         fitting: waiting jobs for whom there are nodes if nothing is lent.
     """
 
-    offered: tuple[OfferedNode, ...]
+    offered: tuple[Offer, ...]
     due: Mapping[str, str]
     withheld: Mapping[str, str]
     fitting: frozenset[str] = frozenset()
@@ -109,7 +109,7 @@ def find_lendable(snapshot: Snapshot, fragments: Iterable[Fragment], rules: Lend
     shadow = _shadow_of(snapshot, lent, ours, rules, past)
     ends = _hole_ends(snapshot, shadow)
     occupied = _occupied(snapshot, ours)
-    offered: dict[str, OfferedNode] = {}
+    offered: dict[str, Offer] = {}
     due: dict[str, str] = {}
     withheld: dict[str, str] = {}
     for name in sorted(snapshot.partitions[rules.partition].nodes):
@@ -119,7 +119,7 @@ def find_lendable(snapshot: Snapshot, fragments: Iterable[Fragment], rules: Lend
             why_not = end.why
         if why_not is None:
             until_s = None if end.time_s == inf else end.time_s - rules.margin_s
-            offered[name] = OfferedNode(name, until_s, lent[name].trainer if name in lent else None)
+            offered[name] = Offer(name, until_s, lent[name].trainer if name in lent else None)
         elif name in lent and not _in_between(lent[name]) and _is_wanted_back(snapshot, name):
             due[name] = why_not
         else:
@@ -138,7 +138,7 @@ def take_back(lendable: Lendable, why_not: Mapping[str, str]) -> Lendable:
     return Lendable(tuple(offered.values()), due, withheld, lendable.fitting)
 
 
-def in_few_classes(offered: Iterable[OfferedNode], now_s: float, horizon_s: float) -> tuple[OfferedNode, ...]:
+def in_few_classes(offered: Iterable[Offer], now_s: float, horizon_s: float) -> tuple[Offer, ...]:
     """The nodes, their ends rounded to quarters of the horizon: each different end makes the decision harder.
 
     Ends beyond the horizon make no difference to it; one that comes sooner counts as after one quarter at least.
@@ -163,7 +163,7 @@ def _shadow_of(
     return find_shadow(snapshot, rules.partition, ours, lent_to, rules.backfill, frozenset(disbelieved))
 
 
-def _kept_free(shadow: Shadow, offered: Mapping[str, OfferedNode]) -> Mapping[str, str]:
+def _kept_free(shadow: Shadow, offered: Mapping[str, Offer]) -> Mapping[str, str]:
     """Nodes on which a job would start now → why they are not lent."""
     return {name: f"job {job} could start here" for name, job in shadow.kept.items() if name in offered}
 
@@ -233,7 +233,7 @@ def _is_wanted_back(snapshot: Snapshot, name: str) -> bool:
 
 
 def _not_yet(
-    snapshot: Snapshot, offered: Mapping[str, OfferedNode], rules: LendingRules, past: Past
+    snapshot: Snapshot, offered: Mapping[str, Offer], rules: LendingRules, past: Past
 ) -> Mapping[str, str]:
     """Nodes that nobody has and that should not be lent just now."""
     now_s = snapshot.time_s
@@ -253,7 +253,7 @@ def _not_yet(
     return reasons
 
 
-def _beyond_limits(offered: Mapping[str, OfferedNode], rules: LendingRules) -> Mapping[str, str]:
+def _beyond_limits(offered: Mapping[str, Offer], rules: LendingRules) -> Mapping[str, str]:
     """Nodes too many, those that nobody has first, then those that are wanted back soonest."""
     allowed = max(0, len(offered) - rules.reserve_nodes)
     if rules.most_nodes:
@@ -264,7 +264,7 @@ def _beyond_limits(offered: Mapping[str, OfferedNode], rules: LendingRules) -> M
 
 def _take_out(
     reasons: Mapping[str, str],
-    offered: dict[str, OfferedNode],
+    offered: dict[str, Offer],
     due: dict[str, str],
     withheld: dict[str, str],
 ) -> None:

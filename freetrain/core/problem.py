@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from freetrain.core.classes import Node, NodeClass, group_nodes
+from freetrain.core.classes import NodeClass, Offer, group_nodes
 from freetrain.core.objectives import find_objective
 from freetrain.core.terms import Sizes, Terms, terms_of
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
 
-__all__ = ["Counts", "Node", "Problem", "first_complaint", "problem_from_json", "problem_to_dict"]
+__all__ = ["Counts", "Offer", "Problem", "first_complaint", "problem_from_json", "problem_to_dict"]
 
 Counts = NDArray[np.int64]
 """Nodes of each trainer in each class, shape (trainers, classes)."""
@@ -44,7 +44,7 @@ class Problem:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     now_s: Annotated[float, Field(alias="now", allow_inf_nan=False)]
-    nodes: tuple[Node, ...]
+    nodes: tuple[Offer, ...]
     trainers: tuple[Trainer, ...]
     horizon_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 120.0
     objective: str = "speedup"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from freetrain.core.cluster import Job, JobState, Snapshot
+from freetrain.core.cluster import Job, JobRun, JobState, Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
 
 _END_OF = {
@@ -21,22 +21,7 @@ _END_OF = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PastRun:
-    """One run of a fragment's job, as accounting remembers it.
-
-    Attributes:
-        state: how it ended.
-        start_s: when it began.
-        end_s: when it ended; None: it has not.
-    """
-
-    state: JobState
-    start_s: float | None
-    end_s: float | None
-
-
-Runs = Mapping[str, tuple[PastRun, ...]]
+Runs = Mapping[str, tuple[JobRun, ...]]
 """Job → its runs, oldest first."""
 
 
@@ -86,7 +71,7 @@ def find_strangers(fragments: Iterable[Fragment], running: Iterable[tuple[Job, s
     ]
 
 
-def _as_it_is(fragment: Fragment, snapshot: Snapshot, runs: tuple[PastRun, ...]) -> Fragment:
+def _as_it_is(fragment: Fragment, snapshot: Snapshot, runs: tuple[JobRun, ...]) -> Fragment:
     job = snapshot.job.get(fragment.job)
     if job is None:
         return _from_history(fragment, runs, snapshot.time_s) or replace(fragment, state=FragmentState.LOST)
@@ -115,7 +100,7 @@ def _ending(fragment: Fragment, job: Job) -> Fragment:
     return replace(fragment, state=FragmentState.ENDING, started_s=started_s)
 
 
-def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[PastRun, ...]) -> Fragment:
+def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[JobRun, ...]) -> Fragment:
     if _is_another_run(fragment, job) or fragment.node not in job.nodes:
         end = _from_history(fragment, runs, snapshot.time_s)
         return end or _ended(fragment, _unrecorded_end(fragment, snapshot), job.start_s or snapshot.time_s)
@@ -123,7 +108,7 @@ def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[PastR
     return replace(fragment, state=FragmentState.RUNNING, started_s=job.start_s, limit_s=job.limit_s)
 
 
-def _waiting(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[PastRun, ...]) -> Fragment:
+def _waiting(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[JobRun, ...]) -> Fragment:
     if fragment.state is FragmentState.ASKED and not _has_been_stopped(job):
         return fragment
     end = _from_history(fragment, runs, snapshot.time_s)
@@ -151,7 +136,7 @@ def _is_another_run(fragment: Fragment, job: Job) -> bool:
     )
 
 
-def _from_history(fragment: Fragment, runs: tuple[PastRun, ...], now_s: float) -> Fragment | None:
+def _from_history(fragment: Fragment, runs: tuple[JobRun, ...], now_s: float) -> Fragment | None:
     """How accounting says that it ended; None: it does not say (yet)."""
     since_s = fragment.started_s if fragment.started_s is not None else fragment.asked_s - 1
     for run in runs:

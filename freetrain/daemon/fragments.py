@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from freetrain.core.cluster import Job, JobState, Snapshot
+from freetrain.core.cluster import Job, JobRun, JobState, Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
-from freetrain.core.reconcile import PastRun, find_strangers, needs_history, reconcile
+from freetrain.core.reconcile import find_strangers, needs_history, reconcile
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
@@ -114,10 +114,10 @@ class Fragments:
         recognised = self._launcher.recognise(self.open, snapshot.jobs)
         self.save([one for one in recognised if one != self._open[one.id]])
 
-    def _history(self, snapshot: Snapshot) -> Mapping[str, tuple[PastRun, ...]]:
-        runs: dict[str, tuple[PastRun, ...]] = {}
+    def _history(self, snapshot: Snapshot) -> Mapping[str, tuple[JobRun, ...]]:
+        runs: dict[str, tuple[JobRun, ...]] = {}
         for run in self._gateway.runs(needs_history(self.open, snapshot)):
-            runs[run.id] = (*runs.get(run.id, ()), PastRun(run.state, run.start_s, run.end_s))
+            runs[run.id] = (*runs.get(run.id, ()), run)
         return runs
 
     def _blame_preemption(self, changed: Sequence[Fragment]) -> list[Fragment]:

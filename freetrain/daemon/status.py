@@ -161,7 +161,7 @@ def look_of(
         stopped_by=sight.stopped,
         rejected=len(rejected),
         rejected_examples=tuple(line[:_LONGEST] for line in rejected[:_MOST_EXAMPLES]),
-        nodes=group_nodes(sight.lendable, fragments),
+        nodes=groups_of(sight.lendable, fragments),
         trainers=tuple(
             _trainer(entry, fragments, ends.get(entry.trainer.id, {})) for entry in sight.entries[:_MOST_TRAINERS]
         ),
@@ -169,7 +169,7 @@ def look_of(
     )
 
 
-def group_nodes(lendable: Lendable, fragments: Iterable[Fragment]) -> tuple[NodeGroup, ...]:
+def groups_of(lendable: Lendable, fragments: Iterable[Fragment]) -> tuple[NodeGroup, ...]:
     """What is done with each node, as the fragments on it say, and why."""
     # A node that changes hands has two fragments for a moment: the one that comes counts.
     order = (

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from freetrain.core.decision import Decision
 from freetrain.core.plan import Action, plan_moves
-from freetrain.core.problem import Node, Problem
+from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.loop.deciding import decide
 from freetrain.policies import Policy
@@ -19,7 +19,7 @@ class Observation:
     """What there is at one instant: idle nodes, lent ones included, and the trainers that may have them."""
 
     now_s: float
-    nodes: tuple[Node, ...]
+    nodes: tuple[Offer, ...]
     trainers: tuple[Trainer, ...]
 
 

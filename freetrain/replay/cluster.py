@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.plan import Action, Lend
-from freetrain.core.problem import Node
+from freetrain.core.problem import Offer
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Observation
 from freetrain.replay.trainer_run import TrainerRun
@@ -29,7 +29,7 @@ class ReplayedCluster:
         self.running: dict[str, TrainerRun] = {}
         self.lent_nodes = 0
         self.retired_samples = 0.0
-        self._idle: dict[str, Node] = {}
+        self._idle: dict[str, Offer] = {}
 
     @property
     def idle_nodes(self) -> int:
@@ -89,4 +89,4 @@ class ReplayedCluster:
 
     def _hold(self, nodes: Iterable[str], holder: str | None) -> None:
         for name in nodes:
-            self._idle[name] = Node(name, None, holder)
+            self._idle[name] = Offer(name, None, holder)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from freetrain.core.cluster import Job, Snapshot
+from freetrain.core.cluster import Job, JobRun, Snapshot
 from freetrain.slurm import commands
 from freetrain.slurm.answers import check_not_empty, rows_below_header, whole_lines
 from freetrain.slurm.commands import Command
@@ -17,7 +17,6 @@ from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUn
 from freetrain.slurm.layout_facts import SlurmLayout
 from freetrain.slurm.layout_reader import LayoutReader
 from freetrain.slurm.parsing import (
-    JobRun,
     parse_jobs,
     parse_nodes,
     parse_reservations,

@@ -48,7 +48,7 @@ NEED_FIELDS = {
 }
 """What a job asks of its nodes: none of it is free text. With each the most letters that squeue shall print."""
 
-RUN_FIELDS = ("JobID", "State", "Start", "End", "NodeList", "ExitCode")
+RUN_FIELDS = ("JobID", "State", "Start", "End")
 
 QOS_FIELDS = ("Name", "Preempt", "PreemptMode", "GraceTime", "PreemptExemptTime")
 

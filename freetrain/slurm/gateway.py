@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from freetrain.core.cluster import Job, Snapshot
+from freetrain.core.cluster import Job, JobRun, Snapshot
 from freetrain.slurm.commands import Command
 from freetrain.slurm.layout_facts import SlurmLayout
-from freetrain.slurm.parsing import JobRun
 
 
 class Gateway(Protocol):

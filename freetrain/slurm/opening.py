@@ -7,14 +7,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from freetrain.core.cluster import Job, Snapshot
+from freetrain.core.cluster import Job, JobRun, Snapshot
 from freetrain.slurm import commands
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmError, SlurmMissingError, SlurmUnreachableError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.layout_facts import SlurmLayout
-from freetrain.slurm.parsing import JobRun
 from freetrain.slurm.pyslurm_client import PyslurmClient
 from freetrain.slurm.pyslurm_process import PROGRAM
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import inf
 
 from ClusterShell.NodeSet import NodeSet, NodeSetParseError
 
-from freetrain.core.cluster import Gres, Job, JobState, Node, Nodes, Partition, Reservation
+from freetrain.core.cluster import Gres, Job, JobRun, JobState, Node, Nodes, Partition, Reservation
 from freetrain.durations import parse_duration
 from freetrain.slurm.commands import JOB_FIELDS, RUN_FIELDS, SEPARATOR
 from freetrain.slurm.errors import SlurmUnclearError
@@ -47,27 +47,6 @@ _PARTITION_FIELDS = (
     "AllowQos",
     "DenyQos",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class JobRun:
-    """One run of a job, as accounting remembers it.
-
-    Attributes:
-        id: of the job or array task.
-        state: how it ended, or RUNNING.
-        start_s: when it began, UTC epoch seconds.
-        end_s: when it ended; None: it has not.
-        nodes: where.
-        exit_code: of its program.
-    """
-
-    id: str
-    state: JobState
-    start_s: float | None
-    end_s: float | None
-    nodes: Nodes
-    exit_code: int
 
 
 def parse_jobs(text: str, mark: str, expand: str) -> tuple[list[Job], list[str]]:
@@ -277,16 +256,8 @@ def parse_runs(text: str) -> tuple[list[JobRun], list[str]]:
         if len(fields) != len(RUN_FIELDS):
             rejected.append(f"accounting line with {len(fields)} fields: {line[:80]!r}")
             continue
-        id_, state, start, end, nodes, exit_code = fields
-        code, _, _ = exit_code.partition(":")
-        try:
-            where = frozenset() if nodes == "None assigned" else expand_nodes(nodes)
-        except ValueError as error:
-            rejected.append(f"accounting line not understood ({error}): {line[:80]!r}")
-            continue
-        runs.append(
-            JobRun(id_, job_state(state), _time(start), _time(end), where, int(code) if code.isdigit() else 0)
-        )
+        id_, state, start, end = fields
+        runs.append(JobRun(id_, job_state(state), _time(start), _time(end)))
     return runs, rejected
 
 

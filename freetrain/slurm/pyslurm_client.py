@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from freetrain.core.cluster import Job, Snapshot
+from freetrain.core.cluster import Job, JobRun, Snapshot
 from freetrain.slurm import commands
 from freetrain.slurm.answers import check_not_empty
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command
 from freetrain.slurm.layout_facts import SlurmLayout
-from freetrain.slurm.parsing import JobRun, tasks_of
+from freetrain.slurm.parsing import tasks_of
 from freetrain.slurm.pyslurm_child import WANTED
 from freetrain.slurm.pyslurm_facts import snapshot_of
 from freetrain.slurm.pyslurm_process import PROGRAM, PyslurmProcess

@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from freetrain.core.placement import Placement
-from freetrain.core.problem import Node, Problem
+from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.store.frames import Array, join, narrow, run_lengths, split
 
@@ -87,7 +87,7 @@ class Packer:
             self._pack_placement(placement, seats, held),
         )
 
-    def _problem_planes(self, nodes: Sequence[Node], seats: Seats) -> tuple[Array, Array, Array]:
+    def _problem_planes(self, nodes: Sequence[Offer], seats: Seats) -> tuple[Array, Array, Array]:
         numbers = self._numbers
         where = np.array([numbers[node.name] for node in nodes], dtype=np.intp)
         # None becomes NaN, which np.unique takes for one value.
@@ -123,9 +123,9 @@ class Packer:
         owner[where] = np.repeat([seats[trainer] for trainer in placement], [*map(len, placement.values())])
         return owner
 
-    def _tell_apart(self, nodes: Sequence[Node], seats: Seats) -> tuple[list[Node], list[Node]]:
-        fitting: list[Node] = []
-        odd: list[Node] = []
+    def _tell_apart(self, nodes: Sequence[Offer], seats: Seats) -> tuple[list[Offer], list[Offer]]:
+        fitting: list[Offer] = []
+        odd: list[Offer] = []
         for node in nodes:
             (fitting if node.name in self._numbers and node.held_by in seats else odd).append(node)
         return fitting, odd
@@ -143,10 +143,10 @@ def unpack(
     index = np.repeat(pair_ends, lengths)
     free_until_s = [None if np.isnan(end_s) else end_s for end_s in ends_s.tolist()]
     nodes = [
-        Node(node_names[number], free_until_s[index[number] - 1], holders[held[number]])
+        Offer(node_names[number], free_until_s[index[number] - 1], holders[held[number]])
         for number in np.flatnonzero(index).tolist()
     ]
-    nodes += [Node(*odd) for odd in header.get("odd_nodes", ())]
+    nodes += [Offer(*odd) for odd in header.get("odd_nodes", ())]
     problem = Problem(now_s, tuple(nodes), trainers, header["horizon_s"], header["objective"])
     return problem, _unpack_placement(packed.placement, held, node_names, [each.id for each in trainers])
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.lendable import Lendable, LendingRules, Past, find_lendable, in_few_classes
-from freetrain.core.problem import Node as OfferedNode
+from freetrain.core.problem import Offer
 
 NOW_S = 1_000_000.0
 NAMES = frozenset(f"n{number}" for number in range(1, 7))
@@ -172,7 +172,7 @@ def test_a_node_must_have_been_idle_for_a_while_and_rests_after_it_was_taken_bac
 
 def test_ends_are_rounded_to_quarters_of_the_horizon() -> None:
     ends = {"n1": 5.0, "n2": 59.0, "n3": 61.0, "n4": 119.0, "n5": 120.0, "n6": None}
-    nodes = [OfferedNode(name, None if end is None else NOW_S + end) for name, end in ends.items()]
+    nodes = [Offer(name, None if end is None else NOW_S + end) for name, end in ends.items()]
     coarse = {node.name: node.free_until_s for node in in_few_classes(nodes, NOW_S, 120.0)}
     lives = {name: None if end_s is None else end_s - NOW_S for name, end_s in coarse.items()}
     assert lives == {"n1": 30.0, "n2": 30.0, "n3": 60.0, "n4": 90.0, "n5": None, "n6": None}

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from freetrain.core.cluster import Job, JobState, Node, Snapshot
+from freetrain.core.cluster import Job, JobRun, JobState, Node, Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import measure_harm
-from freetrain.core.reconcile import PastRun, find_strangers, needs_history, reconcile
+from freetrain.core.reconcile import find_strangers, needs_history, reconcile
 
 NOW_S = 1000.0
 ASKED = Fragment("7_1", "7", "n1", FragmentState.ASKED, 900.0, 3600.0, id=1)
@@ -28,7 +28,7 @@ def held() -> Job:
     return task(JobState.PENDING, reason="JobHeldUser", nodes=frozenset(), start_s=None)
 
 
-def only(fragment: Fragment, seen: Snapshot, *runs: PastRun) -> Fragment:
+def only(fragment: Fragment, seen: Snapshot, *runs: JobRun) -> Fragment:
     changed = reconcile([fragment], seen, {fragment.job: runs})
     assert len(changed) <= 1
     return changed[0] if changed else fragment
@@ -45,9 +45,9 @@ def test_what_was_asked_for_and_is_held_again_never_started() -> None:
 def test_what_started_and_was_preempted_between_two_looks_was_preempted() -> None:
     again = task(JobState.PENDING, reason="BeginTime", nodes=frozenset(), start_s=None)
     assert needs_history([ASKED], snapshot(again)) == ["7_1"]
-    ended = only(ASKED, snapshot(again), PastRun(JobState.PREEMPTED, 900.0, 903.0))
+    ended = only(ASKED, snapshot(again), JobRun("7_2", JobState.PREEMPTED, 900.0, 903.0))
     assert (ended.end, ended.started_s, ended.ended_s) == (End.PREEMPTED, 900.0, 903.0)
-    assert only(ASKED, snapshot(again), PastRun(JobState.PREEMPTED, 500.0, 503.0)) == ASKED
+    assert only(ASKED, snapshot(again), JobRun("7_2", JobState.PREEMPTED, 500.0, 503.0)) == ASKED
 
 
 def test_what_waits_still_waits() -> None:
@@ -80,14 +80,14 @@ def test_a_requeued_task_was_preempted_or_lost_its_node() -> None:
     waiting = task(JobState.PENDING, reason="BeginTime", nodes=frozenset(), start_s=None)
     assert only(RUNNING, snapshot(waiting)).end is End.PREEMPTED
     assert only(RUNNING, snapshot(waiting, node=Node("n1", "DOWN"))).end is End.NODE_FAILED
-    assert only(RUNNING, snapshot(waiting), PastRun(JobState.NODE_FAIL, 901.0, 940.0)).end is End.NODE_FAILED
+    assert only(RUNNING, snapshot(waiting), JobRun("7_2", JobState.NODE_FAIL, 901.0, 940.0)).end is End.NODE_FAILED
 
 
 def test_gone_from_slurm_is_unknown_until_accounting_tells() -> None:
     assert only(RUNNING, snapshot()).state is FragmentState.LOST
-    assert only(RUNNING, snapshot(), PastRun(JobState.RUNNING, 901.0, None)).state is FragmentState.LOST
-    assert only(RUNNING, snapshot(), PastRun(JobState.TIMEOUT, 901.0, 940.0)).end is End.TIMED_OUT
-    assert only(RUNNING, snapshot(), PastRun(JobState.FAILED, 500.0, 600.0)).state is FragmentState.LOST
+    assert only(RUNNING, snapshot(), JobRun("7_2", JobState.RUNNING, 901.0, None)).state is FragmentState.LOST
+    assert only(RUNNING, snapshot(), JobRun("7_2", JobState.TIMEOUT, 901.0, 940.0)).end is End.TIMED_OUT
+    assert only(RUNNING, snapshot(), JobRun("7_2", JobState.FAILED, 500.0, 600.0)).state is FragmentState.LOST
     assert needs_history([RUNNING], snapshot()) == ["7_1"]
     assert needs_history([RUNNING], snapshot(task(JobState.RUNNING))) == []
 

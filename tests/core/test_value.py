@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from freetrain.core.problem import Node, Problem
+from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value
 
@@ -13,7 +13,7 @@ CURVE = ((1, 10.0), (2, 18.0), (4, 30.0))
 def value(trainer: Trainer, held: int, counts: list[int], ends_s: tuple[float | None, ...] = (None,)) -> float:
     """Value for a trainer that has ``held`` nodes of the first class, with this many of each class."""
     nodes = tuple(
-        Node(f"n{position}-{number}", end_s, trainer.id if position == 0 and number < held else None)
+        Offer(f"n{position}-{number}", end_s, trainer.id if position == 0 and number < held else None)
         for position, end_s in enumerate(ends_s)
         for number in range(4)
     )

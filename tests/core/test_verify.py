@@ -6,14 +6,19 @@ import pytest
 
 from freetrain.core.decision import Decision, Status
 from freetrain.core.placement import Placement
-from freetrain.core.problem import Node, Problem
+from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.policies import find_policy
 
 PROBLEM = Problem(
     now_s=1000.0,
-    nodes=(Node("n1", None, "A"), Node("n2", None, "A"), Node("n3"), Node("gone", 900.0)),
+    nodes=(
+        Offer("n1", None, "A"),
+        Offer("n2", None, "A"),
+        Offer("n3"),
+        Offer("gone", 900.0),
+    ),
     trainers=(
         Trainer("A", ((1, 10.0), (2, 18.0), (3, 25.0))),
         Trainer("B", ((2, 12.0), (3, 17.0)), min_nodes=2),

@@ -8,11 +8,10 @@ from dataclasses import replace
 
 from ClusterShell.RangeSet import RangeSet
 
-from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
+from freetrain.core.cluster import Job, JobRun, JobState, Node, Partition, Reservation, Snapshot
 from freetrain.slurm.commands import NEED_FIELDS, SEPARATOR, Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.layout_facts import PartitionRules, Qos, SlurmLayout
-from freetrain.slurm.parsing import JobRun
 from freetrain.slurm.settings import parse_settings
 
 NODES = tuple(f"n{number}" for number in range(1, 9))
@@ -264,7 +263,7 @@ class FakeSlurm:
         )  # fmt: skip
 
     def _remember(self, job: Job, state: JobState) -> None:
-        self.history.append(JobRun(job.id, state, job.start_s, self.now_s, job.nodes, 0))
+        self.history.append(JobRun(job.id, state, job.start_s, self.now_s))
 
     def _job(self, id_: str) -> Job:
         if id_ not in self.jobs:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from freetrain.core.decision import Decision, Status
-from freetrain.core.problem import Node, Problem
+from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.loop.deciding import decide, stay
@@ -11,7 +11,12 @@ from freetrain.policies import find_policy
 
 PROBLEM = Problem(
     now_s=0.0,
-    nodes=(Node("n1", None, "A"), Node("n2", None, "A"), Node("n3", None, "B"), Node("n4")),
+    nodes=(
+        Offer("n1", None, "A"),
+        Offer("n2", None, "A"),
+        Offer("n3", None, "B"),
+        Offer("n4"),
+    ),
     trainers=(Trainer("A", ((1, 10.0), (2, 18.0))), Trainer("B", ((2, 30.0),), min_nodes=2, max_nodes=9)),
 )
 

@@ -17,7 +17,7 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from freetrain.core.problem import Node, Problem
+from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 
 Amounts = tuple[int, ...]
@@ -44,19 +44,19 @@ def _with_trainer(best: np.ndarray, choices: Mapping[Amounts, float]) -> np.ndar
     return after
 
 
-def _present(problem: Problem) -> list[Node]:
+def _present(problem: Problem) -> list[Offer]:
     """The nodes that are not already due back."""
     return [node for node in problem.nodes if node.free_until_s is None or node.free_until_s > problem.now_s]
 
 
-def _end_s(problem: Problem, node: Node) -> float:
+def _end_s(problem: Problem, node: Offer) -> float:
     """When the node is due back, seconds from now; nothing after the horizon is of interest."""
     if node.free_until_s is None:
         return problem.horizon_s
     return min(problem.horizon_s, node.free_until_s - problem.now_s)
 
 
-def _amounts(problem: Problem, ends_s: Sequence[float], nodes: Sequence[Node]) -> Amounts:
+def _amounts(problem: Problem, ends_s: Sequence[float], nodes: Sequence[Offer]) -> Amounts:
     counted = Counter(_end_s(problem, node) for node in nodes)
     return tuple(counted[end_s] for end_s in ends_s)
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.problems import NOW_S, mixed_problem, random_problem
 from freetrain.core.decision import Decision, Status
-from freetrain.core.problem import Node, Problem
+from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.policies import find_policy
@@ -104,7 +104,7 @@ def test_the_same_problem_gets_the_same_decision(policy: str, solver: str) -> No
 def test_one_trainer_takes_all_five_idle_nodes(solver: str) -> None:
     """The published rows, with their constant of N + 1, let it have only three."""
     shufflenet = Trainer("shufflenet", CURVES["ShuffleNet"], max_nodes=64)
-    problem = Problem(NOW_S, tuple(Node(f"n{number}") for number in range(5)), (shufflenet,), 120.0, "throughput")
+    problem = Problem(NOW_S, tuple(Offer(f"n{number}") for number in range(5)), (shufflenet,), 120.0, "throughput")
     decision = decide(problem, solver)
     assert len(decision.placement["shufflenet"]) == 5
     assert_optimal(problem, decision, 1_510_296.0, "")
@@ -115,7 +115,9 @@ def test_a_trainer_too_large_for_the_nodes_stops_nobody_else(solver: str) -> Non
     """The published rows have no solution at all here."""
     curve = CURVES["ShuffleNet"]
     small, large = Trainer("small", curve), Trainer("large", curve, min_nodes=8)
-    problem = Problem(NOW_S, tuple(Node(f"n{number}") for number in range(5)), (large, small), 120.0, "throughput")
+    problem = Problem(
+        NOW_S, tuple(Offer(f"n{number}") for number in range(5)), (large, small), 120.0, "throughput"
+    )
     decision = decide(problem, solver)
     assert set(decision.placement) == {"small"}
     assert_optimal(problem, decision, 1_510_296.0, "")
@@ -124,7 +126,7 @@ def test_a_trainer_too_large_for_the_nodes_stops_nobody_else(solver: str) -> Non
 def decide_what_highs_once_never_ended() -> None:
     """Two trainers, six nodes: an endless presolve, all that did not matter left out."""
     trainers = (Trainer("a", ((3, 199.0),), min_nodes=2), Trainer("b", ((5, 1379.0),)))
-    problem = Problem(NOW_S, tuple(Node(f"n{number}") for number in range(6)), trainers, 100.0, "throughput")
+    problem = Problem(NOW_S, tuple(Offer(f"n{number}") for number in range(6)), trainers, 100.0, "throughput")
     assert_optimal(problem, decide(problem, "highs"), 137_900.0, "")
 
 

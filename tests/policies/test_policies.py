@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.problems import random_problem
 from freetrain.core.decision import Status
-from freetrain.core.problem import Node, Problem
+from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.errors import InputError
@@ -54,7 +54,7 @@ def test_every_policy_copes_with_nothing(policy: str) -> None:
     decision = find_policy(policy).decide(problem)
     assert decision.placement == {}
     assert verify(problem, decision) == ()
-    only_nodes = replace(problem, nodes=(Node("n1"),))
+    only_nodes = replace(problem, nodes=(Offer("n1"),))
     assert verify(only_nodes, find_policy(policy).decide(only_nodes)) == ()
 
 
@@ -73,7 +73,7 @@ def test_an_unknown_policy_is_refused_with_those_there_are() -> None:
 def test_short_lived_nodes_go_to_the_trainer_that_is_hurt_least() -> None:
     fragile = Trainer("fragile", ((1, 10.0), (2, 20.0)), forced_loss_s=50)
     robust = Trainer("robust", ((1, 10.0), (2, 20.0)), forced_loss_s=0)
-    nodes = (Node("long1"), Node("long2"), Node("short1", 60.0), Node("short2", 60.0))
+    nodes = (Offer("long1"), Offer("long2"), Offer("short1", 60.0), Offer("short2", 60.0))
     decision = find_policy("freetrain").decide(Problem(0.0, nodes, (fragile, robust)))
     assert set(decision.placement["robust"]) == {"short1", "short2"}
     assert set(decision.placement["fragile"]) == {"long1", "long2"}

@@ -112,7 +112,7 @@ def test_single_lines_that_make_no_sense_are_named_and_the_rest_is_used(slurm: F
 
 
 def test_lines_of_accounting_that_make_no_sense_are_told_with_the_next_snapshot(slurm: FakeSlurm) -> None:
-    slurm.answers("sacct", "7|COMPLETED|1|2|n[1-|0:0\nsacct: hm\n7|COMPLETED|1|2|n1|0:0\n")
+    slurm.answers("sacct", "7|COMPLETED|1\nsacct: hm\n7|COMPLETED|1|2\n")
     gateway = CommandLine()
     assert [run.id for run in gateway.runs(["7"])] == ["7"]
     assert len(gateway.snapshot().rejected) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from freetrain.core.decision import Decision, Status
 from freetrain.core.placement import Placement
-from freetrain.core.problem import Node, Problem
+from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import counts_of, total_value
 from freetrain.store import NewRun, TrainerRecord
@@ -17,11 +17,11 @@ BERT = Trainer("bert", ((2, 30.5), (4, 55.25)), min_nodes=2, submitted_s=90.0)
 PROBLEM = Problem(
     100.0,
     (
-        Node("n01", None, "resnet"),
-        Node("n02", 160.5, "resnet"),
-        Node("n05", 160.5),
-        Node("n06"),
-        Node("n11", 400.0, "bert"),
+        Offer("n01", None, "resnet"),
+        Offer("n02", 160.5, "resnet"),
+        Offer("n05", 160.5),
+        Offer("n06"),
+        Offer("n11", 400.0, "bert"),
     ),
     (RESNET, BERT),
 )

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.core.problem import Node, Problem
+from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
 from freetrain.store.frames import join, narrow, run_lengths, split
@@ -27,7 +27,7 @@ def packed_and_back(problem, placement, names=NAMES, redefined=()):
 def problems_with_placements(draw):
     names = draw(st.lists(st.sampled_from([*NAMES, "stranger", "guest"]), unique=True))
     ends = st.sampled_from([None, 0.1 + 0.2, 1.7e9, 1.7e9 + 1 / 3, -5.0])
-    nodes = tuple(Node(name, draw(ends), draw(st.sampled_from([None, *IDS]))) for name in names)
+    nodes = tuple(Offer(name, draw(ends), draw(st.sampled_from([None, *IDS]))) for name in names)
     owners = {name: draw(st.sampled_from([None, *IDS])) for name in names}
     placement = {
         trainer: tuple(name for name in names if owners[name] == trainer)
@@ -63,7 +63,7 @@ def test_a_problem_without_anything_comes_back_empty():
 
 
 def test_holders_and_owners_that_are_no_trainers_of_the_problem_are_kept():
-    problem = Problem(0.0, (Node("n01", 5.0), Node("n02", None, "long gone")), (RESNET,))
+    problem = Problem(0.0, (Offer("n01", 5.0), Offer("n02", None, "long gone")), (RESNET,))
     placement = {"resnet": ("n01",), "nobody knows": ("n02", "n03")}
     assert packed_and_back(problem, placement) == (problem, placement)
 
@@ -71,7 +71,7 @@ def test_holders_and_owners_that_are_no_trainers_of_the_problem_are_kept():
 def test_more_than_255_trainers_and_ends_fit():
     names = tuple(f"n{number:04d}" for number in range(1000))
     trainers = tuple(Trainer(f"t{number}", ((1, 1.0),)) for number in range(400))
-    nodes = tuple(Node(name, float(number), f"t{number % 400}") for number, name in enumerate(names))
+    nodes = tuple(Offer(name, float(number), f"t{number % 400}") for number, name in enumerate(names))
     placement = {f"t{number}": (names[-1 - number],) for number in range(400)}
     problem = Problem(0.0, nodes, trainers)
     assert packed_and_back(problem, placement, names) == (problem, placement)
@@ -83,7 +83,7 @@ def test_1600_idle_nodes_of_4700_with_100_trainers_take_less_than_2_kb():
     idle = np.random.default_rng(1).choice(470, 160, replace=False)
     lent = {10 * block + offset: f"t{block % 100}" for block in idle.tolist() for offset in range(8)}
     nodes = tuple(
-        Node(names[10 * block + offset], 1.7e9 + 300.0 * (block % 70), lent.get(10 * block + offset))
+        Offer(names[10 * block + offset], 1.7e9 + 300.0 * (block % 70), lent.get(10 * block + offset))
         for block in idle.tolist()
         for offset in range(10)
     )

@@ -12,7 +12,7 @@ from freetrain.core.cluster import Nodes, Snapshot
 from freetrain.core.dealing import Claimant, Shares, Want
 from freetrain.core.needs import Needs, kinds_of, nodes_meeting
 from freetrain.core.past_use import tilts
-from freetrain.core.problem import Node as OfferedNode
+from freetrain.core.problem import Offer
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.slurm.submissions import Submission
@@ -70,7 +70,7 @@ def claimants_of(
     competing: Sequence[tuple[Entry, Trainer]],
     demand: Mapping[str, int],
     eligible: Eligible,
-    offered: Iterable[OfferedNode],
+    offered: Iterable[Offer],
     sharing: Sharing,
 ) -> list[Claimant]:
     """The trainers by who shares with whom, and by what they ask of their nodes.

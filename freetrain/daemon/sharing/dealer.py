@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from freetrain.core.dealing import Claimant, Deal, Shares, deal
 from freetrain.core.demand import demands
 from freetrain.core.needs import has_gpus
-from freetrain.core.problem import Node
+from freetrain.core.problem import Offer
 from freetrain.daemon.sharing.claimants import Eligible, bounded, claimants_of, shares_of
 from freetrain.daemon.sharing.past_use import PastUse
 from freetrain.daemon.sharing.why_waiting import Served, waits_for
@@ -30,7 +30,7 @@ class Part:
     """
 
     claimant: Claimant
-    nodes: tuple[Node, ...]
+    nodes: tuple[Offer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Dealer:
         self._claimants: Sequence[Claimant] = ()
         self._shares = Shares()
         self._deal = Deal({}, {})
-        self._offered: Mapping[str, Node] = {}
+        self._offered: Mapping[str, Offer] = {}
         self._sizes: Counter[str] = Counter()
 
     def hours(self, now_s: float, manners: Manners) -> Mapping[str, float]:
@@ -163,7 +163,7 @@ def _trainers_of(claimant: Claimant) -> tuple[tuple[str, int], ...]:
     return tuple((want.trainer, want.fewest) for want in claimant.wants)
 
 
-def _as_seen_by(claimant: Claimant, nodes: Iterable[Node]) -> tuple[Node, ...]:
+def _as_seen_by(claimant: Claimant, nodes: Iterable[Offer]) -> tuple[Offer, ...]:
     own = {want.trainer for want in claimant.wants}
     return tuple(
         node if node.held_by is None or node.held_by in own else replace(node, held_by=None) for node in nodes
