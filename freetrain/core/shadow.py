@@ -29,6 +29,9 @@ _NO_NEW_JOBS = frozenset({"DRAIN", "FAIL", "NOT_RESPONDING", "REBOOT_REQUESTED",
 _UNLIMITED_S = 365 * 86400.0
 """What Slurm takes for the limit of a job that has none."""
 
+_MOST_JOBS = 1000
+"""Who stands further back in the queue does not start at once, however many jobs Slurm looks at."""
+
 _MOST_LATER_TASKS = 20
 """Slurm plans no more tasks of one array (its default of ``bf_max_job_array_resv``)."""
 
@@ -66,7 +69,7 @@ class Shadow:
 
     Attributes:
         time_s: now.
-        plans: who starts now, and later, in Slurm's order; the tasks of an array one by one.
+        plans: who starts now, and later, in Slurm's order; those tasks of an array together that start together.
         fitting: jobs for which there are nodes now that no job before them waits for, whoever starts on them now.
     """
 
@@ -119,7 +122,7 @@ def find_shadow(
     schedule = _Schedule(machine, snapshot, rules)
     plans: list[PlannedStart] = []
     fitting: set[str] = set()
-    for job in _in_order(snapshot, partition)[: rules.most_jobs]:
+    for job in _in_order(snapshot, partition)[: min(rules.most_jobs, _MOST_JOBS)]:
         if schedule.fits(job):
             fitting.add(job.id)
         if job.id not in disbelieved:
@@ -131,16 +134,17 @@ def _starts_of(
     job: Job, machine: _Machine, schedule: _Schedule, lent: Mapping[str, str]
 ) -> Iterator[PlannedStart]:
     """The job's start, or those of an array's tasks as far as Slurm plans them."""
-    later = 0
-    for _ in range(job.tasks):
-        found = schedule.find_start(job)
-        if found is None or later == _MOST_LATER_TASKS:
-            return
-        if found.start_s > schedule.now_s:
-            later += 1
-            nodes = machine.choose(found.nodes, job)
-        else:
-            nodes = machine.choose_now(found.nodes, job, lent)
+    left, left_later = job.tasks, _MOST_LATER_TASKS
+    while left and left_later and (found := schedule.find_start(job)) is not None:
+        is_now = found.start_s <= schedule.now_s
+        together = min(left if is_now else min(left, left_later), found.nodes.bit_count() // job.node_count)
+        left, left_later = left - together, left_later - (0 if is_now else together)
+        count = together * job.node_count
+        nodes = (
+            machine.choose_now(found.nodes, count, job, lent)
+            if is_now
+            else machine.choose(found.nodes, count, job)
+        )
         schedule.plan(job, found.start_s, nodes)
         yield PlannedStart(job.id, found.start_s, machine.names(nodes))
 
@@ -153,6 +157,7 @@ def _in_order(snapshot: Snapshot, partition: str) -> list[Job]:
         if job.state is JobState.PENDING
         and job.partition != partition
         and job.reason in _READY_REASONS
+        and job.node_count > 0
         and not job.is_held
     ]
     return sorted(ready, key=lambda job: (-_tier(job, snapshot), -job.priority, job.submitted_s, job.id))
@@ -223,24 +228,24 @@ class _Machine:
             sets.append(free)
         return moments_s, sets
 
-    def choose(self, nodes: int, job: Job) -> int:
-        """As many as the job wants: those on which Slurm has planned it, or those that fit closest."""
+    def choose(self, nodes: int, count: int, job: Job) -> int:
+        """As many: those on which Slurm has planned the job, or those that fit closest."""
         planned = self.bits(job.planned_nodes)
-        if planned.bit_count() == job.node_count and planned & nodes == planned:
+        if planned.bit_count() == count and planned & nodes == planned:
             return planned
-        return _closest(nodes, job.node_count)
+        return _closest(nodes, count)
 
-    def choose_now(self, nodes: int, job: Job, lent: Mapping[str, str]) -> int:
+    def choose_now(self, nodes: int, count: int, job: Job, lent: Mapping[str, str]) -> int:
         """As many: those that nobody has, then lent ones, then those that are being cleared.
 
         Of the lent ones those on which Slurm has planned the job come first, then those of whoever has most.
         """
         ours = nodes & self.bits(lent) & ~self._leaving
-        chosen = _closest(nodes & ~ours & ~self._leaving, job.node_count)
-        chosen |= _closest(ours & self.bits(job.planned_nodes), job.node_count - chosen.bit_count())
+        chosen = _closest(nodes & ~ours & ~self._leaving, count)
+        chosen |= _closest(ours & self.bits(job.planned_nodes), count - chosen.bit_count())
         left = sorted(self.names(ours & ~chosen))
-        chosen |= self.bits(_from_largest(left, lent, job.node_count - chosen.bit_count()))
-        return chosen | _closest(nodes & self._leaving, job.node_count - chosen.bit_count())
+        chosen |= self.bits(_from_largest(left, lent, count - chosen.bit_count()))
+        return chosen | _closest(nodes & self._leaving, count - chosen.bit_count())
 
 
 def _free_from(snapshot: Snapshot, fragments: frozenset[str]) -> Mapping[str, float]:
@@ -297,6 +302,7 @@ class _Schedule:
         self._snapshot = snapshot
         self._rules = rules
         self._starting: list[_Plan] = []
+        self._starting_nodes = 0
         self._later = [self._reserved(one) for one in snapshot.reservations if one.end_s > self.now_s]
         self._release_s, self._free = machine.releases()
         self._not_before_s: dict[tuple[int, int, float], float] = {}
@@ -307,7 +313,7 @@ class _Schedule:
         possible = self._machine.possible(job) & self._free[0]
         if possible.bit_count() < job.node_count:
             return False
-        taken = self._taken(self.now_s, self.now_s + self._limit_s(job), self._later)
+        taken = self._taken_of(self._later, self.now_s, self.now_s + self._limit_s(job))
         return (possible & ~taken).bit_count() >= job.node_count
 
     def find_start(self, job: Job) -> _Start | None:
@@ -322,7 +328,7 @@ class _Schedule:
         for start_s in self._candidates(first_s):
             if start_s > self.now_s + self._rules.window_s:
                 return None
-            nodes = possible & self._free_at(start_s) & ~self._taken(start_s, start_s + limit_s, self._plans)
+            nodes = possible & self._free_at(start_s) & ~self._taken(start_s, start_s + limit_s)
             if nodes.bit_count() >= count:
                 self._not_before_s[shape] = start_s
                 return _Start(start_s, nodes)
@@ -335,8 +341,11 @@ class _Schedule:
         step_s = self._rules.resolution_s
         begin_s = start_s // step_s * step_s
         end_s = max((start_s + self._limit_s(job)) // step_s * step_s, begin_s + step_s)
-        plans = self._later if start_s > self.now_s else self._starting
-        plans.append(_Plan(begin_s, end_s, nodes))
+        if start_s > self.now_s:
+            self._later.append(_Plan(begin_s, end_s, nodes))
+        else:
+            self._starting.append(_Plan(begin_s, end_s, nodes))
+            self._starting_nodes |= nodes
 
     @property
     def _plans(self) -> list[_Plan]:
@@ -357,8 +366,14 @@ class _Schedule:
         running_s = self._release_s[bisect_right(self._release_s, first_s) :]
         return heapq.merge([first_s], plans_s, running_s)
 
-    def _taken(self, begin_s: float, end_s: float, plans: Sequence[_Plan]) -> int:
-        """Nodes that are planned for others then; Slurm lets no job end in the step in which a plan begins."""
+    def _taken(self, begin_s: float, end_s: float) -> int:
+        """Nodes that are planned for others then."""
+        if begin_s <= self.now_s:
+            return self._starting_nodes | self._taken_of(self._later, begin_s, end_s)
+        return self._taken_of(self._plans, begin_s, end_s)
+
+    def _taken_of(self, plans: Sequence[_Plan], begin_s: float, end_s: float) -> int:
+        """Those of these plans; Slurm lets no job end in the step in which a plan begins."""
         self._visits += len(plans)
         taken = 0
         for plan in plans:
