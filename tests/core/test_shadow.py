@@ -112,6 +112,13 @@ def test_a_node_that_is_being_cleared_is_taken_last() -> None:
     assert "n1" in shadow_of(snapshot(leaving, fragment, waiting("1", 8)), lent).kept
 
 
+def test_a_node_that_is_being_given_back_is_taken_before_another_is_asked_back() -> None:
+    back = replace(running("9_0", ("n1",), 3600, "freetrain"), state=JobState.COMPLETING)
+    others = [running(f"9_{number}", (NAMES[number],), 3600, "freetrain") for number in range(1, 8)]
+    shadow = shadow_of(snapshot(back, *others, waiting("1", 1)), dict.fromkeys(NAMES[1:], "9"))
+    assert shadow.kept == {"n1": "1"}
+
+
 def test_nobody_starts_on_a_node_whose_job_has_no_end_or_is_not_shown() -> None:
     hidden = snapshot(running("1", ("n1",), None), waiting("2", 7))
     hidden = replace(hidden, nodes=(*hidden.nodes[:7], Node("n8", "MIXED")))

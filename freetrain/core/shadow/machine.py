@@ -22,7 +22,7 @@ class Machine:
     Args:
         snapshot: what there is.
         fragments: jobs that do not exist here.
-        lent: nodes that fragments have.
+        lent: nodes that fragments have and keep.
 
     Attributes:
         sets: sets of its nodes.
@@ -39,7 +39,10 @@ class Machine:
         )
         self._free_from = {**dict.fromkeys(_hidden(snapshot, lent), inf), **_free_from(snapshot, fragments)}
         self._leaving = self.sets.of(
-            name for job in snapshot.jobs if job.state is JobState.COMPLETING for name in job.nodes
+            name
+            for job in snapshot.jobs
+            if job.state is JobState.COMPLETING and job.id not in fragments
+            for name in job.nodes
         )
 
     def limit_s(self, job: Job) -> float:
@@ -58,9 +61,8 @@ class Machine:
                 for name in reachable
                 if name in node and meets_constraint(job.features, node[name].features) is not False
             )
-        return (
-            self._known[wanted] & self.sets.of(job.required_nodes) if job.required_nodes else self._known[wanted]
-        )
+        known = self._known[wanted]
+        return known & self.sets.of(job.required_nodes) if job.required_nodes else known
 
     def releases(self) -> tuple[list[float], list[NodeSet]]:
         """Moments from now on at which running jobs end, and the nodes that none of them has then."""
@@ -83,11 +85,11 @@ class Machine:
         return closest(nodes, count)
 
     def choose_now(self, nodes: NodeSet, count: int, job: Job, lent: Mapping[str, str]) -> NodeSet:
-        """As many: those that nobody has, then lent ones, then those that are being cleared.
+        """As many: those that nobody has, then lent ones, then those being cleared up after a job of the site's.
 
         Of the lent ones those on which Slurm has planned the job come first, then those of whoever has most.
         """
-        ours = nodes & self.sets.of(lent) & ~self._leaving
+        ours = nodes & self.sets.of(lent)
         chosen = closest(nodes & ~ours & ~self._leaving, count)
         chosen |= closest(ours & self.sets.of(job.planned_nodes), count - chosen.bit_count())
         left = sorted(self.sets.names(ours & ~chosen))

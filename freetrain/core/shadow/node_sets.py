@@ -1,4 +1,4 @@
-"""Sets of nodes as bits of whole numbers, since those of a large machine are compared thousands of times a look."""
+"""Sets of nodes as bits of whole numbers: those of a large machine are compared thousands of times a look."""
 
 from __future__ import annotations
 

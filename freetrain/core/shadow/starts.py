@@ -77,8 +77,8 @@ def find_shadow(
     """What would happen to the site's jobs.
 
     1. Waiting jobs are taken in Slurm's order.
-    2. One that can start now gets nodes: those that nobody has first, then lent ones, one after the other from the
-       trainers that have most.
+    2. One that can start now gets nodes: those first that nobody has or that are being given back, then lent ones,
+       one after the other from the trainers that have most.
     3. Any other is planned for the first moment at which enough nodes are free for as long as its limit; where
        Slurm has planned it, on Slurm's nodes.
 
@@ -86,7 +86,7 @@ def find_shadow(
         snapshot: what there is.
         partition: freetrain's own; who waits in no other is none of the site's jobs.
         fragments: jobs that do not exist in the shadow.
-        lent: node → the trainer that has it.
+        lent: node → the trainer that has it; none that is being given back.
         rules: how Slurm plans.
         disbelieved: jobs that did not start although their nodes were free: they wait for something that is not
             known here, and get no nodes.
