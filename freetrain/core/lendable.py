@@ -159,7 +159,7 @@ def _shadow_of(
     disbelieved = (
         job for job, since_s in past.fitting_since_s.items() if snapshot.time_s - since_s >= rules.claim_s
     )
-    lent_to = {name: fragment.trainer for name, fragment in lent.items()}
+    lent_to = {name: fragment.trainer for name, fragment in lent.items() if _in_between(fragment) is None}
     return find_shadow(snapshot, rules.partition, ours, lent_to, rules.backfill, frozenset(disbelieved))
 
 

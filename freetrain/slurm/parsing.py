@@ -108,8 +108,9 @@ def tasks_of(job: Job) -> Iterator[Job]:
     if not bracket:
         yield job
         return
-    for task in _task_numbers(tasks):
-        yield replace(job, id=f"{base}_{task}", tasks=1)
+    for numbers in _task_numbers(tasks):
+        for task in numbers:
+            yield replace(job, id=f"{base}_{task}", tasks=1)
 
 
 def waiting_tasks(id_: str) -> int:
@@ -119,17 +120,17 @@ def waiting_tasks(id_: str) -> int:
         return 1
     throttle = tasks.rstrip("]").partition("%")[2]
     try:
-        count = sum(1 for _ in _task_numbers(tasks))
+        count = sum(map(len, _task_numbers(tasks)))
         return max(1, min(count, int(throttle or count)))
     except ValueError:  # Slurm shortens long lists
         return 1
 
 
-def _task_numbers(tasks: str) -> Iterator[int]:
+def _task_numbers(tasks: str) -> Iterator[range]:
     for piece in tasks.rstrip("]").partition("%")[0].split(","):
         bounds, _, step = piece.partition(":")
         first, _, last = bounds.partition("-")
-        yield from range(int(first), int(last or first) + 1, int(step or 1))
+        yield range(int(first), int(last or first) + 1, int(step or 1))
 
 
 def parse_nodes(text: str) -> tuple[list[Node], list[str]]:

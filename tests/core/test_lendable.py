@@ -103,6 +103,13 @@ def test_a_waiting_job_that_could_start_gets_idle_nodes_first_then_those_of_the_
     assert answer.fitting == {"9"}
 
 
+def test_a_job_whose_nodes_are_on_their_way_back_takes_no_others() -> None:
+    leaving = replace(lent("n1"), state=FragmentState.LEAVING)
+    fragments = [leaving, *(lent(name) for name in sorted(NAMES - {"n1"}))]
+    answer = find_lendable(snapshot(main_job("9", reason="Priority")), fragments, RULES, NO_PAST)
+    assert answer.due == {}
+
+
 def test_a_job_that_does_not_start_on_the_nodes_kept_for_it_keeps_them_no_longer() -> None:
     past = replace(NO_PAST, fitting_since_s={"9": NOW_S - 61})
     answer = find_lendable(snapshot(main_job("9", reason="Priority")), [], RULES, past)

@@ -112,6 +112,13 @@ def test_a_node_that_is_being_cleared_is_taken_last() -> None:
     assert "n1" in shadow_of(snapshot(leaving, fragment, waiting("1", 8)), lent).kept
 
 
+def test_a_node_that_is_being_given_back_is_taken_before_another_is_asked_back() -> None:
+    back = replace(running("9_0", ("n1",), 3600, "freetrain"), state=JobState.COMPLETING)
+    others = [running(f"9_{number}", (NAMES[number],), 3600, "freetrain") for number in range(1, 8)]
+    shadow = shadow_of(snapshot(back, *others, waiting("1", 1)), dict.fromkeys(NAMES[1:], "9"))
+    assert shadow.kept == {"n1": "1"}
+
+
 def test_nobody_starts_on_a_node_whose_job_has_no_end_or_is_not_shown() -> None:
     hidden = snapshot(running("1", ("n1",), None), waiting("2", 7))
     hidden = replace(hidden, nodes=(*hidden.nodes[:7], Node("n8", "MIXED")))
@@ -123,6 +130,7 @@ def test_nobody_starts_on_a_node_whose_job_has_no_end_or_is_not_shown() -> None:
     [
         {"reason": "Dependency"},
         {"priority": 0},
+        {"node_count": 0},
         {"reason": "JobHeldUser"},
         {"partition": "down"},
         {"partition": "gone"},
@@ -149,10 +157,20 @@ def test_whose_nodes_another_job_waits_for_does_not_fit() -> None:
     assert not shadow.fitting
 
 
-def test_the_tasks_of_an_array_start_one_by_one() -> None:
+def test_as_many_tasks_of_an_array_start_as_there_are_nodes_for_and_twenty_later() -> None:
     shadow = shadow_of(snapshot(running("1", NAMES[:4], 300), waiting("2", 1, tasks=60)))
-    assert [plan.start_s - NOW_S for plan in shadow.plans] == [300.0 * (number // 4) for number in range(24)]
+    planned = [(plan.start_s - NOW_S, len(plan.nodes)) for plan in shadow.plans]
+    assert planned == [(300.0 * number, 4) for number in range(6)]
     assert len(shadow.kept) == 4
+
+
+def test_an_array_as_large_as_the_machine_takes_no_longer_than_a_job() -> None:
+    names = tuple(f"c{number}" for number in range(8000))
+    site = {"main": Partition("main", frozenset(names))}
+    queue = (waiting("1", 1, tasks=100_000), waiting("2", 2, tasks=100_000))
+    found = Snapshot(NOW_S, tuple(Node(name, "IDLE") for name in names), queue, partitions=site)
+    shadow = shadow_of(found)
+    assert [len(plan.nodes) for plan in shadow.plans] == [8000, 20, 40]
 
 
 def test_it_looks_no_further_than_slurm_does() -> None:
@@ -190,7 +208,7 @@ def test_each_job_starts_as_soon_as_it_can_without_delaying_those_before_it(
     before: list[PlannedStart] = []
     for plan in shadow.plans:
         job = jobs[plan.job]
-        assert len(plan.nodes) == job.node_count
+        assert len(plan.nodes) in range(job.node_count, (job.tasks + 1) * job.node_count, job.node_count)
         assert plan.nodes <= could_start(job, plan.start_s, free_s, before, jobs)
         sooner_s = {NOW_S, *free_s.values(), *(ends_of(one, jobs) for one in before)}
         for moment_s in sooner_s:

@@ -38,6 +38,7 @@ srun --quiet bash -c 'trap "exit 0" TERM; sleep infinity & wait'
 """
 ORDINARY = """#!/bin/bash
 sleep 1
+while [ $SLURM_ARRAY_TASK_ID -ge 8 ] && [ ! -e {out}/go-on ]; do sleep 0.2; done
 echo ran >> {out}/task-$SLURM_ARRAY_TASK_ID
 """
 EPILOG = """#!/bin/sh
@@ -373,6 +374,7 @@ def test_of_an_ordinary_array_every_task_runs_once_and_none_is_cancelled(daemon:
     wait_until(lambda: len(ran()) > 4, 60, daemon)
     shown = daemon.freetrain("alice", "jobs")
     assert "its end cannot be told" in shown.stdout, shown.stdout + shown.stderr
+    (daemon.out / "go-on").touch()
     wait_until(lambda: len(ran()) == 12, 120, daemon)
     wait_until(
         lambda: f"trainer {array} of" in daemon.daemon_says and "complete" in daemon.daemon_says, 30, daemon

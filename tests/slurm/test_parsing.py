@@ -28,6 +28,7 @@ from freetrain.slurm.parsing import (
     parse_preemptions,
     parse_reservations,
     parse_runs,
+    waiting_tasks,
 )
 
 
@@ -217,3 +218,20 @@ def test_who_was_asked_to_leave_is_known_from_when() -> None:
 def test_a_text_that_does_not_say_who_was_preempted_is_not_understood(text: str) -> None:
     with pytest.raises(SlurmUnclearError):
         parse_preemptions(text)
+
+
+@pytest.mark.parametrize(
+    ("id_", "tasks"),
+    [
+        ("7", 1),
+        ("7_3", 1),
+        ("7_[0-3,7]", 5),
+        ("7_[0-9:3]", 4),
+        ("7_[0-3,7%2]", 2),
+        ("7_[0-3999999]", 4_000_000),
+        ("7_[0-3,...]", 1),
+        ("7_[3-1]", 1),
+    ],
+)
+def test_a_record_of_an_array_stands_for_the_tasks_that_may_start(id_: str, tasks: int) -> None:
+    assert waiting_tasks(id_) == tasks
