@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.live.site import Site
 from benchmarks.live.workload import SiteJob
+from freetrain.core.lent_trainer import LentTrainer
 from freetrain.elastic.progress_log import ProgressLog, read_progress
 from freetrain.lab import LabOptions
 from freetrain.store.store import Store
@@ -52,24 +53,33 @@ def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> Non
     with daemon_that_polls_every(POLL_S, site, NODES):
         job = site.submit_trainer("alice", NODES, f"min=1,dir={trainer},curve={CURVE}", script)
         wait_until(lambda: nodes_now(trainer) == NODES, 60, site)
+        wait_until(lambda: NODES in sizes_observed(site, job), 60, site)
 
-        site.submit(SiteJob(0, 1, 8, 1))
+        own = site.submit(SiteJob(0, 1, 300, 6))
         wait_until(lambda: nodes_now(trainer) == NODES - 1, 30, site)
+        wait_until(lambda: NODES - 1 in sizes_observed(site, job), 60, site)
+        site.run("bob", "scancel", own)
         wait_until(lambda: nodes_now(trainer) == NODES, 60, site)
 
         pace.unlink()
         wait_until(lambda: (trainer / "finished.json").exists(), 60, site)
         wait_until(lambda: not nodes_of(site, job), 20, site)
         wait_until(lambda: "is complete" in site.daemon_says, 20, site)
-        known = Store.open_existing(site.directory / "state" / "freetrain.db").ledger().trainers()[job]
-        assert known.samples_done > 0
-        assert {seen.nodes for seen in known.observations} >= {NODES - 1, NODES}
+        assert in_the_ledger(site, job).samples_done > 0
     pauses_s = [
         change.pause_s for change in progress_of(trainer).rescales if change.cause in ("join", "leave", "loss")
     ]
     assert len(pauses_s) >= 2
     assert max(pauses_s) < 20, "as long as a start from a checkpoint"
     assert json.loads((trainer / "finished.json").read_text())
+
+
+def in_the_ledger(site: Site, trainer: str) -> LentTrainer:
+    return Store.open_existing(site.directory / "state" / "freetrain.db").ledger().trainers()[trainer]
+
+
+def sizes_observed(site: Site, trainer: str) -> set[int]:
+    return {seen.nodes for seen in in_the_ledger(site, trainer).observations}
 
 
 def progress_of(trainer: Path) -> ProgressLog:
