@@ -11,9 +11,7 @@ from pathlib import Path
 import click
 
 from benchmarks.live.play import NODES, PORTS, compare, play_all
-from benchmarks.live.workload import draw, read_samples
-
-LOG = Path(__file__).parents[2] / "sample_logs" / "small-cluster.sacct.gz"
+from benchmarks.live.workload import SAMPLE_LOG, draw, read_samples
 
 
 @click.command()
@@ -48,7 +46,7 @@ def main(
     """Play the workloads and print what came of them."""
     # Behind a job for all nodes, whoever wants more than what is left would wait for as long as it does.
     largest = NODES // 2 if behind else NODES
-    samples = read_samples(LOG)
+    samples = read_samples(SAMPLE_LOG)
     workloads = [
         [replace(job, nodes=min(job.nodes, largest)) for job in draw(samples, NODES, minutes * 60, load, seed)]
         for seed in seeds

@@ -20,8 +20,8 @@ TRAINERS = (("alice", 1, 16), ("alice", 2, 8), ("bob", 1, 16))
 """Owner, fewest and most nodes."""
 SHORTEST_HOLE_S = 15.0
 SITES = ("without", "again", "with")
-_PORTS_OF_A_SITE = NODES + 20
-PORTS = len(SITES) * _PORTS_OF_A_SITE
+PORTS_OF_A_SITE = NODES + 20
+PORTS = len(SITES) * PORTS_OF_A_SITE
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def play_all(
 
     def play(number: int) -> Played:
         workload, site = cases[number]
-        folder, port = root / f"{site}-{workload}", first_port + number * _PORTS_OF_A_SITE
+        folder, port = root / f"{site}-{workload}", first_port + number * PORTS_OF_A_SITE
         return play_site(folder, port, workloads[workload], interval_s, behind, with_freetrain=site == "with")
 
     with ThreadPoolExecutor(len(cases)) as pool:

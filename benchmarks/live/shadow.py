@@ -15,17 +15,15 @@ from pathlib import Path
 import click
 
 from benchmarks.live.figures import spread
-from benchmarks.live.play import NODES
+from benchmarks.live.play import NODES, PORTS_OF_A_SITE
 from benchmarks.live.site import Site
-from benchmarks.live.workload import SiteJob, draw, read_samples
+from benchmarks.live.workload import SAMPLE_LOG, SiteJob, draw, read_samples
 from freetrain.core.cluster import JobState, Snapshot
 from freetrain.core.shadow import BackfillRules, find_shadow
 from freetrain.lab.options import LabOptions
 from freetrain.slurm.command_line import CommandLine
 
-LOG = Path(__file__).parents[2] / "sample_logs" / "small-cluster.sacct.gz"
 EVERY_S = 0.5
-_PORTS = NODES + 20
 
 
 @dataclass
@@ -117,7 +115,7 @@ def play(folder: Path, port: int, jobs: list[SiteJob], interval_s: int) -> list[
 @click.option("--port", type=int, default=26000, show_default=True)
 def main(minutes: float, interval_s: int, load: float, seeds: tuple[int, ...], port: int) -> None:
     """Compare, and print who disagrees."""
-    samples = read_samples(LOG)
+    samples = read_samples(SAMPLE_LOG)
     workloads = [
         [replace(job, nodes=min(job.nodes, NODES)) for job in draw(samples, NODES, minutes * 60, load, seed)]
         for seed in seeds
@@ -126,7 +124,7 @@ def main(minutes: float, interval_s: int, load: float, seeds: tuple[int, ...], p
         Path(root).chmod(0o755)
         cases = enumerate(workloads)
         runs = [
-            pool.submit(play, Path(root) / str(number), port + number * _PORTS, jobs, interval_s)
+            pool.submit(play, Path(root) / str(number), port + number * PORTS_OF_A_SITE, jobs, interval_s)
             for number, jobs in cases
         ]
         verdicts = [verdict for run in runs for verdict in run.result()]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+SAMPLE_LOG = Path(__file__).parents[2] / "sample_logs" / "small-cluster.sacct.gz"
 SHORTEST_S, LONGEST_S = 5.0, 180.0
 
 

@@ -73,14 +73,17 @@ class Timetable:
         # An epilog nudges while Slurm is still clearing up after the job, and a plug-in before Slurm has the job
         # that is submitted: another look follows the first.
         until_s = time.monotonic() + (_ECHO_S if self._echo_due else inf)
-        while not self._wake.wait(min(_WAKE_FILE_EVERY_S, max(0.0, until_s - time.monotonic()))):
-            if self._wake_file.has_changed():
-                self._nudged = True
-                break
-            if time.monotonic() >= until_s:
-                break
+        while not self._wake.wait(_WAKE_FILE_EVERY_S) and not self._is_due(until_s):
+            pass
         self._wake.clear()
         self._echo_due, self._nudged = self._nudged, False
+
+    def _is_due(self, until_s: float) -> bool:
+        """Whether somebody has written to the wake file, which counts as a nudge, or the time is up."""
+        if self._wake_file.has_changed():
+            self._nudged = True
+            return True
+        return time.monotonic() >= until_s
 
     def _nudge(self) -> None:
         self._nudged = True

@@ -2,8 +2,8 @@
 
 Beside the sums of gradients, for which it has a hook, DDP exchanges the order of its buckets once in every world,
 and with ``find_unused_parameters`` the parameters that nobody used in every step; that of torch 2.4 also compares
-and exchanges the state when it is made. It waits for these in C++, where
-nothing gets it out if the transport forgets a message.
+and exchanges the state when it is made. It waits for these in C++, where nothing gets it out if the transport
+forgets a message.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class DdpGroup(dist.ProcessGroup):
     def __init__(self, collectives: Collectives) -> None:
         super().__init__(dist.get_rank(), dist.get_world_size())  # type: ignore[call-arg,unused-ignore]
         self._collectives = collectives
-        # Torch holds on to the C++ half of a work only, and up to 2.5 forgets the rest with the Python half.
+        # Torch 2.4 keeps only the C++ half of a work, which waits for ever once the Python half is gone.
         self._not_waited_for: set[_GuardedWork] = set()
 
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
-        """A name that torch knows nothing about, and therefore looks for nothing behind."""
+        """A name that torch does not know: behind one that it knows it looks for the backend itself."""
         return "freetrain"
 
     def allreduce(  # type: ignore[override,unused-ignore]

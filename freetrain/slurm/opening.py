@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 Backend = Literal["auto", "cli", "pyslurm"]
 
 
-def check_slurm_configuration() -> None:
+def _check_configuration() -> None:
     """Slurm's commands take a minute to complain about a configuration that is not there.
 
     Raises:
@@ -47,7 +47,7 @@ def open_gateway(backend: Backend, timeout_s: float, program: Sequence[str] = ()
     Raises:
         SlurmMissingError: there is no Slurm to ask, or pyslurm was asked for and cannot be used here.
     """
-    check_slurm_configuration()
+    _check_configuration()
     if backend == "cli":
         return CommandLine(timeout_s)
     client = PyslurmClient(timeout_s, program=program or PROGRAM)
@@ -108,7 +108,7 @@ class OpenedWhenAsked:
 
     def perform(self, command: Command, stdin: str = "") -> str:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
-        check_slurm_configuration()
+        _check_configuration()
         return self._commands.perform(command, stdin)
 
     def _door(self) -> Gateway:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from freetrain.durations import parse_duration
 from freetrain.slurm.errors import SlurmUnclearError
 from freetrain.slurm.parsing import default_memory_mb
 
-_BACKFILL_INTERVAL_S, _BACKFILL_RESOLUTION_S, _BACKFILL_WINDOW_MIN, _BACKFILL_JOBS = 30.0, 60.0, 1440.0, 500
+_BACKFILL_INTERVAL_S = 30
+_BACKFILL_RESOLUTION_S = 60
+_BACKFILL_WINDOW_MIN = 1440
+_BACKFILL_JOBS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +93,10 @@ def parse_settings(text: str) -> SlurmSettings:
         version=values.get("SLURM_VERSION", ""),
         preempt_type=_known(values.get("PreemptType", "")) or "preempt/none",
         preempt_mode=values.get("PreemptMode", "OFF"),
-        backfill_interval_s=float(parameters.get("bf_interval", _BACKFILL_INTERVAL_S)),
-        backfill_resolution_s=float(parameters.get("bf_resolution", _BACKFILL_RESOLUTION_S)),
-        backfill_window_s=60.0 * float(parameters.get("bf_window", _BACKFILL_WINDOW_MIN)),
-        backfill_most_jobs=int(parameters.get("bf_max_job_test", _BACKFILL_JOBS)),
+        backfill_interval_s=float(_whole(parameters, "bf_interval", _BACKFILL_INTERVAL_S)),
+        backfill_resolution_s=float(_whole(parameters, "bf_resolution", _BACKFILL_RESOLUTION_S)),
+        backfill_window_s=60.0 * _whole(parameters, "bf_window", _BACKFILL_WINDOW_MIN),
+        backfill_most_jobs=_whole(parameters, "bf_max_job_test", _BACKFILL_JOBS),
         slurm_user=values.get("SlurmUser", "").partition("(")[0].strip(),
         exempt_s=_seconds(values.get("PreemptExemptTime", "")),
         preempt_parameters=_known(values.get("PreemptParameters", "")),
@@ -101,6 +105,11 @@ def parse_settings(text: str) -> SlurmSettings:
         hides_jobs="jobs" in values.get("PrivateData", "").strip().split(","),
         default_memory_mb=default_memory_mb(values),
     )
+
+
+def _whole(parameters: Mapping[str, str], name: str, default: int) -> int:
+    """A parameter of Slurm's, which takes its default where 0 is written."""
+    return int(parameters.get(name, "0")) or default
 
 
 def _known(value: str) -> str:

@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.live.__main__ import LOG
 from benchmarks.live.figures import holes_of, latencies_s, lent_within_s, node_hours, spread
 from benchmarks.live.play import NODES, PORTS, compare, play_all
 from benchmarks.live.site import Ran
-from benchmarks.live.workload import SiteJob, draw, read_samples
+from benchmarks.live.workload import SAMPLE_LOG, SiteJob, draw, read_samples
 from freetrain.lab import LabOptions
 from tests.slurm_lab import on_free_ports, require_python_for_all, short_directory
 
@@ -21,12 +20,12 @@ def ran(start_s: float, end_s: float, nodes: str) -> Ran:
 
 def test_a_workload_fills_the_wanted_share_with_jobs_of_seconds() -> None:
     require_python_for_all()
-    jobs = draw(read_samples(LOG), NODES, 1200.0, 0.6, seed=2)
+    jobs = draw(read_samples(SAMPLE_LOG), NODES, 1200.0, 0.6, seed=2)
     work = sum(job.nodes * job.run_s for job in jobs)
     assert work == pytest.approx(0.6 * NODES * 1200, rel=0.1)
     assert all(5 <= job.run_s <= 180 and 1 <= job.nodes <= NODES and 0 <= job.at_s <= 1200 for job in jobs)
     assert all(job.limit_min * 60 > job.run_s for job in jobs)
-    assert jobs == draw(read_samples(LOG), NODES, 1200.0, 0.6, seed=2)
+    assert jobs == draw(read_samples(SAMPLE_LOG), NODES, 1200.0, 0.6, seed=2)
 
 
 def test_what_was_lent_is_counted_within_the_long_enough_holes_only() -> None:

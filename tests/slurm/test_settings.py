@@ -73,3 +73,10 @@ def test_what_a_real_slurm_says_of_itself_is_found(version: str, whole: str, pla
     assert (found.preempt_type, found.preempt_mode) == ("preempt/partition_prio", "REQUEUE")
     assert found.backfill_interval_s == 5.0
     assert parse_last_plan_s((RECORDED / f"sdiag_{version}.txt").read_text()) == planned_s
+
+
+def test_a_parameter_of_zero_is_slurms_default() -> None:
+    zeros = "bf_interval=0,bf_resolution=0,bf_window=0,bf_max_job_test=0"
+    found = parse_settings(f"PreemptType = preempt/none\nSchedulerParameters = {zeros}\n")
+    assert (found.backfill_interval_s, found.backfill_resolution_s) == (30.0, 60.0)
+    assert (found.backfill_window_s, found.backfill_most_jobs) == (86400.0, 500)
