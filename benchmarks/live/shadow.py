@@ -19,8 +19,8 @@ from benchmarks.live.play import NODES, PORTS_OF_A_SITE
 from benchmarks.live.site import Site
 from benchmarks.live.workload import SAMPLE_LOG, SiteJob, draw, read_samples
 from freetrain.core.cluster import JobState, Snapshot
-from freetrain.core.shadow import BackfillRules, find_shadow
 from freetrain.lab.options import LabOptions
+from freetrain.lending.shadow import BackfillRules, find_shadow
 from freetrain.slurm.command_line import CommandLine
 
 EVERY_S = 0.5
@@ -71,7 +71,7 @@ def play(folder: Path, port: int, jobs: list[SiteJob], interval_s: int) -> list[
     parameters = f"bf_continue,bf_interval={interval_s},bf_window=10080,bf_resolution=60"
     settings = {"SchedulerParameters": parameters}
     site = Site(folder, LabOptions(nodes=NODES, accounting=True, base_port=port, settings=settings))
-    rules = BackfillRules(60.0, 10080 * 60.0)
+    rules = BackfillRules(resolution_s=60.0, window_s=10080 * 60.0)
     watched, over = Watched(), threading.Event()
 
     def watch() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from freetrain.cli.output import printable, show_time
 from freetrain.config import Config
-from freetrain.daemon.status import Look, Status, TrainerStatus
+from freetrain.daemon.status import LookStatus, Status, TrainerStatus
 from freetrain.daemon.status_file import StatusUnknownError, read_status
 
 _POLLS, _LONGEST_LOOK_S = 3, 60.0
@@ -46,7 +46,7 @@ class Standing:
         return self.is_at_work and self.status is not None and self.status.silent_since_s is None
 
     @property
-    def look(self) -> Look | None:
+    def look(self) -> LookStatus | None:
         """The last one, of a daemon that is at work."""
         return self.status.look if self.status is not None and self.is_at_work else None
 
@@ -113,7 +113,7 @@ class Standing:
             first = printable(look.rejected_examples[0])
             yield f"{look.rejected} lines of Slurm's were not understood, as {first}"
 
-    def _stopped_by(self, look: Look | None) -> str:
+    def _stopped_by(self, look: LookStatus | None) -> str:
         if look is not None and look.stopped_by:
             return look.stopped_by
         return f"stopped by {self.stop_file}, as of the next look" if self.stop_file else ""

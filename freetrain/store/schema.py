@@ -16,7 +16,7 @@ from freetrain.store.engine import BUSY_TIMEOUT_S, for_writing, make_migration_e
 if TYPE_CHECKING:
     from alembic.config import Config
 
-SCHEMA = "0003"
+SCHEMA = "0004"
 """The newest migration's number."""
 
 MIGRATIONS = Path(__file__).with_name("migrations")

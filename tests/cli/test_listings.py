@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
 from freetrain.config import Config
-from freetrain.daemon.status import Look, NodeGroup, TrainerStatus
+from freetrain.daemon.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.daemon.status_file import StatusFile
 from freetrain.errors import ExitCode
 from freetrain.slurm.commands import JOB_FIELDS, SEPARATOR
@@ -26,7 +26,7 @@ PARTITION = (
     "GraceTime=0 MaxTime=UNLIMITED\n"
 )
 NODES = "".join(f"NodeName=n{number} State={{n{number}}} Partitions=freetrain\n" for number in range(1, 5))
-LOOK = Look(
+LOOK = LookStatus(
     time_s=0.0,
     took_s=0.25,
     nodes=(
@@ -59,7 +59,7 @@ class Site:
         named = {f"n{number}": state for number, state in enumerate(states, 1)}
         self.slurm.answers("scontrol", NODES.format(**named), when="show nodes")
 
-    def published(self, look: Look | None = LOOK, ago_s: float = 7.0, mode: str = "act") -> StatusFile:
+    def published(self, look: LookStatus | None = LOOK, ago_s: float = 7.0, mode: str = "act") -> StatusFile:
         """A daemon, which is this process, has looked."""
         at_s = time.time() - ago_s
         file = StatusFile(self.state, 30.0, False, lambda: at_s)

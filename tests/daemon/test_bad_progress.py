@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from freetrain.daemon.sharing import selection
 
 from freetrain.core import lent_trainer, objectives
 from freetrain.core.throughput_fit import Observation
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.sharing import selection
 from freetrain.daemon.trainers import progress, roster
 from freetrain.store.store import Store
 from tests.daemon.training import Site, everybody_is_me, rate

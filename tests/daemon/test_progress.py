@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.core.lent_trainer import NOTHING_MISREAD, Misread
+from freetrain.core.known_trainer import NOTHING_MISREAD, Misread
 from freetrain.daemon.trainers import progress
 from freetrain.daemon.trainers.progress import Place, ProgressReader, Report, read_report
 from tests.hostile import RATE

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from freetrain.core.lent_trainer import NOTHING_MISREAD, Misread
+from freetrain.core.known_trainer import NOTHING_MISREAD, Misread
 from freetrain.core.throughput_fit import Observation
 from freetrain.daemon.trainers.isolation import Fault, isolated
 from freetrain.daemon.trainers.user_files import WrongFileError, directory_of, has_plain, open_plain
