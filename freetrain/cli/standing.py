@@ -94,6 +94,8 @@ class Standing:
             "slurm_answers": self.answers if self.is_at_work else None,
             "slurm_silent_since_s": status.silent_since_s if status else None,
             "slurm_lines_not_understood": look.rejected if look else None,
+            "jobs_planned": look.planned if look else None,
+            "jobs_planned_differently": look.planned_differently if look else None,
         }
 
     def _how_it_looks(self, status: Status) -> Iterator[str]:
@@ -112,6 +114,11 @@ class Standing:
         if look is not None and look.rejected:
             first = printable(look.rejected_examples[0])
             yield f"{look.rejected} lines of Slurm's were not understood, as {first}"
+        if look is not None and look.planned_differently:
+            yield (
+                f"Of {look.planned} waiting jobs that Slurm has planned, it plans {look.planned_differently} for "
+                "another time than freetrain, which takes the earlier one."
+            )
 
     def _stopped_by(self, look: LookStatus | None) -> str:
         if look is not None and look.stopped_by:

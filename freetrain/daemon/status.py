@@ -107,6 +107,8 @@ class LookStatus:
         nodes: every node of the partition.
         trainers: the first of them, in the order of submission.
         trainers_left_out: how many more there are.
+        planned: waiting jobs of the site's for which Slurm and freetrain both have a plan.
+        planned_differently: those of them for which the plans differ; the earlier one holds.
     """
 
     time_s: float
@@ -117,6 +119,8 @@ class LookStatus:
     nodes: tuple[NodeGroup, ...] = ()
     trainers: tuple[TrainerStatus, ...] = ()
     trainers_left_out: int = 0
+    planned: int = 0
+    planned_differently: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +173,8 @@ def status_of(
         stopped_by=judgement.stopped,
         rejected=len(rejected),
         rejected_examples=tuple(line[:_LONGEST] for line in rejected[:_MOST_EXAMPLES]),
+        planned=judgement.plans_compared.jobs,
+        planned_differently=judgement.plans_compared.differing,
         nodes=groups_of(judgement.offers, fragments),
         trainers=tuple(
             _trainer(entry, waits_for.get(entry.trainer.id, ""), fragments, ends.get(entry.trainer.id, {}))

@@ -18,6 +18,7 @@ from freetrain.lending.limits import limits
 from freetrain.lending.meter import Meter, paused_until_s
 from freetrain.lending.offers import Offers, find_offers, in_few_classes, shadow_of, take_back
 from freetrain.lending.rules import Rules
+from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
 from freetrain.lending.sharing.claimants import Eligible, meeting_nodes
 from freetrain.lending.sharing.parts import LeftNodes, Parts, deal_parts
 from freetrain.lending.sharing.selection import Selection, select
@@ -49,6 +50,7 @@ class Judgement:
         facts: what was judged.
         rules: by what.
         memory: for the next look.
+        shadow: what the site's jobs would do if nothing were lent.
         offers: the verdict on each node.
         selection: trainers that compete for the offered ones.
         parts: who was dealt which of them.
@@ -58,6 +60,7 @@ class Judgement:
     facts: Facts
     rules: Rules
     memory: Memory
+    shadow: Shadow
     offers: Offers
     selection: Selection
     parts: Parts
@@ -108,6 +111,13 @@ class Judgement:
             for claimant, nodes in self.parts
         ] or [((), ())]
 
+    @property
+    def plans_compared(self) -> PlansCompared:
+        """Slurm's plan beside the shadow's: an interval and a step of Slurm's planning are allowed."""
+        backfill = self.rules.nodes.backfill
+        allowed_s = backfill.interval_s + backfill.resolution_s
+        return compare_plans(self.shadow, self.facts.snapshot.jobs, allowed_s)
+
     def limit_s(self, node: str) -> float:
         """For how long it may be lent from now on."""
         return self.rules.limit_s(self.free_until_s[node], self.facts.snapshot)
@@ -150,7 +160,8 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     offers = take_back(offers, _of_others(offers, selection.competing))
     parts = deal_parts(facts, offers.offered, selection.competing, eligible, memory.left, rules)
     seen = seen.with_fitting(shadow).with_vain(in_vain, now_s)
-    return Judgement(facts, rules, Memory(seen, blocked, meter, parts.left), offers, selection, parts, stopped)
+    remembered = Memory(seen, blocked, meter, parts.left)
+    return Judgement(facts, rules, remembered, shadow, offers, selection, parts, stopped)
 
 
 def _pause(meter: Meter, now_s: float, rules: Rules) -> str:

@@ -14,8 +14,8 @@ from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.throughput_fit import Observation, usable
-from freetrain.store.complaints import explained, sensible
 from freetrain.store.engine import for_writing
+from freetrain.store.store_errors import explained, sensible
 from freetrain.store.tables import CommandRow, DecisionRow, FragmentRow, HarmRow, LiveTrainerRow, RunRow
 
 DAEMON_COMMAND = "freetrain daemon"

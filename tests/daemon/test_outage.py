@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.daemon import silence
+from freetrain.daemon import outage
 from freetrain.daemon.outage import Outage
 from freetrain.slurm.errors import SlurmError
 
@@ -25,7 +25,7 @@ def test_a_silence_is_said_once_and_so_is_its_end(caplog: pytest.LogCaptureFixtu
 
 def test_a_long_silence_is_said_again(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     moments_s = [0.0, 599.0, 601.0, 1200.0, 1202.0]
-    monkeypatch.setattr(silence.time, "monotonic", iter(moments_s).__next__)
+    monkeypatch.setattr(outage.time, "monotonic", iter(moments_s).__next__)
     quiet = Outage()
     for _ in moments_s:
         quiet.goes_on(ERROR)

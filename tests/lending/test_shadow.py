@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.core.cluster import Job, JobState, Partition, Reservation, Snapshot, WaitsFor
-from freetrain.lending.shadow import BackfillRules, PlannedStart, Shadow, find_shadow
+from freetrain.lending.shadow import (
+    BackfillRules,
+    PlannedStart,
+    PlansCompared,
+    Shadow,
+    compare_plans,
+    find_shadow,
+)
 from tests.facts import node
 
 NOW_S = 999_960.0
@@ -241,3 +248,17 @@ def ends_of(plan: PlannedStart, jobs: dict[str, Job]) -> float:
 
 def limit_of(job: Job) -> float:
     return min([job.limit_s, 365 * 86400.0, *(PARTITIONS[each].max_time_s for each in job.partition.split(","))])
+
+
+def test_slurms_plan_is_compared_where_both_have_one() -> None:
+    shadow = Shadow(
+        NOW_S, tuple(PlannedStart(job, NOW_S + 600, frozenset()) for job in ("1", "2", "3")), frozenset()
+    )
+    job = Job("1", "1", "games", "main", JobState.PENDING, start_s=NOW_S + 630)
+    jobs = (
+        job,
+        replace(job, id="2", start_s=NOW_S + 900),
+        replace(job, id="3", start_s=None),
+        replace(job, id="4"),
+    )
+    assert compare_plans(shadow, jobs, 90.0) == PlansCompared(jobs=2, differing=1)

@@ -16,7 +16,7 @@ from alembic.script import ScriptDirectory
 
 from freetrain.errors import ExitCode, StateError
 from freetrain.store import Store, engine, schema
-from freetrain.store.complaints import explained
+from freetrain.store.store_errors import explained
 from freetrain.store.tables import Base
 from tests.store.samples import PROBLEM, decide, new_run
 

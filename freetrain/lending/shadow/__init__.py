@@ -5,6 +5,6 @@
 """
 
 from freetrain.lending.shadow.schedule import BackfillRules
-from freetrain.lending.shadow.starts import PlannedStart, Shadow, find_shadow
+from freetrain.lending.shadow.starts import PlannedStart, PlansCompared, Shadow, compare_plans, find_shadow
 
-__all__ = ["BackfillRules", "PlannedStart", "Shadow", "find_shadow"]
+__all__ = ["BackfillRules", "PlannedStart", "PlansCompared", "Shadow", "compare_plans", "find_shadow"]

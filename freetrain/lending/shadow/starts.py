@@ -9,7 +9,7 @@ cannot start there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -69,6 +69,39 @@ class Shadow:
             reverse=True,
         )
         return {name: plan for plan in later for name in plan.nodes}
+
+
+@dataclass(frozen=True, slots=True)
+class PlansCompared:
+    """Slurm's own plan beside the shadow's.
+
+    Attributes:
+        jobs: waiting jobs that both have planned for later.
+        differing: those for which they do not agree when.
+    """
+
+    jobs: int
+    differing: int
+
+
+def compare_plans(shadow: Shadow, jobs: Iterable[Job], allowed_s: float) -> PlansCompared:
+    """How well they agree; the more cautious of both holds in any case.
+
+    Args:
+        shadow: the one.
+        jobs: with Slurm's planned starts.
+        allowed_s: by how much the starts may differ.
+    """
+    first_s: dict[str, float] = {}
+    for plan in shadow.plans:
+        first_s[plan.job] = min(plan.start_s, first_s.get(plan.job, plan.start_s))
+    off_s = [
+        abs(first_s[job.id] - job.start_s)
+        for job in jobs
+        if job.state is JobState.PENDING and job.start_s is not None and job.id in first_s
+        if job.start_s > shadow.time_s
+    ]
+    return PlansCompared(len(off_s), sum(each > allowed_s for each in off_s))
 
 
 def find_shadow(
@@ -142,7 +175,12 @@ def _in_order(snapshot: Snapshot, partition: str) -> list[Job]:
         and job.node_count > 0
         and not job.is_held
     ]
-    return sorted(ready, key=lambda job: (-_tier(job, snapshot), -job.priority, job.submitted_s, job.id))
+    return sorted(ready, key=lambda job: (-_tier(job, snapshot), -job.priority, job.submitted_s, _number(job)))
+
+
+def _number(job: Job) -> int:
+    digits = job.array.partition("+")[0]
+    return int(digits) if digits.isdecimal() else 0
 
 
 def _tier(job: Job, snapshot: Snapshot) -> int:

@@ -1,4 +1,4 @@
-"""Deciding, for all rows at once, which are used, which are ignored and which are bad."""
+"""Checking rows: which are used, which are ignored and which are bad, all at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from freetrain.replay.logs.tally import RowTally
 Reasons = Sequence[tuple[pl.Expr, str | pl.Expr]]
 
 
-def judge(rows: pl.DataFrame, ignored: Reasons, bad: Reasons) -> pl.DataFrame:
+def check_rows(rows: pl.DataFrame, ignored: Reasons, bad: Reasons) -> pl.DataFrame:
     """Add the columns ``ignored`` and ``bad``: the first reason whose condition holds for a row, or null.
 
     A row that is ignored is not looked at further: its ``bad`` is null.
@@ -20,7 +20,7 @@ def judge(rows: pl.DataFrame, ignored: Reasons, bad: Reasons) -> pl.DataFrame:
     return rows.with_columns(pl.when(pl.col("ignored").is_null()).then(_first_reason(bad)).alias("bad"))
 
 
-def settle(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
+def sound_rows(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
     """Count the ignored and the bad rows and give back the others."""
     for reason, count in rows["ignored"].drop_nulls().value_counts().iter_rows():
         tally.ignore(reason, count)

@@ -1,4 +1,4 @@
-"""What SQLite and the file system complain about, in sentences that help."""
+"""What SQLite and the file system report, as errors of freetrain's in sentences that help."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNREADABLE = (
     "Check that the file and its folder belong to you and that the file system is not mounted read-only, "
     "or name another place with --store or the variable FREETRAIN_STORE.",
 )
-_COMPLAINTS = {
+_SENTENCES = {
     sqlite3.SQLITE_FULL: ("cannot be written: the disk is full", f"Free some space. {_ELSEWHERE}"),
     sqlite3.SQLITE_BUSY: (
         "is locked by another process",
@@ -87,6 +87,6 @@ def make_folder(folder: Path) -> None:
 def _state_error(path: Path, error: BaseException | None) -> StateError:
     # The low byte is the kind of error; the others say in which corner of SQLite it arose.
     kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    what, hint = _COMPLAINTS.get(kind, ("cannot be used", _ELSEWHERE))
+    what, hint = _SENTENCES.get(kind, ("cannot be used", _ELSEWHERE))
     said = "" if kind in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_NOTADB) else f" ({error})"
     return StateError(f"The store {path} {what}{said}.", hint.format(path=path))
