@@ -106,6 +106,7 @@ class Node:
         is_planned: whether Slurm has planned a job on it.
         is_wanted: whether it is to be drained, rebooted, powered down or reserved; a fragment has to leave then.
         starts_jobs: whether a job may start on it.
+        was_not_cleared: whether Slurm took it out of service since what ran there could not be cleared up.
         features: for constraints.
         partitions: that it belongs to.
         cpus: that jobs may have, threads counted.
@@ -124,6 +125,7 @@ class Node:
     is_planned: bool = False
     is_wanted: bool = False
     starts_jobs: bool = True
+    was_not_cleared: bool = False
     features: frozenset[str] = frozenset()
     partitions: tuple[str, ...] = ()
     cpus: int = 0

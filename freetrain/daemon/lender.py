@@ -178,6 +178,12 @@ class Lender:
             )
             self._ledger.record_harm(harm)
         tell_blocked(memory.blocked)
+        for lost in memory.lost.new:
+            log.error(
+                "node %s is out of service (%s) since fragment %s could not be ended or cleared up after: when "
+                "more than harm.allowed are lost within harm.within, nothing is lent",
+                lost.node, lost.said, lost.fragment,
+            )  # fmt: skip
         if memory.blocked.new:
             self._guard.ask_now()
         self._follow_progress(len(snapshot.partitions[self._config.slurm.partition].nodes))

@@ -15,6 +15,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.lending.blocked_jobs import Blocked, find_waits
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.limits import limits
+from freetrain.lending.lost_nodes import LostNodes
 from freetrain.lending.meter import Meter, paused_until_s
 from freetrain.lending.offers import Offers, find_offers, in_few_classes, shadow_of, take_back
 from freetrain.lending.rules import Rules
@@ -33,12 +34,14 @@ class Memory:
         sightings: how long nodes idle, which ones rest, for whom there are nodes.
         blocked: the site's jobs that waited for the end of fragments.
         meter: how much later the site's jobs start.
+        lost: nodes that Slurm took out of service after fragments.
         left: who left nodes that he could have.
     """
 
     sightings: Sightings = field(default_factory=Sightings)
     blocked: Blocked = field(default_factory=Blocked)
     meter: Meter = field(default_factory=Meter)
+    lost: LostNodes = field(default_factory=LostNodes)
     left: LeftNodes = field(default_factory=dict)
 
 
@@ -146,7 +149,8 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     shadow = shadow_of(snapshot, facts.fragments, nodes, seen)
     blocked = memory.blocked.after(find_waits(snapshot, facts.fragments, nodes.partition), snapshot, nodes.claim_s)
     meter = memory.meter.after(facts, shadow, blocked.jobs, nodes, rules.harm)
-    stopped = facts.stopped or _pause(meter, now_s, rules)
+    lost = memory.lost.after(snapshot, [*meter.ended, *facts.fragments], rules.harm)
+    stopped = facts.stopped or _pause(meter, lost, now_s, rules)
     late_s = now_s - rules.fragments.start_within_s
     in_vain = [fragment for fragment in facts.fragments if fragment.waits_since_before(late_s)]
 
@@ -160,13 +164,14 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     offers = take_back(offers, _of_others(offers, selection.competing))
     parts = deal_parts(facts, offers.offered, selection.competing, eligible, memory.left, rules)
     seen = seen.with_fitting(shadow).with_vain(in_vain, now_s)
-    remembered = Memory(seen, blocked, meter, parts.left)
+    remembered = Memory(seen, blocked, meter, lost, parts.left)
     return Judgement(facts, rules, remembered, shadow, offers, selection, parts, stopped)
 
 
-def _pause(meter: Meter, now_s: float, rules: Rules) -> str:
-    is_paused = now_s < paused_until_s(meter.harms, rules.harm)
-    return "the site's own jobs had to wait too often" if is_paused else ""
+def _pause(meter: Meter, lost: LostNodes, now_s: float, rules: Rules) -> str:
+    if now_s < paused_until_s(meter.harms, rules.harm):
+        return "the site's own jobs had to wait too often"
+    return "too many nodes went out of service after fragments" if lost.are_too_many(now_s, rules.harm) else ""
 
 
 def _select(facts: Facts, offers: Offers, eligible: Eligible, rules: Rules) -> Selection:

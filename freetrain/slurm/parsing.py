@@ -133,7 +133,7 @@ def parse_nodes(text: str) -> tuple[list[Node], list[str]]:
             rejected.append(f"node line without name or state: {line[:80]!r}")
             continue
         try:
-            nodes.append(_node(fields))
+            nodes.append(_node({**fields, "Reason": line.partition(" Reason=")[2]}))
         except ValueError as error:
             rejected.append(f"node line not understood ({error}): {line[:80]!r}")
     return nodes, rejected
@@ -142,7 +142,7 @@ def parse_nodes(text: str) -> tuple[list[Node], list[str]]:
 def _node(fields: Mapping[str, str]) -> Node:
     return Node(
         name=fields["NodeName"],
-        **facts_of_state(fields["State"]),
+        **facts_of_state(fields["State"], fields.get("Reason", "")),
         features=frozenset(filter(None, text_or_nothing(fields.get("ActiveFeatures", "")).split(","))),
         partitions=tuple(filter(None, text_or_nothing(fields.get("Partitions", "")).split(","))),
         # Cores that are set aside for the system are none of a job's.

@@ -129,7 +129,7 @@ def _job_id(record: Record) -> str:
 def _node(record: Record) -> Node:
     return Node(
         name=record["name"],
-        **facts_of_state(record["state"]),
+        **facts_of_state(record["state"], record["reason"] or ""),
         features=frozenset(record["active_features"]),
         partitions=tuple(record["partitions"]),
         cpus=record["effective_cpus"] or record["total_cpus"],

@@ -34,6 +34,8 @@ _WANTED = frozenset(
 """Flags that say that the node is wanted for something else."""
 _NO_NEW_JOBS = frozenset({"DRAIN", "FAIL", "NOT_RESPONDING", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWER_DOWN"})
 
+_NOT_CLEARED = ("Kill task failed", "Epilog error", "Prolog error", "batch job complete failure")
+
 _OWNERS_LIMIT = re.compile(r"Assoc|QOS|MaxJob|MaxNode|MaxMem|MaxCpu|JobArrayTaskLimit|AccountNot|InvalidAccount")
 _WAITS_FOR = {
     **dict.fromkeys(
@@ -53,10 +55,11 @@ class FactsOfState(TypedDict):
     is_planned: bool
     is_wanted: bool
     starts_jobs: bool
+    was_not_cleared: bool
 
 
-def facts_of_state(text: str) -> FactsOfState:
-    """What ``IDLE+DRAIN``, ``ALLOCATED*`` and the like mean."""
+def facts_of_state(text: str, reason: str = "") -> FactsOfState:
+    """What ``IDLE+DRAIN``, ``ALLOCATED*`` and the like mean, with the reason that Slurm gives for it."""
     base, flags = _base_and_flags(text)
     state = NodeState.DOWN if "NOT_RESPONDING" in flags else _STATES.get(base, NodeState.UNKNOWN)
     return FactsOfState(
@@ -66,6 +69,7 @@ def facts_of_state(text: str) -> FactsOfState:
         is_planned="PLANNED" in flags,
         is_wanted=bool(flags & _WANTED),
         starts_jobs=state in (NodeState.IDLE, NodeState.BUSY) and not flags & _NO_NEW_JOBS,
+        was_not_cleared=reason.startswith(_NOT_CLEARED),
     )
 
 
