@@ -17,7 +17,7 @@ import click
 from freetrain import __version__
 from freetrain.cli.options import policy_options, store_option
 from freetrain.cli.output import print_json
-from freetrain.cli.progress import reading, replaying
+from freetrain.cli.progress_bars import reading, replaying
 from freetrain.cli.replay_options import (
     aim_options,
     costs,

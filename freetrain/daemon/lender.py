@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from pathlib import Path
 
@@ -11,15 +10,15 @@ from freetrain.core.decision import Decision
 from freetrain.core.fragment import FragmentState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.admission.layout_guard import LayoutGuard
-from freetrain.daemon.blocked_jobs import tell_blocked
 from freetrain.daemon.drains import DrainsReader
 from freetrain.daemon.executor import Executor, Mode
+from freetrain.daemon.findings import tell_findings
 from freetrain.daemon.live_cluster import LiveCluster, Told
 from freetrain.daemon.rejects import Rejects
 from freetrain.daemon.setup import launcher_of, roster_rules_of, rules_of
 from freetrain.daemon.status import LookStatus, status_of
 from freetrain.daemon.trainers.entries import Entry
-from freetrain.daemon.trainers.progress import Place, ProgressReader
+from freetrain.daemon.trainers.progress_reader import Place, ProgressReader
 from freetrain.lending.judge import Judgement
 from freetrain.loop.cycle import Goal
 from freetrain.loop.lending_loop import LendingLoop
@@ -29,8 +28,6 @@ from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
 from freetrain.store.journal import RunJournal
 from freetrain.store.ledger import Ledger
-
-log = logging.getLogger(__name__)
 
 _LEAST_TIME_LIMIT_S = 0.05
 """What the solver may take for one decision, however many there are."""
@@ -172,18 +169,9 @@ class Lender:
         """Write down what a look found out, before anything is done about it."""
         snapshot, memory = judgement.facts.snapshot, judgement.memory
         self._rejects.tell(snapshot.rejected)
+        tell_findings(memory)
         for harm in memory.meter.new:
-            log.info(
-                "job %s started %.1f s later because of %s", harm.job, harm.delay_s, ", ".join(harm.fragments)
-            )
             self._ledger.record_harm(harm)
-        tell_blocked(memory.blocked)
-        for lost in memory.lost.new:
-            log.error(
-                "node %s is out of service (%s) since fragment %s could not be ended or cleared up after: when "
-                "more than harm.allowed are lost within harm.within, nothing is lent",
-                lost.node, lost.said, lost.fragment,
-            )  # fmt: skip
         if memory.blocked.new:
             self._guard.ask_now()
         self._follow_progress(len(snapshot.partitions[self._config.slurm.partition].nodes))

@@ -14,7 +14,7 @@ from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.housekeeping import Housekeeping
 from freetrain.daemon.lent_hours import LentHours
 from freetrain.daemon.trainers.entries import Entry, RosterRules
-from freetrain.daemon.trainers.progress import Report
+from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.daemon.trainers.registry import Registered, Registry
 from freetrain.lending.facts import Facts
 from freetrain.slurm import commands

@@ -8,12 +8,12 @@ import pytest
 
 from freetrain.config import Config
 from freetrain.core.decision import Decision
-from freetrain.daemon.blocked_jobs import tell_blocked
 from freetrain.daemon.executor import Executor, Mode
+from freetrain.daemon.findings import tell_findings
 from freetrain.daemon.live_cluster import LiveCluster, Told
 from freetrain.daemon.setup import roster_rules_of, rules_of
 from freetrain.daemon.trainers.entries import RosterRules
-from freetrain.daemon.trainers.progress import Report
+from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.lending.judge import Judgement
 from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.loop.lending_loop import LendingLoop
@@ -111,6 +111,6 @@ def start_daemon(slurm: FakeSlurm, tmp_path: Path) -> StartDaemon:
 
 def record(judgement: Judgement, ledger: Ledger) -> None:
     """Keep what the daemon keeps of it."""
-    tell_blocked(judgement.memory.blocked)
+    tell_findings(judgement.memory)
     for harm in judgement.memory.meter.new:
         ledger.record_harm(harm)

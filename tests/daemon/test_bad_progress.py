@@ -11,7 +11,7 @@ import pytest
 from freetrain.core import known_trainer, objectives
 from freetrain.core.throughput_fit import Observation
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.trainers import progress, requests, roster
+from freetrain.daemon.trainers import progress_reader, requests, roster
 from freetrain.store.store import Store
 from tests.daemon.training import Site, everybody_is_me, rate
 
@@ -184,14 +184,14 @@ def test_a_defect_that_shows_with_one_trainer_leaves_out_that_one(
 def test_a_defect_in_reading_one_trainers_progress_is_its_fault(
     site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = progress.read_report
+    right = progress_reader.read_report
 
-    def fail(place: progress.Place, most_bytes: int) -> progress.Report:
+    def fail(place: progress_reader.Place, most_bytes: int) -> progress_reader.Report:
         if place.owner == "mallory":
             raise ZeroDivisionError("nobody thought of this")
         return right(place, most_bytes)
 
-    monkeypatch.setattr(progress, "read_report", fail)
+    monkeypatch.setattr(progress_reader, "read_report", fail)
     bad, good = submit(site, "mallory"), submit(site, "alice")
     with site.daemon():
         site.look()

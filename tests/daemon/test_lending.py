@@ -9,7 +9,7 @@ from freetrain.core.fragment import End, FragmentState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.core.throughput_fit import Observation
 from freetrain.daemon.executor import Mode
-from freetrain.daemon.trainers.progress import Report
+from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.errors import SlurmUnreachableError
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import NODES, FakeSlurm, waiting

@@ -8,7 +8,7 @@ import pytest
 
 from freetrain.core.cluster import NodeState
 from freetrain.core.throughput_fit import Observation
-from freetrain.daemon.trainers.progress import Report
+from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.lending.rules import FairShare, SharingRules
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm

@@ -8,7 +8,7 @@ import pytest
 from freetrain.core.cluster import JobState
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.needs import Needs
-from freetrain.daemon.trainers.progress import Report
+from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.submitting import Pattern, Submitting, fragment_script

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from freetrain.core.fragment import Fragment
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.daemon.trainers.ends import Patience, is_finishing
-from freetrain.daemon.trainers.progress import Report
+from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import Tag, asked_to_resume, says_paused, with_answer, without_answer
 

@@ -13,7 +13,7 @@ from freetrain.core.needs import find_misfit, kinds_of
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.trainers.entries import Entry, News, Past, RosterRules
 from freetrain.daemon.trainers.isolation import Fault, Faults, isolated
-from freetrain.daemon.trainers.progress import Report
+from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.daemon.trainers.requests import request_of
 from freetrain.daemon.trainers.roster import call_roll
 from freetrain.daemon.trainers.submission_reader import SubmissionReader

@@ -13,7 +13,7 @@ from freetrain.core.known_trainer import UNKNOWN_END, KnownTrainer, TrainerState
 from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, resumed
 from freetrain.daemon.trainers.entries import Entry, News, RosterRules
 from freetrain.daemon.trainers.isolation import Fault, isolated
-from freetrain.daemon.trainers.progress import Report
+from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import Tag, WrongTag, asked_to_resume, parse_tag, says_paused
 

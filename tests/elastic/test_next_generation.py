@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.elastic.records import Generation, Member
-from freetrain.elastic.roster import View, next_generation, watched_by
+from freetrain.elastic.members import Generation, Member
+from freetrain.elastic.next_generation import View, next_generation, watched_by
 
 
 def member(name: str, joined_s: float = 0.0) -> Member:

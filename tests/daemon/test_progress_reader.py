@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from freetrain.core.known_trainer import NOTHING_MISREAD, Misread
-from freetrain.daemon.trainers import progress
-from freetrain.daemon.trainers.progress import Place, ProgressReader, Report, read_report
+from freetrain.daemon.trainers import progress_reader
+from freetrain.daemon.trainers.progress_reader import Place, ProgressReader, Report, read_report
 from tests.hostile import RATE
 
 ME = getpass.getuser()
@@ -162,7 +162,7 @@ class HangingDirectories:
     def __init__(self) -> None:
         self.let_go = threading.Event()
         self.asked: list[str] = []
-        self._read = progress.read_report
+        self._read = progress_reader.read_report
 
     def read_report(self, place: Place, most_bytes: int) -> Report:
         self.asked.append(Path(place.directory).name)
@@ -174,8 +174,8 @@ class HangingDirectories:
 @pytest.fixture
 def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[HangingDirectories]:
     directories = HangingDirectories()
-    monkeypatch.setattr(progress, "read_report", directories.read_report)
-    monkeypatch.setattr(progress, "_COMES_BACK_S", 0.05)
+    monkeypatch.setattr(progress_reader, "read_report", directories.read_report)
+    monkeypatch.setattr(progress_reader, "_COMES_BACK_S", 0.05)
     yield directories
     directories.let_go.set()
 
@@ -220,8 +220,8 @@ def test_a_directory_that_hangs_stops_no_other_and_is_said(tmp_path: Path, hangi
 def test_of_one_owner_only_so_many_directories_are_left_hanging(
     tmp_path: Path, hanging: HangingDirectories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "_MOST_STUCK", 3)
-    monkeypatch.setattr(progress, "_COMES_BACK_S", 0.01)
+    monkeypatch.setattr(progress_reader, "_MOST_STUCK", 3)
+    monkeypatch.setattr(progress_reader, "_COMES_BACK_S", 0.01)
     reader = ProgressReader(stuck_s=0.01)
     reader.look_at(places(tmp_path, *(f"hangs-{number}" for number in range(8))))
     for _ in range(20):

@@ -9,7 +9,7 @@ _PREFIX = "FREETRAIN_"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Timeouts:
     """Limits, each to be set by an environment variable of the same name (``FREETRAIN_LOST_AFTER_S`` …).
 
     Attributes:
@@ -34,7 +34,7 @@ class Settings:
     min_members: int = 1
 
     @classmethod
-    def from_environment(cls) -> Settings:
+    def from_environment(cls) -> Timeouts:
         """The defaults, or what the environment says."""
         given = {}
         for field in fields(cls):

@@ -1,4 +1,4 @@
-"""An offer: what one trainer may be given, in the form in which HiGHS gets to see it."""
+"""A menu: what one trainer may be given, in the form in which HiGHS gets to see it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from freetrain.policies.solver.pieces import Piece
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Menu:
     """What one trainer may be given.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from freetrain.elastic.records import Generation, Member
+from freetrain.elastic.members import Generation, Member
 
 
 @dataclass(frozen=True)
