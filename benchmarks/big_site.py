@@ -15,6 +15,7 @@ from freetrain.slurm.parsing import (
     parse_nodes,
     parse_reservations,
 )
+from freetrain.slurm.questions import Questions
 from freetrain.slurm.settings import SlurmSettings
 from freetrain.slurm.tags import TAG_PREFIX
 
@@ -84,7 +85,7 @@ class _Task:
 
 
 @dataclass
-class BigSite:
+class BigSite(Questions):
     """A gateway: see :class:`freetrain.slurm.gateway.Gateway`.
 
     Args:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from freetrain.cli.output import print_table
-from freetrain.loop.cycle import Aims, NullJournal
+from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import POLICIES, find_policy
 from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log
 from freetrain.replay.presets import PRESETS
@@ -25,8 +25,8 @@ def measure_replay(log: SiteLog, policy: str, max_running: int) -> dict[str, Any
     """Replay a log a few times: median and range of events/s, and what came of it."""
     speeds, outcome = [], None
     for _ in range(REPEATS):
-        aims = Aims(find_policy(policy), "speedup", 120.0)
-        done = study(log.holes, PRESETS["mix"], Costs(), aims, max_running, NullJournal(), time.perf_counter)
+        goal = Goal.of(find_policy(policy), "speedup", 120.0)
+        done = study(log.holes, PRESETS["mix"], Costs(), goal, max_running, NullJournal(), time.perf_counter)
         speeds.append(done.events_per_s)
         outcome = done.outcome
     assert outcome is not None

@@ -4,8 +4,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.slurm_lab import without_slurm
+
+# How fast examples are drawn says nothing on a busy machine.
+settings.register_profile("freetrain", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("freetrain")
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.live.site import Ran
-from freetrain.core.lent_trainer import prior_curve
+from freetrain.core.curves import prior_curve
 
 HEADER = "JobID|Partition|State|Submit|Start|End|NNodes|NCPUS|NodeList"
 

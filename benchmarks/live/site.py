@@ -58,6 +58,7 @@ class Ran:
         end_s: when.
         nodes: node list.
         state: how it ended.
+        limit_s: its time limit.
     """
 
     id: str
@@ -66,6 +67,7 @@ class Ran:
     end_s: float
     nodes: str
     state: str
+    limit_s: float = 0.0
 
     @property
     def node_names(self) -> list[str]:
@@ -215,17 +217,20 @@ class Site:
 
     def accounting(self, partition: str) -> list[Ran]:
         """All runs of a partition's jobs."""
-        fields = "JobID,Submit,Start,End,NodeList,State"
+        fields = "JobID,Submit,Start,End,NodeList,State,TimelimitRaw"
         text = self.run(
             "daemon", "sacct", "-a", "-D", "-X", "-P", "-n", "-r", partition, "-S", "now-1days", "-o", fields
         )
         rows = [line.split("|") for line in text.splitlines()]
         now_s = time.time()
         return [
-            Ran(id_, float(submit), float(start), float(end) if end.isdigit() else now_s, nodes, state)
-            for id_, submit, start, end, nodes, state in rows
+            Ran(
+                id_, float(submit), float(start), float(end) if end.isdigit() else now_s, nodes, state,
+                60.0 * float(limit) if limit.isdigit() else 0.0,
+            )
+            for id_, submit, start, end, nodes, state, limit in rows
             if start.isdigit()
-        ]
+        ]  # fmt: skip
 
     def started_s(self) -> Mapping[str, float]:
         """When each of the site's jobs really began, by its own clock."""

@@ -15,7 +15,7 @@ from freetrain.cli.standing import Standing, find_standing
 from freetrain.config import Config, load_config
 from freetrain.core.cluster import JobState, Snapshot
 from freetrain.core.fragment import End
-from freetrain.core.lent_trainer import UNKNOWN_END, TrainerState
+from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
 from freetrain.daemon.setup import launcher_of
 from freetrain.daemon.status import TrainerStatus
 from freetrain.slurm.gateway import Gateway

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +12,16 @@ from freetrain.cli.options import config_option
 from freetrain.cli.output import NOTHING, print_json, print_table, show_time
 from freetrain.cli.standing import find_standing
 from freetrain.config import Config, ConfigError, load_config
-from freetrain.core.cluster import Snapshot
+from freetrain.core.cluster import NodeState, Snapshot
 from freetrain.core.fragment import Fragment
-from freetrain.core.lendable import LendingRules, Past, find_lendable
-from freetrain.core.reconcile import find_strangers
 from freetrain.daemon.admission.checks import read_settings
 from freetrain.daemon.drains import read_drains, reasons
-from freetrain.daemon.setup import launcher_of, manners_of
+from freetrain.daemon.setup import launcher_of, rules_of
 from freetrain.daemon.status import NodeGroup, gathered, groups_of
+from freetrain.lending.offers import find_offers, shadow_of
+from freetrain.lending.reconcile import find_strangers
+from freetrain.lending.rules import NodeRules
+from freetrain.lending.sightings import Sightings
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import expand_nodes
@@ -50,8 +52,8 @@ def nodes_command(config_path: Path | None, as_json: bool) -> None:
         groups = _brought_up_to_date(standing.look.nodes, snapshot, running)
     else:
         drained = reasons(read_drains(Path(config.state.directory), snapshot.time_s))
-        manners = manners_of(config, read_settings(gateway))
-        groups = _judged_here(snapshot, running, replace(manners.rules, drained=drained))
+        rules = rules_of(config, read_settings(gateway)).nodes
+        groups = _judged_here(snapshot, running, rules, drained)
     if as_json:
         rows = [
             {
@@ -90,14 +92,18 @@ def _brought_up_to_date(
             verdicts[name] = replace(verdict, state="lent", trainer=trainer)
         elif not trainer and verdict.state == "lent":
             verdicts[name] = NodeGroup("", "not lent", why=f"the fragment of {verdict.trainer} has just ended")
-        elif verdict.state == "free" and node is not None and node.state != "IDLE":
-            verdicts[name] = NodeGroup("", "not lent", why=f"Slurm says {node.state}")
+        elif verdict.state == "free" and node is not None and node.state is not NodeState.IDLE:
+            verdicts[name] = NodeGroup("", "not lent", why=f"Slurm says {node.said}")
     return gathered(verdicts)
 
 
-def _judged_here(snapshot: Snapshot, running: Sequence[Fragment], rules: LendingRules) -> Sequence[NodeGroup]:
+def _judged_here(
+    snapshot: Snapshot, running: Sequence[Fragment], rules: NodeRules, drained: Mapping[str, str]
+) -> Sequence[NodeGroup]:
     """What Slurm alone tells: nothing that is free will be lent before a daemon is at work."""
-    groups = groups_of(find_lendable(snapshot, running, rules, Past({}, {}, {})), running)
+    seen = Sightings()
+    shadow = shadow_of(snapshot, running, rules, seen)
+    groups = groups_of(find_offers(snapshot, running, shadow, rules, seen, drained), running)
     return [
         replace(each, state="not lent", why=_WITHOUT_DAEMON) if each.state == "free" else each for each in groups
     ]

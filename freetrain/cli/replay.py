@@ -17,7 +17,7 @@ import click
 from freetrain import __version__
 from freetrain.cli.options import policy_options, store_option
 from freetrain.cli.output import print_json
-from freetrain.cli.progress import reading, replaying
+from freetrain.cli.progress_bars import reading, replaying
 from freetrain.cli.replay_options import (
     aim_options,
     costs,
@@ -31,7 +31,7 @@ from freetrain.core.holes import SECONDS_PER_HOUR, Holes, seen_by_polls
 from freetrain.core.objectives import find_objective
 from freetrain.core.trainer import Trainer
 from freetrain.errors import FreetrainError, StateError
-from freetrain.loop.cycle import Aims, Journal, NullJournal
+from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_policy
 from freetrain.replay.logs import read_site_log
 from freetrain.replay.outcome import outcome_to_dict
@@ -75,12 +75,12 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     (t,node,idle), gzipped or not; several files are read as one log, - is standard input.
     """
     # Everything that can be wrong is found out before the long work begins.
-    aims = Aims(
+    goal = Goal.of(
         find_policy(given["policy"], given["solver"], given["time_limit_s"]),
         given["objective"],
         given["horizon_s"],
     )
-    find_objective(aims.objective)
+    find_objective(goal.objective)
     trainers = find_trainers(given["trainers_source"])
     report_path = _report_path(given)
     store = None if given["no_store"] else Store.open(given["store_path"] or default_store_path())
@@ -89,7 +89,7 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     log = replace(log, holes=seen_by_polls(log.holes, given["poll_s"]))
     settings = _settings(given)
     with _journal(store, log.holes, settings) as journal:
-        done = _replay(log.holes, trainers, aims, given, journal)
+        done = _replay(log.holes, trainers, goal, given, journal)
         run_id = _finish(journal, done)
     result = Result(logs, log, settings, done, run_id, report_path)
     if report_path is not None:
@@ -101,11 +101,11 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
 
 
 def _replay(
-    holes: Holes, trainers: Iterable[Trainer], aims: Aims, given: Mapping[str, Any], journal: Journal
+    holes: Holes, trainers: Iterable[Trainer], goal: Goal, given: Mapping[str, Any], journal: Journal
 ) -> Study:
     with replaying(holes.from_s, holes.until_s, given["quiet"]) as progress:
         return study(
-            holes, trainers, costs(given), aims, given["max_running"], journal, time.perf_counter, progress
+            holes, trainers, costs(given), goal, given["max_running"], journal, time.perf_counter, progress
         )
 
 

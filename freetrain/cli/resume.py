@@ -11,7 +11,7 @@ import click
 from freetrain.cli.options import config_option
 from freetrain.cli.standing import find_standing
 from freetrain.config import Config, load_config
-from freetrain.core.lent_trainer import TrainerState
+from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.nudge import send_nudge
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.slurm import commands

@@ -13,7 +13,7 @@ import click
 from freetrain.elastic.agent import Agent, AgentOptions, Ending, Signals
 from freetrain.elastic.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.restart import RestartAgent
-from freetrain.elastic.settings import Settings
+from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.workers import count_gpus
 from freetrain.errors import InputError
 
@@ -85,7 +85,7 @@ def run_command(
 
 def _agent(directory: TrainerDirectory, options: AgentOptions, signals: Signals, restart: bool) -> Ending:
     if restart:
-        return RestartAgent(directory, options, signals, Settings.from_environment()).run()
+        return RestartAgent(directory, options, signals, Timeouts.from_environment()).run()
     return Agent(directory, options, signals).run()
 
 

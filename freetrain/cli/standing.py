@@ -12,7 +12,7 @@ from typing import Any
 
 from freetrain.cli.output import printable, show_time
 from freetrain.config import Config
-from freetrain.daemon.status import Look, Status, TrainerStatus
+from freetrain.daemon.status import LookStatus, Status, TrainerStatus
 from freetrain.daemon.status_file import StatusUnknownError, read_status
 
 _POLLS, _LONGEST_LOOK_S = 3, 60.0
@@ -46,7 +46,7 @@ class Standing:
         return self.is_at_work and self.status is not None and self.status.silent_since_s is None
 
     @property
-    def look(self) -> Look | None:
+    def look(self) -> LookStatus | None:
         """The last one, of a daemon that is at work."""
         return self.status.look if self.status is not None and self.is_at_work else None
 
@@ -94,6 +94,8 @@ class Standing:
             "slurm_answers": self.answers if self.is_at_work else None,
             "slurm_silent_since_s": status.silent_since_s if status else None,
             "slurm_lines_not_understood": look.rejected if look else None,
+            "jobs_planned": look.planned if look else None,
+            "jobs_planned_differently": look.planned_differently if look else None,
         }
 
     def _how_it_looks(self, status: Status) -> Iterator[str]:
@@ -112,8 +114,13 @@ class Standing:
         if look is not None and look.rejected:
             first = printable(look.rejected_examples[0])
             yield f"{look.rejected} lines of Slurm's were not understood, as {first}"
+        if look is not None and look.planned_differently:
+            yield (
+                f"Of {look.planned} waiting jobs that Slurm has planned, it plans {look.planned_differently} for "
+                "another time than freetrain, which takes the earlier one."
+            )
 
-    def _stopped_by(self, look: Look | None) -> str:
+    def _stopped_by(self, look: LookStatus | None) -> str:
         if look is not None and look.stopped_by:
             return look.stopped_by
         return f"stopped by {self.stop_file}, as of the next look" if self.stop_file else ""

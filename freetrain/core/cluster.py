@@ -64,14 +64,49 @@ _FINAL = {
 }
 
 
+class NodeState(StrEnum):
+    """What a node does."""
+
+    IDLE = "idle"
+    """Nobody has it."""
+    BUSY = "busy"
+    """Jobs have it, or a part of it."""
+    DOWN = "down"
+    """It is down, or does not answer."""
+    UNKNOWN = "unknown"
+    """Slurm does not say, as after its restart: nothing is concluded from that."""
+
+
+class WaitsFor(StrEnum):
+    """What a waiting job waits for."""
+
+    NODES = "nodes"
+    """Nothing else: it starts as soon as there are nodes for it."""
+    RELEASE = "release"
+    """Somebody holds it."""
+    TIME = "time"
+    """The time at which it may begin; Slurm sets one for what it requeues."""
+    OWNERS_LIMIT = "owner's limit"
+    """Its owner's, account's or QOS's limit."""
+    POSSIBILITY = "possibility"
+    """No node will ever do."""
+    OTHER = "other"
+    """Another job, a licence, or something that freetrain does not know."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node.
 
     Attributes:
         name: Slurm's name.
-        state: the base state, as IDLE, ALLOCATED, MIXED, DOWN.
-        flags: what Slurm adds to it, as PLANNED, DRAIN, COMPLETING, NOT_RESPONDING.
+        state: what it does.
+        said: its state in Slurm's own words, for people.
+        may_be_lent: whether Slurm says nothing that speaks against lending it.
+        is_planned: whether Slurm has planned a job on it.
+        is_wanted: whether it is to be drained, rebooted, powered down or reserved; a fragment has to leave then.
+        starts_jobs: whether a job may start on it.
+        was_not_cleared: whether Slurm took it out of service since what ran there could not be cleared up.
         features: for constraints.
         partitions: that it belongs to.
         cpus: that jobs may have, threads counted.
@@ -84,8 +119,13 @@ class Node:
     """
 
     name: str
-    state: str
-    flags: frozenset[str] = frozenset()
+    state: NodeState
+    said: str = ""
+    may_be_lent: bool = True
+    is_planned: bool = False
+    is_wanted: bool = False
+    starts_jobs: bool = True
+    was_not_cleared: bool = False
     features: frozenset[str] = frozenset()
     partitions: tuple[str, ...] = ()
     cpus: int = 0
@@ -139,7 +179,8 @@ class Job:
         account: to whom it is charged.
         partition: where it runs or waits; several, comma-separated, while it waits.
         state: the base state.
-        reason: why it waits, in Slurm's word.
+        reason: why it waits, in Slurm's own word, for people.
+        waits_for: what that means.
         nodes: that it has (running) or had.
         node_count: how many it wants, or has.
         submitted_s: when it was submitted, UTC epoch seconds.
@@ -161,6 +202,7 @@ class Job:
     partition: str
     state: JobState
     reason: str = ""
+    waits_for: WaitsFor = WaitsFor.NODES
     account: str = ""
     nodes: Nodes = frozenset()
     node_count: int = 1
@@ -178,8 +220,8 @@ class Job:
 
     @property
     def is_held(self) -> bool:
-        """Whether it waits for somebody to release it; the reason may be any sentence, the priority is 0 then."""
-        return self.state is JobState.PENDING and (self.priority == 0 or self.reason.startswith("JobHeld"))
+        """Whether it waits for somebody to release it; its priority is 0 then, whatever reason is given."""
+        return self.state is JobState.PENDING and (self.priority == 0 or self.waits_for is WaitsFor.RELEASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,11 @@ class Fragment:
         return self.state is FragmentState.ASKED and self.asked_s < time_s
 
     @property
+    def goes_on(self) -> bool:
+        """Whether it has its node, or is to have it: nobody ends it, and it has not begun to end."""
+        return self.state in (FragmentState.ASKED, FragmentState.RUNNING)
+
+    @property
     def holds_node(self) -> bool:
         """Whether its node is spoken for."""
         return self.state is not FragmentState.ENDED

@@ -10,24 +10,62 @@ from freetrain.core.placement import Placement
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Take these nodes from a trainer."""
+    """Take these nodes from whoever has them.
 
-    trainer: str
+    Attributes:
+        nodes: which.
+        why: the end of a sentence for the audit; empty: a policy decided so.
+        trainer: from this one only; None: from all.
+    """
+
     nodes: tuple[str, ...]
+    why: str = ""
+    trainer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Lend:
-    """Give these nodes to a trainer; nobody else has them any more."""
+    """Give these nodes to a trainer; nobody else has them any more.
+
+    Attributes:
+        trainer: to whom.
+        nodes: which.
+        limits_s: for how long at most, each of them; empty: for as long as they are idle.
+    """
 
     trainer: str
     nodes: tuple[str, ...]
+    limits_s: tuple[float, ...] = ()
 
 
-Action = Release | Lend
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Let the time limit of what runs on these nodes be another one.
+
+    Attributes:
+        nodes: lent ones.
+        limit_s: counted from the start of their fragments.
+    """
+
+    nodes: tuple[str, ...]
+    limit_s: float
 
 
-def plan_moves(now: Placement, wanted: Placement) -> Iterator[Action]:
+@dataclass(frozen=True, slots=True)
+class PutRight:
+    """Bring what a trainer's owner submitted into the state that is expected between two looks.
+
+    Attributes:
+        trainer: whose.
+    """
+
+    trainer: str
+
+
+Action = Release | PutRight | Limit | Lend
+
+
+def plan_moves(now: Placement, wanted: Placement) -> Iterator[Release | Lend]:
     """The actions from ``now`` to ``wanted``.
 
     Every release comes before every lend, so that after any prefix each node has at most one owner and no
@@ -36,7 +74,7 @@ def plan_moves(now: Placement, wanted: Placement) -> Iterator[Action]:
     changing = sorted(trainer for trainer in now.keys() | wanted.keys() if now.get(trainer) != wanted.get(trainer))
     for trainer in changing:
         if left := _without(now.get(trainer, ()), wanted.get(trainer, ())):
-            yield Release(trainer, left)
+            yield Release(left, trainer=trainer)
     for trainer in changing:
         if gained := _without(wanted.get(trainer, ()), now.get(trainer, ())):
             yield Lend(trainer, gained)

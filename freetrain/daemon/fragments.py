@@ -10,12 +10,9 @@ from math import inf
 
 from freetrain.core.cluster import Job, JobRun, JobState, Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
-from freetrain.core.reconcile import find_strangers, needs_history, reconcile
-from freetrain.slurm import commands
-from freetrain.slurm.errors import SlurmRefusedError
+from freetrain.lending.reconcile import find_strangers, needs_history, reconcile
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
-from freetrain.slurm.parsing import parse_preemptions
 from freetrain.store.ledger import Ledger
 
 log = logging.getLogger(__name__)
@@ -66,6 +63,11 @@ class Fragments:
                 if fragment.started_s is not None:
                     self._note_end(fragment)
         return saved
+
+    def note_leaving(self, fragments: Iterable[Fragment]) -> None:
+        """Slurm was told to end these."""
+        running = [one for one in fragments if one.state is FragmentState.RUNNING]
+        self.save([replace(one, state=FragmentState.LEAVING) for one in running])
 
     def call_off(self, fragment: Fragment) -> None:
         """One that Slurm refused."""
@@ -123,12 +125,7 @@ class Fragments:
     def _blame_preemption(self, changed: Sequence[Fragment]) -> list[Fragment]:
         """With a grace time Slurm asks a fragment to leave, and counts one that does so as completed."""
         completed = [one.job for one in changed if one.end is End.COMPLETED]
-        if not completed:
-            return list(changed)
-        try:
-            asked_s = parse_preemptions(self._gateway.perform(commands.ask_preemptions(*completed)))
-        except SlurmRefusedError:  # it knows none of them any more
-            return list(changed)
+        asked_s = self._gateway.preempted_at(completed)
         return [
             replace(one, end=End.PREEMPTED)
             if one.end is End.COMPLETED and asked_s.get(one.job, -inf) >= (one.started_s or 0.0)

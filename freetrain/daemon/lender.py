@@ -1,4 +1,4 @@
-"""The lender: one look at the cluster, what is decided on it, and what is done about it."""
+"""The lender: the lending loop on Slurm, with all that a daemon keeps and tells of it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from pathlib import Path
 from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import FragmentState
-from freetrain.core.lent_trainer import TrainerState
+from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.admission.layout_guard import LayoutGuard
 from freetrain.daemon.drains import DrainsReader
 from freetrain.daemon.executor import Executor, Mode
-from freetrain.daemon.live_cluster import LiveCluster
+from freetrain.daemon.findings import tell_findings
+from freetrain.daemon.live_cluster import LiveCluster, Told
 from freetrain.daemon.rejects import Rejects
-from freetrain.daemon.setup import launcher_of, manners_of
-from freetrain.daemon.sight import Sight
-from freetrain.daemon.status import Look, look_of
-from freetrain.daemon.trainers.progress import Place, ProgressReader
-from freetrain.loop.cycle import Aims, run_cycle
-from freetrain.policies import find_policy
+from freetrain.daemon.setup import launcher_of, roster_rules_of, rules_of
+from freetrain.daemon.status import LookStatus, status_of
+from freetrain.daemon.trainers.entries import Entry
+from freetrain.daemon.trainers.progress_reader import Place, ProgressReader
+from freetrain.lending.judge import Judgement
+from freetrain.loop.cycle import Goal
+from freetrain.loop.lending_loop import LendingLoop
+from freetrain.policies import Policy, find_policy
+from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
 from freetrain.store.journal import RunJournal
@@ -52,20 +56,17 @@ class Lender:
     ) -> None:
         self._config = config
         self._settings = settings
-        self._journal = journal
+        self._gateway = gateway
+        self._ledger = ledger
         self._guard = guard
-        self._executor = Executor(gateway, ledger, Mode(config.lend.mode))
-        self._cluster = LiveCluster(
-            gateway,
-            launcher_of(config, gateway),
-            self._executor,
-            ledger,
-            manners_of(config, settings),
-            journal.next_decision,
-        )
         self._progress = ProgressReader()
         self._rejects = Rejects()
         self._drains = DrainsReader(Path(config.state.directory))
+        self._executor = Executor(gateway, ledger, Mode(config.lend.mode))
+        self._launcher = launcher_of(config, gateway)
+        self._cluster = LiveCluster(gateway, self._launcher, self._executor, ledger, self._told)
+        self._loop = LendingLoop(self._cluster, rules_of(config, settings), journal, time.perf_counter, self._note)
+        self.last_plan_s: float | None = None
 
     def look(self, time_limit_s: float) -> list[Decision]:
         """Look, decide and act.
@@ -76,41 +77,37 @@ class Lender:
         Raises:
             SlurmError: Slurm did not answer; what was not done is left for the next look.
         """
-        stop_file = self._config.state.stop_file
-        unsafe = self._check_layout()
-        stopped = f"stopped by {stop_file}" if Path(stop_file).exists() else unsafe
-        drained = self._drains.read(time.time())
-        sight = self._cluster.look(self._progress.reports(), stopped, drained)
-        self._rejects.tell(sight.snapshot.rejected)
-        self._watch_progress_of(sight)
-        if self._cluster.waits.is_new:
-            self._guard.ask_now()
         decide = self._config.decide
-        each_s = max(time_limit_s / self._cluster.decision_count, _LEAST_TIME_LIMIT_S)
-        aims = Aims(find_policy(decide.policy, time_limit_s=each_s), decide.objective, decide.horizon)
-        decisions = run_cycle(self._cluster, aims, self._journal, time.perf_counter)
+
+        def policy_for(decisions: int) -> Policy:
+            return find_policy(decide.policy, time_limit_s=max(time_limit_s / decisions, _LEAST_TIME_LIMIT_S))
+
+        look = self._loop.look(Goal(policy_for, decide.objective, decide.horizon))
         self._drains.note_heeded()
-        return decisions
+        return list(look.decisions)
 
-    def _check_layout(self) -> str:
-        """Why nothing may be lent in Slurm's layout."""
-        entries = self._cluster.sight.entries if self._cluster.sight else ()
-        owners = frozenset((one.trainer.owner, one.submission.tasks[0].account) for one in entries)
-        unsafe = self._guard.why_not(self._config, owners)
-        if self._guard.has_changed():
-            self._cluster.waits.forget()
-        return unsafe
-
-    @property
-    def sight(self) -> Sight | None:
-        """What the last look showed; None: there was none."""
-        return self._cluster.sight
+    def ask_last_plan(self) -> float | None:
+        """When Slurm last planned the waiting jobs, UTC epoch seconds; None: it does not say."""
+        try:
+            self.last_plan_s = self._gateway.last_plan_s()
+        except SlurmError:
+            self.last_plan_s = None
+        return self.last_plan_s
 
     @property
     def owners(self) -> frozenset[str]:
         """Whose trainers the last look showed."""
-        sight = self._cluster.sight
-        return frozenset(entry.trainer.owner for entry in sight.entries) if sight else frozenset()
+        return frozenset(entry.trainer.owner for entry in self.entries)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The trainers that the last look showed."""
+        return self._cluster.registered.entries
+
+    @property
+    def judgement(self) -> Judgement | None:
+        """On the last look; None: there was none."""
+        return self._loop.last.judgement if self._loop.last else None
 
     def read_progress(self) -> bool:
         """Read what the trainers say of themselves; whether a training has been completed since."""
@@ -122,36 +119,70 @@ class Lender:
         Raises:
             ConfigError: they cannot be followed; nothing has changed then.
         """
-        self._cluster.manners = manners_of(config, self._settings)
+        self._loop.rules = rules_of(config, self._settings)
+        self._loop.forget_blocked()
         self._executor.mode = Mode(config.lend.mode)
-        self._cluster.waits.forget()
         self._config = config
 
-    def last_look(self, took_s: float) -> Look:
+    def last_look(self, took_s: float) -> LookStatus:
         """What the last look came to.
 
         Args:
             took_s: how long it took.
         """
-        assert self._cluster.sight is not None
-        return look_of(self._cluster.sight, self._cluster.fragments, self._cluster.ends, took_s)
+        assert self._loop.last is not None
+        registered = self._cluster.registered
+        waits_for = {**registered.waits_for, **self._loop.last.waits_for}
+        judgement, ends = self._loop.last.judgement, self._cluster.ends
+        return status_of(judgement, registered.entries, waits_for, self._cluster.fragments, ends, took_s)
 
     def summary(self) -> str:
         """What is lent after the last look, in one line."""
         running = [one for one in self._cluster.fragments if one.state is FragmentState.RUNNING]
         asked = sum(one.state is FragmentState.ASKED for one in self._cluster.fragments)
-        offered = len(self._cluster.sight.lendable.offered) if self._cluster.sight else 0
+        offered = len(self.judgement.offers.offered) if self.judgement else 0
         trainers = len({one.trainer for one in running})
         return f"{len(running)} of {offered} nodes lent to {trainers} trainers, {asked} asked for"
 
-    def _watch_progress_of(self, sight: Sight) -> None:
-        most_nodes = len(sight.snapshot.partitions[self._config.slurm.partition].nodes)
+    def _told(self) -> Told:
+        """What the next look is told besides what Slurm answers."""
+        stop_file = self._config.state.stop_file
+        unsafe = self._check_layout()
+        return Told(
+            roster_rules=roster_rules_of(self._config, self._settings, self._launcher),
+            half_life_s=self._config.lend.half_life,
+            reports=self._progress.reports(),
+            drained=self._drains.read(time.time()),
+            stopped=f"stopped by {stop_file}" if Path(stop_file).exists() else unsafe,
+            last_plan_s=self.last_plan_s,
+        )
+
+    def _check_layout(self) -> str:
+        """Why nothing may be lent in Slurm's layout."""
+        owners = frozenset((one.trainer.owner, one.submission.tasks[0].account) for one in self.entries)
+        unsafe = self._guard.why_not(self._config, owners)
+        if self._guard.has_changed():
+            self._loop.forget_blocked()
+        return unsafe
+
+    def _note(self, judgement: Judgement) -> None:
+        """Write down what a look found out, before anything is done about it."""
+        snapshot, memory = judgement.facts.snapshot, judgement.memory
+        self._rejects.tell(snapshot.rejected)
+        tell_findings(memory)
+        for harm in memory.meter.new:
+            self._ledger.record_harm(harm)
+        if memory.blocked.new:
+            self._guard.ask_now()
+        self._follow_progress(len(snapshot.partitions[self._config.slurm.partition].nodes))
+
+    def _follow_progress(self, most_nodes: int) -> None:
         self._progress.look_at(
             {
                 entry.trainer.id: Place(
                     entry.tag.directory, entry.trainer.owner, entry.trainer.progress_bytes, most_nodes
                 )
-                for entry in sight.entries
+                for entry in self.entries
                 if entry.tag is not None
                 and entry.tag.directory
                 and entry.trainer.state is not TrainerState.COMPLETE

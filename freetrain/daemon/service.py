@@ -18,7 +18,7 @@ from freetrain.daemon.admission.checks import read_settings
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.notify import monotonic_usec, notify
 from freetrain.daemon.nudge import Senders
-from freetrain.daemon.silence import Silence
+from freetrain.daemon.outage import Outage
 from freetrain.daemon.state_directory import claim, make_private
 from freetrain.daemon.status_file import StatusFile
 from freetrain.daemon.timetable import Timetable
@@ -63,7 +63,7 @@ class Service:
         self._config = config
         self._gateway = gateway
         self._reload = reload
-        self._silence = Silence()
+        self._outage = Outage()
         self._stopping = False
         self._reloading = False
 
@@ -121,7 +121,7 @@ class Service:
             decisions = self._look(parts, time_limit_s)
             look_s = time.monotonic() - began_s
             if decisions:  # else Slurm does not answer, and would not answer this either
-                parts.timetable.plan_poll(self._last_plan_s(), look_s)
+                parts.timetable.plan_poll(parts.lender.ask_last_plan(), look_s)
             looks += 1
             if looks == cycles:
                 return
@@ -139,20 +139,14 @@ class Service:
             parts.admission.renew()
             decisions = parts.lender.look(time_limit_s)
         except SlurmError as error:
-            self._silence.goes_on(error)
+            self._outage.goes_on(error)
             notify(WATCHDOG="1", STATUS=error.what)
             parts.status.silent(error.what)
             return []
-        self._silence.ends()
+        self._outage.ends()
         notify(READY="1", WATCHDOG="1", STATUS=parts.lender.summary())
         parts.status.looked(self._config, parts.lender.last_look(time.monotonic() - began_s))
         return decisions
-
-    def _last_plan_s(self) -> float | None:
-        try:
-            return self._gateway.last_plan_s()
-        except SlurmError:
-            return None
 
     def _take_new_settings(self, lender: Lender, admission: Admission) -> None:
         """All of the new settings, or none."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from freetrain.config import Config
-from freetrain.core.lendable import LendingRules
-from freetrain.core.lent_trainer import Patience
-from freetrain.core.shadow import BackfillRules
-from freetrain.daemon.sharing.claimants import FairShare, Sharing
-from freetrain.daemon.sight import Manners
-from freetrain.daemon.watch import HarmLimits
+from freetrain.daemon.trainers.ends import Patience
+from freetrain.daemon.trainers.entries import RosterRules
+from freetrain.lending.rules import FairShare, FragmentRules, HarmRules, NodeRules, Rules, SharingRules
+from freetrain.lending.shadow import BackfillRules
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
 from freetrain.slurm.parsing import expand_nodes
@@ -18,12 +16,11 @@ from freetrain.slurm.steering import Steering
 from freetrain.slurm.submitting import Submitting
 
 
-def manners_of(config: Config, settings: SlurmSettings) -> Manners:
-    """How the site wants it done, on a Slurm with these settings."""
-    rhythm_s = max(config.pace.poll, settings.backfill_interval_s)
+def rules_of(config: Config, settings: SlurmSettings) -> Rules:
+    """How the site wants its nodes lent, on a Slurm with these settings."""
     lend, pace, harm = config.lend, config.pace, config.harm
-    return Manners(
-        rules=LendingRules(
+    return Rules(
+        nodes=NodeRules(
             partition=config.slurm.partition,
             exclude=expand_nodes(lend.exclude_nodes),
             reserve_nodes=lend.reserve_nodes,
@@ -32,28 +29,43 @@ def manners_of(config: Config, settings: SlurmSettings) -> Manners:
             shortest_hole_s=lend.shortest_hole,
             margin_s=lend.margin,
             # Slurm needs a plan and a start: two of its cycles, as seen by a poll after each.
-            claim_s=2 * rhythm_s + 5,
+            claim_s=2 * _rhythm_s(config, settings) + 5,
+            cool_down_s=pace.cool_down,
             backfill=BackfillRules(
-                settings.backfill_resolution_s, settings.backfill_window_s, settings.backfill_most_jobs
+                settings.backfill_interval_s,
+                settings.backfill_resolution_s,
+                settings.backfill_window_s,
+                settings.backfill_most_jobs,
             ),
         ),
-        horizon_s=config.decide.horizon,
-        longest_fragment_s=lend.longest_fragment,
-        max_running=lend.max_running,
-        cool_down_s=pace.cool_down,
-        planning_s=settings.backfill_interval_s + settings.backfill_resolution_s,
-        start_within_s=2 * settings.backfill_interval_s + rhythm_s,
-        patience=Patience(pace.back_off, pace.failures_to_pause),
-        harm=HarmLimits(harm.limit, harm.within, harm.allowed, harm.pause),
-        objective=config.decide.objective,
-        sharing=Sharing(
+        fragments=FragmentRules(
+            longest_s=lend.longest_fragment,
+            planning_s=settings.backfill_interval_s + settings.backfill_resolution_s,
+            start_within_s=_start_within_s(config, settings),
+        ),
+        harm=HarmRules(harm.limit, harm.within, harm.allowed, harm.pause),
+        sharing=SharingRules(
             FairShare(lend.fair_share),
             lend.half_life,
             lend.shares,
+            lend.max_running,
             lend.most_nodes_per_user,
             lend.most_nodes_per_account,
             lend.most_trainers_per_user,
         ),
+        objective=config.decide.objective,
+        horizon_s=config.decide.horizon,
+    )
+
+
+def roster_rules_of(config: Config, settings: SlurmSettings, launcher: Launcher) -> RosterRules:
+    """How trainers are dealt with."""
+    return RosterRules(
+        runs_tasks=launcher.runs_tasks,
+        patience=Patience(config.pace.back_off, config.pace.failures_to_pause),
+        start_within_s=_start_within_s(config, settings),
+        partition=config.slurm.partition,
+        objective=config.decide.objective,
         default_memory_mb=settings.default_memory_mb,
     )
 
@@ -63,3 +75,12 @@ def launcher_of(config: Config, gateway: Gateway) -> Launcher:
     if config.lend.launcher == "steer":
         return Steering()
     return Submitting(config.slurm.partition, PatternReader(gateway), act_as)
+
+
+def _rhythm_s(config: Config, settings: SlurmSettings) -> float:
+    """The longer of what passes between two looks, and between two plans of Slurm's."""
+    return max(config.pace.poll, settings.backfill_interval_s)
+
+
+def _start_within_s(config: Config, settings: SlurmSettings) -> float:
+    return 2 * settings.backfill_interval_s + _rhythm_s(config, settings)

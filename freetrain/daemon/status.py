@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from freetrain.core.fragment import End, Fragment, FragmentState
-from freetrain.core.lendable import Lendable
-from freetrain.daemon.sight import Sight
 from freetrain.daemon.trainers.entries import Entry
+from freetrain.lending.judge import Judgement
+from freetrain.lending.offers import Offers
 from freetrain.slurm.parsing import fold_nodes
 
 FORMAT: Literal["freetrain-status/1"] = "freetrain-status/1"
@@ -18,7 +18,7 @@ _MOST_TRAINERS, _MOST_EXAMPLES, _LONGEST = 2000, 5, 300
 """How much is published of what users and Slurm say: trainers, lines not understood, characters of a sentence."""
 
 Phase = Literal["running", "stopped"]
-NodeState = Literal["free", "lent", "asked for", "due back", "not lent"]
+NodeStanding = Literal["free", "lent", "asked for", "due back", "not lent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class NodeGroup:
     """
 
     nodes: str
-    state: NodeState
+    state: NodeStanding
     trainer: str = ""
     why: str = ""
     until_s: float | None = None
@@ -72,7 +72,7 @@ class TrainerStatus:
     Attributes:
         id: of its array.
         owner: who submitted it.
-        state: as :class:`freetrain.core.lent_trainer.TrainerState`.
+        state: as :class:`freetrain.core.known_trainer.TrainerState`.
         note: a sentence for its owner.
         fault: what is wrong with its own files, curve or submission; empty: nothing.
         waits_for: why it has no node although it could run; empty: nothing is known.
@@ -95,7 +95,7 @@ class TrainerStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LookStatus:
     """What one look came to.
 
     Attributes:
@@ -107,6 +107,8 @@ class Look:
         nodes: every node of the partition.
         trainers: the first of them, in the order of submission.
         trainers_left_out: how many more there are.
+        planned: waiting jobs of the site's for which Slurm and freetrain both have a plan.
+        planned_differently: those of them for which the plans differ; the earlier one holds.
     """
 
     time_s: float
@@ -117,6 +119,8 @@ class Look:
     nodes: tuple[NodeGroup, ...] = ()
     trainers: tuple[TrainerStatus, ...] = ()
     trainers_left_out: int = 0
+    planned: int = 0
+    planned_differently: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,40 +140,51 @@ class Status:
     daemon: Identity
     phase: Phase
     written_s: float
-    look: Look | None = None
+    look: LookStatus | None = None
     silent_since_s: float | None = None
     silent_why: str = ""
     format: Literal["freetrain-status/1"] = FORMAT
 
 
-def look_of(
-    sight: Sight, fragments: Iterable[Fragment], ends: Mapping[str, Mapping[End, int]], took_s: float
-) -> Look:
+def status_of(
+    judgement: Judgement,
+    entries: Sequence[Entry],
+    waits_for: Mapping[str, str],
+    fragments: Iterable[Fragment],
+    ends: Mapping[str, Mapping[End, int]],
+    took_s: float,
+) -> LookStatus:
     """What a look came to.
 
     Args:
-        sight: what it showed.
+        judgement: on what it showed.
+        entries: all trainers.
+        waits_for: trainer → why it has no node although it could run.
         fragments: those that have not ended, now that all has been done.
         ends: trainer → how often its fragments ended in which way.
         took_s: how long it took.
     """
     fragments = tuple(fragments)
-    rejected = sight.snapshot.rejected
-    return Look(
-        time_s=sight.snapshot.time_s,
+    snapshot = judgement.facts.snapshot
+    rejected = snapshot.rejected
+    return LookStatus(
+        time_s=snapshot.time_s,
         took_s=took_s,
-        stopped_by=sight.stopped,
+        stopped_by=judgement.stopped,
         rejected=len(rejected),
         rejected_examples=tuple(line[:_LONGEST] for line in rejected[:_MOST_EXAMPLES]),
-        nodes=groups_of(sight.lendable, fragments),
+        planned=judgement.plans_compared.jobs,
+        planned_differently=judgement.plans_compared.differing,
+        nodes=groups_of(judgement.offers, fragments),
         trainers=tuple(
-            _trainer(entry, fragments, ends.get(entry.trainer.id, {})) for entry in sight.entries[:_MOST_TRAINERS]
+            _trainer(entry, waits_for.get(entry.trainer.id, ""), fragments, ends.get(entry.trainer.id, {}))
+            for entry in entries[:_MOST_TRAINERS]
         ),
-        trainers_left_out=max(0, len(sight.entries) - _MOST_TRAINERS),
+        trainers_left_out=max(0, len(entries) - _MOST_TRAINERS),
     )
 
 
-def groups_of(lendable: Lendable, fragments: Iterable[Fragment]) -> tuple[NodeGroup, ...]:
+def groups_of(offers: Offers, fragments: Iterable[Fragment]) -> tuple[NodeGroup, ...]:
     """What is done with each node, as the fragments on it say, and why."""
     # A node that changes hands has two fragments for a moment: the one that comes counts.
     order = (
@@ -180,9 +195,9 @@ def groups_of(lendable: Lendable, fragments: Iterable[Fragment]) -> tuple[NodeGr
         FragmentState.RUNNING,
     )
     on = {one.node: one for one in sorted(fragments, key=lambda one: order.index(one.state))}
-    verdicts = {node.name: _of_lent("free", on.get(node.name), "", node.free_until_s) for node in lendable.offered}
-    verdicts |= {name: _of_lent("due back", on.get(name), why, None) for name, why in lendable.due.items()}
-    verdicts |= {name: _of_lent("not lent", on.get(name), why, None) for name, why in lendable.withheld.items()}
+    verdicts = {node.name: _of_lent("free", on.get(node.name), "", node.free_until_s) for node in offers.offered}
+    verdicts |= {name: _of_lent("due back", on.get(name), why, None) for name, why in offers.due.items()}
+    verdicts |= {name: _of_lent("not lent", on.get(name), why, None) for name, why in offers.withheld.items()}
     return gathered(verdicts)
 
 
@@ -198,7 +213,7 @@ def gathered(verdicts: Mapping[str, NodeGroup]) -> tuple[NodeGroup, ...]:
     return tuple(replace(verdict, nodes=fold_nodes(names)) for verdict, names in groups.items())
 
 
-def _of_lent(state: NodeState, fragment: Fragment | None, why: str, until_s: float | None) -> NodeGroup:
+def _of_lent(state: NodeStanding, fragment: Fragment | None, why: str, until_s: float | None) -> NodeGroup:
     """The verdict on a node, all but its name: a fragment that goes on says more than what was found before."""
     why, until_s = why[:_LONGEST], None if until_s is None else round(until_s)
     if fragment is None or fragment.state is FragmentState.LOST:
@@ -210,7 +225,9 @@ def _of_lent(state: NodeState, fragment: Fragment | None, why: str, until_s: flo
     return NodeGroup("", state, fragment.trainer, why, until_s)
 
 
-def _trainer(entry: Entry, fragments: Iterable[Fragment], ends: Mapping[End, int]) -> TrainerStatus:
+def _trainer(
+    entry: Entry, waits_for: str, fragments: Iterable[Fragment], ends: Mapping[End, int]
+) -> TrainerStatus:
     trainer = entry.trainer
     own = [one for one in fragments if one.trainer == trainer.id]
     return TrainerStatus(
@@ -219,7 +236,7 @@ def _trainer(entry: Entry, fragments: Iterable[Fragment], ends: Mapping[End, int
         state=str(trainer.state),
         note=trainer.note[:_LONGEST],
         fault=trainer.fault[:_LONGEST],
-        waits_for=entry.waits_for[:_LONGEST],
+        waits_for=waits_for[:_LONGEST],
         lent=_nodes_of(own, FragmentState.RUNNING),
         asked=_nodes_of(own, FragmentState.ASKED),
         samples_done=trainer.samples_done,

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from freetrain import __version__
 from freetrain.config import Config
-from freetrain.daemon.status import Identity, Look, Status
+from freetrain.daemon.status import Identity, LookStatus, Status
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class StatusFile:
         self._failed = False
         self._status: Status | None = None
 
-    def looked(self, config: Config, look: Look | None) -> None:
+    def looked(self, config: Config, look: LookStatus | None) -> None:
         """Publish a look that Slurm answered; None: there was none yet."""
         lend = config.lend
         daemon = Identity(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.files import create_json, make_folder, names_in, read_json, write_json
-from freetrain.elastic.records import Generation, Member, from_document, to_document
-from freetrain.elastic.roster import View
+from freetrain.elastic.members import Generation, Member, from_document, to_document
+from freetrain.elastic.next_generation import View
 from freetrain.elastic.secret import Secret
 
 TRAINER_VARIABLE = "FREETRAIN_TRAINER"

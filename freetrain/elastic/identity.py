@@ -11,7 +11,7 @@ import time
 import uuid
 from functools import lru_cache
 
-from freetrain.elastic.records import Member, start_ticks, this_host
+from freetrain.elastic.members import Member, start_ticks, this_host
 
 MEMBER_VARIABLE = "FREETRAIN_MEMBER"
 AGENT_VARIABLE = "FREETRAIN_AGENT"

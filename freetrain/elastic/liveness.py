@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from freetrain.elastic.records import Member, start_ticks, this_host
+from freetrain.elastic.members import Member, start_ticks, this_host
 
 
 class Liveness:

@@ -11,9 +11,9 @@ from freetrain.elastic.agent import AgentOptions, Ending, Signals
 from freetrain.elastic.directory import TrainerDirectory
 from freetrain.elastic.files import write_json
 from freetrain.elastic.identity import this_address, this_member
-from freetrain.elastic.records import Generation, Member, this_host
-from freetrain.elastic.roster import Proposal, View
-from freetrain.elastic.settings import Settings
+from freetrain.elastic.members import Generation, Member, this_host
+from freetrain.elastic.next_generation import Proposal, View
+from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.watcher import Watcher
 from freetrain.elastic.workers import Worker, describe
 
@@ -31,17 +31,17 @@ class RestartAgent:
         directory: the trainer's.
         options: what the user chose.
         signals: those that ask to leave.
-        settings: how patient to be.
+        timeouts: how patient to be.
     """
 
     def __init__(
-        self, directory: TrainerDirectory, options: AgentOptions, signals: Signals, settings: Settings
+        self, directory: TrainerDirectory, options: AgentOptions, signals: Signals, timeouts: Timeouts
     ) -> None:
         self._directory = directory
         self._options = options
         self._signals = signals
         self._me = this_member("restart mode", "", options.nproc)
-        self._watcher = Watcher(directory, self._me, settings, _with_port, _why_foreign)
+        self._watcher = Watcher(directory, self._me, timeouts, _with_port, _why_foreign)
         self._generation: Generation | None = None
         self._workers: list[Worker] = []
         self._failed_s: float | None = None

@@ -24,7 +24,6 @@ from freetrain.elastic.model import ElasticModel
 from freetrain.elastic.progress import Progress
 from freetrain.elastic.sampler import Sampler
 from freetrain.elastic.session import Session
-from freetrain.elastic.settings import Settings
 from freetrain.elastic.state import (
     Stateful,
     TrainingState,
@@ -33,6 +32,7 @@ from freetrain.elastic.state import (
     part_random_streams,
 )
 from freetrain.elastic.step import Step
+from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.world import World
 from freetrain.errors import FreetrainError, InputError
 
@@ -184,7 +184,7 @@ class Run:
         mark = fingerprint(module, self.state.sampler.samples, self.batch, self.state.sampler.shuffle)
         self._checkpoints = Checkpoints(directory.checkpoints, self._keep_checkpoints)
         self._progress = Progress(directory.progress_path, self._progress_every_s)
-        self._session = Session(directory, Settings.from_environment(), backend_for(module), mark)
+        self._session = Session(directory, Timeouts.from_environment(), backend_for(module), mark)
         self._session.join()
 
     # -- worlds

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.files import create_exclusively, why_distrusted
-from freetrain.elastic.records import Record, to_document
+from freetrain.elastic.members import Record, to_document
 
 SECRET_VARIABLE = "FREETRAIN_SECRET"
 

@@ -13,10 +13,10 @@ from freetrain.elastic.breaks import Breaks
 from freetrain.elastic.directory import TrainerDirectory
 from freetrain.elastic.errors import EVICTED_STATUS, AbandonedError, Departed, ForeignTrainerError
 from freetrain.elastic.identity import this_member, use_interface_of_this_address
-from freetrain.elastic.records import Generation, Member, this_host
-from freetrain.elastic.roster import Proposal, View
+from freetrain.elastic.members import Generation, Member, this_host
+from freetrain.elastic.next_generation import Proposal, View
 from freetrain.elastic.service import answering_service, named_service
-from freetrain.elastic.settings import Settings
+from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.watcher import Guard, Watcher
 from freetrain.elastic.world import World, open_store
 
@@ -33,22 +33,22 @@ class Session:
 
     Args:
         directory: the trainer's.
-        settings: how patient to be.
+        timeouts: how patient to be.
         backend: for ``torch.distributed``.
         fingerprint: what all members must have in common.
     """
 
-    def __init__(self, directory: TrainerDirectory, settings: Settings, backend: str, fingerprint: str) -> None:
+    def __init__(self, directory: TrainerDirectory, timeouts: Timeouts, backend: str, fingerprint: str) -> None:
         self.directory = directory
         self.member = this_member(fingerprint, torch.__version__)
         self.world: World | None = None
         self.nodes = 0
-        self._settings = settings
+        self._timeouts = timeouts
         self._backend = backend
         self._stores: dict[int, dist.TCPStore] = {}
         self._complaint = _NOBODY_MISSING
         self._breaks = Breaks()
-        self._watcher = Watcher(directory, self.member, settings, self._open_store, self._why_foreign)
+        self._watcher = Watcher(directory, self.member, timeouts, self._open_store, self._why_foreign)
 
     @property
     def view(self) -> View:
@@ -96,7 +96,7 @@ class Session:
                 self.member.id,
                 self.directory.secret.derive(generation.nonce),
                 self._backend,
-                self._settings.form_timeout_s,
+                self._timeouts.form_timeout_s,
                 lambda: [store.port for store in list(self._stores.values())],
             )
             guard = Guard(generation, world.cut)
@@ -136,7 +136,7 @@ class Session:
 
     def _await_generation(self, tried: int) -> Generation:
         """The next generation with this worker in it."""
-        deadline_s = time.monotonic() + self._settings.start_timeout_s
+        deadline_s = time.monotonic() + self._timeouts.start_timeout_s
         patience_s = _BROKEN_AFTER_S
         while not self._watcher.wait_for(lambda view: self._decided(view, tried), patience_s):
             if tried and self.view.number == tried:
@@ -144,7 +144,7 @@ class Session:
             patience_s = 10.0
             if time.monotonic() > deadline_s:
                 raise ForeignTrainerError(
-                    f"no world formed within {self._settings.start_timeout_s:g} s.",
+                    f"no world formed within {self._timeouts.start_timeout_s:g} s.",
                     "Look whether enough members joined (--min) and whether their hosts reach each other.",
                 )
         view, me = self.view, self.member.id

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from freetrain.elastic.directory import TrainerDirectory
 from freetrain.elastic.liveness import Liveness
-from freetrain.elastic.records import Generation, Member
-from freetrain.elastic.roster import Proposal, View, next_generation, watched_by
-from freetrain.elastic.settings import Settings
+from freetrain.elastic.members import Generation, Member
+from freetrain.elastic.next_generation import Proposal, View, next_generation, watched_by
+from freetrain.elastic.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Watcher:
     Args:
         directory: the trainer's.
         member: this process.
-        settings: how patient to be.
+        timeouts: how patient to be.
         open_store: opens the store of a proposed generation in this process and returns its port.
         may_join: why a newcomer does not fit in with the others, or None.
     """
@@ -55,16 +55,16 @@ class Watcher:
         self,
         directory: TrainerDirectory,
         member: Member,
-        settings: Settings,
+        timeouts: Timeouts,
         open_store: Callable[[Proposal], Generation],
         may_join: Callable[[Member], str | None],
     ) -> None:
         self._directory = directory
         self._member = member
-        self._settings = settings
+        self._timeouts = timeouts
         self._open_store = open_store
         self._may_join = may_join
-        self._liveness = Liveness(directory.last_beat, settings.lost_after_s, time.monotonic)
+        self._liveness = Liveness(directory.last_beat, timeouts.lost_after_s, time.monotonic)
         self._stop = threading.Event()
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="freetrain-watcher", daemon=True)
@@ -96,18 +96,18 @@ class Watcher:
         while not self._stop.is_set():
             look_s = time.monotonic()
             if look_s >= beat_due_s:
-                beat_due_s = look_s + self._settings.beat_s
+                beat_due_s = look_s + self._timeouts.beat_s
                 self._directory.beat(self._member.id, count)
                 count += 1
             try:
-                self._look(silence_too=count > 1 and beat_due_s == look_s + self._settings.beat_s)
+                self._look(silence_too=count > 1 and beat_due_s == look_s + self._timeouts.beat_s)
             except OSError as error:
                 log.warning("cannot look at %s: %s; trying again", self._directory.root, error)
             self._stop.wait(self._rest_s(time.monotonic() - look_s))
 
     def _rest_s(self, look_s: float) -> float:
         """How long to rest after a look that took so long, perhaps because the process was stopped meanwhile."""
-        return min(max(self._settings.poll_s, _LOOK_SHARE * look_s), self._settings.beat_s)
+        return min(max(self._timeouts.poll_s, _LOOK_SHARE * look_s), self._timeouts.beat_s)
 
     def _look(self, *, silence_too: bool) -> None:
         view = self._directory.view()
@@ -126,7 +126,7 @@ class Watcher:
             self._directory.mark_gone(id_, "its process ended without a word")
         if silence_too:
             for id_ in self._liveness.silent(watched_by(self._member.id, view)):
-                self._directory.mark_gone(id_, f"no sign of life for {self._settings.lost_after_s:g} s")
+                self._directory.mark_gone(id_, f"no sign of life for {self._timeouts.lost_after_s:g} s")
 
     def _turn_away(self, view: View) -> None:
         for id_ in view.waiting:
@@ -135,7 +135,7 @@ class Watcher:
                 self._directory.refuse(id_, reason)
 
     def _propose(self, view: View) -> None:
-        proposal = next_generation(view, self._settings.min_members)
+        proposal = next_generation(view, self._timeouts.min_members)
         if proposal is None or proposal.proposer != self._member.id or not self._settled(proposal):
             return
         if self._member.id in view.gone or self._member.id in view.refused:
@@ -171,7 +171,7 @@ class Watcher:
         """How long the main thread may try to get out by itself; None: this world is as it should be."""
         broken = view.broken and view.number == guard.generation.number
         if broken or any(id_ in view.gone for id_ in guard.generation.members):
-            return self._settings.cut_after_s
+            return self._timeouts.cut_after_s
         if not guard.formed and view.number > guard.generation.number:
             return _SUPERSEDED_S
         return None

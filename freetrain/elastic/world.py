@@ -18,8 +18,8 @@ import torch.distributed as dist
 from freetrain.elastic.collectives import Collectives
 from freetrain.elastic.ddp_group import DdpGroup
 from freetrain.elastic.errors import AbandonedError, LostRankError
+from freetrain.elastic.members import Generation, this_host
 from freetrain.elastic.origin import arose_in_communication
-from freetrain.elastic.records import Generation, this_host
 from freetrain.elastic.sockets import Wires
 
 _FOREVER = timedelta(days=7)

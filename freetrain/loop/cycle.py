@@ -1,43 +1,64 @@
-"""One cycle of the loop. Live and replay differ only in the cluster they hand in and in who calls."""
+"""One cycle of the loop. All who run it differ only in the cluster and the judge that they hand in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, Self, TypeVar
 
 from freetrain.core.decision import Decision
-from freetrain.core.plan import Action, plan_moves
+from freetrain.core.plan import Action, Lend, plan_moves
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.loop.deciding import decide
 from freetrain.policies import Policy
 
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What there is at one instant: idle nodes, lent ones included, and the trainers that may have them."""
-
-    now_s: float
-    nodes: tuple[Offer, ...]
-    trainers: tuple[Trainer, ...]
+Facts_co = TypeVar("Facts_co", covariant=True)
+Facts = TypeVar("Facts")
 
 
-class Cluster(Protocol):
+class Cluster(Protocol[Facts_co]):
     """Where nodes and trainers are: Slurm, or a log being replayed."""
 
-    def observations(self) -> Iterable[Observation]:
-        """What there is now: once for all trainers, or for each group of trainers with nodes of its own.
+    def observe(self) -> Facts_co:
+        """What there is now."""
 
-        The next group is observed after what was decided for the one before it has been carried out.
+    def act(self, action: Action, decision: str | None) -> None:
+        """Carry out one action.
+
+        Args:
+            action: which.
+            decision: the decision that it is part of; None: it was none.
         """
 
-    def act(self, action: Action) -> None:
-        """Carry out one action of a plan."""
+
+class Judged(Protocol):
+    """What a judge concluded from the facts."""
+
+    @property
+    def now_s(self) -> float:
+        """The instant, UTC epoch seconds."""
+
+    @property
+    def orders(self) -> Sequence[Action]:
+        """What is to be done before anything is decided."""
+
+    @property
+    def questions(self) -> Sequence[tuple[tuple[Offer, ...], tuple[Trainer, ...]]]:
+        """What is to be decided, one after the other: who of these trainers gets which of these nodes."""
+
+    def limit_s(self, node: str) -> float:
+        """For how long the node may be lent from now on."""
+
+
+JudgedT = TypeVar("JudgedT", bound=Judged)
 
 
 class Journal(Protocol):
     """Keeps every decision, so that it can be asked about and solved again."""
+
+    def next_decision(self) -> str:
+        """How the decision that is recorded next will be called."""
 
     def record(self, problem: Problem, decision: Decision) -> None:
         """Keep one decision with its problem."""
@@ -46,40 +67,71 @@ class Journal(Protocol):
 class NullJournal:
     """Keeps nothing."""
 
+    def next_decision(self) -> str:
+        """Nothing has a name."""
+        return ""
+
     def record(self, problem: Problem, decision: Decision) -> None:
         """Forget the decision."""
 
 
 @dataclass(frozen=True, slots=True)
-class Aims:
+class Goal:
     """What a site wants decided, and how far ahead.
 
     Attributes:
-        policy: who decides.
+        policy_for: who decides, where so many decisions follow each other.
         objective: name of what is maximised.
         horizon_s: how far ahead value is counted.
     """
 
-    policy: Policy
+    policy_for: Callable[[int], Policy]
     objective: str
     horizon_s: float
 
+    @classmethod
+    def of(cls, policy: Policy, objective: str, horizon_s: float) -> Self:
+        """With the same policy however many decisions there are."""
+        return cls(lambda decisions: policy, objective, horizon_s)
 
-def run_cycle(cluster: Cluster, aims: Aims, journal: Journal, stopwatch_s: Callable[[], float]) -> list[Decision]:
-    """Look at the cluster, decide, and bring it to what was decided; once for each of its observations.
+
+def run_cycle(
+    cluster: Cluster[Facts],
+    judge: Callable[[Facts], JudgedT],
+    goal: Goal,
+    journal: Journal,
+    stopwatch_s: Callable[[], float],
+) -> tuple[JudgedT, list[Decision]]:
+    """Observe, judge, decide, verify, act, record: once.
+
+    1. What the judge orders is done before anything is decided.
+    2. Each decision is carried out before the next is made, releases first, and kept when that has been done.
 
     Args:
         cluster: what is looked at and acted on.
-        aims: what is wanted.
-        journal: where each decision is kept, after it has been carried out.
+        judge: what follows from what there is.
+        goal: what is wanted.
+        journal: where each decision is kept.
         stopwatch_s: running seconds, to measure how long deciding takes.
     """
+    judged = judge(cluster.observe())
+    for order in judged.orders:
+        cluster.act(order, None)
+    questions = judged.questions
+    policy = goal.policy_for(len(questions))
     decisions = []
-    for seen in cluster.observations():
-        problem = Problem(seen.now_s, seen.nodes, seen.trainers, aims.horizon_s, aims.objective)
-        decision = decide(aims.policy, problem, stopwatch_s)
+    for nodes, trainers in questions:
+        problem = Problem(judged.now_s, nodes, trainers, goal.horizon_s, goal.objective)
+        decision = decide(policy, problem, stopwatch_s)
         for action in plan_moves(problem.held_names, decision.placement):
-            cluster.act(action)
+            cluster.act(_limited(action, judged), journal.next_decision())
         journal.record(problem, decision)
         decisions.append(decision)
-    return decisions
+    return judged, decisions
+
+
+def _limited(action: Action, judged: Judged) -> Action:
+    """A node is lent for as long as its hole lasts."""
+    if not isinstance(action, Lend):
+        return action
+    return replace(action, limits_s=tuple(judged.limit_s(node) for node in action.nodes))

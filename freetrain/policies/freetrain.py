@@ -14,7 +14,7 @@ from freetrain.core.terms import Table
 from freetrain.core.value import switching_costs, total_value, value_tables
 from freetrain.policies.greedy import greedy_counts
 from freetrain.policies.solver import knapsack
-from freetrain.policies.solver.offer import Offer
+from freetrain.policies.solver.menu import Menu
 from freetrain.policies.solver.pieces import Piece, linear_runs, pieces_on
 from freetrain.policies.solver.pricing import Priced, price_out
 
@@ -57,9 +57,9 @@ class FreeTrain:
         # Pyomo takes a second to import, which commands that need no HiGHS should not wait for.
         from freetrain.policies.solver import highs
 
-        offers = list(_offers(problem) if priced is None else _single_class_offers(problem, priced))
+        menus = list(_menus(problem) if priced is None else _single_class_menus(problem, priced))
         try:
-            answer = highs.solve(offers, problem.capacity.tolist(), self._time_limit_s)
+            answer = highs.solve(menus, problem.capacity.tolist(), self._time_limit_s)
         except Exception as error:
             return _fallback(problem, f"HiGHS failed: {type(error).__name__}: {error}")
         if answer.counts is None:
@@ -70,19 +70,19 @@ class FreeTrain:
         return _better_of(problem, answer.counts, answer.bound, stopped)
 
 
-def _single_class_offers(problem: Problem, priced: Priced) -> Iterator[Offer]:
+def _single_class_menus(problem: Problem, priced: Priced) -> Iterator[Menu]:
     """What each trainer may be given of the only class: the sizes that pricing left."""
     for held, table, worthwhile in zip(problem.held_nodes.tolist(), priced.values, priced.worthwhile, strict=True):
         sizes = np.flatnonzero(worthwhile).tolist()
-        yield Offer([pieces_on(table, linear_runs(table, sizes, held))], [held])
+        yield Menu([pieces_on(table, linear_runs(table, sizes, held))], [held])
 
 
-def _offers(problem: Problem) -> Iterator[Offer]:
+def _menus(problem: Problem) -> Iterator[Menu]:
     """What each trainer may be given of several classes."""
     switching = switching_costs(problem.terms, problem.held_nodes)
     for row in range(len(problem.trainers)):
         pieces = [_interval(problem, row, column, switching[row]) for column in range(len(problem.classes))]
-        yield Offer(pieces, problem.held[row].tolist())
+        yield Menu(pieces, problem.held[row].tolist())
 
 
 def _interval(problem: Problem, row: int, column: int, switching: Table) -> list[Piece]:

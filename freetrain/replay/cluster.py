@@ -4,13 +4,45 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
 
 from freetrain.core.objectives import worth_per_s
-from freetrain.core.plan import Action, Lend
+from freetrain.core.plan import Action, Lend, Release
 from freetrain.core.problem import Offer
 from freetrain.core.trainer import Trainer
-from freetrain.loop.cycle import Observation
 from freetrain.replay.trainer_run import TrainerRun
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """All that is idle at one instant, for all trainers together: nobody judges which of it may be lent.
+
+    That is what holes allow. When nodes will be taken back is not known beforehand.
+
+    Attributes:
+        now_s: that instant, UTC epoch seconds.
+        nodes: idle nodes, lent ones included.
+        trainers: who may have them, in order of admission.
+    """
+
+    now_s: float
+    nodes: tuple[Offer, ...]
+    trainers: tuple[Trainer, ...]
+
+    @property
+    def orders(self) -> Sequence[Action]:
+        """Nothing has to be given back by hand: who is taken back from has lost it already."""
+        return ()
+
+    @property
+    def questions(self) -> Sequence[tuple[tuple[Offer, ...], tuple[Trainer, ...]]]:
+        """One, about all of it."""
+        return ((self.nodes, self.trainers),)
+
+    def limit_s(self, node: str) -> float:
+        """For as long as it is idle."""
+        return inf
 
 
 class ReplayedCluster:
@@ -36,20 +68,19 @@ class ReplayedCluster:
         """How many nodes are idle, lent ones included."""
         return len(self._idle)
 
-    def observations(self) -> Iterable[Observation]:
-        """What there is now, in one; when nodes will be taken back is not known beforehand."""
+    def observe(self) -> Idle:
+        """What there is now."""
         trainers = tuple(run.trainer for run in self.running.values())
-        return (Observation(self.now_s, tuple(self._idle.values()), trainers),)
+        return Idle(self.now_s, tuple(self._idle.values()), trainers)
 
-    def act(self, action: Action) -> None:
-        """Lend or release nodes."""
-        run = self.running[action.trainer]
+    def act(self, action: Action, decision: str | None = None) -> None:
+        """Lend or release nodes; there is nothing else to be done here."""
         if isinstance(action, Lend):
-            run.grow(action.nodes, self.now_s)
+            self.running[action.trainer].grow(action.nodes, self.now_s)
             self._hold(action.nodes, action.trainer)
             self.lent_nodes += len(action.nodes)
-        else:
-            run.shrink(action.nodes, self.now_s)
+        elif isinstance(action, Release) and action.trainer is not None:
+            self.running[action.trainer].shrink(action.nodes, self.now_s)
             self._hold(action.nodes, None)
             self.lent_nodes -= len(action.nodes)
 

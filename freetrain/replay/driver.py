@@ -10,9 +10,9 @@ from freetrain.core.decision import Decision
 from freetrain.core.holes import Holes
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
-from freetrain.loop.cycle import Aims, Journal, run_cycle
+from freetrain.loop.cycle import Goal, Journal, run_cycle
 from freetrain.replay.admission import AdmissionQueue
-from freetrain.replay.cluster import ReplayedCluster
+from freetrain.replay.cluster import Idle, ReplayedCluster
 from freetrain.replay.division import Divider
 from freetrain.replay.node_changes import NodeChange, node_changes
 from freetrain.replay.timeline import Timeline
@@ -47,7 +47,7 @@ class Replay:
     Args:
         holes: what the log left idle.
         trainers: who wants it, in order of submission.
-        aims: what is wanted.
+        goal: what is wanted.
         max_running: most trainers that may compete at once; the others wait, first come, first served.
         journal: where decisions are kept.
         stopwatch_s: running seconds, to measure how long deciding takes.
@@ -57,22 +57,22 @@ class Replay:
         self,
         holes: Holes,
         trainers: Iterable[Trainer],
-        aims: Aims,
+        goal: Goal,
         max_running: int,
         journal: Journal,
         stopwatch_s: Callable[[], float],
     ) -> None:
         self._holes = holes
-        self._aims = aims
+        self._goal = goal
         self._journal = journal
         self._stopwatch_s = stopwatch_s
-        self._cluster = ReplayedCluster(holes.from_s, aims.objective)
+        self._cluster = ReplayedCluster(holes.from_s, goal.objective)
         self._changes = node_changes(holes)
         self._next_change = next(self._changes, None)
         self._queue = AdmissionQueue(trainers, max_running)
         self._runs: list[TrainerRun] = []
         self._timeline = Timeline(holes)
-        self._divider = Divider(aims.objective)
+        self._divider = Divider(goal.objective)
         self._oracle_work = 0.0
         self._oracle_work_per_s = 0.0
         self._events = 0
@@ -132,12 +132,21 @@ class Replay:
     def _cycle(self) -> None:
         running = self._cluster.running
         if running and self._cluster.idle_nodes:
-            run_cycle(self._cluster, self._aims, self, self._stopwatch_s)
+            run_cycle(self._cluster, _as_it_is, self._goal, self, self._stopwatch_s)
         self._timeline.note(self._cluster)
         trainers = [run.trainer for run in running.values()]
         self._oracle_work_per_s = self._divider.best_worth_per_s(trainers, self._cluster.idle_nodes)
+
+    def next_decision(self) -> str:
+        """How the journal will call the next one."""
+        return self._journal.next_decision()
 
     def record(self, problem: Problem, decision: Decision) -> None:
         """Keep a decision in the timeline and in the journal."""
         self._timeline.decided(decision)
         self._journal.record(problem, decision)
+
+
+def _as_it_is(idle: Idle) -> Idle:
+    """What is idle may be lent."""
+    return idle

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from freetrain.core.holes import Holes
 from freetrain.core.trainer import Trainer
-from freetrain.loop.cycle import Aims, Journal
+from freetrain.loop.cycle import Goal, Journal
 from freetrain.replay.dedicated import DedicatedRecord, train_dedicated
 from freetrain.replay.driver import Replay, ReplayRecord
 from freetrain.replay.outcome import Outcome, outcome_of
@@ -59,7 +59,7 @@ def study(
     holes: Holes,
     trainers: Iterable[Trainer],
     costs: Costs,
-    aims: Aims,
+    goal: Goal,
     max_running: int,
     journal: Journal,
     stopwatch_s: Callable[[], float],
@@ -67,7 +67,7 @@ def study(
 ) -> Study:
     """Replay a log, and compare it with a dedicated machine of as many node-hours."""
     start_s = stopwatch_s()
-    record = Replay(holes, costs.apply(trainers), aims, max_running, journal, stopwatch_s).run(progress)
+    record = Replay(holes, costs.apply(trainers), goal, max_running, journal, stopwatch_s).run(progress)
     wall_s = stopwatch_s() - start_s
     dedicated = train_dedicated(trainers, holes.mean_idle_nodes, holes.from_s, holes.until_s, max_running)
     return Study(record, dedicated, outcome_of(record, dedicated), wall_s)

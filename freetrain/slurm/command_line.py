@@ -22,6 +22,7 @@ from freetrain.slurm.parsing import (
     parse_reservations,
     parse_runs,
 )
+from freetrain.slurm.questions import Questions
 from freetrain.slurm.settings import parse_last_plan_s
 from freetrain.slurm.tags import TAG_PREFIX
 
@@ -33,7 +34,7 @@ _MOST_REJECTED = 1000
 _Facts = TypeVar("_Facts")
 
 
-class CommandLine:
+class CommandLine(Questions):
     """Asks with squeue, scontrol and sacct.
 
     Args:

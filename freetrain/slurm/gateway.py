@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from freetrain.core.cluster import Job, JobRun, Snapshot
+from freetrain.core.needs import Needs
 from freetrain.slurm.commands import Command
 from freetrain.slurm.layout_facts import SlurmLayout
+from freetrain.slurm.settings import Rights
 
 
 class Gateway(Protocol):
@@ -49,6 +51,31 @@ class Gateway(Protocol):
 
         Raises:
             SlurmUnreachableError: Slurm does not answer.
+        """
+
+    def needs(self, partition: str, default_memory_mb: int) -> Mapping[str, Needs]:
+        """Array or job → what one of its tasks asks of its node, but for features, which come with the jobs.
+
+        Args:
+            partition: whose jobs.
+            default_memory_mb: what a job that asks for no memory is shown to ask for; 0: nothing.
+
+        Raises:
+            SlurmError: Slurm does not answer.
+        """
+
+    def preempted_at(self, jobs: Sequence[str]) -> Mapping[str, float]:
+        """When Slurm asked these jobs to leave, UTC epoch seconds; those missing it did not, or has forgotten.
+
+        Raises:
+            SlurmUnreachableError: Slurm does not answer.
+        """
+
+    def rights(self, user: str) -> Rights | None:
+        """What the account may do to the jobs of others; None: accounting does not know it.
+
+        Raises:
+            SlurmError: accounting does not answer.
         """
 
     def perform(self, command: Command, stdin: str = "") -> str:

@@ -16,6 +16,7 @@ from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.layout_facts import SlurmLayout
 from freetrain.slurm.pyslurm_client import PyslurmClient
 from freetrain.slurm.pyslurm_process import PROGRAM
+from freetrain.slurm.questions import Questions
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def open_gateway(backend: Backend, timeout_s: float, program: Sequence[str] = ()
     return _insist_on(client) if backend == "pyslurm" else _prefer(client, timeout_s)
 
 
-class OpenedWhenAsked:
+class OpenedWhenAsked(Questions):
     """A gateway that chooses its door at the first snapshot: see :class:`freetrain.slurm.gateway.Gateway`.
 
     Orders are given through Slurm's commands whatever the site has chosen, so that a command which only gives one

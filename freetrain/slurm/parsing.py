@@ -14,23 +14,13 @@ from freetrain.core.cluster import Gres, Job, JobRun, JobState, Node, Nodes, Par
 from freetrain.durations import parse_duration
 from freetrain.slurm.commands import JOB_FIELDS, RUN_FIELDS, SEPARATOR
 from freetrain.slurm.errors import SlurmUnclearError
+from freetrain.slurm.states import facts_of_state, waits_for
 
 _NOTHING = frozenset({"", "(null)", "N/A", "Unknown", "None", "NONE", "n/a"})
 _NODE_FIELDS = (
     "NodeName", "State", "ActiveFeatures", "Partitions", "CPUEfctv", "CPUTot", "RealMemory", "TmpDisk", "Gres",
     "Sockets", "CoresPerSocket", "ThreadsPerCore",
 )  # fmt: skip
-_STATE_MARKS = {
-    "*": "NOT_RESPONDING",
-    "~": "POWERED_DOWN",
-    "#": "POWERING_UP",
-    "!": "POWER_DOWN",
-    "%": "POWERING_DOWN",
-    "$": "MAINTENANCE",
-    "@": "REBOOT_REQUESTED",
-    "^": "REBOOT_ISSUED",
-    "-": "PLANNED",
-}
 _PARTITION_FIELDS = (
     "PartitionName",
     "Nodes",
@@ -78,7 +68,7 @@ def _job(fields: list[str]) -> Job:
         raise ValueError(f"{len(fields)} fields instead of {len(JOB_FIELDS)}")
     (id_, array, user, account, partition, state, reason, submitted, start, end, limit, count, priority, nodes,
      planned, required, features, comment) = fields  # fmt: skip
-    known = job_state(state)
+    known, reason = job_state(state), "" if reason == "None" else reason
     return Job(
         id=id_,
         array=array,
@@ -86,7 +76,8 @@ def _job(fields: list[str]) -> Job:
         account=text_or_nothing(account),
         partition=partition,
         state=known,
-        reason="" if reason == "None" else reason,
+        reason=reason,
+        waits_for=waits_for(reason),
         nodes=expand_nodes(nodes),
         node_count=_count(count),
         submitted_s=_time(submitted) or 0.0,
@@ -142,18 +133,16 @@ def parse_nodes(text: str) -> tuple[list[Node], list[str]]:
             rejected.append(f"node line without name or state: {line[:80]!r}")
             continue
         try:
-            nodes.append(_node(fields))
+            nodes.append(_node({**fields, "Reason": line.partition(" Reason=")[2]}))
         except ValueError as error:
             rejected.append(f"node line not understood ({error}): {line[:80]!r}")
     return nodes, rejected
 
 
 def _node(fields: Mapping[str, str]) -> Node:
-    state, flags = node_state(fields["State"])
     return Node(
         name=fields["NodeName"],
-        state=state,
-        flags=flags,
+        **facts_of_state(fields["State"], fields.get("Reason", "")),
         features=frozenset(filter(None, text_or_nothing(fields.get("ActiveFeatures", "")).split(","))),
         partitions=tuple(filter(None, text_or_nothing(fields.get("Partitions", "")).split(","))),
         # Cores that are set aside for the system are none of a job's.
@@ -187,16 +176,6 @@ def _gres_item(item: str) -> tuple[str, int]:
     if match is None:
         return ":".join(words), 1 if item else 0
     return ":".join(words[:-1]), int(match[1]) * 1024 ** " KMGTP".index(match[2] or " ")
-
-
-def node_state(text: str) -> tuple[str, frozenset[str]]:
-    """The base state and its flags, of ``IDLE+DRAIN``, ``ALLOCATED*`` and the like."""
-    flags = set()
-    while text and text[-1] in _STATE_MARKS:
-        flags.add(_STATE_MARKS[text[-1]])
-        text = text[:-1]
-    base, *more = text.split("+")
-    return base, frozenset(flags | set(more))
 
 
 def parse_reservations(text: str) -> tuple[list[Reservation], list[str]]:

@@ -21,6 +21,7 @@ WANTED = {
     "Nodes": (
         "name", "state", "active_features", "partitions", "effective_cpus", "total_cpus", "real_memory",
         "temporary_disk", "configured_gres", "sockets", "cores_per_socket", "threads_per_core",
+        "reason",
     ),
     "Jobs": (
         "id", "array_id", "array_task_id", "array_tasks_waiting", "array_tasks_parallel",

@@ -15,10 +15,11 @@ from freetrain.slurm.parsing import tasks_of
 from freetrain.slurm.pyslurm_child import WANTED
 from freetrain.slurm.pyslurm_facts import snapshot_of
 from freetrain.slurm.pyslurm_process import PROGRAM, PyslurmProcess
+from freetrain.slurm.questions import Questions
 from freetrain.slurm.tags import TAG_PREFIX
 
 
-class PyslurmClient:
+class PyslurmClient(Questions):
     """Asks pyslurm for the cluster, and Slurm's commands for everything else.
 
     Orders stay with the commands, because pyslurm's are silent about some refusals and crash on others; what

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
 from freetrain.durations import show_duration
-from freetrain.slurm.parsing import expand_nodes, job_state, node_state, tasks_of, text_or_nothing, waiting_tasks
+from freetrain.slurm.parsing import expand_nodes, job_state, tasks_of, text_or_nothing, waiting_tasks
+from freetrain.slurm.states import facts_of_state, waits_for
 
 Record = Mapping[str, Any]
 Answer = Mapping[str, Sequence[Record]]
@@ -83,6 +84,7 @@ def _job(record: Record, now_s: float) -> Job:
     state = job_state(record["state"])
     limit, end_s = record["time_limit"], record["end_time"]
     id_ = _job_id(record)
+    reason = text_or_nothing(record["state_reason"] or "")
     return Job(
         id=id_,
         array=str(record["array_id"] or record["id"]),
@@ -90,7 +92,8 @@ def _job(record: Record, now_s: float) -> Job:
         account=text_or_nothing(record["account"] or ""),
         partition=record["partition"],
         state=state,
-        reason=text_or_nothing(record["state_reason"] or ""),
+        reason=reason,
+        waits_for=waits_for(reason),
         nodes=expand_nodes(record["allocated_nodes"] or ""),
         node_count=record["num_nodes"] or 0,
         submitted_s=float(record["submit_time"] or 0),
@@ -124,11 +127,9 @@ def _job_id(record: Record) -> str:
 
 
 def _node(record: Record) -> Node:
-    state, flags = node_state(record["state"])
     return Node(
         name=record["name"],
-        state=state,
-        flags=flags,
+        **facts_of_state(record["state"], record["reason"] or ""),
         features=frozenset(record["active_features"]),
         partitions=tuple(record["partitions"]),
         cpus=record["effective_cpus"] or record["total_cpus"],

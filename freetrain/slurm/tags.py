@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from freetrain.core.lent_trainer import PAUSE_NOTE
+from freetrain.core.known_trainer import PAUSE_NOTE
 from freetrain.core.throughput import Curve, check_curve
 
 TAG_PREFIX = "freetrain:"

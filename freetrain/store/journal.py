@@ -17,10 +17,10 @@ from freetrain.core.decision import Decision
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
-from freetrain.store.complaints import explained
 from freetrain.store.engine import for_writing
 from freetrain.store.packing import TRAINER, Packer, Roll
 from freetrain.store.records import NewRun, RunStatus, TrainerRecord
+from freetrain.store.store_errors import explained
 from freetrain.store.tables import DecisionRow, RunRow, TrainerRow
 
 BATCH_DECISIONS = 256

@@ -12,10 +12,10 @@ from sqlalchemy.orm import Session
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
-from freetrain.core.lent_trainer import LentTrainer, TrainerState
+from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.throughput_fit import Observation, usable
-from freetrain.store.complaints import explained, sensible
 from freetrain.store.engine import for_writing
+from freetrain.store.store_errors import explained, sensible
 from freetrain.store.tables import CommandRow, DecisionRow, FragmentRow, HarmRow, LiveTrainerRow, RunRow
 
 DAEMON_COMMAND = "freetrain daemon"
@@ -86,12 +86,12 @@ class Ledger:
                 saved.append(_fragment(row))
         return saved
 
-    def trainers(self) -> dict[str, LentTrainer]:
+    def trainers(self) -> dict[str, KnownTrainer]:
         """All by id."""
         with self._reading() as session:
             return {row.id: _trainer(row) for row in session.scalars(select(LiveTrainerRow))}
 
-    def save_trainers(self, trainers: Iterable[LentTrainer]) -> None:
+    def save_trainers(self, trainers: Iterable[KnownTrainer]) -> None:
         """Write new and changed trainers."""
         with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
             for trainer in trainers:
@@ -113,7 +113,7 @@ class Ledger:
 
     def record_harm(self, harm: Harm) -> None:
         """Keep a delay that a fragment caused."""
-        row = HarmRow(job=harm.job, delay_s=harm.delay_s, started_s=harm.started_s, fragments=list(harm.fragments))
+        row = HarmRow(**{**asdict(harm), "fragments": list(harm.fragments)}, delay_s=harm.delay_s)
         with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
             session.add(row)
 
@@ -122,7 +122,8 @@ class Ledger:
         query = select(HarmRow).where(HarmRow.started_s >= since_s).order_by(HarmRow.id)
         with self._reading() as session:
             return [
-                Harm(row.job, row.delay_s, row.started_s, tuple(row.fragments)) for row in session.scalars(query)
+                Harm(row.job, row.started_s, row.unnoticed_s, row.leaving_s, row.window_s, tuple(row.fragments))
+                for row in session.scalars(query)
             ]
 
     def forget(self, before_s: float) -> None:
@@ -174,8 +175,8 @@ def _fragment_row(fragment: Fragment) -> FragmentRow:
     return FragmentRow(**values)
 
 
-def _trainer(row: LiveTrainerRow) -> LentTrainer:
-    return LentTrainer(
+def _trainer(row: LiveTrainerRow) -> KnownTrainer:
+    return KnownTrainer(
         id=row.id,
         owner=row.owner,
         tag=row.tag,
@@ -191,7 +192,7 @@ def _trainer(row: LiveTrainerRow) -> LentTrainer:
     )
 
 
-def _trainer_row(trainer: LentTrainer) -> LiveTrainerRow:
+def _trainer_row(trainer: KnownTrainer) -> LiveTrainerRow:
     return LiveTrainerRow(
         id=trainer.id,
         owner=trainer.owner,

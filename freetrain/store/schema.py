@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Engine
 
 from freetrain.errors import StateError
-from freetrain.store.complaints import begin_anew, explained
 from freetrain.store.engine import BUSY_TIMEOUT_S, for_writing, make_migration_engine
+from freetrain.store.store_errors import begin_anew, explained
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-SCHEMA = "0003"
+SCHEMA = "0005"
 """The newest migration's number."""
 
 MIGRATIONS = Path(__file__).with_name("migrations")

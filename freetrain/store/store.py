@@ -15,7 +15,6 @@ from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError, StateError
-from freetrain.store.complaints import explained, make_folder
 from freetrain.store.engine import make_engine
 from freetrain.store.journal import BATCH_DECISIONS, RunJournal
 from freetrain.store.ledger import Ledger
@@ -29,6 +28,7 @@ from freetrain.store.records import (
     TrainerRecord,
 )
 from freetrain.store.schema import bring_up_to_date, is_up_to_date
+from freetrain.store.store_errors import explained, make_folder
 from freetrain.store.tables import DecisionRow, RunRow, TrainerRow
 
 DAEMONS_STORE = "freetrain.db"

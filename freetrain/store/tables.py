@@ -138,4 +138,7 @@ class HarmRow(Base):
     job: Mapped[str]
     delay_s: Mapped[float]
     started_s: Mapped[float]
+    unnoticed_s: Mapped[float]
+    leaving_s: Mapped[float]
+    window_s: Mapped[float]
     fragments: Mapped[list[str]] = mapped_column(JSON)

@@ -8,9 +8,11 @@ import pytest
 
 from benchmarks.live.figures import holes_of, latencies_s, lent_within_s, node_hours, spread
 from benchmarks.live.play import NODES, PORTS, compare, play_all
+from benchmarks.live.shadow import verdicts
 from benchmarks.live.site import Ran
 from benchmarks.live.workload import SAMPLE_LOG, SiteJob, draw, read_samples
 from freetrain.lab import LabOptions
+from freetrain.lending.shadow import BackfillRules
 from tests.slurm_lab import on_free_ports, require_python_for_all, short_directory
 
 
@@ -46,6 +48,17 @@ def test_a_job_waits_on_free_nodes_from_when_the_last_job_of_the_site_left_them(
     ]
     submitted_s, started_s = {"1": 4.0, "3": 5.0}, {"1": 10.5, "3": 23.5}
     assert latencies_s(site, submitted_s, started_s) == [6.5, 3.5]
+
+
+def test_a_start_is_compared_with_the_shadows_at_each_submission_and_end() -> None:
+    site = [
+        Ran("1", 0, 0, 100, "a,b", "COMPLETED", 120.0),
+        Ran("2", 10, 101, 150, "a", "COMPLETED", 60.0),
+        Ran("3", 20, 60, 99, "b", "COMPLETED", 60.0),
+    ]
+    found = {one.job: one for one in verdicts(site, ["a", "b"], BackfillRules())}
+    assert (found["1"].late_s, found["2"].late_s) == (0, 1)
+    assert found["3"].late_s is None, "its node was not free when it is said to have started"
 
 
 def test_a_spread_is_median_high_and_largest() -> None:

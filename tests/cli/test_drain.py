@@ -9,10 +9,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
-from freetrain.core.cluster import Job, JobState, Node, Partition, Snapshot
+from freetrain.core.cluster import Job, JobState, Partition, Snapshot
 from freetrain.daemon.drains import DrainsReader, read_drains
 from freetrain.daemon.state_directory import claim
 from freetrain.slurm.command_line import CommandLine
+from tests.facts import node
 
 NODES = tuple(f"n{number:03}" for number in range(1, 7))
 FRAGMENT = Job("7_0", "7", "news", "freetrain", JobState.RUNNING, nodes=frozenset({"n002"}))
@@ -32,7 +33,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def running(monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> None:
     partitions = {"freetrain": Partition("freetrain", frozenset(NODES[:5]))}
-    snapshot = Snapshot(0.0, tuple(Node(name, "IDLE") for name in NODES), jobs, (), partitions)
+    snapshot = Snapshot(0.0, tuple(node(name) for name in NODES), jobs, (), partitions)
     monkeypatch.setattr(CommandLine, "snapshot", lambda _: snapshot)
 
 

@@ -11,8 +11,8 @@ from freetrain.cli import jobs, resume
 from freetrain.cli.main import cli
 from freetrain.config import Config
 from freetrain.core.cluster import JobState
-from freetrain.core.lent_trainer import UNKNOWN_END, TrainerState
-from freetrain.daemon.status import Look, TrainerStatus
+from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
+from freetrain.daemon.status import LookStatus, TrainerStatus
 from freetrain.daemon.status_file import StatusFile
 from freetrain.errors import ExitCode
 from freetrain.slurm.tags import asked_to_resume
@@ -41,7 +41,7 @@ def publish(directory: Path, state: TrainerState, note: str = "") -> None:
     trainer = TrainerStatus("101", "news", str(state), note=note)
     config = Config.model_validate({"lend": {"mode": "act"}})
     StatusFile(directory, 30.0, False).looked(
-        config, Look(time_s=time.time(), took_s=0.1, nodes=(), trainers=(trainer,))
+        config, LookStatus(time_s=time.time(), took_s=0.1, nodes=(), trainers=(trainer,))
     )
 
 

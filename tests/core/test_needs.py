@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from freetrain.core.cluster import Node
 from freetrain.core.needs import Needs, find_misfit, has_gpus, kinds_of, meets_constraint, nodes_meeting
+from tests.facts import node
 
-NODE = Node("n1", "IDLE", cpus=16, memory_mb=64_000, sockets=2, cores_per_socket=4, threads_per_core=2)
+NODE = node("n1", "IDLE", cpus=16, memory_mb=64_000, sockets=2, cores_per_socket=4, threads_per_core=2)
 GPU_NODE = replace(NODE, name="g1", gres=(("gpu:a100", 4), ("nvme", 1)), features=frozenset({"ib", "new"}))
 
 

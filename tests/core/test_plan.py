@@ -41,6 +41,6 @@ def test_a_plan_carried_out_leaves_nothing_to_do(now: Placement, wanted: Placeme
 
 def test_releases_come_before_lends() -> None:
     assert list(plan_moves({"A": ("n1", "n2")}, {"A": ("n1",), "B": ("n2",)})) == [
-        Release("A", ("n2",)),
+        Release(("n2",), trainer="A"),
         Lend("B", ("n2",)),
     ]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -9,11 +9,14 @@ import pytest
 from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.daemon.executor import Executor, Mode
-from freetrain.daemon.live_cluster import LiveCluster
-from freetrain.daemon.setup import manners_of
-from freetrain.daemon.sight import Manners
-from freetrain.daemon.trainers.progress import Report
-from freetrain.loop.cycle import Aims, NullJournal, run_cycle
+from freetrain.daemon.findings import tell_findings
+from freetrain.daemon.live_cluster import LiveCluster, Told
+from freetrain.daemon.setup import roster_rules_of, rules_of
+from freetrain.daemon.trainers.entries import RosterRules
+from freetrain.daemon.trainers.progress_reader import Report
+from freetrain.lending.judge import Judgement
+from freetrain.loop.cycle import Goal, NullJournal
+from freetrain.loop.lending_loop import LendingLoop
 from freetrain.policies import find_policy
 from freetrain.slurm.launcher import Launcher
 from freetrain.slurm.settings import SlurmSettings
@@ -22,14 +25,19 @@ from freetrain.store.ledger import Ledger
 from freetrain.store.store import Store
 from tests.daemon.fake_slurm import FakeSlurm
 
+SETTINGS = SlurmSettings("fake", "22.05", "preempt/partition_prio", "REQUEUE", 5.0, 1.0, "slurm")
+
 
 @dataclass
 class Daemon:
-    """The daemon's inside, cycle by cycle."""
+    """The daemon's inside, look by look."""
 
     slurm: FakeSlurm
     ledger: Ledger
-    cluster: LiveCluster
+    roster_rules: RosterRules
+    told: Told = field(init=False)
+    cluster: LiveCluster = field(init=False)
+    loop: LendingLoop = field(init=False)
 
     def cycle(
         self,
@@ -40,11 +48,30 @@ class Daemon:
     ) -> Decision:
         """Some time goes by, and the daemon looks."""
         self.slurm.advance(after_s)
-        self.cluster.look(reports or {}, stopped, drained or {})
-        aims = Aims(find_policy("freetrain"), "weighted", 120.0)
-        decisions = run_cycle(self.cluster, aims, NullJournal(), lambda: 0.0)
+        half_life_s = self.loop.rules.sharing.half_life_s
+        self.told = Told(self.roster_rules, half_life_s, reports or {}, drained or {}, stopped)
+        look = self.loop.look(Goal.of(find_policy("freetrain"), "weighted", 120.0))
         self.slurm.start_what_can()
-        return decisions[-1]
+        return look.decisions[-1]
+
+    @property
+    def judgement(self) -> Judgement:
+        """On the last look."""
+        assert self.loop.last is not None
+        return self.loop.last.judgement
+
+    @property
+    def waits_for(self) -> Mapping[str, str]:
+        """Trainer → why it has no node although it could run."""
+        assert self.loop.last is not None
+        return {**self.cluster.registered.waits_for, **self.loop.last.waits_for}
+
+
+class Numbered(NullJournal):
+    """Keeps nothing, and calls every decision the first."""
+
+    def next_decision(self) -> str:
+        return "1:1"
 
 
 StartDaemon = Callable[..., Daemon]
@@ -57,17 +84,33 @@ def slurm() -> FakeSlurm:
 
 @pytest.fixture
 def start_daemon(slurm: FakeSlurm, tmp_path: Path) -> StartDaemon:
-    """Starts a daemon on the same database as the one before it."""
+    """Starts a daemon on the same database as the one before it; changes are of its rules, wherever they are."""
 
     def start(mode: Mode = Mode.ACT, launcher: Launcher | None = None, **changes: object) -> Daemon:
-        ledger = Store.open(tmp_path / "freetrain.db").ledger()
-        manners: Manners = manners_of(
-            Config(), SlurmSettings("fake", "22.05", "preempt/partition_prio", "REQUEUE", 5.0, 1.0, "slurm")
-        )
-        rules = {name: changes.pop(name) for name in list(changes) if hasattr(manners.rules, name)}
-        manners = replace(manners, rules=replace(manners.rules, **rules), **changes)  # type: ignore[arg-type]
+        ledger, launcher = Store.open(tmp_path / "freetrain.db").ledger(), launcher or Steering()
+        rules, roster_rules = rules_of(Config(), SETTINGS), roster_rules_of(Config(), SETTINGS, launcher)
+        for name, value in changes.items():
+            if hasattr(rules, name):
+                rules = replace(rules, **{name: value})  # type: ignore[arg-type]
+            elif hasattr(rules.nodes, name):
+                rules = replace(rules, nodes=replace(rules.nodes, **{name: value}))  # type: ignore[arg-type]
+            elif hasattr(rules.sharing, name):
+                rules = replace(rules, sharing=replace(rules.sharing, **{name: value}))  # type: ignore[arg-type]
+            else:
+                roster_rules = replace(roster_rules, **{name: value})  # type: ignore[arg-type]
+        daemon = Daemon(slurm, ledger, roster_rules)
         executor = Executor(slurm, ledger, mode, lambda: slurm.now_s, lambda seconds: None)
-        cluster = LiveCluster(slurm, launcher or Steering(), executor, ledger, manners, lambda: "1:1")
-        return Daemon(slurm, ledger, cluster)
+        daemon.cluster = LiveCluster(slurm, launcher, executor, ledger, lambda: daemon.told)
+        daemon.loop = LendingLoop(
+            daemon.cluster, rules, Numbered(), lambda: 0.0, lambda found: record(found, ledger)
+        )
+        return daemon
 
     return start
+
+
+def record(judgement: Judgement, ledger: Ledger) -> None:
+    """Keep what the daemon keeps of it."""
+    tell_findings(judgement.memory)
+    for harm in judgement.memory.meter.new:
+        ledger.record_harm(harm)

@@ -8,15 +8,18 @@ from dataclasses import replace
 
 from ClusterShell.RangeSet import RangeSet
 
-from freetrain.core.cluster import Job, JobRun, JobState, Node, Partition, Reservation, Snapshot
+from freetrain.core.cluster import Job, JobRun, JobState, NodeState, Partition, Reservation, Snapshot
 from freetrain.slurm.commands import NEED_FIELDS, SEPARATOR, Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.layout_facts import PartitionRules, Qos, SlurmLayout
+from freetrain.slurm.questions import Questions
 from freetrain.slurm.settings import parse_settings
+from freetrain.slurm.states import waits_for
+from tests.facts import node
 
 NODES = tuple(f"n{number}" for number in range(1, 9))
 CONFIG = "PreemptMode = REQUEUE\nPreemptType = preempt/partition_prio\nSlurmUser = slurm(1)\nClusterName = fake\n"
-NODE = Node("", "IDLE", cpus=4, memory_mb=1000, sockets=4, cores_per_socket=1, threads_per_core=1)
+NODE = node("", "IDLE", cpus=4, memory_mb=1000, sockets=4, cores_per_socket=1, threads_per_core=1)
 UNDEMANDING = dict.fromkeys(NEED_FIELDS, "N/A") | {
     "State": "PENDING", "NumTasks": "1", "cpus-per-task": "1", "MinMemory": "0", "tres-alloc": "cpu=1,node=1",
     "sct": "*:*:*", "mintmpdisk": "0", "oversubscribe": "NO",
@@ -24,7 +27,7 @@ UNDEMANDING = dict.fromkeys(NEED_FIELDS, "N/A") | {
 """What squeue shows of a task that asks for nothing but a whole node."""
 
 
-class FakeSlurm:
+class FakeSlurm(Questions):
     """A gateway to nothing.
 
     Attributes:
@@ -129,7 +132,7 @@ class FakeSlurm:
                 self._start(job, free[: job.node_count])
         for job in [one for one in self.jobs.values() if one.partition == "freetrain" and not one.is_held]:
             if job.state is JobState.PENDING and job.array in self.impossible:
-                self.jobs[job.id] = replace(job, priority=0, reason="BadConstraints")
+                self.jobs[job.id] = waiting(job, "BadConstraints", priority=0)
             elif job.state is JobState.PENDING and not self.stuck:
                 wanted = job.required_nodes or set(sorted(set(self.nodes) - self._taken(lambda one: True))[:1])
                 if wanted and not wanted - (set(self.nodes) - self._taken(lambda one: True)):
@@ -147,8 +150,10 @@ class FakeSlurm:
         self._answer()
         taken = self._taken(lambda one: True)
         nodes = tuple(
-            replace(node, state="ALLOCATED") if node.name in taken and node.state == "IDLE" else node
-            for node in self.nodes.values()
+            replace(one, state=NodeState.BUSY, said="ALLOCATED")
+            if one.name in taken and one.state is NodeState.IDLE
+            else one
+            for one in self.nodes.values()
         )
         return Snapshot(
             self.now_s, nodes, tuple(self.jobs.values()), tuple(self.reservations), self.partitions, self.rejected
@@ -235,7 +240,7 @@ class FakeSlurm:
     def _add(self, job: Job, held: bool) -> None:
         reason = "JobHeldUser" if held else "Priority"
         priority = 0 if held else 1
-        self.jobs[job.id] = replace(job, submitted_s=self.now_s, priority=priority, reason=reason)
+        self.jobs[job.id] = waiting(job, reason, submitted_s=self.now_s, priority=priority)
 
     def _taken(self, which: object) -> set[str]:
         assert callable(which)
@@ -257,9 +262,9 @@ class FakeSlurm:
             self._remember(job, JobState.REQUEUED)
         reason = "job requeued in held state" if held else "BeginTime"
         away = frozenset({"nowhere"}) if begin_later else frozenset()
-        self.jobs[job.id] = replace(
-            job, state=JobState.PENDING, nodes=frozenset(), start_s=None, end_s=None, priority=0 if held else 1,
-            reason=reason, required_nodes=away,
+        self.jobs[job.id] = waiting(
+            job, reason, state=JobState.PENDING, nodes=frozenset(), start_s=None, end_s=None,
+            priority=0 if held else 1, required_nodes=away,
         )  # fmt: skip
 
     def _remember(self, job: Job, state: JobState) -> None:
@@ -274,7 +279,7 @@ class FakeSlurm:
         for task in tasks.split(","):
             reason = "Priority" if priority else "JobHeldAdmin"
             if self._job(task).state is JobState.PENDING:
-                self.jobs[task] = replace(self.jobs[task], priority=priority, reason=reason)
+                self.jobs[task] = waiting(self.jobs[task], reason, priority=priority)
 
     def _update(self, id_: str, values: dict[str, str]) -> None:
         if "Comment" in values:
@@ -317,3 +322,8 @@ class FakeSlurm:
         self._add(replace(job, comment=given["comment"]), held=False)
         self.start_what_can()
         return f"{id_}\n"
+
+
+def waiting(job: Job, reason: str, **changes: object) -> Job:
+    """The job, of which Slurm says now that it waits for this reason."""
+    return replace(job, reason=reason, waits_for=waits_for(reason), **changes)  # type: ignore[arg-type]

@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from freetrain.core import lent_trainer, objectives
+from freetrain.core import known_trainer, objectives
 from freetrain.core.throughput_fit import Observation
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.sharing import selection
-from freetrain.daemon.trainers import progress, roster
+from freetrain.daemon.trainers import progress_reader, requests, roster
 from freetrain.store.store import Store
 from tests.daemon.training import Site, everybody_is_me, rate
 
@@ -89,7 +88,7 @@ def test_what_an_earlier_version_has_stored_ends_no_daemon(site: Site, caplog: p
         site.look()
         stored = (Observation(1, 1e-320, 5.0), Observation(2, 1e308, 5.0), Observation(2, float("inf"), 5.0))
         trainer = site.entry(bad).trainer
-    poisoned = lent_trainer.replace(trainer, observations=stored)
+    poisoned = known_trainer.replace(trainer, observations=stored)
     site.store.ledger().save_trainers([poisoned])
     with site.daemon():
         site.look(2)
@@ -157,7 +156,7 @@ def test_an_objective_that_fails_for_one_trainer_leaves_out_that_one(
 def test_a_defect_that_shows_with_one_trainer_leaves_out_that_one(
     site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, defect: str
 ) -> None:
-    where = {"parse_tag": roster, "curve_of": selection}[defect]
+    where = {"parse_tag": roster, "curve_of": requests}[defect]
     right = getattr(where, defect)
 
     def fail(given: object, *others: object) -> object:
@@ -185,14 +184,14 @@ def test_a_defect_that_shows_with_one_trainer_leaves_out_that_one(
 def test_a_defect_in_reading_one_trainers_progress_is_its_fault(
     site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = progress.read_report
+    right = progress_reader.read_report
 
-    def fail(place: progress.Place, most_bytes: int) -> progress.Report:
+    def fail(place: progress_reader.Place, most_bytes: int) -> progress_reader.Report:
         if place.owner == "mallory":
             raise ZeroDivisionError("nobody thought of this")
         return right(place, most_bytes)
 
-    monkeypatch.setattr(progress, "read_report", fail)
+    monkeypatch.setattr(progress_reader, "read_report", fail)
     bad, good = submit(site, "mallory"), submit(site, "alice")
     with site.daemon():
         site.look()

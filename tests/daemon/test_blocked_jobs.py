@@ -32,7 +32,7 @@ def plan(slurm: FakeSlurm, number: str, *nodes: str) -> None:
         if job.state is JobState.RUNNING and job.nodes & set(nodes)
     ]
     slurm.jobs[number] = Job(
-        number, number, "games", "debug", JobState.PENDING, reason="Resources", node_count=len(nodes),
+        number, number, "games", "debug", JobState.PENDING, node_count=len(nodes),
         submitted_s=slurm.now_s - 90, start_s=max(ends_s), planned_nodes=frozenset(nodes), limit_s=600.0,
     )  # fmt: skip
 
@@ -93,7 +93,7 @@ def test_after_the_second_time_nothing_is_lent_in_that_partition_until_somebody_
     assert "nothing more is lent on nodes of partition debug" in caplog.text
     daemon.cycle(after_s=4000)
     assert slurm.running(array) == list(NODES[4:])
-    daemon.cluster.waits.forget()
+    daemon.loop.forget_blocked()
     daemon.cycle()
     assert len(slurm.running(array)) == 8
 

@@ -12,6 +12,7 @@ from freetrain.core.fragment import FragmentState
 from freetrain.slurm.errors import SlurmUnreachableError
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import NODES, FakeSlurm
+from tests.facts import node
 
 
 def one_owner_per_node(daemon: Daemon) -> bool:
@@ -125,7 +126,7 @@ def happen(slurm: FakeSlurm, event: str, number: int) -> None:
         case "node down" | "node up":
             name = NODES[number]
             state = "DOWN" if event == "node down" else "IDLE"
-            slurm.nodes[name] = slurm.nodes[name].__class__(name, state)
+            slurm.nodes[name] = node(name, state)
         case "silence":
             slurm.deaf_after = number
         case "trainer":

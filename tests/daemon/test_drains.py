@@ -113,7 +113,6 @@ def test_drained_nodes_are_given_back_and_lent_no_more(slurm: FakeSlurm, start_d
     for _ in range(3):
         daemon.cycle(drained=why)
     assert slurm.running(array) == ["n1", "n4", "n5", "n6", "n7", "n8"]
-    assert daemon.cluster.sight is not None
-    assert daemon.cluster.sight.lendable.withheld == why
+    assert daemon.judgement.offers.withheld == why
     daemon.cycle()
     assert len(slurm.running(array)) == 8

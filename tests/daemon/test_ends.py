@@ -6,8 +6,8 @@ import pytest
 
 from freetrain.core.cluster import JobState
 from freetrain.core.fragment import End
-from freetrain.core.lent_trainer import UNKNOWN_END, TrainerState
-from freetrain.daemon.trainers.progress import Report
+from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
+from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.commands import Command, set_comment
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.submissions import find_submissions

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from freetrain.core.cluster import JobState
-from freetrain.core.lent_trainer import TrainerState
+from freetrain.core.known_trainer import TrainerState
 from freetrain.slurm.tags import ANSWER, KEYS
 from freetrain.store.store import Store
 from tests.daemon.training import Site, everybody_is_me, rate
@@ -169,8 +169,8 @@ def check_share(site: Site, array: str) -> None:
 
 def offered(site: Site) -> int:
     """Nodes that freetrain may lend: a job without a tag takes nodes without freetrain, in whatever partition."""
-    assert site.lender.sight is not None
-    return len(site.lender.sight.lendable.offered)
+    assert site.lender.judgement is not None
+    return len(site.lender.judgement.offers.offered)
 
 
 def play(site: Site, attacks: Sequence[Attack]) -> None:

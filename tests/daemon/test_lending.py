@@ -6,13 +6,13 @@ import pytest
 
 from freetrain.core.cluster import JobState, Reservation
 from freetrain.core.fragment import End, FragmentState
-from freetrain.core.lent_trainer import TrainerState
+from freetrain.core.known_trainer import TrainerState
 from freetrain.core.throughput_fit import Observation
 from freetrain.daemon.executor import Mode
-from freetrain.daemon.trainers.progress import Report
+from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.errors import SlurmUnreachableError
 from tests.daemon.conftest import Daemon, StartDaemon
-from tests.daemon.fake_slurm import NODES, FakeSlurm
+from tests.daemon.fake_slurm import NODES, FakeSlurm, waiting
 
 
 def lent_to(
@@ -299,7 +299,7 @@ def test_a_limit_of_its_owners_rests_a_trainer(slurm: FakeSlurm, start_daemon: S
     slurm.stuck = True
     daemon.cycle()
     task = f"{array}_0"
-    slurm.jobs[task] = replace(slurm.jobs[task], reason="QOSMaxJobsPerUserLimit")
+    slurm.jobs[task] = waiting(slurm.jobs[task], "QOSMaxJobsPerUserLimit")
     daemon.cycle(after_s=100.0)
     assert "QOSMaxJobsPerUserLimit" in daemon.ledger.trainers()[array].note
     daemon.cycle()

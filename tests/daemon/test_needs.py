@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from freetrain.core.cluster import Node
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmUnclearError
 from tests.daemon.conftest import StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
+from tests.facts import node
 
 GPUS = ("n1", "n2", "n3", "n4")
 FOUR_GPUS = {"tres-per-node": "gres:gpu:4"}
@@ -73,8 +73,7 @@ def test_who_can_run_nowhere_is_told_so_and_never_pinned(
     assert len(slurm.running(other)) == 8
     slurm.asked[array] = {}
     daemon.cycle(after_s=200)
-    assert daemon.cluster.sight is not None
-    assert [entry.trainer.state for entry in daemon.cluster.sight.entries] == ["active", "active"]
+    assert [entry.trainer.state for entry in daemon.cluster.registered.entries] == ["active", "active"]
 
 
 def test_a_task_that_would_get_a_part_of_its_node_asks_for_all_of_it(
@@ -110,14 +109,13 @@ def test_who_slurm_can_start_nowhere_rests_and_its_nodes_go_to_others(
         daemon.cycle()
     assert len(slurm.running(other)) == 8
     assert len(pins(slurm)) == before + 8
-    assert daemon.cluster.sight is not None
-    trainer = next(one.trainer for one in daemon.cluster.sight.entries if one.trainer.id == hopeless)
+    trainer = next(one.trainer for one in daemon.cluster.registered.entries if one.trainer.id == hopeless)
     assert trainer.state == "resting"
     assert "BadConstraints" in trainer.note
 
 
 def test_a_node_of_which_slurm_says_nothing_is_lent_to_nobody(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
-    slurm.nodes["n8"] = Node("n8", "IDLE")
+    slurm.nodes["n8"] = node("n8")
     array = slurm.submit_array("freetrain:min=1", tasks=8)
     start_daemon().cycle()
     assert slurm.running(array) == [f"n{number}" for number in range(1, 8)]

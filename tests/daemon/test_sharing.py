@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from freetrain.core.cluster import NodeState
 from freetrain.core.throughput_fit import Observation
-from freetrain.daemon.sharing.claimants import FairShare, Sharing
-from freetrain.daemon.trainers.progress import Report
+from freetrain.daemon.trainers.progress_reader import Report
+from freetrain.lending.rules import FairShare, SharingRules
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
 
@@ -38,8 +39,7 @@ def size(slurm: FakeSlurm, *arrays: str) -> int:
 
 
 def waits_for(daemon: Daemon) -> dict[str, str]:
-    assert daemon.cluster.sight is not None
-    return {one.trainer.id: one.waits_for for one in daemon.cluster.sight.entries if one.waits_for}
+    return dict(daemon.waits_for)
 
 
 @pytest.mark.parametrize("tags", HOSTILE.values(), ids=list(HOSTILE))
@@ -77,7 +77,7 @@ def test_a_lie_takes_nothing_from_two_honest_trainings(slurm: FakeSlurm, start_d
 
 def test_trainers_that_cannot_start_block_nobody(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
     for name in list(slurm.nodes)[7:]:
-        slurm.nodes[name] = replace(slurm.nodes[name], state="DOWN")
+        slurm.nodes[name] = replace(slurm.nodes[name], state=NodeState.DOWN)
     many = submit(slurm, "games", *["min=8"] * 22)
     own = submit(slurm, "games", "min=2")
     other = submit(slurm, "news", "min=1")
@@ -110,13 +110,13 @@ def test_a_trainer_waits_for_those_of_its_own_user(slurm: FakeSlurm, start_daemo
 def test_limits_of_nodes_and_trainers_per_user(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
     one, two, three = submit(slurm, "games", "min=1", "min=1", "min=1")
     other = submit(slurm, "news", "min=1")
-    sharing = Sharing(most_nodes_per_user=5, most_trainers_per_user=2)
+    sharing = SharingRules(most_nodes_per_user=5, most_trainers_per_user=2)
     daemon = start_daemon(sharing=sharing)
     daemon.cycle()
     daemon.cycle()
     assert size(slurm, one, two, three) == size(slurm, *other) == 5
     assert waits_for(daemon) == {three: "its user has 2 trainings before it (lend.most_trainers_per_user)"}
-    daemon.cluster.manners = replace(daemon.cluster.manners, sharing=replace(sharing, most_nodes_per_user=1))
+    daemon.loop.rules = replace(daemon.loop.rules, sharing=replace(sharing, most_nodes_per_user=1))
     for _ in range(3):
         daemon.cycle()
     assert size(slurm, one, two, three) == size(slurm, *other) == 1
@@ -127,11 +127,11 @@ def test_accounts_share_and_may_be_limited(slurm: FakeSlurm, start_daemon: Start
     arrays = {user: submit(slurm, user, "min=1")[0] for user in ("games", "news", "backup")}
     accounts = {arrays["games"]: "x", arrays["news"]: "y", arrays["backup"]: "y"}
     slurm.jobs = {id_: replace(job, account=accounts[job.array]) for id_, job in slurm.jobs.items()}
-    daemon = start_daemon(sharing=Sharing(FairShare.ACCOUNT))
+    daemon = start_daemon(sharing=SharingRules(FairShare.ACCOUNT))
     daemon.cycle()
     daemon.cycle()
     assert {user: size(slurm, array) for user, array in arrays.items()} == {"games": 8, "news": 4, "backup": 4}
-    daemon.cluster.manners = replace(daemon.cluster.manners, sharing=Sharing(most_nodes_per_account=6))
+    daemon.loop.rules = replace(daemon.loop.rules, sharing=SharingRules(most_nodes_per_account=6))
     for _ in range(3):
         daemon.cycle()
     assert {user: size(slurm, array) for user, array in arrays.items()} == {"games": 6, "news": 3, "backup": 3}
@@ -140,7 +140,7 @@ def test_accounts_share_and_may_be_limited(slurm: FakeSlurm, start_daemon: Start
 def test_without_fair_share_all_trainers_compete(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
     many = submit(slurm, "games", *["min=1"] * 3)
     other = submit(slurm, "news", "min=1")
-    daemon = start_daemon(sharing=Sharing(FairShare.OFF))
+    daemon = start_daemon(sharing=SharingRules(FairShare.OFF))
     for _ in range(3):
         daemon.cycle()
     assert size(slurm, *many) == 12
@@ -149,7 +149,7 @@ def test_without_fair_share_all_trainers_compete(slurm: FakeSlurm, start_daemon:
 
 def test_the_site_may_give_a_user_more(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
     more, less = submit(slurm, "games", "min=1"), submit(slurm, "news", "min=1")
-    daemon = start_daemon(sharing=Sharing(shares={"games": 3.0}))
+    daemon = start_daemon(sharing=SharingRules(shares={"games": 3.0}))
     daemon.cycle()
     assert (size(slurm, *more), size(slurm, *less)) == (12, 4)
 
@@ -158,7 +158,7 @@ def test_past_use_tilts_shares_and_never_below_half_of_an_equal_one(
     slurm: FakeSlurm, start_daemon: StartDaemon
 ) -> None:
     old = submit(slurm, "games", "min=1")
-    daemon = start_daemon(sharing=Sharing(half_life_s=86400.0))
+    daemon = start_daemon(sharing=SharingRules(half_life_s=86400.0))
     for _ in range(4):
         daemon.cycle(after_s=40000.0)
     new = submit(slurm, "news", "min=1")
@@ -176,7 +176,7 @@ def test_where_there_are_more_users_than_nodes_all_have_their_turn(
     slurm: FakeSlurm, start_daemon: StartDaemon
 ) -> None:
     arrays = [submit(slurm, f"u{number}", "min=8,max=8")[0] for number in range(4)]
-    daemon = start_daemon(sharing=Sharing(half_life_s=86400.0))
+    daemon = start_daemon(sharing=SharingRules(half_life_s=86400.0))
     served = set()
     for _ in range(12):
         daemon.cycle(after_s=2000.0)
@@ -219,12 +219,12 @@ def test_nodes_that_a_decision_leaves_go_to_the_others_at_the_next_look(
 ) -> None:
     """Growing from 4 nodes is so dear that it would be worth it to 16 nodes, but not to a share of 8."""
     for name in list(slurm.nodes)[4:]:
-        slurm.nodes[name] = replace(slurm.nodes[name], state="DOWN")
+        slurm.nodes[name] = replace(slurm.nodes[name], state=NodeState.DOWN)
     dear = submit(slurm, "games", "min=1,grow=200")[0]
     daemon = start_daemon()
     daemon.cycle()
     assert size(slurm, dear) == 4
-    slurm.nodes = {name: replace(node, state="IDLE") for name, node in slurm.nodes.items()}
+    slurm.nodes = {name: replace(node, state=NodeState.IDLE) for name, node in slurm.nodes.items()}
     other = submit(slurm, "news", "min=1")[0]
     daemon.cycle()
     assert (size(slurm, dear), size(slurm, other)) == (4, 8)

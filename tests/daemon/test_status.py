@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -12,20 +12,23 @@ from freetrain.config import Config
 from freetrain.core.cluster import JobState
 from freetrain.daemon import status as published
 from freetrain.daemon.service import Service
-from freetrain.daemon.status import Look, NodeGroup, look_of
+from freetrain.daemon.status import LookStatus, NodeGroup, status_of
 from freetrain.daemon.status_file import STATUS_NAME, StatusFile, StatusUnknownError, read_status
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm
+from tests.facts import node
 
 
-def last_look(daemon: Daemon) -> Look:
-    assert daemon.cluster.sight is not None
-    return look_of(daemon.cluster.sight, daemon.cluster.fragments, daemon.cluster.ends, 0.25)
+def last_look(daemon: Daemon) -> LookStatus:
+    cluster = daemon.cluster
+    return status_of(
+        daemon.judgement, cluster.registered.entries, daemon.waits_for, cluster.fragments, cluster.ends, 0.25
+    )
 
 
-def states(look: Look) -> dict[str, str]:
+def states(look: LookStatus) -> dict[str, str]:
     return {group.nodes: f"{group.state} {group.trainer}".strip() for group in look.nodes}
 
 
@@ -101,7 +104,7 @@ def test_a_fragment_whose_line_is_not_understood_is_not_gone(slurm: FakeSlurm, s
     daemon.cycle()
     daemon.cycle()
     before, told = slurm.jobs.pop(f"{array}_1"), len(slurm.told)
-    slurm.nodes["n2"] = replace(slurm.nodes["n2"], state="ALLOCATED")
+    slurm.nodes["n2"] = node("n2", "ALLOCATED")
     slurm.rejected = (f"job '{array}_1': 2 fields instead of 18",)
     daemon.cycle()
     look = last_look(daemon)
@@ -154,10 +157,12 @@ def test_a_site_that_hides_jobs_has_its_status_hidden(tmp_path: Path) -> None:
 
 def test_what_was_published_is_read_as_it_was(tmp_path: Path) -> None:
     file = StatusFile(tmp_path, 30.0, False, lambda: 1000.0)
-    file.looked(Config(), Look(990.0, 0.5, "a pause", 1, ("hm",), (NodeGroup("n1", "free", until_s=2000.0),)))
+    file.looked(
+        Config(), LookStatus(990.0, 0.5, "a pause", 1, ("hm",), (NodeGroup("n1", "free", until_s=2000.0),))
+    )
     found = read_status(tmp_path)
     assert (found.phase, found.daemon.pid, found.daemon.mode) == ("running", os.getpid(), "observe")
-    assert found.look == Look(990.0, 0.5, "a pause", 1, ("hm",), (NodeGroup("n1", "free", until_s=2000.0),))
+    assert found.look == LookStatus(990.0, 0.5, "a pause", 1, ("hm",), (NodeGroup("n1", "free", until_s=2000.0),))
     assert json.loads((tmp_path / STATUS_NAME).read_text())["format"] == "freetrain-status/1"
     file.stopped()
     assert read_status(tmp_path).phase == "stopped"
@@ -166,13 +171,13 @@ def test_what_was_published_is_read_as_it_was(tmp_path: Path) -> None:
 def test_silence_is_published_with_its_beginning_and_the_last_look_is_kept(tmp_path: Path) -> None:
     now_s = [1000.0]
     file = StatusFile(tmp_path, 30.0, False, lambda: now_s[0])
-    file.looked(Config(), Look(1000.0, 0.5))
+    file.looked(Config(), LookStatus(1000.0, 0.5))
     for now_s[0] in (1030.0, 1060.0):
         file.silent("nobody is there.")
     found = read_status(tmp_path)
     assert (found.silent_since_s, found.silent_why, found.written_s) == (1030.0, "nobody is there.", 1060.0)
-    assert found.look == Look(1000.0, 0.5)
-    file.looked(Config(), Look(1090.0, 0.5))
+    assert found.look == LookStatus(1000.0, 0.5)
+    file.looked(Config(), LookStatus(1090.0, 0.5))
     assert read_status(tmp_path).silent_since_s is None
 
 

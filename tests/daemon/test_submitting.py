@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.core.cluster import JobState, Node
+from freetrain.core.cluster import JobState
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.needs import Needs
-from freetrain.daemon.trainers.progress import Report
+from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.submitting import Pattern, Submitting, fragment_script
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
+from tests.facts import node
 
 SCRIPT = """#!/bin/bash
 #SBATCH --gpus-per-node=4
@@ -55,7 +56,7 @@ def test_a_held_job_is_the_pattern_of_as_many_fragments_as_it_wants(slurm: FakeS
 def test_fragments_run_where_and_on_whose_account_the_pattern_was_submitted() -> None:
     pattern = Pattern(SCRIPT, "/home/me", account="ml", qos="")
     launcher = Submitting("freetrain", lambda _: pattern, lambda _: ())
-    order = launcher.place(Submission("7", "news", "", 0.0, ()), FRAGMENT, Node("n1", "IDLE"))
+    order = launcher.place(Submission("7", "news", "", 0.0, ()), FRAGMENT, node("n1"))
     assert {"--chdir=/home/me", "--account=ml"} <= set(order.command)
     assert not any(word.startswith("--qos") for word in order.command)
 
@@ -64,7 +65,7 @@ def test_a_fragment_holds_its_whole_node_whatever_the_pattern_says_of_parts() ->
     script = "#!/bin/bash\n#SBATCH --mem-per-cpu=2G\n#SBATCH --oversubscribe\n#SBATCH --gpus-per-node=4\ntrue\n"
     launcher = Submitting("freetrain", lambda _: Pattern(script, "/tmp"), lambda _: ())
     submission = Submission("7", "news", "", 0.0, (), Needs(memory_mb=4096, is_whole=False))
-    order = launcher.place(submission, FRAGMENT, Node("n1", "IDLE", cpus=16))
+    order = launcher.place(submission, FRAGMENT, node("n1", "IDLE", cpus=16))
     assert {"--exclusive", "--mem=4096"} <= set(order.command)
     directives = order.stdin.partition("exec")[0]
     assert "--gpus-per-node=4" in directives

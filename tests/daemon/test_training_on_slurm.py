@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.live.site import Site
 from benchmarks.live.workload import SiteJob
-from freetrain.core.lent_trainer import LentTrainer
+from freetrain.core.known_trainer import KnownTrainer
 from freetrain.elastic.progress_log import ProgressLog, read_progress
 from freetrain.lab import LabOptions
 from freetrain.store.store import Store
@@ -74,7 +74,7 @@ def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> Non
     assert json.loads((trainer / "finished.json").read_text())
 
 
-def in_the_ledger(site: Site, trainer: str) -> LentTrainer:
+def in_the_ledger(site: Site, trainer: str) -> KnownTrainer:
     return Store.open_existing(site.directory / "state" / "freetrain.db").ledger().trainers()[trainer]
 
 

@@ -76,16 +76,13 @@ class Site:
 
     def entry(self, array: str) -> Entry:
         """What the daemon thinks of a trainer."""
-        sight = self.lender.sight
-        assert sight is not None
-        (found,) = [entry for entry in sight.entries if entry.trainer.id == array]
+        (found,) = [entry for entry in self.lender.entries if entry.trainer.id == array]
         return found
 
     def competes(self, array: str) -> bool:
         """Whether it may have nodes."""
-        sight = self.lender.sight
-        assert sight is not None
-        return any(trainer.id == array for _, trainer in sight.competing)
+        assert self.lender.judgement is not None
+        return any(one.id == array for one in self.lender.judgement.selection.competing)
 
     def directory(self, name: str) -> Path:
         """A trainer's directory."""

@@ -9,7 +9,7 @@ from freetrain.elastic.directory import TrainerDirectory
 from freetrain.elastic.files import create_json, read_json, why_distrusted, write_json
 from freetrain.elastic.identity import this_member
 from freetrain.elastic.liveness import Liveness
-from freetrain.elastic.records import Generation, to_document
+from freetrain.elastic.members import Generation, to_document
 
 
 def generation(number: int, members: tuple[str, ...] = ("a",), nonce: str = "") -> Generation:

@@ -13,7 +13,7 @@ from freetrain.core.holes import Holes, sorted_holes
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
-from freetrain.loop.cycle import Aims
+from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.dedicated import train_dedicated
 from freetrain.replay.driver import Replay, ReplayRecord
@@ -30,6 +30,9 @@ class Kept:
 
     def __init__(self) -> None:
         self.decisions: list[tuple[Problem, Decision]] = []
+
+    def next_decision(self) -> str:
+        return ""
 
     def record(self, problem: Problem, decision: Decision) -> None:
         self.decisions.append((problem, decision))
@@ -48,8 +51,8 @@ def replay(
     horizon_s: float = 120.0,
 ) -> tuple[ReplayRecord, Kept]:
     kept = Kept()
-    aims = Aims(find_policy(policy), "throughput", horizon_s)
-    return Replay(idle, trainers, aims, max_running, kept, time.perf_counter).run(), kept
+    goal = Goal.of(find_policy(policy), "throughput", horizon_s)
+    return Replay(idle, trainers, goal, max_running, kept, time.perf_counter).run(), kept
 
 
 def test_one_trainer_on_one_hole_trains_as_long_as_it_lasts() -> None:
@@ -158,9 +161,9 @@ def test_highs_agrees_with_the_dynamic_programme_on_every_decision_of_a_replay()
 
 
 def test_without_costs_a_replay_reaches_the_best_division() -> None:
-    aims = Aims(find_policy("freetrain"), "throughput", 120.0)
+    goal = Goal.of(find_policy("freetrain"), "throughput", 120.0)
     free = Costs(scale_up_s=0, scale_down_s=0, forced_loss_s=0, start_s=0)
-    done = study(random_holes(4), PRESETS["hpo"], free, aims, 3, Kept(), time.perf_counter)
+    done = study(random_holes(4), PRESETS["hpo"], free, goal, 3, Kept(), time.perf_counter)
     assert done.outcome.u_oracle == pytest.approx(1.0)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.core.cluster import JobState
+from freetrain.core.cluster import JobState, NodeState
 from freetrain.slurm.commands import SEPARATOR
 from freetrain.slurm.errors import (
     SlurmBusyError,
@@ -21,7 +21,6 @@ from freetrain.slurm.parsing import (
     expand_nodes,
     fold_nodes,
     job_state,
-    node_state,
     parse_jobs,
     parse_nodes,
     parse_partitions,
@@ -68,25 +67,10 @@ def test_a_record_that_makes_no_sense_is_named_and_the_rest_is_used() -> None:
 def test_nodes_of_scontrol() -> None:
     nodes, rejected = parse_nodes(recorded("nodes") + "NodeName=broken Arch=x\n")
     assert [node.name for node in nodes] == [f"n00{number}" for number in range(1, 7)]
-    assert (nodes[0].state, nodes[0].flags, nodes[0].partitions) == ("IDLE", frozenset(), ("main", "freetrain"))
-    assert nodes[4].flags == {"MAINTENANCE", "RESERVED"}
-    assert nodes[5].flags == {"DRAIN"}
+    assert (nodes[0].state, nodes[0].said, nodes[0].partitions) == (NodeState.IDLE, "IDLE", ("main", "freetrain"))
+    assert nodes[4].said == "IDLE+MAINTENANCE+RESERVED"
+    assert nodes[5].said.endswith("+DRAIN")
     assert len(rejected) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "base", "flags"),
-    [
-        ("IDLE", "IDLE", set()),
-        ("ALLOCATED*", "ALLOCATED", {"NOT_RESPONDING"}),
-        ("DOWN*", "DOWN", {"NOT_RESPONDING"}),
-        ("IDLE+CLOUD+POWERED_DOWN", "IDLE", {"CLOUD", "POWERED_DOWN"}),
-        ("IDLE-", "IDLE", {"PLANNED"}),
-        ("MIXED+DRAIN*", "MIXED", {"DRAIN", "NOT_RESPONDING"}),
-    ],
-)
-def test_states_of_nodes(text: str, base: str, flags: set[str]) -> None:
-    assert node_state(text) == (base, flags)
 
 
 def test_states_of_jobs() -> None:
@@ -176,10 +160,10 @@ def test_jobs_of_a_later_squeue() -> None:
 
 def test_nodes_reservations_and_partitions_of_a_later_scontrol() -> None:
     nodes, rejected = parse_nodes(recorded("nodes", "25.11"))
-    state = {node.name: (node.state, node.flags) for node in nodes}
+    said = {node.name: node.said for node in nodes}
     assert (len(nodes), rejected) == (8, [])
-    assert state["n001"] == ("ALLOCATED", {"DRAIN"})
-    assert state["n006"] == ("IDLE", {"DRAIN"})
+    assert said["n001"] == "ALLOCATED+DRAIN"
+    assert said["n006"] == "IDLE+DRAIN"
     assert nodes[3].features == {"ib"}
     assert {node.partitions for node in nodes[2:]} == {
         ("main", "freetrain")

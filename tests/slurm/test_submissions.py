@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from freetrain.core.cluster import Job, JobState
 from freetrain.core.fragment import End, Fragment, FragmentState
-from freetrain.core.lent_trainer import LentTrainer, Patience, TrainerState, after_ends
+from freetrain.core.known_trainer import KnownTrainer, TrainerState
+from freetrain.daemon.trainers.ends import Patience, after_ends
 from freetrain.slurm.submissions import Submission, find_submissions
 from freetrain.slurm.tags import ask_to_resume, asked_to_resume, says_paused, with_answer, without_answer
 
@@ -42,7 +43,7 @@ def test_no_two_requests_are_equal_and_nothing_else_is_one() -> None:
 
 
 def test_the_note_of_a_paused_trainer_is_known_again_in_the_comment() -> None:
-    trainer = LentTrainer("7", "news", TAG, TrainerState.ACTIVE, 0.0)
+    trainer = KnownTrainer("7", "news", TAG, TrainerState.ACTIVE, 0.0)
     failed = Fragment("7_0", "7", "n1", FragmentState.ENDED, 0.0, 60.0, 1.0, 2.0, End.FAILED)
     paused = after_ends(trainer, [failed], Patience(60.0, 1), 3.0)
     assert paused.state is TrainerState.PAUSED

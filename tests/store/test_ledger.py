@@ -6,25 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from freetrain.core.curves import curve_of, prior_curve
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
-from freetrain.core.lent_trainer import (
-    LentTrainer,
-    Patience,
-    TrainerState,
-    after_ends,
-    awake,
-    curve_of,
-    is_complete,
-    is_finishing,
-    prior_curve,
-)
+from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.throughput_fit import Observation
+from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, is_finishing
 from freetrain.store.ledger import Ledger
 from freetrain.store.store import Store
 
 ASKED = Fragment("7_1", "7", "n1", FragmentState.ASKED, 900.0, 3600.0, decision="1:3")
-TRAINER = LentTrainer("7", "news", "freetrain:min=1", TrainerState.ACTIVE, 100.0)
+TRAINER = KnownTrainer("7", "news", "freetrain:min=1", TrainerState.ACTIVE, 100.0)
 PATIENCE = Patience(back_off_s=60.0, failures_to_pause=3)
 
 
@@ -53,8 +45,8 @@ def test_trainers_commands_and_harms_come_back(ledger: Ledger) -> None:
     assert ledger.trainers() == {"7": seen}
     ledger.record_command(1.0, ("scontrol", "release", "7_1"), "grow", "1:3", "done")
     assert [(row.argv, row.result) for row in ledger.commands()] == [(["scontrol", "release", "7_1"], "done")]
-    ledger.record_harm(Harm("9", 2.5, 1000.0, ("7_1",)))
-    assert ledger.harms(999.0) == [Harm("9", 2.5, 1000.0, ("7_1",))]
+    ledger.record_harm(Harm("9", 1000.0, 0.5, 1.5, 0.5, ("7_1",)))
+    assert ledger.harms(999.0) == [Harm("9", 1000.0, 0.5, 1.5, 0.5, ("7_1",))]
     assert ledger.harms(1001.0) == []
 
 

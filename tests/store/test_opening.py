@@ -16,7 +16,7 @@ from alembic.script import ScriptDirectory
 
 from freetrain.errors import ExitCode, StateError
 from freetrain.store import Store, engine, schema
-from freetrain.store.complaints import explained
+from freetrain.store.store_errors import explained
 from freetrain.store.tables import Base
 from tests.store.samples import PROBLEM, decide, new_run
 
@@ -25,8 +25,8 @@ ADD_A_COLUMN = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0004"
-down_revision = "0003"
+revision = "0006"
+down_revision = "0005"
 
 
 def upgrade():
@@ -56,9 +56,9 @@ def newer_freetrain(tmp_path, monkeypatch):
     """A freetrain with one more migration."""
     migrations = tmp_path / "a 100% newer freetrain" / "migrations"
     shutil.copytree(schema.MIGRATIONS, migrations)
-    (migrations / "versions" / "0004_comment.py").write_text(ADD_A_COLUMN)
+    (migrations / "versions" / "0006_comment.py").write_text(ADD_A_COLUMN)
     monkeypatch.setattr(schema, "MIGRATIONS", migrations)
-    monkeypatch.setattr(schema, "SCHEMA", "0004")
+    monkeypatch.setattr(schema, "SCHEMA", "0006")
 
 
 def test_the_migrations_make_the_tables_as_they_are_declared(tmp_path):
@@ -116,7 +116,7 @@ def test_two_runs_at_a_time_are_both_recorded(tmp_path):
 def test_an_old_store_is_migrated_and_its_old_state_kept_beside(tmp_path, newer_freetrain, monkeypatch):
     path = tmp_path / "runs.db"
     with monkeypatch.context() as older:
-        older.setattr(schema, "SCHEMA", "0003")
+        older.setattr(schema, "SCHEMA", "0005")
         older.setattr(schema, "MIGRATIONS", SHIPPED_MIGRATIONS)
         with Store.open(path).begin_run(new_run()) as run:
             run.record(PROBLEM, decide())
@@ -124,8 +124,8 @@ def test_an_old_store_is_migrated_and_its_old_state_kept_beside(tmp_path, newer_
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT comment, command FROM runs").fetchall() == [(None, "replay log.txt")]
         assert connection.execute("SELECT count(*) FROM decisions").fetchone() == (1,)
-    with closing(sqlite3.connect(tmp_path / "runs.db.schema-0003.backup")) as backup:
-        assert backup.execute("SELECT version_num FROM alembic_version").fetchone() == ("0003",)
+    with closing(sqlite3.connect(tmp_path / "runs.db.schema-0005.backup")) as backup:
+        assert backup.execute("SELECT version_num FROM alembic_version").fetchone() == ("0005",)
         assert backup.execute("SELECT count(*) FROM decisions").fetchone() == (1,)
 
 
@@ -188,4 +188,4 @@ def test_reading_before_anything_was_recorded_is_told_and_creates_nothing(tmp_pa
 def test_a_wrong_statement_is_a_fault_of_freetrain_and_not_of_the_file(tmp_path):
     store = Store.open(tmp_path / "runs.db")
     with pytest.raises(sqlite3.IntegrityError), explained(store.path):
-        execute(store.path, *["INSERT INTO alembic_version VALUES ('0003')"] * 2)
+        execute(store.path, *["INSERT INTO alembic_version VALUES ('0005')"] * 2)

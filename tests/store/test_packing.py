@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import base64
+import shutil
+import sqlite3
+from contextlib import closing
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,9 +13,10 @@ from hypothesis import strategies as st
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
-from freetrain.store.frames import join, narrow, run_lengths, split
-from freetrain.store.packing import PackedDecision, Packer, Roll, unpack
-from tests.store.samples import BERT, NAMES, PLACEMENT, PROBLEM, RESNET
+from freetrain.store import schema
+from freetrain.store.packing import PackedDecision, Packer, Roll, compressed, unpack
+from freetrain.store.store import Store
+from tests.store.samples import BERT, NAMES, PLACEMENT, PROBLEM, RESNET, decide, new_run
 
 TRAINERS = (RESNET, BERT, *(Trainer(f"t{number}", ((1, 1.0),)) for number in range(3)))
 IDS = [trainer.id for trainer in TRAINERS]
@@ -93,28 +99,62 @@ def test_1600_idle_nodes_of_4700_with_100_trainers_take_less_than_2_kb():
     assert len(packed.problem) + len(packed.placement) < 2000
 
 
-def test_runs_of_equal_values_expand_to_the_values():
-    values = np.array([7, 7, 7, 0, 300, 300])
-    lengths, of_run = run_lengths(values)
-    assert lengths.tolist() == [3, 1, 2]
-    assert np.repeat(of_run, lengths).tolist() == values.tolist()
-    assert narrow(of_run).dtype == np.uint16
-    assert narrow(lengths).dtype == np.uint8
+def test_a_damaged_or_unknown_decision_is_a_state_error():
+    packed = Packer(NAMES).pack(PROBLEM, PLACEMENT, Roll((1, 2)))
+    for wrong in (packed.problem[:-5], compressed({"nodes": [99], "trainers": []})):
+        with pytest.raises(StateError, match="is damaged"):
+            unpack(PackedDecision(wrong, packed.placement), 0.0, NAMES, lambda numbers: [])
+    for wrong in (b"\x09" + packed.problem[1:], b""):
+        with pytest.raises(StateError, match="packed in a way"):
+            unpack(PackedDecision(wrong, packed.placement), 0.0, NAMES, lambda numbers: [])
 
 
-def test_a_frame_gives_its_header_and_arrays_back():
-    header, (small, real) = split(join({"ä": [1]}, (np.arange(3, dtype=np.uint8), np.array([0.1, np.nan]))))
-    assert header == {"ä": [1]}
-    assert small.tolist() == [0, 1, 2]
-    assert real[0] == 0.1
-    assert np.isnan(real[1])
+OLD = {
+    1: (
+        "0eAt6XJBB6u2#y(FUqXS&x<csvNAL>&@<3c%1_ElO)kkSOI5N`DlSM(O(`u<s?~{(R<cR6P|`7u)rnTBDK%8mvB1T$$uv>YF^Y|i1=_&C"
+        "Adun!rWq=s^pAQ*Mn)z^Mixc}W<~}^W(Fn(Mn;elCJ+h20BgV>dj",
+        "0eAtEVqjp1uCCRIj#jEEHB{0uiPeF#Vq;kuSs57^8JGaCSqJ6",
+    ),
+    2: (
+        "0eAs*kzG#1Fbv0&jRSB5<Y%kux>by758R`Qs&?_(pf0KM!C)|PZ5~Ow?U6`{<M?m;XXVTptG{3{R-KJ*98{|!&vFFQz0uyQcY+GsL?pum2"
+        "$m!rlqLyP%u>-nN7l!PAFK)eFa;k&b%E<VD+SgYEX%AYg+Mqe-Do2z_9&v)e%w7B#u35o+mV_u%?#UwaD9>HbmK~I2V?gno6$Izgtt`RTA"
+        "$pR{6wlBBE@R15xS%DJ^{bX(J1XHireEfCX`g+66uVTcb>Wi=WVNdvVhN7nZ|aSJj8iG=WD=g+tKL$sW+NHhzrK7-C+y3PO9&)0^I(0+o="
+        "s;A%tLQJ<8YFvd^3S{o$N1IDg=5$r)d=1>^CX7+a(>?LT2wdz=",
+        "0eAsD$uSCmFc1aNP4FbYPN9Vso<s<XC|T?_ki<e_?yfd=kC}ytd_@dl)fgmWu1Jzq3TBU7(x!(bu){9tYp*o!F<jr*ege1VyvKbGa3i~4%"
+        "+_?KBSV%Ra|9gF",
+    ),
+}
+"""Decisions as a store of schema 0004 kept them."""
 
 
-def test_a_damaged_or_unknown_frame_is_a_state_error():
-    whole = join({}, (np.arange(1000),))
-    with pytest.raises(StateError, match="is damaged"):
-        split(whole[:-5])
+def test_decisions_of_an_older_store_are_written_anew(tmp_path, monkeypatch):
+    path = tmp_path / "runs.db"
+    with monkeypatch.context() as older:
+        migrations = tmp_path / "migrations"
+        shutil.copytree(schema.MIGRATIONS, migrations, ignore=shutil.ignore_patterns("0005*"))
+        older.setattr(schema, "SCHEMA", "0004")
+        older.setattr(schema, "MIGRATIONS", migrations)
+        with Store.open(path).begin_run(new_run()) as run:
+            run.record(PROBLEM, decide())
+            run.record(PROBLEM, decide())
+            run.record(PROBLEM, decide())
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for number, kept in OLD.items():
+            problem, placement = map(base64.b85decode, kept)
+            connection.execute(
+                "UPDATE decisions SET problem = ?, placement = ? WHERE number = ?", (problem, placement, number)
+            )
+        connection.execute("UPDATE decisions SET problem = ? WHERE number = 3", (b"\\x01rubbish",))
+    store = Store.open(path)
+    problem, decision = store.decision(1, 1)
+    assert (problem, decision.placement) == (PROBLEM, PLACEMENT)
+    problem, decision = store.decision(1, 2)
+    added = Offer("stranger", 7.5, "resnet"), Offer("n03", None, "long gone")
+    assert set(problem.nodes) == {*PROBLEM.nodes, *added}
+    assert {trainer: set(names) for trainer, names in decision.placement.items()} == {
+        "resnet": {"n01", "stranger"},
+        "bert": {"n11", "n07"},
+        "nobody": {"n06"},
+    }
     with pytest.raises(StateError, match="packed in a way"):
-        split(b"\x09" + whole[1:])
-    with pytest.raises(StateError, match="packed in a way"):
-        unpack(PackedDecision(b"", b""), 0.0, NAMES, lambda numbers: [])
+        store.decision(1, 3)

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from freetrain.config import Config, ConfigError
 from freetrain.errors import FreetrainError
-from freetrain.slurm import commands
-from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError
+from freetrain.slurm.errors import SlurmMissingError, SlurmUnreachableError
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.settings import SlurmSettings, parse_rights
+from freetrain.slurm.settings import SlurmSettings
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +49,7 @@ def check_rights(config: Config, gateway: Gateway, settings: SlurmSettings) -> N
     if config.lend.mode != "act" or config.lend.launcher != "steer" or user in ("root", settings.slurm_user):
         return
     try:
-        rights = parse_rights(gateway.perform(commands.ask_rights(user)))
-    except SlurmRefusedError:
-        rights = None
+        rights = gateway.rights(user)
     except FreetrainError:
         log.warning("cannot find out which rights %s has: accounting does not answer", user)
         return

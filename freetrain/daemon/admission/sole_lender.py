@@ -17,7 +17,7 @@ from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.marks import RENEW_EVERY_S, Holder, Mark, find_marks
-from freetrain.slurm.settings import SlurmSettings, parse_rights
+from freetrain.slurm.settings import SlurmSettings
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ class SoleLender:
     def _may_lend(self, user: str) -> bool:
         if user not in self._trusted | self._distrusted:
             try:
-                rights = parse_rights(self._gateway.perform(commands.ask_rights(user)))
+                rights = self._gateway.rights(user)
             except SlurmError:
                 rights = None
             (self._trusted if rights and rights.may_steer else self._distrusted).add(user)

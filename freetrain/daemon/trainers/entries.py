@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from freetrain.core.fragment import Fragment
-from freetrain.core.lent_trainer import LentTrainer, Patience, TrainerState, is_finishing
-from freetrain.daemon.trainers.progress import Report
+from freetrain.core.known_trainer import KnownTrainer, TrainerState
+from freetrain.daemon.trainers.ends import Patience, is_finishing
+from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import Tag, asked_to_resume, says_paused, with_answer, without_answer
 
@@ -26,18 +27,15 @@ class Entry:
         last: the one that ended last.
         is_elastic: whether it is an elastic training for certain: it says of itself that it goes on.
         some_completed: whether a fragment of it has completed.
-        waits_for: why it has no node although it might run, in words for its owner; empty: it has some, or its
-            state says why not.
     """
 
-    trainer: LentTrainer
+    trainer: KnownTrainer
     submission: Submission
     tag: Tag | None
     fragments: tuple[Fragment, ...]
     last: Fragment | None
     is_elastic: bool = False
     some_completed: bool = False
-    waits_for: str = ""
 
     @property
     def is_active(self) -> bool:
@@ -106,7 +104,7 @@ class News:
     """
 
     time_s: float
-    known: Mapping[str, LentTrainer]
+    known: Mapping[str, KnownTrainer]
     unfit: Mapping[str, str]
     fragments: Sequence[Fragment]
     ended: Sequence[Fragment]
@@ -123,8 +121,14 @@ class RosterRules:
         runs_tasks: whether fragments are the submissions' own tasks.
         patience: how failures are answered.
         start_within_s: how long Slurm may take to start a fragment.
+        partition: the preemptible one.
+        objective: name of what is maximised.
+        default_memory_mb: what Slurm gives a job that asks for no memory, where the partition says nothing.
     """
 
     runs_tasks: bool
     patience: Patience
     start_within_s: float
+    partition: str
+    objective: str
+    default_memory_mb: int = 0

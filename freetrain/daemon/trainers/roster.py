@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import partial
 
-from freetrain.core.cluster import JobState
+from freetrain.core.cluster import JobState, WaitsFor
 from freetrain.core.fragment import End
-from freetrain.core.lent_trainer import (
-    UNKNOWN_END,
-    LentTrainer,
-    Patience,
-    TrainerState,
-    after_ends,
-    awake,
-    is_complete,
-    resumed,
-)
+from freetrain.core.known_trainer import UNKNOWN_END, KnownTrainer, TrainerState
+from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, resumed
 from freetrain.daemon.trainers.entries import Entry, News, RosterRules
 from freetrain.daemon.trainers.isolation import Fault, isolated
-from freetrain.daemon.trainers.progress import Report
+from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import Tag, WrongTag, asked_to_resume, parse_tag, says_paused
 
 _KEPT_OBSERVATIONS = 200
-_OWN_LIMITS = re.compile(r"Assoc|QOS|MaxJob|MaxNode|MaxMem|MaxCpu|JobArrayTaskLimit|AccountNot|InvalidAccount")
-"""Reasons why Slurm does not start a trainer's fragments wherever they are."""
-_IMPOSSIBLE = "BadConstraints"
-"""Slurm's reason where a task asks for what its node does not have, in a way that freetrain does not see."""
 _LONGEST_REST = 2**10
 
 
@@ -46,7 +33,7 @@ def call_roll(submissions: Iterable[Submission], news: News, rules: RosterRules)
 
 def _as_known(submission: Submission, news: News) -> Entry:
     """The entry as it was, with its fragments as they are."""
-    trainer = news.known.get(submission.id) or LentTrainer(
+    trainer = news.known.get(submission.id) or KnownTrainer(
         submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, news.time_s
     )
     return Entry(
@@ -80,8 +67,8 @@ def _updated(entry: Entry, news: News, rules: RosterRules) -> Entry:
 
 
 def _with_tag(
-    trainer: LentTrainer, comment: str, unfit: str, tag: Tag | WrongTag | None, answered: Collection[str]
-) -> LentTrainer:
+    trainer: KnownTrainer, comment: str, unfit: str, tag: Tag | WrongTag | None, answered: Collection[str]
+) -> KnownTrainer:
     if trainer.state is TrainerState.COMPLETE:
         return trainer
     trainer, before = replace(trainer, tag=comment), trainer
@@ -93,7 +80,7 @@ def _with_tag(
     return resumed(trainer) if _is_resumed(before, comment, answered) else trainer
 
 
-def _is_resumed(trainer: LentTrainer, comment: str, answered: Collection[str]) -> bool:
+def _is_resumed(trainer: KnownTrainer, comment: str, answered: Collection[str]) -> bool:
     """Whether its owner wants it to go on: he asks for it, or has taken the answer out of the comment himself."""
     asked = asked_to_resume(comment)
     if asked:
@@ -102,7 +89,7 @@ def _is_resumed(trainer: LentTrainer, comment: str, answered: Collection[str]) -
     return trainer.state is TrainerState.PAUSED and was_told and not says_paused(comment)
 
 
-def _with_report(trainer: LentTrainer, report: Report | None) -> LentTrainer:
+def _with_report(trainer: KnownTrainer, report: Report | None) -> KnownTrainer:
     """The trainer after what its directory says; a fault lasts as long as its cause."""
     if report is not None and report.offset_bytes != trainer.progress_bytes:
         trainer = replace(
@@ -115,12 +102,11 @@ def _with_report(trainer: LentTrainer, report: Report | None) -> LentTrainer:
     return replace(trainer, fault=(report.fault if report else "") or str(trainer.misread))
 
 
-def _after_waiting_in_vain(trainer: LentTrainer, entry: Entry, rules: RosterRules, now_s: float) -> LentTrainer:
+def _after_waiting_in_vain(trainer: KnownTrainer, entry: Entry, rules: RosterRules, now_s: float) -> KnownTrainer:
     """Let a trainer rest for whose fragments a limit of its owner's leaves no room."""
     late = {one.job for one in entry.fragments if one.waits_since_before(now_s - rules.start_within_s)}
-    reasons = [
-        task.reason for task in entry.submission.tasks if task.id in late and _OWN_LIMITS.search(task.reason)
-    ]
+    limited = [task for task in entry.submission.tasks if task.waits_for is WaitsFor.OWNERS_LIMIT]
+    reasons = [task.reason for task in limited if task.id in late]
     if not reasons or trainer.state is not TrainerState.ACTIVE:
         return trainer
     rest_s = rules.patience.back_off_s
@@ -128,20 +114,21 @@ def _after_waiting_in_vain(trainer: LentTrainer, entry: Entry, rules: RosterRule
     return replace(trainer, state=TrainerState.RESTING, rests_until_s=now_s + rest_s, note=note)
 
 
-def _after_refusals(trainer: LentTrainer, submission: Submission, news: News, patience: Patience) -> LentTrainer:
+def _after_refusals(trainer: KnownTrainer, submission: Submission, news: News, patience: Patience) -> KnownTrainer:
     """Let a trainer rest that Slurm cannot run where it was lent a node; the node is as good as before."""
     refused = {one.job: one.node for one in news.ended if one.end is End.NEVER_STARTED}
-    nodes = [refused[task.id] for task in submission.tasks if task.id in refused and task.reason == _IMPOSSIBLE]
-    if not nodes or trainer.state is not TrainerState.ACTIVE:
+    impossible = [task for task in submission.tasks if task.waits_for is WaitsFor.POSSIBILITY]
+    reasons = {refused[task.id]: task.reason for task in impossible if task.id in refused}
+    if not reasons or trainer.state is not TrainerState.ACTIVE:
         return trainer
-    failures = trainer.failures_in_a_row + 1
+    failures, (node, reason) = trainer.failures_in_a_row + 1, next(iter(reasons.items()))
     rest_s = patience.back_off_s * min(2 ** (failures - 1), _LONGEST_REST)
     return replace(
         trainer,
         state=TrainerState.RESTING,
         failures_in_a_row=failures,
         rests_until_s=news.time_s + rest_s,
-        note=f"Slurm finds no way to run it on {nodes[0]} ({_IMPOSSIBLE}); rests for {rest_s:.0f} s",
+        note=f"Slurm finds no way to run it on {node} ({reason}); rests for {rest_s:.0f} s",
     )
 
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from freetrain.core.cluster import Job, Snapshot
 from freetrain.core.needs import Needs
-from freetrain.slurm import commands
-from freetrain.slurm.asking import parse_needs
 from freetrain.slurm.errors import SlurmUnclearError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.submissions import Submission, find_submissions
@@ -48,13 +46,11 @@ class SubmissionReader:
         found = find_submissions(jobs, partition)
         is_old = snapshot.time_s - self._asked_s > _ASK_AGAIN_S
         if found and (is_old or not found.keys() <= self._needs.keys()):
-            asked = self._gateway.perform(commands.ask_needs(partition))
-            excluded = self._gateway.perform(commands.ask_excluded_nodes(partition))
             default_mb = snapshot.partitions[partition].default_memory_mb or default_memory_mb
-            answered = parse_needs(asked, excluded, default_mb)
+            answered = self._gateway.needs(partition, default_mb)
             waiting = [id_ for id_, one in found.items() if _waits(one)]
             if waiting and not answered:
-                raise SlurmUnclearError("squeue -O", f"it shows no job ({asked[:80]!r})")
+                raise SlurmUnclearError("squeue -O", "it shows no job")
             self._needs = {id_: self._needs_of(one, answered) for id_, one in found.items()}
             # Of what Slurm does not show although it waits is asked again at the next look.
             shown = answered.keys() >= set(waiting)

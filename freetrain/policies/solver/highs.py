@@ -24,7 +24,7 @@ from pyomo.contrib.solver.common.results import SolutionStatus, TerminationCondi
 from pyomo.contrib.solver.solvers.highs import Highs
 
 from freetrain.core.problem import Counts
-from freetrain.policies.solver.offer import Offer
+from freetrain.policies.solver.menu import Menu
 from freetrain.policies.solver.pieces import Piece
 
 RELATIVE_GAP = 1e-9
@@ -48,15 +48,15 @@ class Answer:
     said: str
 
 
-def solve(offers: Sequence[Offer], capacity: Sequence[int], time_limit_s: float) -> Answer:
+def solve(menus: Sequence[Menu], capacity: Sequence[int], time_limit_s: float) -> Answer:
     """Allocation of largest total value.
 
     Args:
-        offers: what each trainer may be given, shape (trainers,).
+        menus: what each trainer may be given, shape (trainers,).
         capacity: nodes in each class, longest-lived class first.
         time_limit_s: wall seconds after which the best answer so far is taken.
     """
-    model = state_model(offers, capacity)
+    model = state_model(menus, capacity)
     solver = Highs()
     results = solver.solve(
         model,
@@ -75,30 +75,27 @@ def solve(offers: Sequence[Offer], capacity: Sequence[int], time_limit_s: float)
     return Answer(counts, proven, bound, str(condition.name))
 
 
-def state_model(offers: Sequence[Offer], capacity: Sequence[int]) -> pyo.ConcreteModel:
+def state_model(menus: Sequence[Menu], capacity: Sequence[int]) -> pyo.ConcreteModel:
     """The whole model."""
     model = pyo.ConcreteModel()
-    _declare(model, offers, capacity)
-    one_piece_per_interval(model, offers)
-    sizes_lie_in_their_pieces(model, offers)
-    sizes_count_the_living(model, offers)
+    _declare(model, menus, capacity)
+    one_piece_per_interval(model, menus)
+    sizes_lie_in_their_pieces(model, menus)
+    sizes_count_the_living(model, menus)
     classes_suffice(model, capacity)
     if len(capacity) > 1:
-        nobody_migrates(model, offers, capacity)
-        evictions_hurt(model, offers, capacity)
-    value_is_maximal(model, offers)
+        nobody_migrates(model, menus, capacity)
+        evictions_hurt(model, menus, capacity)
+    value_is_maximal(model, menus)
     return model
 
 
-def _declare(model: Any, offers: Sequence[Offer], capacity: Sequence[int]) -> None:
-    model.trainer = pyo.RangeSet(0, len(offers) - 1)
+def _declare(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) -> None:
+    model.trainer = pyo.RangeSet(0, len(menus) - 1)
     model.klass = pyo.RangeSet(0, len(capacity) - 1)
     model.piece = pyo.Set(
         initialize=[
-            (j, c, p)
-            for j, offer in enumerate(offers)
-            for c, ps in enumerate(offer.pieces)
-            for p in range(len(ps))
+            (j, c, p) for j, menu in enumerate(menus) for c, ps in enumerate(menu.pieces) for p in range(len(ps))
         ]
     )
     model.nodes = pyo.Var(
@@ -106,34 +103,32 @@ def _declare(model: Any, offers: Sequence[Offer], capacity: Sequence[int]) -> No
     )
     model.picks = pyo.Var(model.piece, domain=pyo.Binary)
     # Without bounds of their own, HiGHS 1.15.1 can loop for ever in presolve, whatever its time limit.
-    model.part = pyo.Var(model.piece, bounds=lambda _, j, c, p: (0, _length(offers[j].pieces[c][p])))
+    model.part = pyo.Var(model.piece, bounds=lambda _, j, c, p: (0, _length(menus[j].pieces[c][p])))
 
 
-def one_piece_per_interval(model: Any, offers: Sequence[Offer]) -> None:
+def one_piece_per_interval(model: Any, menus: Sequence[Menu]) -> None:
     """Σ_p picks[j,c,p] = 1."""
 
     def one_piece(m: Any, j: int, c: int) -> Any:
-        return sum(m.picks[j, c, p] for p in range(len(offers[j].pieces[c]))) == 1
+        return sum(m.picks[j, c, p] for p in range(len(menus[j].pieces[c]))) == 1
 
     model.one_piece = pyo.Constraint(model.trainer, model.klass, rule=one_piece)
 
 
-def sizes_lie_in_their_pieces(model: Any, offers: Sequence[Offer]) -> None:
+def sizes_lie_in_their_pieces(model: Any, menus: Sequence[Menu]) -> None:
     """part[j,c,p] ≤ (most_p − fewest_p) · picks[j,c,p]."""
 
     def in_piece(m: Any, j: int, c: int, p: int) -> Any:
-        return m.part[j, c, p] <= _length(offers[j].pieces[c][p]) * m.picks[j, c, p]
+        return m.part[j, c, p] <= _length(menus[j].pieces[c][p]) * m.picks[j, c, p]
 
     model.in_piece = pyo.Constraint(model.piece, rule=in_piece)
 
 
-def sizes_count_the_living(model: Any, offers: Sequence[Offer]) -> None:
+def sizes_count_the_living(model: Any, menus: Sequence[Menu]) -> None:
     """Σ_{c' ≤ c} nodes[j,c'] = Σ_p (fewest_p · picks[j,c,p] + part[j,c,p])."""
 
     def living(m: Any, j: int, c: int) -> Any:
-        size = sum(
-            piece.fewest * m.picks[j, c, p] + m.part[j, c, p] for p, piece in enumerate(offers[j].pieces[c])
-        )
+        size = sum(piece.fewest * m.picks[j, c, p] + m.part[j, c, p] for p, piece in enumerate(menus[j].pieces[c]))
         return sum(m.nodes[j, longer_lived] for longer_lived in range(c + 1)) == size
 
     model.living = pyo.Constraint(model.trainer, model.klass, rule=living)
@@ -148,7 +143,7 @@ def classes_suffice(model: Any, capacity: Sequence[int]) -> None:
     model.suffices = pyo.Constraint(model.klass, rule=suffices)
 
 
-def nobody_migrates(model: Any, offers: Sequence[Offer], capacity: Sequence[int]) -> None:
+def nobody_migrates(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) -> None:
     """A trainer that grows keeps all its nodes, any other gets no new one.
 
     With C its nodes now and p over the pieces of its whole size that lie above C:
@@ -157,16 +152,16 @@ def nobody_migrates(model: Any, offers: Sequence[Offer], capacity: Sequence[int]
     whole = len(capacity) - 1
 
     def growth(m: Any, j: int) -> list[tuple[Piece, Any]]:
-        now = sum(offers[j].held)
-        pieces = enumerate(offers[j].pieces[whole])
+        now = sum(menus[j].held)
+        pieces = enumerate(menus[j].pieces[whole])
         return [(piece, m.picks[j, whole, p]) for p, piece in pieces if piece.fewest > now]
 
     def keeps(m: Any, j: int, c: int) -> Any:
-        held = offers[j].held[c]
+        held = menus[j].held[c]
         return m.nodes[j, c] >= held * sum(pick for _, pick in growth(m, j)) if held else pyo.Constraint.Skip
 
     def gains(m: Any, j: int, c: int) -> Any:
-        held, now = offers[j].held[c], sum(offers[j].held)
+        held, now = menus[j].held[c], sum(menus[j].held)
         return m.nodes[j, c] <= held + sum(
             min(capacity[c] - held, piece.most - now) * pick for piece, pick in growth(m, j)
         )
@@ -175,14 +170,14 @@ def nobody_migrates(model: Any, offers: Sequence[Offer], capacity: Sequence[int]
     model.gains = pyo.Constraint(model.trainer, model.klass, rule=gains)
 
 
-def evictions_hurt(model: Any, offers: Sequence[Offer], capacity: Sequence[int]) -> None:
+def evictions_hurt(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) -> None:
     """Who has nodes of a class that is taken back picks a piece that charges the eviction, once.
 
     With p over the pieces that charge it: nodes[j,c] ≤ Σ_p min(capacity_c, most_p) · picks[j,c,p].
     """
 
     def hurts(m: Any, j: int, c: int) -> Any:
-        pieces = offers[j].pieces[c]
+        pieces = menus[j].pieces[c]
         if not any(piece.evicted for piece in pieces):
             return pyo.Constraint.Skip
         return m.nodes[j, c] <= sum(
@@ -192,13 +187,13 @@ def evictions_hurt(model: Any, offers: Sequence[Offer], capacity: Sequence[int])
     model.hurts = pyo.Constraint(model.trainer, model.klass, rule=hurts)
 
 
-def value_is_maximal(model: Any, offers: Sequence[Offer]) -> None:
+def value_is_maximal(model: Any, menus: Sequence[Menu]) -> None:
     """Max Σ_{j,c,p} (value_p · picks[j,c,p] + slope_p · part[j,c,p])."""
     model.value = pyo.Objective(
         expr=sum(
             piece.value * model.picks[j, c, p] + piece.slope * model.part[j, c, p]
-            for j, offer in enumerate(offers)
-            for c, pieces in enumerate(offer.pieces)
+            for j, menu in enumerate(menus)
+            for c, pieces in enumerate(menu.pieces)
             for p, piece in enumerate(pieces)
         ),
         sense=pyo.maximize,

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.errors import InputError
+from freetrain.replay.logs.first_fit import peak_in_use
 from freetrain.replay.logs.machine import Machine, read_machine, uniform_machine
 from freetrain.replay.logs.model import ReadOptions
-from freetrain.replay.logs.packing import peak_in_use
 from freetrain.replay.logs.parsed import MachineSize, ParsedFile, Proof, prove, without_repeats
 from freetrain.replay.logs.placing import Placed, place_by_lists, place_by_packing
 from freetrain.replay.logs.tally import RowTally

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from freetrain.replay.logs.fates import judge, settle
+from freetrain.replay.logs.row_checks import check_rows, sound_rows
 from freetrain.replay.logs.rows import read_fields, split_lines
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import parse_times
@@ -59,7 +59,7 @@ def read_node_events(data: bytes, file: int, timezone: str, tally: RowTally) -> 
         pl.col("node").str.strip_chars(),
         pl.col("idle").str.strip_chars().str.to_lowercase().replace_strict(_STATES, default=None).alias("state"),
     )
-    return settle(_judged(rows), tally).select("file", "line", "t_s", "node", pl.col("state").alias("idle"))
+    return sound_rows(_checked(rows), tally).select("file", "line", "t_s", "node", pl.col("state").alias("idle"))
 
 
 def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
@@ -85,8 +85,8 @@ def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
     return BusyTimes(tuple(names.tolist()), nodes[lasting], starts[lasting], ends[lasting])
 
 
-def _judged(rows: pl.DataFrame) -> pl.DataFrame:
-    return judge(
+def _checked(rows: pl.DataFrame) -> pl.DataFrame:
+    return check_rows(
         rows,
         ignored=[(pl.col("t").str.to_lowercase().str.strip_chars() == "t", "repeated header")],
         bad=[

@@ -9,10 +9,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from freetrain.errors import InputError
+from freetrain.replay.logs.first_fit import Group, pack
 from freetrain.replay.logs.machine import Machine, made_up
 from freetrain.replay.logs.node_events import BusyTimes
 from freetrain.replay.logs.nodelists import NodeIndex, NodeLists, natural_order, read_node_lists
-from freetrain.replay.logs.packing import Group, pack
 from freetrain.replay.logs.tally import RowTally
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from freetrain.replay.logs.fates import judge, settle
 from freetrain.replay.logs.parsed import RUN_SCHEMA, TIMES, ParsedFile
+from freetrain.replay.logs.row_checks import check_rows, sound_rows
 from freetrain.replay.logs.sacct import read_sacct_text
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import MISSING_WORDS, parse_times
@@ -39,9 +39,9 @@ def read_sacct(
     step = pl.col("job").str.contains(".", literal=True)
     whole = rows.filter(~step)
     tally.ignore("job step", len(rows) - len(whole))
-    judged = _judged(_typed(whole, timezone))
-    seen = judged.filter(pl.col("bad").is_null()).select(TIMES)
-    return ParsedFile(settle(judged, tally).select(*RUN_SCHEMA), seen)
+    checked = _checked(_typed(whole, timezone))
+    seen = checked.filter(pl.col("bad").is_null()).select(TIMES)
+    return ParsedFile(sound_rows(checked, tally).select(*RUN_SCHEMA), seen)
 
 
 def _typed(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
@@ -79,9 +79,9 @@ def _end_s() -> pl.Expr:
     return pl.when(running & start.is_not_null()).then(float("inf")).otherwise(pl.coalesce(settled, started_only))
 
 
-def _judged(rows: pl.DataFrame) -> pl.DataFrame:
+def _checked(rows: pl.DataFrame) -> pl.DataFrame:
     start, end = pl.col("start_s"), pl.col("end_s")
-    judged = judge(
+    checked = check_rows(
         rows,
         ignored=[(start.is_null(), "never started"), ((end == start) & end.is_finite(), "ended when it started")],
         bad=[
@@ -92,7 +92,7 @@ def _judged(rows: pl.DataFrame) -> pl.DataFrame:
             (_unread("cores", "core_count"), pl.format("core count '{}' is no number", _short("cores"))),
         ],
     )
-    return judged.drop("nodes", "cores").rename({"node_count": "nodes", "core_count": "cores"})
+    return checked.drop("nodes", "cores").rename({"node_count": "nodes", "core_count": "cores"})
 
 
 def _no_time(name: str) -> pl.Expr:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from freetrain.replay.logs.fates import judge, settle
 from freetrain.replay.logs.parsed import RUN_SCHEMA, TIMES, MachineSize, ParsedFile
+from freetrain.replay.logs.row_checks import check_rows, sound_rows
 from freetrain.replay.logs.rows import Lines, read_fields, split_lines
 from freetrain.replay.logs.tally import RowTally
 
@@ -35,9 +35,9 @@ def read_swf(data: bytes, file: int, tally: RowTally) -> ParsedFile:
         pl.col(name).cast(pl.Float64, strict=False) for name in _COLUMNS if name not in ("job", "partition")
     )
     begin_s = float(header.get("UnixStartTime", 0))
-    judged = _judged(_timed(numbers, begin_s))
-    seen = judged.filter(pl.col("bad").is_null()).select(TIMES)
-    runs = settle(judged, tally).select(*RUN_SCHEMA)
+    checked = _checked(_timed(numbers, begin_s))
+    seen = checked.filter(pl.col("bad").is_null()).select(TIMES)
+    runs = sound_rows(checked, tally).select(*RUN_SCHEMA)
     notes = () if begin_s > 0 else ("The SWF header has no UnixStartTime: times count from 1970-01-01.",)
     return ParsedFile(runs, seen, _size(header), notes)
 
@@ -82,10 +82,10 @@ def _timed(rows: pl.DataFrame, begin_s: float) -> pl.DataFrame:
     )
 
 
-def _judged(rows: pl.DataFrame) -> pl.DataFrame:
+def _checked(rows: pl.DataFrame) -> pl.DataFrame:
     needed = [name for name in _COLUMNS if name not in ("job", "partition")]
     unread = pl.any_horizontal(pl.col(name).is_null() | ~pl.col(name).is_finite() for name in needed)
-    return judge(
+    return check_rows(
         rows,
         ignored=[
             (~unread & pl.col("status").is_in(_PARTIAL), "part of a job that another row sums up"),

@@ -13,7 +13,7 @@ import sys
 import torch.distributed as dist
 
 from freetrain.elastic.errors import AbandonedError
-from freetrain.elastic.records import Generation, this_host
+from freetrain.elastic.members import Generation, this_host
 from freetrain.elastic.world import World, open_store
 
 

@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from freetrain.elastic.collectives import Collectives
 from freetrain.elastic.errors import LostRankError
-from freetrain.elastic.records import Generation, this_host
+from freetrain.elastic.members import Generation, this_host
 from freetrain.elastic.world import World, open_store
 
 FLOATS_TOO_MANY_FOR_THE_SOCKET = 16 << 20

@@ -9,11 +9,9 @@ from itertools import count
 import numpy as np
 import pytest
 
-from freetrain.core.decision import Decision
 from freetrain.core.holes import Holes, sorted_holes
-from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
-from freetrain.loop.cycle import Aims
+from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import find_policy
 from freetrain.replay.dedicated import train_dedicated
 from freetrain.replay.driver import Replay, ReplayRecord
@@ -27,11 +25,6 @@ HOUR_S = 3600.0
 SETTINGS = {"policy": "freetrain", "trainers": "preset:mix"}
 
 
-class _NoJournal:
-    def record(self, problem: Problem, decision: Decision) -> None:
-        pass
-
-
 def make_holes(rows: Iterable[tuple[int, float, float]], nodes: int, duration_s: float) -> Holes:
     """Holes from (node, start, end), seconds since the window's start."""
     node, start_s, end_s = zip(*rows, strict=True) if (rows := list(rows)) else ((), (), ())
@@ -42,9 +35,9 @@ def make_holes(rows: Iterable[tuple[int, float, float]], nodes: int, duration_s:
 
 def make_record(holes: Holes, trainers: Iterable[Trainer], max_running: int = 4) -> ReplayRecord:
     """Replay FreeTrain's own policy over holes."""
-    aims = Aims(find_policy("freetrain"), "throughput", 600.0)
+    goal = Goal.of(find_policy("freetrain"), "throughput", 600.0)
     ticks = count()
-    return Replay(holes, trainers, aims, max_running, _NoJournal(), lambda: 0.001 * next(ticks)).run()
+    return Replay(holes, trainers, goal, max_running, NullJournal(), lambda: 0.001 * next(ticks)).run()
 
 
 def make_input(

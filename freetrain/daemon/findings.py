@@ -1,0 +1,40 @@
+"""What is said, in the log, of what the judge found out."""
+
+from __future__ import annotations
+
+import logging
+
+from freetrain.lending.blocked_jobs import MOST_TIMES, Blocked
+from freetrain.lending.judge import Memory
+from freetrain.slurm.parsing import fold_nodes
+
+log = logging.getLogger(__name__)
+
+
+def tell_findings(memory: Memory) -> None:
+    """Say what the last look found: delays, nodes lost, and jobs that wait for fragments."""
+    for harm in memory.meter.new:
+        log.info("job %s started %.1f s later because of %s", harm.job, harm.delay_s, ", ".join(harm.fragments))
+    for lost in memory.lost.new:
+        log.error(
+            "node %s is out of service (%s) since fragment %s could not be ended or cleared up after: when more "
+            "than harm.allowed are lost within harm.within, nothing is lent",
+            lost.node, lost.said, lost.fragment,
+        )  # fmt: skip
+    _tell_blocked(memory.blocked)
+
+
+def _tell_blocked(blocked: Blocked) -> None:
+    for wait in blocked.new:
+        log.error(
+            "job %s of partition %s would wait for fragments on %s until their time limit: they are given "
+            "back. No job may ever wait for them: Slurm's layout must be mended",
+            wait.job, wait.partition, fold_nodes(wait.nodes),
+        )  # fmt: skip
+    for partition in sorted(blocked.new_partitions):
+        if blocked.times[partition] == MOST_TIMES:
+            log.error(
+                "nothing more is lent on nodes of partition %s: its jobs waited for fragments %d times. Mend "
+                "Slurm's layout, or reload or restart the daemon",
+                partition, MOST_TIMES,
+            )  # fmt: skip

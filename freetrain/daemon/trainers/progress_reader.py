@@ -1,0 +1,212 @@
+"""What trainers say of themselves, read from their directories beside the loop: file systems may hang."""
+
+from __future__ import annotations
+
+import pwd
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from freetrain.core.known_trainer import NOTHING_MISREAD, Misread
+from freetrain.core.throughput_fit import Observation
+from freetrain.daemon.trainers.isolation import Fault, isolated
+from freetrain.daemon.trainers.user_files import WrongFileError, directory_of, has_plain, open_plain
+from freetrain.elastic.progress_line import MOST_NODES
+from freetrain.elastic.progress_log import ProgressLog, read_part
+
+_PROGRESS, _FINISHED = "progress.jsonl", "finished.json"
+
+_MOST_BYTES, _LEAST_BYTES = 1_000_000, 64_000
+"""How much is read at once of all progress of one owner, and how much of each at least."""
+
+_MOST_STUCK = 8
+"""So many directories of one owner may hang until no more of his are looked at."""
+
+_COMES_BACK_S, _STUCK_S = 1.0, 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a trainer's directory says.
+
+    Attributes:
+        finished: whether the training is complete; None: there is no progress that could be read.
+        samples_done: since the start of the training; 0: unknown.
+        observations: what was seen since the last report.
+        offset_bytes: how far the progress has been read.
+        misread: what was not believed since the last report.
+        fault: why its files cannot be used, a sentence for the owner; empty: they can, or are not there.
+    """
+
+    finished: bool | None
+    samples_done: float
+    observations: tuple[Observation, ...]
+    offset_bytes: int
+    misread: Misread = NOTHING_MISREAD
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to look.
+
+    Attributes:
+        directory: the trainer's.
+        owner: whose files these must be.
+        offset_bytes: how far the progress was read before.
+        most_nodes: it cannot have had more.
+    """
+
+    directory: str
+    owner: str
+    offset_bytes: int
+    most_nodes: int = MOST_NODES
+
+
+class ProgressReader:
+    """Reads all trainers' progress when called, and hands out what it found to whoever asks.
+
+    Each owner's trainers are read in a thread of his. One that hangs is left behind with the trainer at which it
+    hangs, and another goes on with the owner's others.
+
+    Args:
+        stuck_s: seconds after which a directory is taken to hang.
+    """
+
+    def __init__(self, stuck_s: float = _STUCK_S) -> None:
+        self._lock = threading.Lock()
+        self._places: Mapping[str, Place] = {}
+        self._reports: dict[str, Report] = {}
+        self._rounds: dict[str, list[_Round]] = {}
+        self._stuck_s = stuck_s
+        self._was_completed = False
+
+    def look_at(self, places: Mapping[str, Place]) -> None:
+        """From now on read these trainers' directories."""
+        with self._lock:
+            self._places = places
+
+    def read(self) -> bool:
+        """Read them all, as far as they answer soon; whether a training has been completed since."""
+        with self._lock:
+            places = self._places
+            self._reports = {trainer: report for trainer, report in self._reports.items() if trainer in places}
+        by_owner: defaultdict[str, dict[str, Place]] = defaultdict(dict)
+        for trainer, place in places.items():
+            by_owner[place.owner][trainer] = place
+        owners = self._rounds.keys() | by_owner.keys()
+        self._rounds = {owner: self._go_round(owner, by_owner.get(owner, {})) for owner in owners}
+        deadline_s = time.monotonic() + _COMES_BACK_S
+        for rounds in self._rounds.values():
+            for one in rounds:
+                if not one.is_stuck(self._stuck_s):
+                    one.join(max(0.0, deadline_s - time.monotonic()))
+        with self._lock:
+            was_completed, self._was_completed = self._was_completed, False
+        return was_completed
+
+    def reports(self) -> Mapping[str, Report]:
+        """What was read last."""
+        with self._lock:
+            return dict(self._reports)
+
+    def _go_round(self, owner: str, places: Mapping[str, Place]) -> list[_Round]:
+        """All rounds of this owner's that are under way; a new one, unless one that gets on is."""
+        rounds = [one for one in self._rounds.get(owner, []) if one.is_alive()]
+        stuck = [one for one in rounds if one.is_stuck(self._stuck_s)]
+        hanging = {one.at for one in stuck}
+        for trainer in hanging & places.keys():
+            last = self.reports().get(trainer) or _nothing(places[trainer])
+            self._take(trainer, replace(last, fault="its directory does not answer"))
+        if not places or len(rounds) > len(stuck) or len(stuck) >= _MOST_STUCK:
+            return rounds
+        for one in stuck:
+            one.is_last = True
+        new = _Round({trainer: place for trainer, place in places.items() if trainer not in hanging}, self._take)
+        new.start()
+        return [*rounds, new]
+
+    def _take(self, trainer: str, report: Report) -> None:
+        with self._lock:
+            before = self._reports.get(trainer)
+            self._was_completed |= bool(report.finished) and not (before and before.finished)
+            self._reports[trainer] = report
+
+
+class _Round(threading.Thread):
+    """Reads some trainers one after the other.
+
+    Attributes:
+        at: the trainer that is being read.
+        is_last: whether to stop after it.
+    """
+
+    def __init__(self, places: Mapping[str, Place], take: Callable[[str, Report], None]) -> None:
+        super().__init__(name="progress", daemon=True)
+        self._places = places
+        self._take = take
+        self._since_s = time.monotonic()
+        self.at = ""
+        self.is_last = False
+
+    def run(self) -> None:
+        """Until all are read, or the round is taken out of the race."""
+        most_bytes = max(_LEAST_BYTES, _MOST_BYTES // max(len(self._places), 1))
+        for trainer, place in self._places.items():
+            if self.is_last:
+                return
+            self.at, self._since_s = trainer, time.monotonic()
+            self._take(trainer, _read_isolated(place, most_bytes))
+
+    def is_stuck(self, stuck_s: float) -> bool:
+        """Whether it has been at one trainer for that long."""
+        return self.is_alive() and time.monotonic() - self._since_s > stuck_s
+
+
+def _read_isolated(place: Place, most_bytes: int) -> Report:
+    report = isolated(lambda: read_report(place, most_bytes))
+    return replace(_nothing(place), fault=report.what) if isinstance(report, Fault) else report
+
+
+def read_report(place: Place, most_bytes: int = _MOST_BYTES) -> Report:
+    """What a directory says; nothing is believed that is not its owner's own plain file.
+
+    Args:
+        place: where.
+        most_bytes: how much of the progress to read at once.
+    """
+    try:
+        owner = pwd.getpwnam(place.owner).pw_uid
+        with directory_of(place.directory) as directory:
+            found = _read(directory, owner, place, most_bytes)
+            finished = has_plain(directory, _FINISHED, owner)
+    except WrongFileError as error:
+        return replace(_nothing(place), fault=str(error))
+    except PermissionError as error:
+        return replace(_nothing(place), fault=f"freetrain may not read its {_PROGRESS}: {error.strerror}")
+    except (OSError, KeyError):
+        return _nothing(place)
+    samples = float(found.rates[-1].samples_done) if found.rates else 0.0
+    return Report(finished, samples, _observations(found), found.offset_bytes, _misread(found))
+
+
+def _read(directory: int, owner: int, place: Place, most_bytes: int) -> ProgressLog:
+    with open_plain(directory, _PROGRESS, owner) as stream:
+        # A file that is shorter than what was read of it is another one.
+        is_other = stream.seek(0, 2) < place.offset_bytes
+        return read_part(stream, 0 if is_other else place.offset_bytes, most_bytes, place.most_nodes)
+
+
+def _nothing(place: Place) -> Report:
+    return Report(None, 0.0, (), place.offset_bytes)
+
+
+def _observations(found: ProgressLog) -> tuple[Observation, ...]:
+    return tuple(Observation(rate.nodes, rate.samples_per_s, rate.elapsed_s) for rate in found.rates)
+
+
+def _misread(found: ProgressLog) -> Misread:
+    first = found.first_rejected
+    return Misread(found.rejected, first.at_byte, first.why) if first else NOTHING_MISREAD

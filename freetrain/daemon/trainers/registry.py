@@ -1,0 +1,152 @@
+"""The registry: all trainers, as users submitted them and as the ledger and their directories complete them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment import Fragment
+from freetrain.core.known_trainer import KnownTrainer
+from freetrain.core.needs import find_misfit, kinds_of
+from freetrain.daemon.fragments import Fragments
+from freetrain.daemon.trainers.entries import Entry, News, Past, RosterRules
+from freetrain.daemon.trainers.isolation import Fault, Faults, isolated
+from freetrain.daemon.trainers.progress_reader import Report
+from freetrain.daemon.trainers.requests import request_of
+from freetrain.daemon.trainers.roster import call_roll
+from freetrain.daemon.trainers.submission_reader import SubmissionReader
+from freetrain.lending.facts import Request
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.launcher import Launcher
+from freetrain.slurm.submissions import Submission
+from freetrain.store.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What a look found out about trainers.
+
+    Attributes:
+        entries: all, in the order of submission.
+        requests: what those ask for that could run.
+        waits_for: trainer that would compete but for its own submission → what it waits for.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    requests: tuple[Request, ...] = ()
+    waits_for: Mapping[str, str] = field(default_factory=dict)
+
+
+class Registry:
+    """Knows the trainers from look to look.
+
+    Args:
+        gateway: the way to Slurm.
+        launcher: knows which submissions can be trainers.
+        ledger: remembers.
+        fragments: the books.
+    """
+
+    def __init__(self, gateway: Gateway, launcher: Launcher, ledger: Ledger, fragments: Fragments) -> None:
+        self._reader = SubmissionReader(gateway)
+        self._launcher = launcher
+        self._ledger = ledger
+        self._fragments = fragments
+        self._known = ledger.trainers()
+        self._faults = Faults()
+
+    def look(
+        self,
+        snapshot: Snapshot,
+        ended: Sequence[Fragment],
+        reports: Mapping[str, Report],
+        answered: Collection[str],
+        rules: RosterRules,
+    ) -> Registered:
+        """Bring what is known of the trainers up to date.
+
+        Args:
+            snapshot: what there is.
+            ended: fragments that ended since the last look.
+            reports: trainer → what its directory says.
+            answered: trainers whose owner has been told that they are paused.
+            rules: how trainers are dealt with.
+
+        Raises:
+            SlurmError: Slurm was asked what tasks ask for, and does not answer.
+        """
+        jobs = self._fragments.as_they_ended(snapshot.jobs)
+        submissions = self._reader.read(snapshot, jobs, rules.partition, rules.default_memory_mb)
+        news = News(
+            time_s=snapshot.time_s,
+            known=self._known,
+            unfit=self._find_unfit(snapshot, submissions, rules.partition),
+            fragments=self._fragments.open,
+            ended=ended,
+            past=Past(self._fragments.last, self._fragments.some_completed),
+            reports=reports,
+            answered=answered,
+        )
+        entries = call_roll(submissions.values(), news, rules)
+        self._remember(entries)
+        return self._with_requests(entries, len(snapshot.partitions[rules.partition].nodes), rules.objective)
+
+    def _find_unfit(
+        self, snapshot: Snapshot, submissions: Mapping[str, Submission], partition: str
+    ) -> Mapping[str, str]:
+        """Submissions that cannot be trainers → why; what runs already has found a node that it can run on."""
+        names = snapshot.partitions[partition].nodes
+        kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
+        running = {fragment.trainer for fragment in self._fragments.open}
+        misfit = {needs: find_misfit(needs, kinds) for needs in {one.needs for one in submissions.values()}}
+        found = {
+            id_: self._why_not(one) or (misfit[one.needs] if id_ not in running else "")
+            for id_, one in submissions.items()
+        }
+        return {id_: why for id_, why in found.items() if why}
+
+    def _why_not(self, submission: Submission) -> str:
+        some_completed = submission.id in self._fragments.some_completed
+        why = isolated(lambda: self._launcher.why_not(submission, some_completed))
+        return why.what if isinstance(why, Fault) else why
+
+    def _remember(self, entries: Iterable[Entry]) -> None:
+        changed = [entry.trainer for entry in entries if self._known.get(entry.trainer.id) != entry.trainer]
+        self._ledger.save_trainers(changed)
+        for trainer in changed:
+            before = self._known.get(trainer.id)
+            if before is None or (before.state, before.note) != (trainer.state, trainer.note):
+                _say_state(trainer)
+        self._known.update({trainer.id: trainer for trainer in changed})
+
+    def _with_requests(self, entries: Iterable[Entry], most_nodes: int, objective: str) -> Registered:
+        """What is wrong with one of them is its own, and said once."""
+        noted, requests, waits_for = [], [], {}
+        for entry in entries:
+            trainer = entry.trainer
+            self._faults.say(trainer.id, trainer.owner, "itself", trainer.fault)
+            found = self._request(entry, most_nodes, objective)
+            if isinstance(found, Fault):
+                self._faults.say(trainer.id, trainer.owner, "competing", found.what)
+                entry = entry.with_fault(found.what)
+            elif isinstance(found, Request):
+                requests.append(found)
+            elif found:
+                waits_for[trainer.id] = found
+            noted.append(entry)
+        return Registered(tuple(noted), tuple(requests), waits_for)
+
+    def _request(self, entry: Entry, most_nodes: int, objective: str) -> Request | Fault | str:
+        if not entry.competes or entry.tag is None:
+            return ""
+        room = min(self._launcher.room(entry.submission, entry.fragments), most_nodes)
+        return request_of(entry, room, objective)
+
+
+def _say_state(trainer: KnownTrainer) -> None:
+    said = f"{trainer.state}: {trainer.note}" if trainer.note else trainer.state
+    log.info("trainer %s of %s is %s", trainer.id, trainer.owner, said)

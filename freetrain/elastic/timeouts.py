@@ -1,0 +1,44 @@
+"""How patient the runtime is; every limit with its reason."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+
+_PREFIX = "FREETRAIN_"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Limits, each to be set by an environment variable of the same name (``FREETRAIN_LOST_AFTER_S`` …).
+
+    Attributes:
+        poll_s: how often the directory is looked at; stretched where a look is slow (NFS), see the watcher.
+        beat_s: how often a member leaves a sign of life.
+        lost_after_s: a member without sign of life for this long is lost. Long enough for a process that holds
+            Python's lock in one long call, short enough that a crashed node costs seconds.
+        cut_after_s: how long a member of a world that lost somebody waits for its collectives to fail by
+            themselves before it cuts their connections.
+        form_timeout_s: how long members that have all arrived may take to find each other's addresses; gloo waits
+            five times as long for connections, if a member is lost in that very moment.
+        start_timeout_s: how long a newcomer waits for its first world; boots of large models take minutes.
+        min_members: members needed to start from nothing.
+    """
+
+    poll_s: float = 0.01
+    beat_s: float = 0.5
+    lost_after_s: float = 5.0
+    cut_after_s: float = 0.1
+    form_timeout_s: float = 5.0
+    start_timeout_s: float = 3600.0
+    min_members: int = 1
+
+    @classmethod
+    def from_environment(cls) -> Timeouts:
+        """The defaults, or what the environment says."""
+        given = {}
+        for field in fields(cls):
+            text = os.environ.get(_PREFIX + field.name.upper())
+            if text:
+                given[field.name] = int(text) if field.name == "min_members" else float(text)
+        return cls(**given)  # type: ignore[arg-type]

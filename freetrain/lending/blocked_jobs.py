@@ -1,0 +1,170 @@
+"""The site's jobs that wait for the end of fragments: in a sound layout none ever does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from freetrain.core.cluster import Job, JobState, Nodes, Snapshot
+from freetrain.core.fragment import Fragment, FragmentState
+
+_SAME_S = 2.0
+"""Slurm plans a job that waits for another for the very second in which the other's time limit ends."""
+
+MOST_TIMES = 2
+"""So often jobs of a partition may have waited for fragments before nothing is lent any more on its nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One of the site's jobs that waits for fragments.
+
+    Attributes:
+        job: its id.
+        partition: where it waits; several, comma-separated.
+        nodes: lent nodes on which it is planned.
+        until_s: when, by Slurm's plan, UTC epoch seconds.
+    """
+
+    job: str
+    partition: str
+    nodes: Nodes
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """For whom nodes were given back, and where nothing is lent any more for it.
+
+    Attributes:
+        jobs: those of the site's that waited for fragments and have not started yet.
+        times: partition → how often its jobs had to.
+        kept: node given back for such a job → the job, and until when it is kept free.
+        new: what the last look found.
+    """
+
+    jobs: frozenset[str] = frozenset()
+    times: Mapping[str, int] = field(default_factory=dict)
+    kept: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    new: tuple[Wait, ...] = ()
+
+    @property
+    def new_partitions(self) -> frozenset[str]:
+        """Partitions whose jobs were found waiting at the last look."""
+        return frozenset(name for wait in self.new for name in wait.partition.split(","))
+
+    def after(self, waits: Iterable[Wait], snapshot: Snapshot, claim_s: float) -> Blocked:
+        """After a look that found these.
+
+        Args:
+            waits: the jobs that wait for fragments.
+            snapshot: what there is.
+            claim_s: how long nodes are kept free for a job that does not start on them.
+        """
+        waits = tuple(waits)
+        new = tuple(wait for wait in waits if wait.job not in self.jobs)
+        waiting = frozenset(job.id for job in snapshot.jobs if job.state is JobState.PENDING)
+        jobs = (self.jobs | {wait.job for wait in waits}) & waiting
+        until_s = snapshot.time_s + claim_s
+        kept = {**self.kept, **{name: (wait.job, until_s) for wait in waits for name in wait.nodes}}
+        kept = {
+            name: (job, end_s) for name, (job, end_s) in kept.items() if job in jobs and snapshot.time_s < end_s
+        }
+        found = Blocked(jobs, self.times, kept, new)
+        return replace(found, times=Counter(self.times) + Counter(found.new_partitions))
+
+    def forgetting(self) -> Blocked:
+        """With nothing held against any partition: the layout is another one, or somebody has looked at it."""
+        return replace(self, times={})
+
+    def why_not(self, snapshot: Snapshot) -> Mapping[str, str]:
+        """The nodes that are not to be lent, or must be given back → why.
+
+        1. All nodes of a partition in which it happened twice.
+        2. Those given back for a job, until it has started, or has had its chance.
+        """
+        barred = {
+            name: f"jobs of partition {partition} had to wait for fragments"
+            for partition, times in self.times.items()
+            if times >= MOST_TIMES and partition in snapshot.partitions
+            for name in snapshot.partitions[partition].nodes
+        }
+        return barred | {name: f"job {job} waits for this node" for name, (job, _) in self.kept.items()}
+
+
+def find_waits(snapshot: Snapshot, fragments: Iterable[Fragment], partition: str) -> list[Wait]:
+    """The site's jobs that Slurm plans for the end of a fragment's time limit, on nodes that are lent.
+
+    A job that waits for others of the site's, too, is not among them: its start is explained by the last of those.
+    Neither is one whose start was known first: the limits of fragments end well before it then.
+
+    Args:
+        snapshot: what there is.
+        fragments: those that have not ended.
+        partition: the preemptible one.
+    """
+    end_s = {one.node: _end_s(one, snapshot) for one in fragments if one.state is FragmentState.RUNNING}
+    ends = sorted(set(end_s.values()))
+    planned = [
+        job
+        for job in snapshot.jobs
+        if job.state is JobState.PENDING and job.start_s is not None and job.planned_nodes
+    ]
+    suspects = [
+        job
+        for job in planned
+        if job.partition != partition
+        and not job.is_held
+        and job.planned_nodes & end_s.keys()
+        and _is_one_of(job.start_s or inf, ends)
+        and (job.start_s or 0.0) > snapshot.time_s
+    ]
+    if not suspects:
+        return []
+    others_s = _site_ends(snapshot, partition)
+    return [
+        Wait(job.id, job.partition, job.planned_nodes & end_s.keys(), job.start_s or inf)
+        for job in suspects
+        if (job.start_s or inf) > _explained_s(job, others_s, planned) + _SAME_S
+    ]
+
+
+def _end_s(fragment: Fragment, snapshot: Snapshot) -> float:
+    job = snapshot.job.get(fragment.job)
+    if job is not None and job.end_s is not None:
+        return job.end_s
+    return inf if fragment.started_s is None else fragment.started_s + fragment.limit_s
+
+
+def _is_one_of(time_s: float, ends: Iterable[float]) -> bool:
+    return any(abs(time_s - end_s) <= _SAME_S for end_s in ends if end_s < inf)
+
+
+def _site_ends(snapshot: Snapshot, partition: str) -> Mapping[str, float]:
+    """Node → when the last of the site's jobs and reservations there is over, as far as is known; inf: unknown."""
+    ends: dict[str, float] = {}
+    for job in snapshot.jobs:
+        if job.state.has_nodes and job.partition != partition:
+            _later(ends, job.nodes, inf if job.end_s is None else job.end_s)
+    for reservation in snapshot.reservations:
+        _later(ends, reservation.nodes, reservation.end_s)
+    return ends
+
+
+def _later(ends: dict[str, float], nodes: Nodes, end_s: float) -> None:
+    for name in nodes:
+        ends[name] = max(end_s, ends.get(name, 0.0))
+
+
+def _explained_s(job: Job, others_s: Mapping[str, float], planned: Iterable[Job]) -> float:
+    """When the last of what the site itself has on the job's nodes before it is over."""
+    start_s = job.start_s or inf
+    before = [
+        (other.start_s or 0.0) + other.limit_s
+        for other in planned
+        if other.id != job.id and (other.start_s or inf) < start_s and other.planned_nodes & job.planned_nodes
+    ]
+    running = [others_s[name] for name in job.planned_nodes if name in others_s]
+    return max([*before, *running], default=0.0)

@@ -1,0 +1,60 @@
+"""Facts: everything that a look finds out, before anything is concluded from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment import Fragment
+from freetrain.core.needs import Needs
+from freetrain.core.trainer import Trainer
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A trainer that could run now.
+
+    Attributes:
+        trainer: as a policy sees it; its limits are those of what was submitted.
+        owner: whose it is.
+        account: to which it is charged.
+        needs: what each of its tasks asks of a node.
+    """
+
+    trainer: Trainer
+    owner: str
+    account: str = ""
+    needs: Needs = field(default_factory=Needs)
+
+    @property
+    def id(self) -> str:
+        """The trainer's."""
+        return self.trainer.id
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a look found out.
+
+    Attributes:
+        snapshot: the machine and its jobs.
+        fragments: those that have not ended.
+        ended: those that ended since the last look.
+        requests: trainers that could run, in order of submission.
+        used_hours: user → node-hours that he had, faded.
+        drained: nodes that the site has told freetrain to empty → what is said of them.
+        stopped: why nothing is to be lent at all; empty: nodes are lent.
+        to_put_right: trainers whose submissions are to be looked after, whatever is decided.
+        last_plan_s: when Slurm last planned the waiting jobs, UTC epoch seconds; None: nobody knows.
+    """
+
+    snapshot: Snapshot
+    fragments: tuple[Fragment, ...] = ()
+    ended: tuple[Fragment, ...] = ()
+    requests: tuple[Request, ...] = ()
+    used_hours: Mapping[str, float] = field(default_factory=dict)
+    drained: Mapping[str, str] = field(default_factory=dict)
+    stopped: str = ""
+    to_put_right: tuple[str, ...] = ()
+    last_plan_s: float | None = None

@@ -1,0 +1,190 @@
+"""The judge: what follows from the facts of a look, before anything is decided, and what is to be decided."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf
+
+from freetrain.core.decision import Decision
+from freetrain.core.plan import Action, PutRight, Release
+from freetrain.core.problem import Offer
+from freetrain.core.trainer import Trainer
+from freetrain.lending.blocked_jobs import Blocked, find_waits
+from freetrain.lending.facts import Facts, Request
+from freetrain.lending.limits import limits
+from freetrain.lending.lost_nodes import LostNodes
+from freetrain.lending.meter import Meter, paused_until_s
+from freetrain.lending.offers import Offers, find_offers, in_few_classes, shadow_of, take_back
+from freetrain.lending.rules import Rules
+from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
+from freetrain.lending.sharing.claimants import Eligible, meeting_nodes
+from freetrain.lending.sharing.parts import LeftNodes, Parts, deal_parts
+from freetrain.lending.sharing.selection import Selection, select
+from freetrain.lending.sightings import Sightings
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is kept from one look to the next; without it, after a restart, nothing goes wrong.
+
+    Attributes:
+        sightings: how long nodes idle, which ones rest, for whom there are nodes.
+        blocked: the site's jobs that waited for the end of fragments.
+        meter: how much later the site's jobs start.
+        lost: nodes that Slurm took out of service after fragments.
+        left: who left nodes that he could have.
+    """
+
+    sightings: Sightings = field(default_factory=Sightings)
+    blocked: Blocked = field(default_factory=Blocked)
+    meter: Meter = field(default_factory=Meter)
+    lost: LostNodes = field(default_factory=LostNodes)
+    left: LeftNodes = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The answer.
+
+    Attributes:
+        facts: what was judged.
+        rules: by what.
+        memory: for the next look.
+        shadow: what the site's jobs would do if nothing were lent.
+        offers: the verdict on each node.
+        selection: trainers that compete for the offered ones.
+        parts: who was dealt which of them.
+        stopped: why nothing is lent at all; empty: nodes are lent.
+    """
+
+    facts: Facts
+    rules: Rules
+    memory: Memory
+    shadow: Shadow
+    offers: Offers
+    selection: Selection
+    parts: Parts
+    stopped: str
+
+    @property
+    def now_s(self) -> float:
+        """The instant of the look, UTC epoch seconds."""
+        return self.facts.snapshot.time_s
+
+    @cached_property
+    def free_until_s(self) -> Mapping[str, float]:
+        """Offered node → when its hole ends; inf: nobody knows."""
+        return {node.name: node.free_until_s or inf for node in self.offers.offered}
+
+    @property
+    def orders(self) -> Sequence[Action]:
+        """What is to be done before anything is decided.
+
+        1. What is due is given back: somebody may wait for it, and a busy Slurm takes its time over each order.
+        2. Submissions are put right, and the limits of fragments fitted to their holes.
+        3. Nodes that change hands are released.
+        """
+        facts = self.facts
+        due: dict[str, list[str]] = {}
+        for name, why in self.offers.due.items():
+            due.setdefault(why, []).append(name)
+        return (
+            *(Release(tuple(names), why) for why, names in due.items()),
+            *map(PutRight, facts.to_put_right),
+            *limits(facts.fragments, self.free_until_s, facts.snapshot, self.rules),
+            *self.parts.releases,
+        )
+
+    @property
+    def questions(self) -> Sequence[tuple[tuple[Offer, ...], tuple[Trainer, ...]]]:
+        """What is to be decided: which trainers of a claimant get which of its nodes.
+
+        Users do not compete here. Without any claimant there is one question without trainers, so that each look
+        leaves a decision.
+        """
+        trainers = {one.id: one.trainer for one in self.selection.competing}
+        return [
+            (
+                in_few_classes(nodes, self.now_s, self.rules.horizon_s),
+                tuple(trainers[want.trainer] for want in claimant.wants),
+            )
+            for claimant, nodes in self.parts
+        ] or [((), ())]
+
+    @property
+    def plans_compared(self) -> PlansCompared:
+        """Slurm's plan beside the shadow's: an interval and a step of Slurm's planning are allowed."""
+        backfill = self.rules.nodes.backfill
+        allowed_s = backfill.interval_s + backfill.resolution_s
+        return compare_plans(self.shadow, self.facts.snapshot.jobs, allowed_s)
+
+    def limit_s(self, node: str) -> float:
+        """For how long it may be lent from now on."""
+        return self.rules.limit_s(self.free_until_s[node], self.facts.snapshot)
+
+    def conclude(self, decisions: Iterable[Decision]) -> tuple[Memory, Mapping[str, str]]:
+        """After all decisions: what is remembered, and trainer → why it has no node although it could run."""
+        sizes = {trainer: len(names) for one in decisions for trainer, names in one.placement.items()}
+        left, waits_for = self.parts.conclude(sizes, self.now_s)
+        memory = replace(self.memory, left=left)
+        if self.stopped:
+            why = f"nothing is lent at the moment: {self.stopped}"
+            return memory, dict.fromkeys((one.id for one in self.facts.requests), why)
+        return memory, {**self.selection.waits_for, **waits_for}
+
+
+def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
+    """Judge what a look showed.
+
+    1. What the site's jobs would do if nothing were lent, and how much later they start as it is.
+    2. What may be lent: each node by itself, then what is taken back for jobs that fragments block, because
+       nothing is to be lent at all, and where Slurm does not start what was asked for.
+    3. Which trainers compete, and how the nodes are dealt among their owners; who does not compete keeps none.
+    """
+    snapshot, nodes, now_s = facts.snapshot, rules.nodes, facts.snapshot.time_s
+    seen = memory.sightings.with_ends(facts.ended, now_s, nodes.cool_down_s).with_nodes(snapshot, facts.fragments)
+    shadow = shadow_of(snapshot, facts.fragments, nodes, seen)
+    blocked = memory.blocked.after(find_waits(snapshot, facts.fragments, nodes.partition), snapshot, nodes.claim_s)
+    meter = memory.meter.after(facts, shadow, blocked.jobs, nodes, rules.harm)
+    lost = memory.lost.after(snapshot, [*meter.ended, *facts.fragments], rules.harm)
+    stopped = facts.stopped or _pause(meter, lost, now_s, rules)
+    late_s = now_s - rules.fragments.start_within_s
+    in_vain = [fragment for fragment in facts.fragments if fragment.waits_since_before(late_s)]
+
+    offers = find_offers(snapshot, facts.fragments, shadow, nodes, seen, facts.drained)
+    offers = take_back(offers, blocked.why_not(snapshot))
+    offers = take_back(offers, dict.fromkeys((one.name for one in offers.offered), stopped) if stopped else {})
+    offers = take_back(offers, {one.node: "Slurm does not start what it is lent for" for one in in_vain})
+
+    eligible = meeting_nodes(facts.requests, [node.name for node in offers.offered], snapshot)
+    selection = _select(facts, offers, eligible, rules)
+    offers = take_back(offers, _of_others(offers, selection.competing))
+    parts = deal_parts(facts, offers.offered, selection.competing, eligible, memory.left, rules)
+    seen = seen.with_fitting(shadow).with_vain(in_vain, now_s)
+    remembered = Memory(seen, blocked, meter, lost, parts.left)
+    return Judgement(facts, rules, remembered, shadow, offers, selection, parts, stopped)
+
+
+def _pause(meter: Meter, lost: LostNodes, now_s: float, rules: Rules) -> str:
+    if now_s < paused_until_s(meter.harms, rules.harm):
+        return "the site's own jobs had to wait too often"
+    return "too many nodes went out of service after fragments" if lost.are_too_many(now_s, rules.harm) else ""
+
+
+def _select(facts: Facts, offers: Offers, eligible: Eligible, rules: Rules) -> Selection:
+    held = Counter(node.held_by for node in offers.offered)
+    reach = {one.id: max(len(eligible[one.needs]), held[one.id]) for one in facts.requests}
+    return select(facts.requests, reach, len(offers.offered), rules.sharing, facts.used_hours)
+
+
+def _of_others(offers: Offers, competing: Iterable[Request]) -> Mapping[str, str]:
+    """Nodes of trainers that do not compete → the reason to take them back."""
+    ids = {one.id for one in competing}
+    return {
+        node.name: f"trainer {node.held_by} does not compete for nodes"
+        for node in offers.offered
+        if node.held_by is not None and node.held_by not in ids
+    }

@@ -1,0 +1,51 @@
+"""Limits: the time limits of fragments follow the ends of their holes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import inf
+
+from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment import Fragment
+from freetrain.core.plan import Limit
+from freetrain.lending.rules import Rules
+
+_LONGER_BY_S = 600.0
+"""A running fragment's limit is raised when that gains this much; each raise is a question to Slurm."""
+
+
+def limits(
+    fragments: Iterable[Fragment], free_until_s: Mapping[str, float], snapshot: Snapshot, rules: Rules
+) -> list[Limit]:
+    """What has to be changed.
+
+    Args:
+        fragments: those that have not ended.
+        free_until_s: offered node → when its hole ends; inf: nobody knows.
+        snapshot: what there is.
+        rules: how the site wants it.
+    """
+    changed: dict[float, list[str]] = {}
+    for one in fragments:
+        if one.node in free_until_s and one.goes_on:
+            limit_s = _fitting_s(one, free_until_s[one.node], snapshot, rules)
+            if limit_s != one.limit_s:
+                changed.setdefault(limit_s, []).append(one.node)
+    return [Limit(tuple(nodes), limit_s) for limit_s, nodes in changed.items()]
+
+
+def _fitting_s(fragment: Fragment, free_until_s: float, snapshot: Snapshot, rules: Rules) -> float:
+    """Its limit, if that will do, or a better one, in whole minutes."""
+    if fragment.started_s is None:  # with too long a limit it would never start
+        return min(fragment.limit_s, _whole_minutes_s(rules.limit_s(free_until_s, snapshot)))
+    # It runs, so nothing has to be planned any more.
+    longest_s = rules.limit_s(inf, snapshot) + snapshot.time_s - fragment.started_s
+    wanted_s = _whole_minutes_s(min(free_until_s - fragment.started_s, longest_s))
+    too_long = wanted_s < fragment.limit_s
+    too_short = wanted_s > fragment.limit_s + max(_LONGER_BY_S, rules.fragments.longest_s / 4)
+    return wanted_s if too_long or too_short else fragment.limit_s
+
+
+def _whole_minutes_s(seconds: float) -> float:
+    """As Slurm counts limits: one minute at least."""
+    return max(60.0, seconds // 60 * 60)

@@ -1,0 +1,64 @@
+"""Nodes that Slurm took out of service after a fragment: the site has lost them, and that is harm, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment import Fragment
+from freetrain.lending.rules import HarmRules
+
+
+@dataclass(frozen=True, slots=True)
+class LostNode:
+    """One of them.
+
+    Attributes:
+        node: its name.
+        said: its state in Slurm's words.
+        fragment: Slurm's id of the one that ran there last.
+        found_s: the look that found it, UTC epoch seconds.
+    """
+
+    node: str
+    said: str
+    fragment: str
+    found_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LostNodes:
+    """Those that are out of service, and those found at the last look.
+
+    Attributes:
+        all: as far back as they count, or still out of service.
+        new: found at the last look.
+    """
+
+    all: tuple[LostNode, ...] = ()
+    new: tuple[LostNode, ...] = ()
+
+    def after(self, snapshot: Snapshot, ended: Iterable[Fragment], limits: HarmRules) -> LostNodes:
+        """After a look.
+
+        Args:
+            snapshot: what there is.
+            ended: fragments that ended lately, or are about to.
+            limits: how far back they count.
+        """
+        now_s = snapshot.time_s
+        out = {node.name: node for node in snapshot.nodes if node.was_not_cleared}
+        last = {one.node: one.job for one in ended}
+        kept = [one for one in self.all if one.node in out or now_s - one.found_s < limits.within_s]
+        known = {one.node for one in kept}
+        new = tuple(
+            LostNode(name, node.said, last[name], now_s)
+            for name, node in out.items()
+            if name in last and name not in known
+        )
+        return LostNodes((*kept, *new), new)
+
+    def are_too_many(self, now_s: float, limits: HarmRules) -> bool:
+        """Whether more than tolerated were lost within the time in which harm is counted."""
+        return sum(now_s - one.found_s < limits.within_s for one in self.all) > limits.allowed

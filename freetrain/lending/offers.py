@@ -1,0 +1,235 @@
+"""Which nodes may be lent, until when, and why not the others: holes as they are seen live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from freetrain.core.cluster import JobState, Nodes, NodeState, Snapshot
+from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.problem import Offer
+from freetrain.lending.rules import NodeRules
+from freetrain.lending.shadow import Shadow, find_shadow
+from freetrain.lending.sightings import Sightings
+
+
+@dataclass(frozen=True)
+class Offers:
+    """The verdict on every node of the partition.
+
+    Attributes:
+        offered: nodes that may be lent or stay lent, with the end of their hole where one is known.
+        due: lent nodes that must be given back now → why.
+        withheld: every other node of the partition → why nothing is done with it.
+    """
+
+    offered: tuple[Offer, ...]
+    due: Mapping[str, str]
+    withheld: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """When a node will be wanted, and by whom."""
+
+    time_s: float
+    why: str
+
+
+_NEVER = _End(inf, "")
+
+
+def shadow_of(snapshot: Snapshot, fragments: Iterable[Fragment], rules: NodeRules, seen: Sightings) -> Shadow:
+    """What the site's jobs would do; whoever had its nodes for long and did not start waits for something else.
+
+    Args:
+        snapshot: what there is.
+        fragments: those that have not ended.
+        rules: what the site allows.
+        seen: what was seen before.
+    """
+    fragments = list(fragments)
+    since_s = seen.fitting_since_s
+    disbelieved = frozenset(job for job in since_s if snapshot.time_s - since_s[job] >= rules.claim_s)
+    ours = frozenset(fragment.job for fragment in fragments if fragment.holds_node)
+    lent_to = {name: one.trainer for name, one in _lent(fragments).items() if _in_between(one) is None}
+    return find_shadow(snapshot, rules.partition, ours, lent_to, rules.backfill, disbelieved)
+
+
+def find_offers(
+    snapshot: Snapshot,
+    fragments: Iterable[Fragment],
+    shadow: Shadow,
+    rules: NodeRules,
+    seen: Sightings,
+    drained: Mapping[str, str],
+) -> Offers:
+    """Judge every node of the partition.
+
+    1. What speaks against lending a node whatever the time: Slurm, the site, other jobs on it.
+    2. Who will want it, and when.
+    3. Which nodes the site's jobs would start on now.
+    4. What nobody has and should not be lent just now, and what would be too much.
+
+    Args:
+        snapshot: what there is.
+        fragments: those that have not ended.
+        shadow: what the site's jobs would do if nothing were lent.
+        rules: what the site allows.
+        seen: what was seen before.
+        drained: nodes that the site has told freetrain to empty → what is said of them.
+    """
+    fragments = list(fragments)
+    lent, ends = _lent(fragments), _hole_ends(snapshot, shadow)
+    why_unfit = _Fitness(snapshot, fragments, lent, ends, rules, drained).why_unfit
+    offered: dict[str, Offer] = {}
+    due: dict[str, str] = {}
+    withheld: dict[str, str] = {}
+    for name in sorted(snapshot.partitions[rules.partition].nodes):
+        end = ends.get(name, _NEVER)
+        why_not = why_unfit(name) or _in_between(lent.get(name))
+        if why_not is None and end.time_s - snapshot.time_s <= rules.margin_s:
+            why_not = end.why
+        if why_not is None:
+            until_s = None if end.time_s == inf else end.time_s - rules.margin_s
+            offered[name] = Offer(name, until_s, lent[name].trainer if name in lent else None)
+        elif name in lent and not _in_between(lent[name]) and _is_wanted_back(snapshot, name):
+            due[name] = why_not
+        else:
+            withheld[name] = why_not
+    offers = Offers(tuple(offered.values()), due, withheld)
+    offers = take_back(offers, {name: f"job {job} could start here" for name, job in shadow.kept.items()})
+    offers = take_back(offers, _not_yet(snapshot, offers.offered, rules, seen))
+    return take_back(offers, _beyond_limits(offers.offered, rules))
+
+
+def take_back(offers: Offers, why_not: Mapping[str, str]) -> Offers:
+    """The same, but that these nodes are not offered, for these reasons; those that are lent become due."""
+    kept = tuple(node for node in offers.offered if node.name not in why_not)
+    out = [node for node in offers.offered if node.name in why_not]
+    due = {node.name: why_not[node.name] for node in out if node.held_by is not None}
+    withheld = {node.name: why_not[node.name] for node in out if node.held_by is None}
+    return Offers(kept, {**offers.due, **due}, {**offers.withheld, **withheld})
+
+
+def in_few_classes(offered: Iterable[Offer], now_s: float, horizon_s: float) -> tuple[Offer, ...]:
+    """The nodes, their ends rounded to quarters of the horizon: each different end makes the decision harder.
+
+    Ends beyond the horizon make no difference to it; one that comes sooner counts as after one quarter at least.
+    """
+    quarter_s = horizon_s / 4
+    coarse = []
+    for node in offered:
+        quarters = inf if node.free_until_s is None else (node.free_until_s - now_s) // quarter_s
+        until_s = None if quarters >= 4 else now_s + max(1.0, quarters) * quarter_s
+        coarse.append(replace(node, free_until_s=until_s))
+    return tuple(coarse)
+
+
+def _lent(fragments: Iterable[Fragment]) -> Mapping[str, Fragment]:
+    """Node → the fragment that has it; of two on one that changes hands not the one that leaves."""
+    holding = (fragment for fragment in fragments if fragment.holds_node)
+    return {one.node: one for one in sorted(holding, key=lambda one: _in_between(one) is None)}
+
+
+def _hole_ends(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, _End]:
+    """Node → when a reservation begins or a waiting job starts there first, in Slurm's plan or in the shadow."""
+    ends = {name: _End(plan.start_s, f"job {plan.job} is to start here") for name, plan in shadow.wanted.items()}
+    for reservation in snapshot.reservations:
+        if reservation.end_s > snapshot.time_s:
+            _earlier(ends, reservation.nodes, _End(reservation.start_s, f"reservation {reservation.name}"))
+    for job in snapshot.jobs:
+        if job.state is JobState.PENDING and job.start_s is not None and job.planned_nodes:
+            _earlier(ends, job.planned_nodes, _End(job.start_s, f"job {job.id} is to start here"))
+    return ends
+
+
+def _earlier(ends: dict[str, _End], nodes: Nodes, end: _End) -> None:
+    for name in nodes:
+        if end.time_s < ends.get(name, _NEVER).time_s:
+            ends[name] = end
+
+
+class _Fitness:
+    """What speaks against lending a node, whatever the time."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        fragments: Iterable[Fragment],
+        lent: Mapping[str, Fragment],
+        ends: Mapping[str, _End],
+        rules: NodeRules,
+        drained: Mapping[str, str],
+    ) -> None:
+        ours = {fragment.job for fragment in fragments if fragment.holds_node}
+        others = (job for job in snapshot.jobs if job.state.has_nodes and job.id not in ours)
+        self._occupied = {name: job.id for job in others for name in job.nodes}
+        self._snapshot, self._lent, self._ends = snapshot, lent, ends
+        self._exclude, self._drained = rules.exclude, drained
+
+    def why_unfit(self, name: str) -> str | None:
+        """The first thing that does; None: nothing."""
+        node = self._snapshot.node.get(name)
+        if node is None:
+            return "Slurm does not show it"
+        if name in self._exclude:
+            return "excluded by the site"
+        if name in self._drained:
+            return self._drained[name]
+        if name in self._occupied:
+            return f"job {self._occupied[name]} runs here"
+        for_unknown = node.is_planned and name not in self._ends
+        is_free = node.state is NodeState.IDLE or (name in self._lent and node.state is NodeState.BUSY)
+        return None if node.may_be_lent and is_free and not for_unknown else f"Slurm says {node.said}"
+
+
+_IN_BETWEEN = {FragmentState.LEAVING: "is being given back", FragmentState.ENDING: "its fragment is ending"}
+
+
+def _in_between(fragment: Fragment | None) -> str | None:
+    """Why nothing is to be done with a lent node at the moment."""
+    if fragment is None or fragment.goes_on:
+        return None
+    return _IN_BETWEEN.get(fragment.state, "its fragment is lost")
+
+
+def _is_wanted_back(snapshot: Snapshot, name: str) -> bool:
+    """Whether a lent node that may not stay lent must be given back, rather than left as it is.
+
+    One in a state that Slurm itself does not know (after its restart), or with a flag that is new, is neither lent
+    anew nor taken away: unknown is not gone.
+    """
+    node = snapshot.node.get(name)
+    if node is None or node.state not in (NodeState.IDLE, NodeState.BUSY):
+        return False
+    return node.may_be_lent or node.is_wanted
+
+
+def _not_yet(snapshot: Snapshot, offered: Iterable[Offer], rules: NodeRules, seen: Sightings) -> Mapping[str, str]:
+    """Nodes that nobody has and that should not be lent just now."""
+    now_s = snapshot.time_s
+    is_up = snapshot.partitions[rules.partition].is_up
+    reasons = {}
+    for node in offered:
+        if node.held_by is not None:
+            continue
+        if not is_up:
+            reasons[node.name] = f"partition {rules.partition} is down"
+        elif node.free_until_s is not None and node.free_until_s - now_s < rules.shortest_hole_s:
+            reasons[node.name] = f"its hole ends in {node.free_until_s - now_s:.0f} s"
+        elif now_s - seen.idle_since_s.get(node.name, now_s) < rules.idle_for_s:
+            reasons[node.name] = f"idle for less than {rules.idle_for_s:.0f} s"
+        elif now_s < seen.resting_until_s.get(node.name, 0.0):
+            reasons[node.name] = "was taken back a moment ago"
+    return reasons
+
+
+def _beyond_limits(offered: Sequence[Offer], rules: NodeRules) -> Mapping[str, str]:
+    """Nodes too many, those that nobody has first, then those that are wanted back soonest."""
+    allowed = max(0, len(offered) - rules.reserve_nodes)
+    if rules.most_nodes:
+        allowed = min(allowed, rules.most_nodes)
+    order = sorted(offered, key=lambda node: (node.held_by is None, -(node.free_until_s or inf)))
+    return {node.name: "kept in reserve for the site" for node in order[allowed:]}

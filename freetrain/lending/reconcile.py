@@ -1,0 +1,168 @@
+"""What became of the fragments: the database's view beside Slurm's. Pure; unknown stays unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from freetrain.core.cluster import Job, JobRun, JobState, NodeState, Snapshot, WaitsFor
+from freetrain.core.fragment import End, Fragment, FragmentState
+
+_END_OF = {
+    JobState.COMPLETED: End.COMPLETED,
+    JobState.PREEMPTED: End.PREEMPTED,
+    JobState.CANCELLED: End.CANCELLED,
+    JobState.TIMEOUT: End.TIMED_OUT,
+    JobState.DEADLINE: End.TIMED_OUT,
+    JobState.NODE_FAIL: End.NODE_FAILED,
+    JobState.BOOT_FAIL: End.NODE_FAILED,
+    JobState.FAILED: End.FAILED,
+    JobState.OUT_OF_MEMORY: End.FAILED,
+}
+
+
+Runs = Mapping[str, tuple[JobRun, ...]]
+"""Job → its runs, oldest first."""
+
+
+def reconcile(fragments: Iterable[Fragment], snapshot: Snapshot, runs: Runs) -> list[Fragment]:
+    """The fragments as they are now; only those that changed.
+
+    Args:
+        fragments: those that have not ended, as far as the database knows.
+        snapshot: what Slurm says.
+        runs: what accounting remembers of those that ``needs_history`` named.
+    """
+    now = ((fragment, _as_it_is(fragment, snapshot, runs.get(fragment.job, ()))) for fragment in fragments)
+    return [new for old, new in now if new != old]
+
+
+def needs_history(fragments: Iterable[Fragment], snapshot: Snapshot) -> list[str]:
+    """Jobs of fragments about which the snapshot does not say enough: gone, or waiting or running again."""
+    return [
+        fragment.job
+        for fragment in fragments
+        if (job := snapshot.job.get(fragment.job)) is None
+        or (_waits(job) and (fragment.state is not FragmentState.ASKED or _has_been_stopped(job)))
+        or _is_another_run(fragment, job)
+    ]
+
+
+def find_strangers(fragments: Iterable[Fragment], running: Iterable[tuple[Job, str]]) -> list[Fragment]:
+    """Running fragments that the database does not know: it was lost, or another daemon started them.
+
+    Args:
+        fragments: those that it knows.
+        running: jobs that are fragments, each with its trainer.
+    """
+    known = {fragment.job for fragment in fragments if fragment.holds_node}
+    return [
+        Fragment(
+            job=job.id,
+            trainer=trainer,
+            node=min(job.nodes),
+            state=FragmentState.RUNNING,
+            asked_s=job.start_s or job.submitted_s,
+            limit_s=job.limit_s,
+            started_s=job.start_s,
+        )
+        for job, trainer in running
+        if job.state is JobState.RUNNING and len(job.nodes) == 1 and job.id not in known
+    ]
+
+
+def _as_it_is(fragment: Fragment, snapshot: Snapshot, runs: tuple[JobRun, ...]) -> Fragment:
+    job = snapshot.job.get(fragment.job)
+    if job is None:
+        return _from_history(fragment, runs, snapshot.time_s) or replace(fragment, state=FragmentState.LOST)
+    if job.state.is_final:
+        return _ended(_as_started(fragment, job), _END_OF[job.state], job.end_s or snapshot.time_s)
+    if _waits(job):
+        return _waiting(fragment, job, snapshot, runs)
+    if job.state is JobState.COMPLETING:
+        return _ending(fragment, job)
+    if job.state in (JobState.RUNNING, JobState.CONFIGURING, JobState.SUSPENDED):
+        return _running(fragment, job, snapshot, runs)
+    return fragment
+
+
+def _as_started(fragment: Fragment, job: Job) -> Fragment:
+    """The fragment with its start, also where it both started and ended since the last look."""
+    ran_unseen = fragment.started_s is None and job.nodes
+    return replace(fragment, started_s=job.start_s) if ran_unseen else fragment
+
+
+def _ending(fragment: Fragment, job: Job) -> Fragment:
+    """One that was told to leave does so; why any other ends Slurm says when it has cleared up."""
+    if fragment.state is FragmentState.LEAVING:
+        return fragment
+    started_s = job.start_s if fragment.started_s is None else fragment.started_s
+    return replace(fragment, state=FragmentState.ENDING, started_s=started_s)
+
+
+def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[JobRun, ...]) -> Fragment:
+    if _is_another_run(fragment, job) or fragment.node not in job.nodes:
+        end = _from_history(fragment, runs, snapshot.time_s)
+        return end or _ended(fragment, _unrecorded_end(fragment, snapshot), job.start_s or snapshot.time_s)
+    # One that was told to leave is completing by now; if it still runs, it was not told.
+    return replace(fragment, state=FragmentState.RUNNING, started_s=job.start_s, limit_s=job.limit_s)
+
+
+def _waiting(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[JobRun, ...]) -> Fragment:
+    if fragment.state is FragmentState.ASKED and not _has_been_stopped(job):
+        return fragment
+    end = _from_history(fragment, runs, snapshot.time_s)
+    if fragment.state is FragmentState.ASKED and end is None:
+        return _ended(fragment, End.NEVER_STARTED, snapshot.time_s) if job.is_held else fragment
+    return end or _ended(fragment, _unrecorded_end(fragment, snapshot), snapshot.time_s)
+
+
+def _waits(job: Job) -> bool:
+    return job.state is JobState.PENDING
+
+
+def _has_been_stopped(job: Job) -> bool:
+    """Whether a waiting job may have run since it was last released: Slurm requeues with a later time of start."""
+    return job.is_held or job.waits_for is WaitsFor.TIME
+
+
+def _is_another_run(fragment: Fragment, job: Job) -> bool:
+    """Whether the job was requeued and has started again since."""
+    return (
+        job.state is JobState.RUNNING
+        and fragment.started_s is not None
+        and job.start_s is not None
+        and job.start_s > fragment.started_s
+    )
+
+
+def _from_history(fragment: Fragment, runs: tuple[JobRun, ...], now_s: float) -> Fragment | None:
+    """How accounting says that it ended; None: it does not say (yet)."""
+    since_s = fragment.started_s if fragment.started_s is not None else fragment.asked_s - 1
+    for run in runs:
+        if run.start_s is None or run.start_s < since_s:
+            continue
+        if run.state.is_final or run.state is JobState.REQUEUED:
+            end = _END_OF.get(run.state) or (
+                End.RELEASED if fragment.state is FragmentState.LEAVING else End.PREEMPTED
+            )
+            started_s = run.start_s if fragment.started_s is None else fragment.started_s
+            return _ended(replace(fragment, started_s=started_s), end, run.end_s or now_s)
+        return None
+    return None
+
+
+def _unrecorded_end(fragment: Fragment, snapshot: Snapshot) -> End:
+    """Why a fragment's task waits again, where no accounting tells."""
+    if fragment.state is FragmentState.LEAVING:
+        return End.RELEASED
+    node = snapshot.node.get(fragment.node)
+    is_down = node is not None and node.state is NodeState.DOWN
+    return End.NODE_FAILED if is_down else End.PREEMPTED
+
+
+def _ended(fragment: Fragment, end: End, ended_s: float) -> Fragment:
+    """Whatever Slurm calls the end of a fragment that freetrain was taking back, it was taken back."""
+    if fragment.state is FragmentState.LEAVING and end in (End.COMPLETED, End.CANCELLED, End.FAILED):
+        end = End.RELEASED
+    return replace(fragment, state=FragmentState.ENDED, end=end, ended_s=ended_s)

@@ -1,0 +1,129 @@
+"""Rules: how the site wants its nodes lent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from freetrain.core.cluster import Nodes, Snapshot
+from freetrain.lending.shadow import BackfillRules
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRules:
+    """Which nodes may be lent.
+
+    Attributes:
+        partition: the preemptible one in which fragments run.
+        exclude: nodes never to lend.
+        reserve_nodes: idle nodes to leave alone.
+        most_nodes: most nodes to lend; 0: no limit.
+        idle_for_s: how long a node must have been idle.
+        shortest_hole_s: holes expected to be shorter are left alone.
+        margin_s: a node is given back this long before its hole ends.
+        claim_s: how long nodes are kept free for a job that would start on them, and does not.
+        cool_down_s: how long a node that was taken back is left alone.
+        backfill: how Slurm plans.
+    """
+
+    partition: str
+    exclude: Nodes = frozenset()
+    reserve_nodes: int = 0
+    most_nodes: int = 0
+    idle_for_s: float = 0.0
+    shortest_hole_s: float = 0.0
+    margin_s: float = 0.0
+    claim_s: float = 60.0
+    cool_down_s: float = 0.0
+    backfill: BackfillRules = field(default_factory=BackfillRules)
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentRules:
+    """How long fragments may run.
+
+    Attributes:
+        longest_s: time limit of one whose node nobody is expected to want.
+        planning_s: how late, and how roughly, Slurm starts what must fit before a planned job.
+        start_within_s: one that Slurm has not started by then is called off.
+    """
+
+    longest_s: float
+    planning_s: float
+    start_within_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class HarmRules:
+    """When freetrain slows down by itself.
+
+    Attributes:
+        delay_s: a delay that is too much.
+        within_s: over what time such delays are counted.
+        allowed: how many are tolerated in that time.
+        pause_s: how long nothing is lent then.
+    """
+
+    delay_s: float
+    within_s: float
+    allowed: int
+    pause_s: float
+
+
+class FairShare(StrEnum):
+    """Among whom nodes are shared equally."""
+
+    USER = "user"
+    ACCOUNT = "account"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class SharingRules:
+    """How nodes are shared between people.
+
+    Attributes:
+        by: among whom.
+        half_life_s: in which past use fades to one half.
+        shares: user (by account: account) → weight against the others; 1 where it is missing.
+        max_running: most trainers that may compete at once.
+        most_nodes_per_user: 0: no limit.
+        most_nodes_per_account: 0: no limit.
+        most_trainers_per_user: that may compete at once; 0: no limit.
+    """
+
+    by: FairShare = FairShare.USER
+    half_life_s: float = 7 * 86400.0
+    shares: Mapping[str, float] = field(default_factory=dict)
+    max_running: int = 10
+    most_nodes_per_user: int = 0
+    most_nodes_per_account: int = 0
+    most_trainers_per_user: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All of them.
+
+    Attributes:
+        nodes: which may be lent.
+        fragments: how long they may run.
+        harm: when freetrain slows down.
+        sharing: how nodes are shared between people.
+        objective: name of what is maximised.
+        horizon_s: how far ahead value is counted.
+    """
+
+    nodes: NodeRules
+    fragments: FragmentRules
+    harm: HarmRules
+    sharing: SharingRules
+    objective: str
+    horizon_s: float
+
+    def limit_s(self, free_until_s: float, snapshot: Snapshot) -> float:
+        """Time limit of a fragment that starts now on a node whose hole ends then."""
+        most_s = snapshot.partitions[self.nodes.partition].max_time_s
+        hole_s = free_until_s - snapshot.time_s - self.fragments.planning_s
+        return min(hole_s, self.fragments.longest_s, most_s)

@@ -1,0 +1,123 @@
+"""Claimants: the trainers that compete, by who shares with whom and by what they ask of their nodes."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+
+from freetrain.core.cluster import Nodes, Snapshot
+from freetrain.core.needs import Needs, kinds_of, nodes_meeting
+from freetrain.core.problem import Offer
+from freetrain.lending.facts import Request
+from freetrain.lending.rules import FairShare, SharingRules
+from freetrain.lending.sharing.dealing import Claimant, Shares, Want
+from freetrain.lending.sharing.past_use import tilts
+
+Eligible = Mapping[Needs, Nodes]
+"""Needs → the nodes that meet them."""
+
+
+def meeting_nodes(requests: Iterable[Request], names: Iterable[str], snapshot: Snapshot) -> Eligible:
+    """Needs → the nodes among these that meet them."""
+    kinds = kinds_of(snapshot.node[name] for name in names if name in snapshot.node)
+    return {needs: nodes_meeting(needs, kinds) for needs in {request.needs for request in requests}}
+
+
+def person_of(request: Request, by: FairShare) -> str:
+    """Who shares with others; where nothing is shared fairly all are one."""
+    return "" if by is FairShare.OFF else request.owner
+
+
+def claimants_of(
+    competing: Sequence[Request],
+    demand: Mapping[str, int],
+    eligible: Eligible,
+    offered: Iterable[Offer],
+    sharing: SharingRules,
+) -> list[Claimant]:
+    """The trainers by who shares with whom, and by what they ask of their nodes.
+
+    A trainer keeps a node that it has even if that would not do for a new one.
+
+    Args:
+        competing: those that may have nodes.
+        demand: trainer → most nodes that it would take.
+        eligible: needs → nodes.
+        offered: the nodes, with who has them.
+        sharing: what the site wants.
+    """
+    members: defaultdict[tuple[Hashable, ...], list[Request]] = defaultdict(list)
+    for request in competing:
+        members[_key(request, sharing)].append(request)
+    has: defaultdict[str | None, set[str]] = defaultdict(set)
+    for node in offered:
+        has[node.held_by].add(node.name)
+    found = []
+    for key, requests in members.items():
+        first, may_use = requests[0], eligible[requests[0].needs]
+        theirs = frozenset().union(*(has[one.id] for one in requests))
+        wants = tuple(Want(one.id, one.trainer.min_nodes, demand[one.id]) for one in requests)
+        nodes = may_use if theirs <= may_use else may_use | theirs
+        found.append(Claimant(key, _path(first, sharing), wants, nodes, capped_by=_capped_by(first, sharing)))
+    return found
+
+
+def bounded(claimants: Iterable[Claimant], most: Mapping[Hashable, int], spare: int = 0) -> list[Claimant]:
+    """The same, some of which take only so many nodes, and ``spare`` more."""
+    return [replace(one, most=most.get(one.key, inf) + spare) for one in claimants]
+
+
+def shares_of(
+    claimants: Iterable[Claimant], hours: Mapping[str, float], nodes: int, sharing: SharingRules
+) -> Shares:
+    """Weights, past use and limits of all who take part.
+
+    Args:
+        claimants: all.
+        hours: user → node-hours that he had, faded; an account had what its users who compete now had.
+        nodes: of the whole partition.
+        sharing: what the site wants.
+    """
+    users_of: defaultdict[str, set[str]] = defaultdict(set)
+    for one in claimants:
+        for member in one.path:
+            users_of[member].add(one.path[-1].removeprefix("user "))
+    used = {member: sum(hours.get(user, 0.0) for user in users) for member, users in users_of.items()}
+    weight: dict[str, float] = {}
+    for place in ("account ", "user "):
+        alike = [member for member in used if member.startswith(place)]
+        granted = {member: sharing.shares.get(member.removeprefix(place), 1.0) for member in alike}
+        if place == "user " and sharing.by is FairShare.ACCOUNT:
+            granted = dict.fromkeys(alike, 1.0)
+        tilt = tilts({member: used[member] / granted[member] for member in alike}, nodes, sharing.half_life_s)
+        weight.update({member: granted[member] * tilt[member] for member in alike})
+    return Shares(weight, used, _caps(claimants, sharing))
+
+
+def _key(request: Request, sharing: SharingRules) -> tuple[Hashable, ...]:
+    splits = sharing.by is FairShare.ACCOUNT or sharing.most_nodes_per_account > 0
+    person = person_of(request, sharing.by)
+    return (person, request.account if person and splits else "", request.needs)
+
+
+def _path(request: Request, sharing: SharingRules) -> tuple[str, ...]:
+    user, account = f"user {request.owner}", f"account {request.account}"
+    return {FairShare.USER: (user,), FairShare.ACCOUNT: (account, user), FairShare.OFF: ()}[sharing.by]
+
+
+def _capped_by(request: Request, sharing: SharingRules) -> tuple[str, ...]:
+    limits = {
+        f"user {request.owner}": sharing.most_nodes_per_user,
+        f"account {request.account}": sharing.most_nodes_per_account,
+    }
+    return tuple(name for name, most in limits.items() if most)
+
+
+def _caps(claimants: Iterable[Claimant], sharing: SharingRules) -> Mapping[str, int]:
+    names = Counter(name for one in claimants for name in one.capped_by)
+    return {
+        name: sharing.most_nodes_per_user if name.startswith("user ") else sharing.most_nodes_per_account
+        for name in names
+    }

@@ -1,0 +1,148 @@
+"""Parts: who gets which part of the offered nodes at a look, and what became of it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from freetrain.core.demand import demands
+from freetrain.core.needs import has_gpus
+from freetrain.core.plan import Release
+from freetrain.core.problem import Offer
+from freetrain.lending.facts import Facts, Request
+from freetrain.lending.rules import Rules
+from freetrain.lending.sharing.claimants import Eligible, bounded, claimants_of, shares_of
+from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, deal
+from freetrain.lending.sharing.why_waiting import Served, waits_for
+
+_CONTENT_S = 600.0
+"""So long a claimant is not asked again whether it wants nodes that it has just left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a claimant took when it left some of its nodes.
+
+    Attributes:
+        trainers: that it had then, with their smallest sizes; with others it is asked again.
+        took: nodes.
+        until_s: how long that counts.
+    """
+
+    trainers: tuple[tuple[str, int], ...]
+    took: int
+    until_s: float
+
+
+LeftNodes = Mapping[Hashable, Left]
+"""Claimant → what it took when it left some of its nodes."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Who was dealt what.
+
+    Attributes:
+        claimants: who share with each other.
+        shares: how.
+        dealt: claimant → its nodes, and which nodes must change hands.
+        offered: all nodes by name.
+        left: claimants that left nodes lately.
+    """
+
+    claimants: tuple[Claimant, ...] = ()
+    shares: Shares = field(default_factory=Shares)
+    dealt: Deal = field(default_factory=lambda: Deal({}, {}))
+    offered: Mapping[str, Offer] = field(default_factory=dict)
+    left: LeftNodes = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[tuple[Claimant, tuple[Offer, ...]]]:
+        """Claimants that were dealt nodes, and these; those that others are giving up are held by nobody here."""
+        for one in self.claimants:
+            if names := self.dealt.parts[one.key]:
+                yield one, _as_seen_by(one, (self.offered[name] for name in names))
+
+    @property
+    def releases(self) -> list[Release]:
+        """Nodes that must be given up before anything is decided."""
+        path_of = {one.key: one.path for one in self.claimants}
+        names: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for name, key in sorted(self.dealt.leaving.items()):
+            path = path_of.get(key, ())
+            why = "it cannot use them" if key is None else f"the share of {path[-1] if path else 'others'}"
+            names[str(self.offered[name].held_by), why].append(name)
+        return [Release(tuple(nodes), why, trainer) for (trainer, why), nodes in names.items()]
+
+    def conclude(self, sizes: Mapping[str, int], now_s: float) -> tuple[LeftNodes, Mapping[str, str]]:
+        """After all decisions: who left nodes, and trainer that competed and got nothing → what it waits for.
+
+        Args:
+            sizes: trainer → how many nodes it has been given in all.
+            now_s: UTC epoch seconds.
+        """
+        left = dict(self.left)
+        waiting: dict[str, str] = {}
+        for one in self.claimants:
+            dealt = len(self.dealt.parts[one.key])
+            own = {want.trainer: sizes.get(want.trainer, 0) for want in one.wants}
+            took = sum(own.values())
+            if took < dealt:
+                left[one.key] = Left(_trainers_of(one), took, now_s + _CONTENT_S)
+            caps = {name: self.shares.caps[name] for name in one.capped_by}
+            waiting.update(waits_for(Served(one, own, dealt, caps)))
+        return left, waiting
+
+
+def deal_parts(
+    facts: Facts,
+    offered: Iterable[Offer],
+    competing: Sequence[Request],
+    eligible: Eligible,
+    left: LeftNodes,
+    rules: Rules,
+) -> Parts:
+    """Deal the offered nodes.
+
+    A claimant gets more than it took when it left some only where nobody else wants more.
+
+    Args:
+        facts: of the look.
+        offered: the nodes.
+        competing: trainers that may have them.
+        eligible: needs → the nodes that meet them.
+        left: who left nodes, and how many it took.
+        rules: how the site wants it done.
+    """
+    now_s, node, sharing = facts.snapshot.time_s, facts.snapshot.node, rules.sharing
+    # Who needs no GPU takes nodes with GPUs last.
+    offered = sorted(offered, key=lambda one: has_gpus(node[one.name]))
+    held = Counter(one.held_by for one in offered if one.held_by is not None)
+    demand = demands([one.trainer for one in competing], held, rules.objective, rules.horizon_s)
+    claimants = claimants_of(competing, demand, eligible, offered, sharing)
+    partition_nodes = len(facts.snapshot.partitions[rules.nodes.partition].nodes)
+    shares = shares_of(claimants, facts.used_hours, partition_nodes, sharing)
+    left = _still(left, claimants, now_s)
+    most = {key: one.took for key, one in left.items()}
+    dealt = deal(offered, bounded(claimants, most), shares)
+    spare = len(offered) - sum(map(len, dealt.parts.values()))
+    if most and spare:
+        dealt = deal(offered, bounded(claimants, most, spare), shares)
+    return Parts(tuple(claimants), shares, dealt, {one.name: one for one in offered}, left)
+
+
+def _still(left: LeftNodes, claimants: Iterable[Claimant], now_s: float) -> LeftNodes:
+    """Those that left nodes not long ago and have the same trainers."""
+    trainers = {one.key: _trainers_of(one) for one in claimants}
+    return {key: one for key, one in left.items() if one.until_s > now_s and trainers.get(key) == one.trainers}
+
+
+def _trainers_of(claimant: Claimant) -> tuple[tuple[str, int], ...]:
+    return tuple((want.trainer, want.fewest) for want in claimant.wants)
+
+
+def _as_seen_by(claimant: Claimant, nodes: Iterable[Offer]) -> tuple[Offer, ...]:
+    own = {want.trainer for want in claimant.wants}
+    return tuple(
+        node if node.held_by is None or node.held_by in own else replace(node, held_by=None) for node in nodes
+    )

@@ -1,0 +1,74 @@
+"""Selection: which trainers compete for nodes at this look, and what the others wait for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+
+from freetrain.lending.facts import Request
+from freetrain.lending.rules import SharingRules
+from freetrain.lending.sharing.claimants import person_of
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The answer.
+
+    Attributes:
+        competing: trainers that may have nodes, in order of submission.
+        waits_for: trainer that would like to compete → why it does not.
+    """
+
+    competing: tuple[Request, ...] = ()
+    waits_for: Mapping[str, str] = field(default_factory=dict)
+
+
+def select(
+    requests: Iterable[Request],
+    reach: Mapping[str, int],
+    offered_nodes: int,
+    sharing: SharingRules,
+    hours: Mapping[str, float],
+) -> Selection:
+    """Choose so many trainers, one of each user after the other.
+
+    1. Trainers that need more nodes at once than there are do not count.
+    2. The user who had least comes first; of one user's trainers those that fit into his share come before the
+       others, and older ones before newer ones.
+
+    Args:
+        requests: all that could run, in order of submission.
+        reach: trainer → offered nodes that it may use, lent ones included.
+        offered_nodes: all that are offered.
+        sharing: what the site wants.
+        hours: user → node-hours that he had, faded.
+    """
+    requests = list(requests)
+    waits_for: dict[str, str] = {}
+    people: defaultdict[str, list[Request]] = defaultdict(list)
+    for one in requests:
+        if one.trainer.min_nodes > reach[one.id]:
+            waits_for[one.id] = _out_of_reach(one.trainer.min_nodes, reach[one.id])
+        else:
+            people[person_of(one, sharing.by)].append(one)
+    share = offered_nodes // max(len(people), 1)
+    queues = []
+    for person in sorted(people, key=lambda person: hours.get(person, 0.0)):
+        queue = sorted(people[person], key=lambda one: one.trainer.min_nodes > share)
+        allowed = sharing.most_trainers_per_user or len(queue)
+        queues.append(queue[:allowed])
+        cap = f"its user has {allowed} trainings before it (lend.most_trainers_per_user)"
+        waits_for.update({one.id: cap for one in queue[allowed:]})
+    most = sharing.max_running
+    in_turn = [one for one in chain.from_iterable(zip_longest(*queues)) if one is not None]
+    waits_for.update({one.id: f"{most} trainings run before it (lend.max_running)" for one in in_turn[most:]})
+    chosen = {one.id for one in in_turn[:most]}
+    return Selection(tuple(one for one in requests if one.id in chosen), waits_for)
+
+
+def _out_of_reach(min_nodes: int, reach: int) -> str:
+    if not reach:
+        return "no idle node that it may use"
+    return f"needs {min_nodes} nodes at once; {reach} {'is' if reach == 1 else 'are'} idle or lent"

@@ -1,0 +1,69 @@
+"""Waiting: why a trainer that may run has no node, in words for its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from freetrain.lending.sharing.dealing import Claimant, Want
+
+
+@dataclass(frozen=True)
+class Served:
+    """What became of a claimant at this look.
+
+    Attributes:
+        claimant: who.
+        sizes: trainer of it that has nodes → how many.
+        dealt: how many nodes the policy could give them.
+        caps: limit that counts its nodes → most nodes.
+    """
+
+    claimant: Claimant
+    sizes: Mapping[str, int]
+    dealt: int
+    caps: Mapping[str, int]
+
+
+def waits_for(served: Served) -> Mapping[str, str]:
+    """Trainer that competed and got nothing → what it waits for."""
+    return {
+        want.trainer: _why(want, served) for want in served.claimant.wants if not served.sizes.get(want.trainer, 0)
+    }
+
+
+def _why(want: Want, served: Served) -> str:
+    if want.most < want.fewest:
+        return "starting it now would cost more than it gains within decide.horizon"
+    cap = _cap_below(want.fewest, served)
+    if cap is not None:
+        return cap
+    nodes = _nodes(served.dealt)
+    whose = "its user's share is" if served.claimant.path else "there are"
+    if want.fewest > served.dealt:
+        if served.dealt == 0 and want.fewest == 1:
+            return "no idle nodes: all are lent to others who had less"
+        return f"needs {want.fewest} nodes at once; {whose} {nodes}{_lent_to(served)}"
+    return f"{whose} {nodes}{_lent_to(served)}"
+
+
+def _lent_to(served: Served) -> str:
+    others = [trainer for trainer, size in served.sizes.items() if size]
+    if not others:
+        return ""
+    shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+    return f", lent to {shown}"
+
+
+def _cap_below(fewest: int, served: Served) -> str | None:
+    for name, most in served.caps.items():
+        if fewest > most:
+            kind = name.split(" ")[0]
+            return f"needs {_nodes(fewest)} at once; the cap is {_nodes(most)} per {kind}"
+        if served.dealt >= most:
+            return f"cap of {_nodes(most)} per {name.split(' ')[0]}{_lent_to(served)}"
+    return None
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"

@@ -1,0 +1,41 @@
+"""Questions that only Slurm's commands answer, whichever door the others go through."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+from freetrain.core.needs import Needs
+from freetrain.slurm import commands
+from freetrain.slurm.asking import parse_needs
+from freetrain.slurm.commands import Command
+from freetrain.slurm.errors import SlurmRefusedError
+from freetrain.slurm.parsing import parse_preemptions
+from freetrain.slurm.settings import Rights, parse_rights
+
+
+class Questions(ABC):
+    """A part of every :class:`freetrain.slurm.gateway.Gateway`."""
+
+    @abstractmethod
+    def perform(self, command: Command, stdin: str = "") -> str:
+        """See :class:`freetrain.slurm.gateway.Gateway`."""
+
+    def needs(self, partition: str, default_memory_mb: int) -> Mapping[str, Needs]:
+        """See :class:`freetrain.slurm.gateway.Gateway`: two questions."""
+        asked = self.perform(commands.ask_needs(partition))
+        return parse_needs(asked, self.perform(commands.ask_excluded_nodes(partition)), default_memory_mb)
+
+    def preempted_at(self, jobs: Sequence[str]) -> Mapping[str, float]:
+        """See :class:`freetrain.slurm.gateway.Gateway`."""
+        try:
+            return parse_preemptions(self.perform(commands.ask_preemptions(*jobs))) if jobs else {}
+        except SlurmRefusedError:  # it knows none of them any more
+            return {}
+
+    def rights(self, user: str) -> Rights | None:
+        """See :class:`freetrain.slurm.gateway.Gateway`."""
+        try:
+            return parse_rights(self.perform(commands.ask_rights(user)))
+        except SlurmRefusedError:
+            return None

@@ -1,0 +1,91 @@
+"""What Slurm's words for the states of nodes and the waiting of jobs mean. Pure; nobody else knows them."""
+
+from __future__ import annotations
+
+import re
+from typing import TypedDict
+
+from freetrain.core.cluster import NodeState, WaitsFor
+
+_MARKS = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "!": "POWER_DOWN",
+    "%": "POWERING_DOWN",
+    "$": "MAINTENANCE",
+    "@": "REBOOT_REQUESTED",
+    "^": "REBOOT_ISSUED",
+    "-": "PLANNED",
+}
+_STATES = {
+    "IDLE": NodeState.IDLE,
+    "ALLOCATED": NodeState.BUSY,
+    "MIXED": NodeState.BUSY,
+    "DOWN": NodeState.DOWN,
+    "ERROR": NodeState.DOWN,
+    "FAIL": NodeState.DOWN,
+}
+_HARMLESS = frozenset({"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"})
+"""Flags that say nothing against lending; with any other but PLANNED, known or new, a node is left alone."""
+_WANTED = frozenset(
+    {"DRAIN", "FAIL", "MAINTENANCE", "RESERVED", "POWER_DOWN", "REBOOT_REQUESTED", "REBOOT_ISSUED", "PLANNED"}
+)
+"""Flags that say that the node is wanted for something else."""
+_NO_NEW_JOBS = frozenset({"DRAIN", "FAIL", "NOT_RESPONDING", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWER_DOWN"})
+
+_NOT_CLEARED = ("Kill task failed", "Epilog error", "Prolog error", "batch job complete failure")
+
+_OWNERS_LIMIT = re.compile(r"Assoc|QOS|MaxJob|MaxNode|MaxMem|MaxCpu|JobArrayTaskLimit|AccountNot|InvalidAccount")
+_WAITS_FOR = {
+    **dict.fromkeys(
+        ("", "None", "Priority", "Resources", "Prolog", "ReqNodeNotAvail", "Reserved"), WaitsFor.NODES
+    ),
+    "BeginTime": WaitsFor.TIME,
+    "BadConstraints": WaitsFor.POSSIBILITY,
+}
+
+
+class FactsOfState(TypedDict):
+    """What a node's state says of it: see :class:`freetrain.core.cluster.Node`."""
+
+    state: NodeState
+    said: str
+    may_be_lent: bool
+    is_planned: bool
+    is_wanted: bool
+    starts_jobs: bool
+    was_not_cleared: bool
+
+
+def facts_of_state(text: str, reason: str = "") -> FactsOfState:
+    """What ``IDLE+DRAIN``, ``ALLOCATED*`` and the like mean, with the reason that Slurm gives for it."""
+    base, flags = _base_and_flags(text)
+    state = NodeState.DOWN if "NOT_RESPONDING" in flags else _STATES.get(base, NodeState.UNKNOWN)
+    return FactsOfState(
+        state=state,
+        said="+".join([base, *sorted(flags - _HARMLESS)]),
+        may_be_lent=not flags - _HARMLESS - {"PLANNED"},
+        is_planned="PLANNED" in flags,
+        is_wanted=bool(flags & _WANTED),
+        starts_jobs=state in (NodeState.IDLE, NodeState.BUSY) and not flags & _NO_NEW_JOBS,
+        was_not_cleared=reason.startswith(_NOT_CLEARED),
+    )
+
+
+def _base_and_flags(text: str) -> tuple[str, frozenset[str]]:
+    flags = set()
+    while text and text[-1] in _MARKS:
+        flags.add(_MARKS[text[-1]])
+        text = text[:-1]
+    base, *more = text.split("+")
+    return base, frozenset(flags | set(more))
+
+
+def waits_for(reason: str) -> WaitsFor:
+    """What it means that Slurm gives this reason why a job waits."""
+    if reason.startswith("JobHeld"):
+        return WaitsFor.RELEASE
+    if _OWNERS_LIMIT.search(reason):
+        return WaitsFor.OWNERS_LIMIT
+    return _WAITS_FOR.get(reason, WaitsFor.OTHER)

@@ -1,0 +1,121 @@
+"""What follows from a look, before anything is decided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from freetrain.core.cluster import Job, JobState, Partition, Snapshot
+from freetrain.core.decision import Decision, Status
+from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.plan import Limit, PutRight, Release
+from freetrain.core.trainer import Trainer
+from freetrain.lending.facts import Facts, Request
+from freetrain.lending.judge import Memory, judge
+from freetrain.lending.rules import FragmentRules, HarmRules, NodeRules, Rules, SharingRules
+from tests.facts import node
+
+NOW_S = 1_000_000.0
+NAMES = ("n1", "n2", "n3", "n4")
+PARTITIONS = {
+    "main": Partition("main", frozenset(NAMES), priority_tier=10),
+    "freetrain": Partition("freetrain", frozenset(NAMES)),
+}
+RULES = Rules(
+    nodes=NodeRules("freetrain", margin_s=10.0),
+    fragments=FragmentRules(longest_s=3600.0, planning_s=30.0, start_within_s=60.0),
+    harm=HarmRules(delay_s=60.0, within_s=3600.0, allowed=2, pause_s=600.0),
+    sharing=SharingRules(),
+    objective="throughput",
+    horizon_s=120.0,
+)
+
+
+def request(trainer: str = "7", owner: str = "news", min_nodes: int = 1) -> Request:
+    return Request(Trainer(trainer, ((1, 1.0), (4, 4.0)), min_nodes=min_nodes), owner)
+
+
+def lent(name: str, trainer: str = "7") -> Fragment:
+    return Fragment(f"{trainer}_{name[1:]}", trainer, name, FragmentState.RUNNING, NOW_S - 90, 3600.0, NOW_S - 89)
+
+
+def facts(*requests: Request, jobs: tuple[Job, ...] = (), lent_nodes: tuple[Fragment, ...] = ()) -> Facts:
+    busy = {one.node for one in lent_nodes}
+    nodes = tuple(node(name, "ALLOCATED" if name in busy else "IDLE") for name in NAMES)
+    return Facts(Snapshot(NOW_S, nodes, jobs, partitions=PARTITIONS), lent_nodes, requests=requests)
+
+
+def waiting(node_count: int = 1) -> Job:
+    return Job("9", "9", "games", "main", JobState.PENDING, node_count=node_count, submitted_s=NOW_S - 1)
+
+
+def test_each_claimant_is_asked_about_its_own_part() -> None:
+    found = judge(facts(request("7", "news"), request("8", "games")), Memory(), RULES)
+    assert [[one.id for one in trainers] for _, trainers in found.questions] == [["7"], ["8"]]
+    parts = [{one.name for one in nodes} for nodes, _ in found.questions]
+    assert [len(part) for part in parts] == [2, 2]
+    assert not parts[0] & parts[1]
+
+
+def test_without_a_trainer_there_is_one_question_all_the_same() -> None:
+    assert judge(facts(), Memory(), RULES).questions == [((), ())]
+
+
+def test_what_is_due_is_given_back_before_anything_else_is_done() -> None:
+    all_lent = tuple(map(lent, NAMES))
+    seen = replace(facts(request(), jobs=(waiting(2),), lent_nodes=all_lent), to_put_right=("7",))
+    long = replace(seen, fragments=tuple(replace(one, limit_s=99_999.0) for one in all_lent))
+    orders = judge(long, Memory(), RULES).orders
+    assert [type(order) for order in orders] == [Release, PutRight, Limit]
+    first = orders[0]
+    assert isinstance(first, Release)
+    assert (len(first.nodes), first.trainer, first.why) == (2, None, "job 9 could start here")
+
+
+def test_nodes_that_change_hands_are_released_last() -> None:
+    seen = facts(request("7", "news"), request("8", "games"), lent_nodes=tuple(map(lent, NAMES)))
+    (move,) = judge(seen, Memory(), RULES).orders
+    assert isinstance(move, Release)
+    assert (move.trainer, len(move.nodes), move.why) == ("7", 2, "the share of user games")
+
+
+def test_when_nothing_is_to_be_lent_all_is_given_back_and_everybody_told() -> None:
+    seen = replace(facts(request(), lent_nodes=(lent("n1"),)), stopped="stopped by FILE")
+    found = judge(seen, Memory(), RULES)
+    assert found.offers.due == {"n1": "stopped by FILE"}
+    assert set(found.offers.withheld) == {"n2", "n3", "n4"}
+    _, waits_for = found.conclude([])
+    assert waits_for == {"7": "nothing is lent at the moment: stopped by FILE"}
+
+
+def test_who_does_not_compete_keeps_no_node() -> None:
+    found = judge(facts(lent_nodes=(lent("n1"),)), Memory(), RULES)
+    assert found.offers.due == {"n1": "trainer 7 does not compete for nodes"}
+
+
+def test_a_node_on_which_slurm_starts_nothing_is_left_alone_for_a_while() -> None:
+    asked = replace(lent("n1"), state=FragmentState.ASKED, asked_s=NOW_S - 61, started_s=None)
+    found = judge(facts(request(), lent_nodes=(asked,)), Memory(), RULES)
+    assert found.offers.due == {"n1": "Slurm does not start what it is lent for"}
+    later = facts(request())
+    later = replace(later, snapshot=replace(later.snapshot, time_s=NOW_S + 10))
+    assert "a moment ago" in judge(later, found.memory, RULES).offers.withheld["n1"]
+
+
+def test_who_left_nodes_is_asked_about_them_again_only_where_nobody_else_wants_them() -> None:
+    seen = facts(request("7", "news"), request("8", "games"))
+    found = judge(seen, Memory(), RULES)
+    small = (
+        Decision(Status.OPTIMAL, 0.0, {"7": ("n1",)}, "test"),
+        Decision(Status.OPTIMAL, 0.0, {"8": ("n3", "n4")}, ""),
+    )
+    memory, waits_for = found.conclude(small)
+    assert waits_for == {}
+    again = judge(seen, memory, RULES)
+    assert [len(nodes) for nodes, _ in again.questions] == [1, 3]
+
+
+def test_judging_changes_neither_facts_nor_memory() -> None:
+    seen, memory = facts(request(), jobs=(waiting(),), lent_nodes=(lent("n1"),)), Memory()
+    first = judge(seen, memory, RULES)
+    assert memory == Memory()
+    assert judge(seen, memory, RULES) == first

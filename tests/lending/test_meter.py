@@ -1,0 +1,129 @@
+"""How late a job starts, beside when it would have started if nothing were lent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from freetrain.core.cluster import Job, JobState, Partition, Snapshot
+from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.harm import Harm
+from freetrain.lending.facts import Facts
+from freetrain.lending.meter import Meter, paused_until_s
+from freetrain.lending.rules import HarmRules, NodeRules
+from freetrain.lending.shadow import PlannedStart, Shadow
+from tests.facts import node
+
+NOW_S = 1000.0
+LIMITS = HarmRules(delay_s=60.0, within_s=3600.0, allowed=2, pause_s=600.0)
+RULES = NodeRules("freetrain", claim_s=65.0)
+WAITING = Job("9", "9", "games", "main", JobState.PENDING, submitted_s=990.0)
+LENT = Fragment("7_1", "7", "n1", FragmentState.RUNNING, 500.0, 3600.0, 501.0)
+ENDED = replace(LENT, state=FragmentState.ENDED, end=End.RELEASED)
+SITES = Job("8", "8", "games", "main", JobState.RUNNING, nodes=frozenset({"n2"}), start_s=100.0)
+
+
+def facts(at_s: float, *jobs: Job, ended: Fragment | None = None, last_plan_s: float | None = None) -> Facts:
+    partitions = {name: Partition(name, frozenset({"n1", "n2"})) for name in ("main", "freetrain")}
+    found = Snapshot(at_s, (node("n1"), node("n2")), jobs, partitions=partitions)
+    open_, over = ((), (ended,)) if ended else ((LENT,), ())
+    return Facts(found, fragments=open_, ended=over, last_plan_s=last_plan_s)
+
+
+def could_start(at_s: float, by_backfill: bool = False) -> Shadow:
+    return Shadow(at_s, (PlannedStart("9", at_s, frozenset({"n1"}), by_backfill),), frozenset({"9"}))
+
+
+def cannot_start(at_s: float) -> Shadow:
+    return Shadow(at_s, (), frozenset())
+
+
+def started(at_s: float) -> Job:
+    return replace(WAITING, state=JobState.RUNNING, nodes=frozenset({"n1"}), start_s=at_s)
+
+
+def measured(*looks: tuple[Facts, Shadow]) -> tuple[Harm, ...]:
+    meter = Meter()
+    for found, shadow in looks:
+        meter = meter.after(found, shadow, (), RULES, LIMITS)
+    return meter.harms
+
+
+def test_a_delay_counts_from_the_submission_and_is_told_apart() -> None:
+    (harm,) = measured(
+        (facts(988.0), cannot_start(988.0)),
+        (facts(993.0, WAITING), could_start(993.0)),
+        (facts(1003.0, started(1001.0), ended=replace(ENDED, ended_s=996.0)), cannot_start(1003.0)),
+    )
+    assert (harm.job, harm.delay_s, harm.fragments) == ("9", 11.0, ("7_1",))
+    assert (harm.unnoticed_s, harm.leaving_s, harm.window_s) == (3.0, 3.0, 5.0)
+
+
+def test_it_counts_from_the_end_of_the_job_that_made_it_possible() -> None:
+    over = replace(SITES, state=JobState.COMPLETED, end_s=999.0)
+    (harm,) = measured(
+        (facts(996.0, WAITING, SITES), cannot_start(996.0)),
+        (facts(1001.0, WAITING, over), could_start(1001.0)),
+        (facts(1006.0, started(1003.0), over, ended=replace(ENDED, ended_s=1002.0)), cannot_start(1006.0)),
+    )
+    assert (harm.delay_s, harm.unnoticed_s) == (4.0, 2.0)
+
+
+@pytest.mark.parametrize(("last_plan_s", "delay_s"), [(980.0, 0.0), (973.0, 6.0)])
+def test_who_stands_behind_another_would_have_waited_for_the_next_backfill_cycle(
+    last_plan_s: float, delay_s: float
+) -> None:
+    seen = facts(993.0, WAITING, last_plan_s=last_plan_s)
+    (harm,) = measured(
+        (facts(988.0), cannot_start(988.0)),
+        (seen, could_start(993.0, by_backfill=True)),
+        (facts(1013.0, started(1009.0), ended=replace(ENDED, ended_s=995.0)), cannot_start(1013.0)),
+    )
+    assert harm.delay_s == delay_s
+
+
+def test_between_two_looks_it_counts_from_the_moment_when_only_fragments_were_in_the_way() -> None:
+    preempted = replace(ENDED, end=End.PREEMPTED, ended_s=1004.0)
+    looks = (facts(988.0), cannot_start(988.0))
+    (harm,) = measured(looks, (facts(1008.0, started(1005.0), ended=preempted), cannot_start(1008.0)))
+    assert harm.delay_s == 15.0
+    over = replace(SITES, state=JobState.COMPLETED, nodes=frozenset({"n1"}), end_s=1003.0)
+    (harm,) = measured(looks, (facts(1008.0, started(1005.0), over, ended=preempted), cannot_start(1008.0)))
+    assert harm.delay_s == 2.0
+
+
+def test_a_job_in_whose_way_no_fragment_was_is_not_measured() -> None:
+    elsewhere = replace(ENDED, node="n2", ended_s=996.0)
+    before = replace(ENDED, ended_s=980.0)
+    for ended in (elsewhere, before):
+        looks = (facts(988.0), cannot_start(988.0)), (facts(993.0, WAITING, ended=ended), could_start(993.0))
+        assert measured(*looks, (facts(1003.0, started(1001.0)), cannot_start(1003.0))) == ()
+
+
+def test_who_does_not_start_on_free_nodes_waits_for_something_else() -> None:
+    (harm,) = measured(
+        (facts(988.0), cannot_start(988.0)),
+        (facts(993.0, WAITING), could_start(993.0)),
+        (facts(9000.0, started(8990.0), ended=replace(ENDED, ended_s=996.0)), cannot_start(9000.0)),
+    )
+    assert harm.window_s == 65.0
+
+
+def test_each_start_is_measured_once_and_none_from_before_the_first_look() -> None:
+    over = replace(ENDED, ended_s=996.0)
+    seen = facts(1003.0, started(1001.0), ended=over), cannot_start(1003.0)
+    looks = (facts(988.0), cannot_start(988.0)), (facts(993.0, WAITING), could_start(993.0)), seen
+    assert len(measured(*looks, seen)) == 1
+    assert measured(seen, seen) == ()
+
+
+def harm(started_s: float, delay_s: float = 90.0) -> Harm:
+    return Harm("9", started_s, delay_s, 0.0, 0.0, ("7_1",))
+
+
+def test_more_delays_than_allowed_in_the_time_pause_everything_for_a_while() -> None:
+    assert paused_until_s([harm(100.0), harm(200.0)], LIMITS) == 0.0
+    assert paused_until_s([harm(100.0), harm(200.0), harm(300.0)], LIMITS) == 900.0
+    assert paused_until_s([harm(100.0), harm(200.0), harm(5000.0)], LIMITS) == 0.0
+    assert paused_until_s([harm(100.0), harm(200.0, delay_s=30.0), harm(300.0)], LIMITS) == 0.0

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.lending.sightings import Sightings
+from tests.facts import node
+
+NOW_S = 1000.0
+ENDED = Fragment("7_1", "7", "n1", FragmentState.ENDED, 900.0, 3600.0, 901.0, 990.0, End.PREEMPTED)
+
+
+def snapshot(at_s: float = NOW_S, state: str = "IDLE") -> Snapshot:
+    return Snapshot(at_s, (node("n1", state),), ())
+
+
+def test_a_node_idles_since_the_first_look_in_a_row_that_said_so() -> None:
+    seen = Sightings()
+    for at_s, state in ((1.0, "IDLE"), (2.0, "ALLOCATED"), (3.0, "IDLE"), (4.0, "IDLE")):
+        seen = seen.with_nodes(snapshot(at_s, state), [])
+    assert seen.idle_since_s == {"n1": 3.0}
+    lent = Fragment("7_1", "7", "n1", FragmentState.RUNNING, 900.0, 3600.0)
+    assert seen.with_nodes(snapshot(5.0), [lent]).idle_since_s == {}
+
+
+def test_a_node_rests_after_it_was_taken_back() -> None:
+    seen = Sightings().with_ends([ENDED], NOW_S, 30.0)
+    assert seen.resting_until_s == {"n1": NOW_S + 30}
+    assert seen.with_nodes(snapshot(NOW_S + 31), []).resting_until_s == {}
+    assert Sightings().with_ends([ENDED], NOW_S, 0.0).resting_until_s == {}
+
+
+def test_a_node_rests_on_which_slurm_did_not_start_a_fragment() -> None:
+    assert "n1" in Sightings().with_vain([ENDED], NOW_S).resting_until_s

@@ -1,0 +1,70 @@
+"""The order in which a cycle does things, whatever the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from freetrain.core.decision import Decision
+from freetrain.core.plan import Action, Lend, Release
+from freetrain.core.problem import Offer, Problem
+from freetrain.core.trainer import Trainer
+from freetrain.loop.cycle import Goal, run_cycle
+from freetrain.policies import Policy, find_policy
+
+TRAINERS = tuple(Trainer(name, ((1, 1.0), (2, 2.0))) for name in ("a", "b"))
+
+
+@dataclass
+class Diary:
+    """A cluster, a judgement and a journal that write down what is asked of them."""
+
+    now_s: float = 0.0
+    written: list[object] = field(default_factory=list)
+    orders: Sequence[Action] = (Release(("n9",), "somebody waits"),)
+    questions: Sequence[tuple[tuple[Offer, ...], tuple[Trainer, ...]]] = (
+        ((Offer("n1"), Offer("n2")), TRAINERS[:1]),
+        ((Offer("n3"),), TRAINERS[1:]),
+    )
+
+    def observe(self) -> str:
+        self.written.append("observed")
+        return "facts"
+
+    def judge(self, facts: str) -> Diary:
+        self.written.append(f"judged {facts}")
+        return self
+
+    def act(self, action: Action, decision: str | None) -> None:
+        self.written.append((action, decision))
+
+    def limit_s(self, node: str) -> float:
+        return 10.0 * int(node[1:])
+
+    def next_decision(self) -> str:
+        return f"1:{sum(entry == 'recorded' for entry in self.written) + 1}"
+
+    def record(self, problem: Problem, decision: Decision) -> None:
+        self.written.append("recorded")
+
+
+def test_orders_come_first_and_each_decision_is_kept_when_it_has_been_carried_out() -> None:
+    diary, asked = Diary(), []
+
+    def policy_for(decisions: int) -> Policy:
+        asked.append(decisions)
+        return find_policy("freetrain")
+
+    judged, decisions = run_cycle(diary, diary.judge, Goal(policy_for, "throughput", 120.0), diary, lambda: 0.0)
+    assert judged is diary
+    assert len(decisions) == 2
+    assert asked == [2]
+    assert diary.written == [
+        "observed",
+        "judged facts",
+        (Release(("n9",), "somebody waits"), None),
+        (Lend("a", ("n1", "n2"), (10.0, 20.0)), "1:1"),
+        "recorded",
+        (Lend("b", ("n3",), (30.0,)), "1:2"),
+        "recorded",
+    ]

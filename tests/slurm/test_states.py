@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from freetrain.core.cluster import NodeState, WaitsFor
+from freetrain.slurm.states import facts_of_state, waits_for
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "said"),
+    [
+        ("IDLE", NodeState.IDLE, "IDLE"),
+        ("ALLOCATED*", NodeState.DOWN, "ALLOCATED+NOT_RESPONDING"),
+        ("DOWN*", NodeState.DOWN, "DOWN+NOT_RESPONDING"),
+        ("IDLE+CLOUD+POWERED_DOWN", NodeState.IDLE, "IDLE+POWERED_DOWN"),
+        ("IDLE-", NodeState.IDLE, "IDLE+PLANNED"),
+        ("MIXED+DRAIN", NodeState.BUSY, "MIXED+DRAIN"),
+        ("UNKNOWN", NodeState.UNKNOWN, "UNKNOWN"),
+        ("TELEPORTING", NodeState.UNKNOWN, "TELEPORTING"),
+    ],
+)
+def test_states_of_nodes(text: str, state: NodeState, said: str) -> None:
+    facts = facts_of_state(text)
+    assert (facts["state"], facts["said"]) == (state, said)
+
+
+@pytest.mark.parametrize(
+    ("text", "may_be_lent", "is_wanted", "starts_jobs"),
+    [
+        ("IDLE+CLOUD", True, False, True),
+        ("IDLE+PLANNED", True, True, True),
+        ("IDLE+DRAIN", False, True, False),
+        ("ALLOCATED+MAINTENANCE", False, True, True),
+        ("IDLE+COMPLETING", False, False, True),
+        ("IDLE+SOMETHING_NEW", False, False, True),
+        ("IDLE*", False, False, False),
+    ],
+)
+def test_what_they_say_of_lending(text: str, may_be_lent: bool, is_wanted: bool, starts_jobs: bool) -> None:
+    facts = facts_of_state(text)
+    assert (facts["may_be_lent"], facts["is_wanted"], facts["starts_jobs"]) == (
+        may_be_lent,
+        is_wanted,
+        starts_jobs,
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "meant"),
+    [
+        ("", WaitsFor.NODES),
+        ("Priority", WaitsFor.NODES),
+        ("Resources", WaitsFor.NODES),
+        ("JobHeldAdmin", WaitsFor.RELEASE),
+        ("BeginTime", WaitsFor.TIME),
+        ("QOSMaxNodePerUserLimit", WaitsFor.OWNERS_LIMIT),
+        ("AssocGrpCpuLimit", WaitsFor.OWNERS_LIMIT),
+        ("BadConstraints", WaitsFor.POSSIBILITY),
+        ("Dependency", WaitsFor.OTHER),
+        ("Licenses", WaitsFor.OTHER),
+        ("SomethingNew", WaitsFor.OTHER),
+    ],
+)
+def test_reasons_of_waiting_jobs(reason: str, meant: WaitsFor) -> None:
+    assert waits_for(reason) is meant
