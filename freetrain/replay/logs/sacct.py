@@ -23,6 +23,7 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "start": ("start",),
     "end": ("end",),
     "elapsed": ("elapsedraw", "elapsed"),
+    "limit": ("timelimitraw", "timelimit"),
     "state": ("state",),
     "partition": ("partition",),
     "nodes": ("nnodes", "allocnodes", "reqnodes"),

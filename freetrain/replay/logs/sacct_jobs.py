@@ -12,7 +12,9 @@ from freetrain.replay.logs.times import MISSING_WORDS, parse_times
 
 _STILL_ON_NODES = ("RUNNING", "SUSPENDED", "STOPPED")
 _ELAPSED = r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$"
-_TEXT_COLUMNS = ("job", "submit", "start", "end", "elapsed", "state", "partition", "nodes", "cores", "node_list")
+_TEXT_COLUMNS = (
+    "job", "submit", "start", "end", "elapsed", "limit", "state", "partition", "nodes", "cores", "node_list",
+)  # fmt: skip
 
 
 def read_sacct(
@@ -62,7 +64,8 @@ def _typed(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
         parse_times(rows["end"], timezone, later=True).alias("later_end_s"),
         _number("nodes").alias("node_count"),
         _number("cores").alias("core_count"),
-        _elapsed_s().alias("elapsed_s"),
+        _duration_s("elapsed").alias("elapsed_s"),
+        _limit_s().alias("limit_s"),
     )
     never = pl.col("unassigned") | (pl.col("word") == "PENDING")
     times = times.with_columns(pl.when(never).then(None).otherwise(pl.col("start_s")).alias("start_s"))
@@ -120,9 +123,15 @@ def _number(column: str) -> pl.Expr:
     return (parts * factor).round().cast(pl.Int64, strict=False)
 
 
-def _elapsed_s() -> pl.Expr:
-    """Elapsed as seconds or as [[DD-]HH:]MM:SS; null if absent."""
-    text = pl.col("elapsed")
+def _limit_s() -> pl.Expr:
+    """Timelimit as minutes (TimelimitRaw) or as [[DD-]HH:]MM:SS; inf where there is none, or none is known."""
+    minutes = pl.col("limit").cast(pl.Float64, strict=False)
+    return pl.coalesce(60 * minutes, _duration_s("limit")).fill_null(float("inf"))
+
+
+def _duration_s(column: str) -> pl.Expr:
+    """Seconds, or [[DD-]HH:]MM:SS; null if absent."""
+    text = pl.col(column)
     days, hours, minutes, seconds = (
         text.str.extract(_ELAPSED, group).cast(pl.Float64, strict=False) for group in range(1, 5)
     )
