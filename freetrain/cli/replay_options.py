@@ -24,6 +24,7 @@ from freetrain.slurm.settings import SlurmSettings
 
 _PATH = click.Path(path_type=Path)
 _SECONDS = click.FloatRange(min=0)
+_USUAL = Timing()
 _WAKES_S = 0.3
 """From a submission or an end to the look that it causes, as measured."""
 _ORDINARY_SLURM = SlurmSettings("", "", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
@@ -114,7 +115,7 @@ as_options = options(
         "--launch",
         "launch_s",
         type=_SECONDS,
-        default=Timing.launch_s,
+        default=_USUAL.launch_s,
         show_default=True,
         metavar="SECONDS",
         help="As daemon: from the order until Slurm has started a fragment.",
@@ -123,7 +124,7 @@ as_options = options(
         "--boot",
         "boot_s",
         type=_SECONDS,
-        default=Timing.boot_s,
+        default=_USUAL.boot_s,
         show_default=True,
         metavar="SECONDS",
         help="As daemon: from then until the node trains.",

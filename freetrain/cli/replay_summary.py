@@ -13,7 +13,7 @@ from freetrain import __version__
 from freetrain.cli.output import NOTHING, print_heading, print_table, show_time
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.logs import RowCount, SiteLog
-from freetrain.replay.outcome import Outcome, definitions, outcome_to_dict
+from freetrain.replay.outcome import Outcome, SiteOutcome, definitions, outcome_to_dict
 from freetrain.replay.study import DaemonStudy, Study
 
 RESULT_FORMAT = "freetrain-replay/1"
@@ -61,7 +61,7 @@ def result_document(result: Result) -> dict[str, Any]:
 
 def print_definitions() -> None:
     """What each figure means."""
-    print_table(("figure", "definition"), definitions().items())
+    print_table(("figure", "definition"), {**definitions(), **definitions(SiteOutcome)}.items())
 
 
 def print_summary(result: Result) -> None:

@@ -22,12 +22,8 @@ class Outcome:
     """All figures of a replay."""
 
     idle_node_hours: Annotated[float, "node-hours in which nodes ran none of the site's jobs"]
-    lent_node_hours: Annotated[
-        float, "idle node-hours in which a trainer had the node"
-    ]
-    useful_node_hours: Annotated[
-        float, "lent node-hours less those lost to evictions, rescales and starts"
-    ]
+    lent_node_hours: Annotated[float, "idle node-hours in which a trainer had the node"]
+    useful_node_hours: Annotated[float, "lent node-hours less those lost to evictions, rescales and starts"]
     samples: Annotated[float, "training samples processed, losses subtracted"]
     u_dedicated: Annotated[
         float | None,
@@ -120,9 +116,9 @@ def outcome_to_dict(outcome: Outcome | SiteOutcome) -> dict[str, Any]:
     return asdict(outcome)
 
 
-def definitions() -> dict[str, str]:
+def definitions(of: type[Outcome] | type[SiteOutcome] = Outcome) -> dict[str, str]:
     """What each figure means, by name."""
-    hints = get_type_hints(Outcome, include_extras=True) | get_type_hints(SiteOutcome, include_extras=True)
+    hints = get_type_hints(of, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}
 
 
