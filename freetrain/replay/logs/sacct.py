@@ -144,7 +144,8 @@ def _require(positions: Mapping[str, int], file: str) -> None:
     if missing:
         raise InputError(
             f"{file} lacks the column {' and the column '.join(missing)}.",
-            "Make it with sacct -a -P -X -o JobID,Partition,State,Submit,Start,End,Timelimit,NNodes,NCPUS,NodeList",
+            "Make it with sacct -a -P -X "
+            "-o JobID,Partition,State,Submit,Start,End,Timelimit,NNodes,NCPUS,NodeList",
         )
 
 

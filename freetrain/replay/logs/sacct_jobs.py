@@ -88,18 +88,18 @@ def _checked(rows: pl.DataFrame) -> pl.DataFrame:
         rows,
         ignored=[(start.is_null(), "never started"), ((end == start) & end.is_finite(), "ended when it started")],
         bad=[
-            (~pl.col("job").str.contains(r"^\s*\d"), pl.format("JobID '{}' is no job id", _short("job"))),
+            (~pl.col("job").str.contains(r"^\s*\d"), pl.format("JobID '{}' is not a job id", _short("job"))),
             *((pl.col(f"{name}_s").is_nan(), _no_time(name)) for name in ("submit", "start", "end")),
             (end < start, pl.format("End {} is before Start {}", _short("end"), _short("start"))),
-            (_unread("nodes", "node_count"), pl.format("node count '{}' is no number", _short("nodes"))),
-            (_unread("cores", "core_count"), pl.format("core count '{}' is no number", _short("cores"))),
+            (_unread("nodes", "node_count"), pl.format("node count '{}' is not a number", _short("nodes"))),
+            (_unread("cores", "core_count"), pl.format("core count '{}' is not a number", _short("cores"))),
         ],
     )
     return checked.drop("nodes", "cores").rename({"node_count": "nodes", "core_count": "cores"})
 
 
 def _no_time(name: str) -> pl.Expr:
-    return pl.format(name.capitalize() + " '{}' is no time", _short(name))
+    return pl.format(name.capitalize() + " '{}' is not a time", _short(name))
 
 
 def _unread(text: str, number: str) -> pl.Expr:

@@ -104,7 +104,7 @@ def _checked(rows: pl.DataFrame) -> pl.DataFrame:
             (~unread & (pl.col("run") < 0), "run time unknown"),
             (~unread & (pl.col("run") == 0), "ended when it started"),
         ],
-        bad=[(unread, "has a field that is no number"), (pl.col("cores") <= 0, "has no number of processors")],
+        bad=[(unread, "has a field that is not a number"), (pl.col("cores") <= 0, "has no number of processors")],
     )
 
 
