@@ -141,6 +141,6 @@ def _partitions(holes: Holes, logged: LoggedJobs | None, partition: str) -> dict
         for name, nodes in zip(logged.partitions, logged.nodes, strict=True):
             seen[name].update(nodes.tolist())
     for name, numbers in seen.items():
-        nodes = frozenset(holes.node_names[number] for number in numbers)
-        found.setdefault(name, Partition(name, nodes, priority_tier=10))
+        its_own = frozenset(holes.node_names[number] for number in numbers)
+        found.setdefault(name, Partition(name, its_own, priority_tier=10))
     return found

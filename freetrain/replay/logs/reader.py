@@ -87,7 +87,7 @@ def _site_log(
     holes = find_holes(busy.node_names, busy.node, busy.start_s, busy.end_s, window.from_s, window.until_s)
     rows = tally.count()
     packed = machine.jobs is not None and machine.jobs.packed
-    logged = machine.jobs and logged_jobs(machine.jobs.placed, holes)
+    logged = logged_jobs(machine.jobs.placed, holes) if machine.jobs is not None else None
     return SiteLog(holes, rows, str(kind), packed, tuple(notes), rows.used if machine.jobs else 0, logged)
 
 

@@ -37,7 +37,7 @@ def find_zone(timezone: str) -> tzinfo:
         return ZoneInfo(timezone)
     except (KeyError, ValueError, OSError):
         raise InputError(
-            f"There is not a time zone {timezone!r}.", "Give a zoneinfo name such as UTC or Europe/Berlin."
+            f"There is no time zone {timezone!r}.", "Give a zoneinfo name such as UTC or Europe/Berlin."
         ) from None
 
 
