@@ -271,7 +271,7 @@ def _read(path: Path) -> dict[str, Any]:
             f"cannot read the configuration {path}: {error.strerror}.", "Name another with --config."
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is no TOML: {error}.") from error
+        raise ConfigError(f"{path} is not TOML: {error}.") from error
     return document
 
 

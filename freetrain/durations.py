@@ -28,7 +28,7 @@ def parse_duration(text: str, bare_unit_s: float = 1.0) -> float:
         return math.inf
     match = _FORMS.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no duration; write 90s, 15m, 2h, 10:00, 1:00:00, 1-12 or UNLIMITED")
+        raise ValueError(f"{text!r} is not a duration; write 90s, 15m, 2h, 10:00, 1:00:00, 1-12 or UNLIMITED")
     part = {name: float(value) for name, value in match.groupdict(default="0").items() if name != "unit"}
     if match["only"] is not None:
         return part["only"] * (_UNITS_S[match["unit"]] if match["unit"] else bare_unit_s)

@@ -47,12 +47,12 @@ def test_drop_ins_override_in_the_order_of_their_names(tmp_path: Path) -> None:
     [
         ("[pace]\npol = 5\n", "there is no setting pace.pol", "Did you mean poll?"),
         ("[pase]\npoll = 5\n", "there is no setting pase", "Did you mean pace?"),
-        ('[pace]\npoll = "soon"\n', "pace.poll: 'soon' is no duration", ""),
+        ('[pace]\npoll = "soon"\n', "pace.poll: 'soon' is not a duration", ""),
         ("[pace]\npoll = 0\n", "pace.poll: Input should be greater than or equal to 1", ""),
         ('[lend]\nmode = "on"\n', "lend.mode: Input should be 'observe', 'advise' or 'act'", ""),
         ('[lend]\nreserve_nodes = "3"\n', "lend.reserve_nodes: Input should be a valid integer", ""),
         ('[lend]\nexclude_nodes = "c[01-"\n', "lend.exclude_nodes: no list of nodes: 'c[01-'", ""),
-        ("[lend\n", "is no TOML", ""),
+        ("[lend\n", "is not TOML", ""),
         ("slurm = 3\n", "slurm: Input should be a valid dictionary", ""),
     ],
 )

@@ -62,7 +62,7 @@ end
 local function nodes(text)
     local count = #text <= 6 and text:match("^[0-9]+$") and tonumber(text)
     if count and count >= 1 and count <= MOST_NODES then return count end
-    return nil, "is no number of nodes from 1 to " .. MOST_NODES
+    return nil, "is not a number of nodes from 1 to " .. MOST_NODES
 end
 
 local function seconds(text)
@@ -71,7 +71,7 @@ local function seconds(text)
     rest = power or rest
     local fits = whole and #whole <= 15 and #(fraction or "") <= 6 and (rest == "" or rest:match("^e[0-9][0-9]?$"))
     if fits then return tonumber(text) end
-    return nil, "is no number"
+    return nil, "is not a number"
 end
 
 local function positive(text)

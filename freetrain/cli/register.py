@@ -58,7 +58,7 @@ def register_command(nodes: str, partition: str | None, dry_run: bool, job: str,
 
 
 def _plan(job: str, first: Job, comment: str, partition: str) -> tuple[commands.Command, ...]:
-    """Held before it is changed, lest it start in between; of what is a trainer already only the tag changes."""
+    """Held before it is changed, so that it does not start meanwhile; of a trainer only the tag changes."""
     if first.comment.startswith(TAG_PREFIX) and first.partition == partition:
         return (commands.set_comment(job, comment),)
     return (commands.hold_own(job), commands.make_trainer(job, comment, partition))

@@ -20,6 +20,8 @@ from freetrain.cli.output import print_json
 from freetrain.cli.progress_bars import reading, replaying
 from freetrain.cli.replay_options import (
     aim_options,
+    as_daemon,
+    as_options,
     costs,
     log_options,
     output_options,
@@ -33,10 +35,10 @@ from freetrain.core.trainer import Trainer
 from freetrain.errors import FreetrainError, StateError
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_policy
-from freetrain.replay.logs import read_site_log
+from freetrain.replay.logs import SiteLog, read_site_log
 from freetrain.replay.outcome import outcome_to_dict
 from freetrain.replay.report import ReportInput, require_matplotlib, write_report
-from freetrain.replay.study import Study, study
+from freetrain.replay.study import AsDaemon, DaemonStudy, Study, study, study_as_daemon
 from freetrain.replay.trainer_run import Loss, TrainerRun
 from freetrain.replay.trainers import find_trainers
 from freetrain.store import NewRun, RunJournal, Store, TrainerRecord, default_store_path
@@ -56,6 +58,7 @@ def _definitions(context: click.Context, option: click.Parameter, wanted: bool) 
 @trainer_options
 @policy_options
 @aim_options
+@as_options
 @output_options
 @store_option
 @click.option(
@@ -81,15 +84,18 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
         given["horizon_s"],
     )
     find_objective(goal.objective)
+    how = as_daemon(given, goal)
     trainers = find_trainers(given["trainers_source"])
     report_path = _report_path(given)
     store = None if given["no_store"] else Store.open(given["store_path"] or default_store_path())
     with reading(given["quiet"]) as stage:
         log = read_site_log(logs, read_options(given), stage)
-    log = replace(log, holes=seen_by_polls(log.holes, given["poll_s"]))
+    whole, log = log, replace(log, holes=seen_by_polls(log.holes, given["poll_s"]))
     settings = _settings(given)
     with _journal(store, log.holes, settings) as journal:
         done = _replay(log.holes, trainers, goal, given, journal)
+        if how is not None:
+            done = replace(done, as_daemon=_replay_as_daemon(whole, trainers, how, given, done))
         run_id = _finish(journal, done)
     result = Result(logs, log, settings, done, run_id, report_path)
     if report_path is not None:
@@ -107,6 +113,13 @@ def _replay(
         return study(
             holes, trainers, costs(given), goal, given["max_running"], journal, time.perf_counter, progress
         )
+
+
+def _replay_as_daemon(
+    log: SiteLog, trainers: Iterable[Trainer], how: AsDaemon, given: Mapping[str, Any], done: Study
+) -> DaemonStudy:
+    with replaying(log.holes.from_s, log.holes.until_s, given["quiet"]) as progress:
+        return study_as_daemon(log, trainers, costs(given), how, done.dedicated, time.perf_counter, progress)
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from freetrain.cli.options import options
+from freetrain.config import Config, load_config
 from freetrain.core.objectives import OBJECTIVES
+from freetrain.daemon.setup import rules_of
+from freetrain.errors import InputError
+from freetrain.loop.cycle import Goal
+from freetrain.policies import find_policy
+from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.logs import ReadOptions, parse_time
 from freetrain.replay.presets import PRESETS
-from freetrain.replay.study import Costs
+from freetrain.replay.study import AsDaemon, Costs
+from freetrain.slurm.settings import SlurmSettings
 
 _PATH = click.Path(path_type=Path)
 _SECONDS = click.FloatRange(min=0)
+_USUAL = Timing()
+_WAKES_S = 0.3
+"""From a submission or an end to the look that it causes, as measured."""
+_ORDINARY_SLURM = SlurmSettings("", "", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
+"""A log does not say how Slurm was set up: these are its defaults."""
 
 
 log_options = options(
@@ -85,6 +98,39 @@ aim_options = options(
     ),
 )
 
+as_options = options(
+    click.option(
+        "--as",
+        "played_as",
+        metavar="HOW",
+        default="ideal",
+        show_default=True,
+        help="ideal: what the holes allow; daemon: beside it what the daemon would get, and what the site's jobs "
+        "would feel; daemon=FILE: the same with these settings of the daemon's (freetrain.toml).",
+    ),
+    click.option(
+        "--wake", is_flag=True, help="As daemon: submissions and ends wake it, besides its polls (docs/daemon.md)."
+    ),
+    click.option(
+        "--launch",
+        "launch_s",
+        type=_SECONDS,
+        default=_USUAL.launch_s,
+        show_default=True,
+        metavar="SECONDS",
+        help="As daemon: from the order until Slurm has started a fragment.",
+    ),
+    click.option(
+        "--boot",
+        "boot_s",
+        type=_SECONDS,
+        default=_USUAL.boot_s,
+        show_default=True,
+        metavar="SECONDS",
+        help="As daemon: from then until the node trains.",
+    ),
+)
+
 output_options = options(
     click.option(
         "--report",
@@ -114,6 +160,32 @@ def read_options(given: Mapping[str, Any]) -> ReadOptions:
         strict=given["strict"],
         rejects=given["rejects"],
     )
+
+
+def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
+    """How a daemon would go about it; None: that is not asked.
+
+    Raises:
+        InputError: there is no such way to replay.
+        ConfigError: the daemon's settings are wrong.
+    """
+    how, _, path = given["played_as"].partition("=")
+    if how == "ideal" and not path:
+        return None
+    if how != "daemon":
+        raise InputError(f"--as {given['played_as']} is no way to replay.", "Give ideal, daemon, or daemon=FILE.")
+    config = load_config(Path(path)).config if path else Config()
+    rules = rules_of(config, _ORDINARY_SLURM)
+    if path:
+        decide = config.decide
+        policy = find_policy(decide.policy, given["solver"], given["time_limit_s"])
+        goal = Goal.of(policy, decide.objective, decide.horizon)
+    else:
+        sharing = replace(rules.sharing, max_running=given["max_running"])
+        rules = replace(rules, sharing=sharing, objective=goal.objective, horizon_s=goal.horizon_s)
+    wake_s = _WAKES_S if given["wake"] else None
+    timing = Timing(config.pace.poll, wake_s, given["launch_s"], given["boot_s"])
+    return AsDaemon(rules, goal, timing)
 
 
 def costs(given: Mapping[str, Any]) -> Costs:

@@ -13,8 +13,8 @@ from freetrain import __version__
 from freetrain.cli.output import NOTHING, print_heading, print_table, show_time
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.logs import RowCount, SiteLog
-from freetrain.replay.outcome import Outcome, definitions, outcome_to_dict
-from freetrain.replay.study import Study
+from freetrain.replay.outcome import Outcome, SiteOutcome, definitions, outcome_to_dict
+from freetrain.replay.study import DaemonStudy, Study
 
 RESULT_FORMAT = "freetrain-replay/1"
 
@@ -53,6 +53,7 @@ def result_document(result: Result) -> dict[str, Any]:
         },
         "settings": dict(result.settings),
         "outcome": outcome_to_dict(done.outcome),
+        "as_daemon": done.as_daemon and _daemon_document(done.as_daemon),
         "wall_s": done.wall_s,
         "events_per_s": done.events_per_s,
     }
@@ -60,7 +61,7 @@ def result_document(result: Result) -> dict[str, Any]:
 
 def print_definitions() -> None:
     """What each figure means."""
-    print_table(("figure", "definition"), definitions().items())
+    print_table(("figure", "definition"), {**definitions(), **definitions(SiteOutcome)}.items())
 
 
 def print_summary(result: Result) -> None:
@@ -69,6 +70,11 @@ def print_summary(result: Result) -> None:
     print_heading("Outcome")
     rows = _outcome_rows(result.log, result.study)
     print_table(("figure", "value", "meaning"), rows, right=("value",), header=False)
+    if result.study.as_daemon is not None:
+        print_heading("As the daemon would have gone")
+        print_table(
+            ("figure", "value", "meaning"), _daemon_rows(result.study.as_daemon), right=("value",), header=False
+        )
     for note in result.log.notes:
         click.echo(f"Note: {note}")
     if result.report is not None:
@@ -130,6 +136,31 @@ def _outcome_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]]:
         f"for {out.events:,} events in {done.wall_s:,.1f} s ({done.events_per_s:,.0f} events/s)",
     )
     yield "solve", f"{1e3 * out.solve_p50_s:.2g} ms", _solve_words(out)
+
+
+def _daemon_document(done: DaemonStudy) -> dict[str, Any]:
+    return {"outcome": outcome_to_dict(done.outcome), "site": outcome_to_dict(done.site), "wall_s": done.wall_s}
+
+
+def _daemon_rows(done: DaemonStudy) -> Iterator[tuple[str, str, str]]:
+    out, site = done.outcome, done.site
+    lent, useful = (
+        _share(out.lent_node_hours, out.idle_node_hours),
+        _share(out.useful_node_hours, out.idle_node_hours),
+    )
+    yield "lent", f"{out.lent_node_hours:,.0f}", f"node-hours, {lent} of idle"
+    yield "useful", f"{out.useful_node_hours:,.0f}", f"node-hours, {useful} of idle"
+    yield "samples", f"{out.samples:.4g}", ""
+    yield "U", _u(out.u_dedicated), f"of the same trainers on {out.dedicated_nodes:,.1f} dedicated nodes"
+    yield "U oracle", _u(out.u_oracle), "of the best division at every instant, changes costing nothing"
+    yield from _trouble_rows(out)
+    yield (
+        "site's jobs",
+        f"{site.site_delayed:,}",
+        f"of {site.site_starts:,} that started on idle nodes waited for fragments, together "
+        f"{site.site_delay_s:,.0f} s, at most {site.site_delay_max_s:,.1f} s",
+    )
+    yield "decisions", f"{out.decisions:,}", f"in {done.wall_s:,.1f} s"
 
 
 def _trouble_rows(out: Outcome) -> Iterator[tuple[str, str, str]]:

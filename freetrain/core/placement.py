@@ -12,10 +12,10 @@ Placement = Mapping[str, tuple[str, ...]]
 
 
 def place(problem: Problem, counts: Counts) -> Placement:
-    """Turn counts per class into nodes: who keeps, keeps its first nodes; who grows, takes free ones first.
+    """Turn counts per class into nodes.
 
-    Nodes that nobody holds are handed out before those that another trainer gives up, so that a plan
-    waits for as few releases as possible.
+    A trainer that keeps some of its nodes keeps the first ones. Nodes that nobody holds are handed out before
+    those that another trainer gives up, so that a plan waits for as few releases as possible.
     """
     placement: dict[str, list[str]] = {trainer.id: [] for trainer in problem.trainers}
     for node_class, sizes in zip(problem.classes, counts.T.tolist(), strict=True):

@@ -21,7 +21,10 @@ from freetrain.core.terms import Sizes, Terms, terms_of
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
 
-__all__ = ["Counts", "Offer", "Problem", "first_complaint", "problem_from_json", "problem_to_dict"]
+__all__ = ["Counts", "Offer", "Problem", "Question", "first_error", "problem_from_json", "problem_to_dict"]
+
+Question = tuple[tuple[Offer, ...], tuple[Trainer, ...]]
+"""Nodes, and the trainers that may have them: what is to be decided, before it is said how."""
 
 Counts = NDArray[np.int64]
 """Nodes of each trainer in each class, shape (trainers, classes)."""
@@ -141,7 +144,7 @@ def problem_from_json(text: str | bytes) -> Problem:
     try:
         file = _FILE.validate_json(text)
     except ValidationError as error:
-        raise InputError(f"This is no problem that can be solved: {first_complaint(error)}.") from error
+        raise InputError(f"This problem cannot be solved: {first_error(error)}.") from error
     problem = Problem(file.now_s, file.nodes, file.trainers, file.horizon_s, file.objective)
     _check_names(problem)
     find_objective(problem.objective)
@@ -153,12 +156,12 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
     return {"format": PROBLEM_FORMAT, **_PROBLEM.dump_python(problem, mode="json", by_alias=True)}
 
 
-def first_complaint(error: ValidationError) -> str:
+def first_error(error: ValidationError) -> str:
     """One clause on the first thing pydantic found wrong, led by the field's path."""
     first = error.errors(include_url=False)[0]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
     said = first["msg"].removeprefix("Value error, ")
-    said = {"Field required": "is missing", "Unexpected keyword argument": "is no field of it"}.get(said, said)
+    said = {"Field required": "is missing", "Unexpected keyword argument": "is not a field of it"}.get(said, said)
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{path}: {said}{more}" if path else f"{said}{more}"
 
@@ -169,10 +172,9 @@ def _check_names(problem: Problem) -> None:
     for what, counted in (("trainers: the id", ids), ("nodes: the name", names)):
         for name, times in counted.items():
             if times > 1:
-                raise InputError(f"This is no problem that can be solved: {what} {name!r} occurs {times} times.")
+                raise InputError(f"This problem cannot be solved: {what} {name!r} occurs {times} times.")
     for position, node in enumerate(problem.nodes):
         if node.held_by is not None and node.held_by not in ids:
             raise InputError(
-                f"This is no problem that can be solved: nodes[{position}].held_by: "
-                f"there is no trainer {node.held_by!r}."
+                f"This problem cannot be solved: nodes[{position}].held_by: there is no trainer {node.held_by!r}."
             )

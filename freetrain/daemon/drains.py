@@ -130,18 +130,18 @@ class DrainsReader:
         self._directory = directory
         self._text: bytes | None = None
         self._last: tuple[Drain, ...] = ()
-        self._complaint = ""
+        self._last_error = ""
 
     def read(self, now_s: float) -> Mapping[str, str]:
         """Drained node → why; where the file cannot be understood, as it was before."""
         try:
             self._text = self._read_text()
             self._last = read_drains(self._directory, now_s)
-            self._complaint = ""
+            self._last_error = ""
         except (StateError, OSError) as error:
             self._text = None
-            if self._complaint != str(error):
-                self._complaint = str(error)
+            if self._last_error != str(error):
+                self._last_error = str(error)
                 log.error("what is drained stays as it was: %s", error)
         return reasons(drain for drain in self._last if drain.end_s > now_s)
 

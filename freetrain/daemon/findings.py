@@ -14,7 +14,11 @@ log = logging.getLogger(__name__)
 def tell_findings(memory: Memory) -> None:
     """Say what the last look found: delays, nodes lost, and jobs that wait for fragments."""
     for harm in memory.meter.new:
-        log.info("job %s started %.1f s later because of %s", harm.job, harm.delay_s, ", ".join(harm.fragments))
+        log.info(
+            "job %s started %.1f s later because of %s: %.1f s until this was noticed, %.1f s until they had "
+            "left, %.1f s until Slurm started it",
+            harm.job, harm.delay_s, ", ".join(harm.fragments), harm.unnoticed_s, harm.leaving_s, harm.window_s,
+        )  # fmt: skip
     for lost in memory.lost.new:
         log.error(
             "node %s is out of service (%s) since fragment %s could not be ended or cleared up after: when more "

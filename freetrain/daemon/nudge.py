@@ -125,7 +125,7 @@ class NudgeListener:
         self._last_s: dict[int, float] = {}
         self._due_s: dict[int, float] = {}
         self._closed = False
-        self._complaint = ""
+        self._last_error = ""
         self._path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(str(self._path))
@@ -159,9 +159,9 @@ class NudgeListener:
     def _complain(self, error: Exception) -> None:
         if self._closed:
             return
-        if str(error) != self._complaint:
+        if str(error) != self._last_error:
             log.warning("nudges cannot be taken just now: %s", error)
-        self._complaint = str(error)
+        self._last_error = str(error)
         time.sleep(_AFTER_ERROR_S)
 
     def _next_due_s(self) -> float | None:

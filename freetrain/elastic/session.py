@@ -46,7 +46,7 @@ class Session:
         self._timeouts = timeouts
         self._backend = backend
         self._stores: dict[int, dist.TCPStore] = {}
-        self._complaint = _NOBODY_MISSING
+        self._last_error = _NOBODY_MISSING
         self._breaks = Breaks()
         self._watcher = Watcher(directory, self.member, timeouts, self._open_store, self._why_foreign)
 
@@ -105,14 +105,14 @@ class Session:
                 world.form(lambda number=tried: self.view.number > number)  # type: ignore[misc]
             except AbandonedError as error:
                 log.info("generation %d abandoned: %s", tried, error)
-                self._complaint = f"it did not form: {error}"
+                self._last_error = f"it did not form: {error}"
                 broke_with = error.__cause__
                 self._watcher.guard(None)
                 continue
             guard.formed = True
             self.world = world
             self.nodes = self._count_nodes(generation)
-            self._complaint = _NOBODY_MISSING
+            self._last_error = _NOBODY_MISSING
             return world
 
     def leave_world(self) -> None:
@@ -140,7 +140,7 @@ class Session:
         patience_s = _BROKEN_AFTER_S
         while not self._watcher.wait_for(lambda view: self._decided(view, tried), patience_s):
             if tried and self.view.number == tried:
-                self.directory.report_broken(tried, self._complaint)
+                self.directory.report_broken(tried, self._last_error)
             patience_s = 10.0
             if time.monotonic() > deadline_s:
                 raise ForeignTrainerError(

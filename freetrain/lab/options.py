@@ -138,6 +138,6 @@ class LabOptions:
         return cls(**document | {"job_submit": Path(job_submit) if job_submit else None})
 
 
-def _require(fine: bool, complaint: str) -> None:
+def _require(fine: bool, otherwise: str) -> None:
     if not fine:
-        raise InputError(complaint)
+        raise InputError(otherwise)

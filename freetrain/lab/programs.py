@@ -76,7 +76,7 @@ class Launch:
 
     Args:
         layout: where the lab's files lie.
-        title: its name in complaints, and of the file with what it prints.
+        title: its name in error messages, and of the file with what it prints.
         command: the program and its arguments.
         identity: arguments of subprocess.Popen that say who it runs as.
     """
@@ -116,7 +116,7 @@ class Launch:
 
 
 def failed(program: str, why: str, log: str) -> FreetrainError:
-    """The complaint about a daemon that does not start."""
+    """The error of a daemon that does not start."""
     reason = f": {why}" if why else "."
     return FreetrainError(f"{program} did not start{reason}", f"Its log is {log}.", ExitCode.UNREACHABLE)
 

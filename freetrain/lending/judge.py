@@ -10,8 +10,7 @@ from math import inf
 
 from freetrain.core.decision import Decision
 from freetrain.core.plan import Action, PutRight, Release
-from freetrain.core.problem import Offer
-from freetrain.core.trainer import Trainer
+from freetrain.core.problem import Question
 from freetrain.lending.blocked_jobs import Blocked, find_waits
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.limits import limits
@@ -99,7 +98,7 @@ class Judgement:
         )
 
     @property
-    def questions(self) -> Sequence[tuple[tuple[Offer, ...], tuple[Trainer, ...]]]:
+    def questions(self) -> Sequence[Question]:
         """What is to be decided: which trainers of a claimant get which of its nodes.
 
         Users do not compete here. Without any claimant there is one question without trainers, so that each look

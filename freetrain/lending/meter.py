@@ -32,11 +32,13 @@ class Expected:
         start_s: when, UTC epoch seconds.
         noticed_s: the look that found it out.
         fragments: those that were on its nodes then.
+        is_firm: whether it would have started by now; until then something else may still come in its way.
     """
 
     start_s: float
     noticed_s: float
     fragments: tuple[str, ...]
+    is_firm: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,20 +125,26 @@ class Meter:
     def _expectations(
         self, facts: Facts, shadow: Shadow, blocked: Container[str], own: Sequence[Job], rules: NodeRules
     ) -> Mapping[str, Expected]:
-        """Who waits although it would have started; what was found out first holds."""
+        """Who waits although it would have started; what was found out first holds once that moment is over."""
         left_s = _left_s(facts.snapshot, rules.partition)
         lent_to = {one.node: one.job for one in facts.fragments if one.holds_node}
         waiting = {job.id: job for job in own if job.state is JobState.PENDING}
-        known = {id_: one for id_, one in self.expected.items() if id_ in waiting}
-        for plan in shadow.plans:
+        starting = [plan for plan in shadow.plans if plan.start_s <= shadow.time_s]
+        still = {plan.job for plan in starting}
+        known = {
+            id_: replace(one, is_firm=one.is_firm or one.start_s <= shadow.time_s)
+            for id_, one in self.expected.items()
+            if id_ in waiting and (one.is_firm or id_ in still)
+        }
+        for plan in starting:
             fragments = tuple(sorted(lent_to[name] for name in plan.nodes if name in lent_to))
-            if plan.start_s <= shadow.time_s and fragments and plan.job in waiting and plan.job not in known:
+            if fragments and plan.job in waiting and plan.job not in known:
                 job = waiting[plan.job]
                 if job.id in blocked:
                     start_s = max([job.submitted_s, *(left_s.get(name, 0.0) for name in plan.nodes)])
                 else:
                     start_s = self._possible_s(job, plan, facts, own, rules)
-                known[job.id] = Expected(start_s, shadow.time_s, fragments)
+                known[job.id] = Expected(start_s, shadow.time_s, fragments, is_firm=not plan.by_backfill)
         return known
 
     def _possible_s(

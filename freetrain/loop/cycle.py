@@ -8,8 +8,7 @@ from typing import Protocol, Self, TypeVar
 
 from freetrain.core.decision import Decision
 from freetrain.core.plan import Action, Lend, plan_moves
-from freetrain.core.problem import Offer, Problem
-from freetrain.core.trainer import Trainer
+from freetrain.core.problem import Problem, Question
 from freetrain.loop.deciding import decide
 from freetrain.policies import Policy
 
@@ -44,7 +43,7 @@ class Judged(Protocol):
         """What is to be done before anything is decided."""
 
     @property
-    def questions(self) -> Sequence[tuple[tuple[Offer, ...], tuple[Trainer, ...]]]:
+    def questions(self) -> Sequence[Question]:
         """What is to be decided, one after the other: who of these trainers gets which of these nodes."""
 
     def limit_s(self, node: str) -> float:

@@ -9,7 +9,7 @@ from math import inf
 
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.plan import Action, Lend, Release
-from freetrain.core.problem import Offer
+from freetrain.core.problem import Offer, Question
 from freetrain.core.trainer import Trainer
 from freetrain.replay.trainer_run import TrainerRun
 
@@ -36,7 +36,7 @@ class Idle:
         return ()
 
     @property
-    def questions(self) -> Sequence[tuple[tuple[Offer, ...], tuple[Trainer, ...]]]:
+    def questions(self) -> Sequence[Question]:
         """One, about all of it."""
         return ((self.nodes, self.trainers),)
 

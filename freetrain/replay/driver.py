@@ -20,6 +20,21 @@ from freetrain.replay.trainer_run import TrainerRun
 
 
 @dataclass(frozen=True, slots=True)
+class Felt:
+    """What the site feels of a replay as the daemon would have gone.
+
+    Attributes:
+        starts: jobs of the site's that started on idle nodes.
+        delays_s: of those that had to wait for fragments, how long.
+        lent_node_s: seconds of nodes that had fragments, whether a training was on them or not yet.
+    """
+
+    starts: int
+    delays_s: tuple[float, ...]
+    lent_node_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayRecord:
     """Everything that came of a replay.
 
@@ -29,6 +44,7 @@ class ReplayRecord:
         timeline: how it went.
         oracle_work: work of the best division at every instant, changes costing nothing.
         events: instants at which something happened.
+        felt: what the site feels; None: it was not asked.
     """
 
     holes: Holes
@@ -36,6 +52,7 @@ class ReplayRecord:
     timeline: Timeline
     oracle_work: float
     events: int
+    felt: Felt | None = None
 
 
 class Replay:

@@ -13,7 +13,7 @@ import numpy as np
 
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.dedicated import DedicatedRecord
-from freetrain.replay.driver import ReplayRecord
+from freetrain.replay.driver import Felt, ReplayRecord
 from freetrain.replay.trainer_run import Loss, TrainerRun
 
 
@@ -57,12 +57,13 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> Outcome:
     """Add up a replay."""
     runs = record.runs
     samples = sum(run.samples for run in runs)
-    lent_node_s = sum(run.node_s for run in runs)
+    trained_node_s = sum(run.node_s for run in runs)
+    lent_node_s = record.felt.lent_node_s if record.felt else trained_node_s
     solve_s = record.timeline.solve_s or [0.0]
     return Outcome(
         idle_node_hours=record.holes.idle_node_hours,
         lent_node_hours=lent_node_s / SECONDS_PER_HOUR,
-        useful_node_hours=(lent_node_s - sum(run.lost_node_s for run in runs)) / SECONDS_PER_HOUR,
+        useful_node_hours=(trained_node_s - sum(run.lost_node_s for run in runs)) / SECONDS_PER_HOUR,
         samples=samples,
         u_dedicated=_ratio(samples, dedicated.samples),
         u_oracle=_ratio(sum(run.work for run in runs), record.oracle_work),
@@ -87,14 +88,37 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> Outcome:
     )
 
 
-def outcome_to_dict(outcome: Outcome) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class SiteOutcome:
+    """What the site's own jobs feel."""
+
+    site_starts: Annotated[int, "jobs of the site's that started on nodes that had been idle"]
+    site_delayed: Annotated[int, "those of them that had to wait for fragments"]
+    site_delay_s: Annotated[float, "seconds that they waited for fragments, together"]
+    site_delay_mean_s: Annotated[float, "the same, for each job that started on such nodes"]
+    site_delay_max_s: Annotated[float, "the longest"]
+
+
+def site_outcome_of(felt: Felt) -> SiteOutcome:
+    """Add up what the site feels."""
+    total_s = sum(felt.delays_s)
+    return SiteOutcome(
+        site_starts=felt.starts,
+        site_delayed=len(felt.delays_s),
+        site_delay_s=total_s,
+        site_delay_mean_s=total_s / felt.starts if felt.starts else 0.0,
+        site_delay_max_s=max(felt.delays_s, default=0.0),
+    )
+
+
+def outcome_to_dict(outcome: Outcome | SiteOutcome) -> dict[str, Any]:
     """The figures by name."""
     return asdict(outcome)
 
 
-def definitions() -> dict[str, str]:
+def definitions(of: type[Outcome] | type[SiteOutcome] = Outcome) -> dict[str, str]:
     """What each figure means, by name."""
-    hints = get_type_hints(Outcome, include_extras=True)
+    hints = get_type_hints(of, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}
 
 

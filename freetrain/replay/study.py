@@ -7,10 +7,14 @@ from dataclasses import dataclass, replace
 
 from freetrain.core.holes import Holes
 from freetrain.core.trainer import Trainer
-from freetrain.loop.cycle import Goal, Journal
+from freetrain.lending.rules import Rules
+from freetrain.loop.cycle import Goal, Journal, NullJournal
+from freetrain.replay.as_daemon.driver import DaemonReplay
+from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.dedicated import DedicatedRecord, train_dedicated
 from freetrain.replay.driver import Replay, ReplayRecord
-from freetrain.replay.outcome import Outcome, outcome_of
+from freetrain.replay.logs import SiteLog
+from freetrain.replay.outcome import Outcome, SiteOutcome, outcome_of, site_outcome_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +38,54 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
+class AsDaemon:
+    """How a daemon would have gone about it.
+
+    Attributes:
+        rules: how the site lends.
+        goal: what it wants decided.
+        timing: how long things take.
+    """
+
+    rules: Rules
+    goal: Goal
+    timing: Timing
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonStudy:
+    """What the daemon would have got, and what the site's jobs would have felt.
+
+    Attributes:
+        record: the replay.
+        outcome: the figures.
+        site: those of the site's jobs.
+        wall_s: seconds that the replay took.
+    """
+
+    record: ReplayRecord
+    outcome: Outcome
+    site: SiteOutcome
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Study:
     """What came of a replay.
 
     Attributes:
-        record: the replay.
+        record: the replay of what the holes allow.
         dedicated: the same trainers on a machine of their own.
         outcome: the figures.
         wall_s: seconds that the replay took.
+        as_daemon: what the daemon would have got; None: it was not asked.
     """
 
     record: ReplayRecord
     dedicated: DedicatedRecord
     outcome: Outcome
     wall_s: float
+    as_daemon: DaemonStudy | None = None
 
     @property
     def events_per_s(self) -> float:
@@ -71,3 +109,24 @@ def study(
     wall_s = stopwatch_s() - start_s
     dedicated = train_dedicated(trainers, holes.mean_idle_nodes, holes.from_s, holes.until_s, max_running)
     return Study(record, dedicated, outcome_of(record, dedicated), wall_s)
+
+
+def study_as_daemon(
+    log: SiteLog,
+    trainers: Iterable[Trainer],
+    costs: Costs,
+    how: AsDaemon,
+    dedicated: DedicatedRecord,
+    stopwatch_s: Callable[[], float],
+    progress: Callable[[float], None] = lambda at_s: None,
+) -> DaemonStudy:
+    """Replay a log as the daemon would have gone, with what Slurm would have shown it."""
+    start_s = stopwatch_s()
+    priced = costs.apply(trainers)
+    replay = DaemonReplay(
+        log.holes, log.logged, priced, how.rules, how.goal, how.timing, NullJournal(), stopwatch_s
+    )
+    record = replay.run(progress)
+    assert record.felt is not None
+    wall_s = stopwatch_s() - start_s
+    return DaemonStudy(record, outcome_of(record, dedicated), site_outcome_of(record.felt), wall_s)

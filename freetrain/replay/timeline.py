@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Protocol
 
 from freetrain.core.decision import Decision
 from freetrain.core.holes import Holes
-from freetrain.replay.cluster import ReplayedCluster
+from freetrain.replay.trainer_run import TrainerRun
 
 PICTURED_NODES = 64
 
@@ -20,6 +21,21 @@ class Stay:
     from_s: float
     until_s: float
     holder: str
+
+
+class Pictured(Protocol):
+    """A cluster of which a timeline is kept."""
+
+    now_s: float
+    running: dict[str, TrainerRun]
+    retired_samples: float
+
+    @property
+    def lent_nodes(self) -> int:
+        """How many idle nodes a trainer has."""
+
+    def holder_of(self, node: str) -> str | None:
+        """Who has this node: a trainer's id, "" where it is idle, None where it is busy."""
 
 
 class Timeline:
@@ -52,7 +68,7 @@ class Timeline:
         self.solve_s.append(decision.solve_s)
         self.statuses[f"{decision.status} ({decision.solver})"] += 1
 
-    def note(self, cluster: ReplayedCluster) -> None:
+    def note(self, cluster: Pictured) -> None:
         """Note the state after an event."""
         self.at_s.append(cluster.now_s)
         self.lent_nodes.append(cluster.lent_nodes)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from freetrain.core.problem import first_complaint
+from freetrain.core.problem import first_error
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
 from freetrain.replay.presets import PRESETS
@@ -55,7 +55,7 @@ def read_trainers(path: Path) -> tuple[Trainer, ...]:
         file = _FILE.validate_python(_parse(path, _read(path)))
     except ValidationError as error:
         raise InputError(
-            f"{path} does not describe trainers: {first_complaint(error)}.",
+            f"{path} does not describe trainers: {first_error(error)}.",
             "docs/formats.md shows the format freetrain-trainers/1.",
         ) from error
     for trainer_id, times in Counter(trainer.id for trainer in file.trainers).items():

@@ -19,7 +19,7 @@ def rows_below_header(text: str, mark: str, asked: str) -> str:
     Args:
         text: what it printed.
         mark: what the header and each record begin with.
-        asked: the command, for the complaint.
+        asked: the command, for the error message.
 
     Raises:
         SlurmUnclearError: the header is missing, or the last line is cut short.
@@ -39,7 +39,7 @@ def whole_lines(text: str, beginning: str, asked: str, none_there: str = "") -> 
     Args:
         text: what it printed.
         beginning: of each line.
-        asked: the command, for the complaint.
+        asked: the command, for the error message.
         none_there: what it prints where there is nothing to show; empty: there always is something.
 
     Raises:

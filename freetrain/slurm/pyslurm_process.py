@@ -42,7 +42,7 @@ class PyslurmProcess:
         self._timeout_s = timeout_s
         self._program = program
         self._process: subprocess.Popen[bytes] | None = None
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
         self.version = ""
 
     def ask(self, *collections: str) -> dict[str, list[dict[str, Any]]]:
@@ -69,13 +69,13 @@ class PyslurmProcess:
         """
         if self._process is not None:
             return
-        self._complaints.seek(0)
-        self._complaints.truncate()
+        self._stderr.seek(0)
+        self._stderr.truncate()
         self._process = subprocess.Popen(
             self._program,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._complaints,
+            stderr=self._stderr,
             env={**os.environ, **commands.ENVIRONMENT},
             process_group=0,  # an interrupt from the terminal is for the daemon alone
         )
@@ -146,8 +146,8 @@ class PyslurmProcess:
             code = process.wait(_DIES_WITHIN_S)
         except subprocess.TimeoutExpired:
             code = 0  # closed its output and hangs; it is killed next
-        self._complaints.seek(0)
-        said = self._complaints.read().decode(errors="replace").strip()
+        self._stderr.seek(0)
+        said = self._stderr.read().decode(errors="replace").strip()
         known = explain("pyslurm", said)
         if isinstance(known, SlurmMissingError):
             return known

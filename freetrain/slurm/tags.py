@@ -66,7 +66,7 @@ class WrongTag:
 
 def _nodes(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,6}", text) or not 1 <= int(text) <= _MOST_NODES:
-        raise ValueError(f"is no number of nodes from 1 to {_MOST_NODES}")
+        raise ValueError(f"is not a number of nodes from 1 to {_MOST_NODES}")
     return int(text)
 
 
@@ -79,7 +79,7 @@ def _positive(text: str) -> float:
 
 def _seconds(text: str) -> float:
     if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,6})?(e[0-9]{1,2})?", text):
-        raise ValueError("is no number")
+        raise ValueError("is not a number")
     value = float(text)
     if not math.isfinite(value):
         raise ValueError("is too large")

@@ -184,16 +184,14 @@ class RunJournal:
         self._connection.execute(update(RunRow).where(RunRow.id == self.run_id).values(**values))
 
     def _interrupt(self, error: BaseException | None) -> None:
-        """Save what can be saved; a complaint about that must not hide the error that ended the run."""
+        """Save what can be saved; what goes wrong with that must not hide the error that ended the run."""
         try:
             self._flush()
-        except StateError as complaint:
+        except StateError as second:
             if error is None:
                 raise
-            if complaint.what != str(error):
-                error.add_note(
-                    f"Besides, the last {len(self._new_decisions)} decisions are lost: {complaint.what}"
-                )
+            if second.what != str(error):
+                error.add_note(f"Besides, the last {len(self._new_decisions)} decisions are lost: {second.what}")
         finally:
             with suppress(StateError), explained(self._path), self._connection.begin():
                 self._update_run(status=str(RunStatus.INTERRUPTED))

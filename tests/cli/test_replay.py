@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
-from freetrain.replay.outcome import definitions
+from freetrain.replay.outcome import SiteOutcome, definitions
 
 SAMPLE_LOGS = Path(__file__).parents[2] / "sample_logs"
 SMALL = SAMPLE_LOGS / "small-cluster.sacct.gz"
@@ -100,9 +100,30 @@ def test_the_summary_says_how_the_rows_add_up(log: Path) -> None:
 def test_every_figure_is_defined_one_flag_away_and_in_the_docs() -> None:
     printed = freetrain("replay", "--definitions").stdout
     documented = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
-    for name in definitions():
+    for name in (*definitions(), *definitions(SiteOutcome)):
         assert name in printed
         assert f"`{name}`" in documented
+
+
+def test_as_daemon_less_is_lent_than_the_holes_allow_and_the_site_feels_it(log: Path) -> None:
+    document = outcome(log, "--as", "daemon", "--trainers", "preset:hpo")
+    ideal, daemon, site = document["outcome"], document["as_daemon"]["outcome"], document["as_daemon"]["site"]
+    assert 0 < daemon["useful_node_hours"] < daemon["lent_node_hours"] < ideal["lent_node_hours"]
+    assert site["site_delay_s"] <= 2.0 * site["site_delayed"] <= 2.0 * site["site_starts"]
+    said = freetrain("replay", log, "--as", "daemon", "--no-report", "--no-store").stdout
+    assert "As the daemon would have gone" in said
+    assert "waited for fragments" in said
+    assert outcome(log)["as_daemon"] is None
+
+
+def test_the_daemons_settings_count_in_a_replay_as_the_daemon(log: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "freetrain.toml"
+    settings.write_text("[lend]\nmost_nodes = 1\n")
+    few, all_ = (
+        outcome(log, "--as", how, "--trainers", "preset:hpo")["as_daemon"]["outcome"]["lent_node_hours"]
+        for how in (f"daemon={settings}", "daemon")
+    )
+    assert few < all_
 
 
 def test_a_sites_own_objective_decides(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +157,8 @@ def test_bad_input_ends_with_a_sentence(log: Path, tmp_path: Path) -> None:
     rejected(freetrain("replay", log, "--trainers", "preset:nas"), 2, "no preset 'nas'")
     rejected(freetrain("replay", log, "--objective", "fastest"), 2, "no objective 'fastest'")
     rejected(freetrain("replay", log, "--from", "noon"), 2, "noon")
+    rejected(freetrain("replay", log, "--as", "magic"), 2, "--as magic")
+    rejected(freetrain("replay", log, "--as", f"daemon={other}"), 78, "access.log")
     rejected(freetrain("replay", log, "--strict", "--store", empty / "x" / "db"), 74, "empty")
 
 

@@ -102,7 +102,7 @@ def test_a_configuration_that_cannot_be_read_is_done_without(
     [
         (["--nodes", "16-2", "train.sh"], "min=16 is more than max=2."),
         (["--nodes", "2-", "train.sh"], "max has no value"),
-        (["--nodes", "many", "train.sh"], "max=many is no number of nodes"),
+        (["--nodes", "many", "train.sh"], "max=many is not a number of nodes"),
         (["--nodes", "2", "--name", "a,weight=9", "train.sh"], "name=a,weight=9 may have letters"),
         (["--nodes", "2", "--name", "x | y", "train.sh"], "name=x ? y may have letters"),
         (["--nodes", "2", "--dir", "a b", "train.sh"], "must be an absolute path"),

@@ -71,7 +71,7 @@ TRAINER: dict[str, Any] = {"id": "A", "throughput": [[1, 10.0]]}
         ({"now": float("inf")}, "now: "),
         ({"horizon_s": 0}, "horizon_s: "),
         ({"format": "freetrain-problem/2"}, "format: "),
-        ({"nods": []}, "nods: is no field of it"),
+        ({"nods": []}, "nods: is not a field of it"),
         ({"objective": "fastest"}, "no objective 'fastest'"),
         ({"nodes": [{"free_until": None}]}, r"nodes\[0\].name: is missing"),
         ({"nodes": [{"name": "n1", "held_by": "B"}]}, r"nodes\[0\].held_by: there is no trainer 'B'"),

@@ -48,11 +48,20 @@ class Daemon:
     ) -> Decision:
         """Some time goes by, and the daemon looks."""
         self.slurm.advance(after_s)
-        half_life_s = self.loop.rules.sharing.half_life_s
-        self.told = Told(self.roster_rules, half_life_s, reports or {}, drained or {}, stopped)
+        self.tell(reports, stopped, drained)
         look = self.loop.look(Goal.of(find_policy("freetrain"), "weighted", 120.0))
         self.slurm.start_what_can()
         return look.decisions[-1]
+
+    def tell(
+        self,
+        reports: dict[str, Report] | None = None,
+        stopped: str = "",
+        drained: dict[str, str] | None = None,
+    ) -> None:
+        """Let the next looks know this, besides what Slurm answers."""
+        half_life_s = self.loop.rules.sharing.half_life_s
+        self.told = Told(self.roster_rules, half_life_s, reports or {}, drained or {}, stopped)
 
     @property
     def judgement(self) -> Judgement:

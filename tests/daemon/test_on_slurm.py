@@ -307,7 +307,7 @@ def test_bob_cannot_touch_alices_trainer_and_hostile_tags_only_get_an_answer(dae
     wait_until(lambda: " | " in daemon.run("bob", "squeue", "-h", "-a", "-j", bobs, "-o", "%k"), 20, daemon)
     shown = daemon.freetrain("bob", "jobs")
     assert shown.returncode == 0, shown.stderr
-    assert "is no number of nodes" in shown.stdout
+    assert "is not a number of nodes" in shown.stdout
     assert alices in shown.stdout
     assert not evil.exists()
     assert lent(daemon, alices) == 2

@@ -83,6 +83,20 @@ def test_who_stands_behind_another_would_have_waited_for_the_next_backfill_cycle
     assert harm.delay_s == delay_s
 
 
+def test_what_backfill_would_have_done_counts_only_if_nothing_came_in_its_way_before() -> None:
+    looks = [
+        (facts(988.0), cannot_start(988.0)),
+        (facts(993.0, WAITING, last_plan_s=965.0), could_start(993.0, by_backfill=True)),
+    ]
+    late = facts(1013.0, started(1009.0), ended=replace(ENDED, ended_s=980.0)), cannot_start(1013.0)
+    before_the_cycle = facts(994.0, WAITING, last_plan_s=965.0)
+    assert measured(*looks, (before_the_cycle, cannot_start(994.0)), late) == ()
+    after_it = facts(996.0, WAITING, last_plan_s=965.0)
+    lost = facts(999.0, WAITING, last_plan_s=995.0), cannot_start(999.0)
+    (harm,) = measured(*looks, (after_it, could_start(996.0, by_backfill=True)), lost, late)
+    assert harm.delay_s == 14.0, "from the cycle at 995 on, whoever has taken its nodes since"
+
+
 def test_between_two_looks_it_counts_from_the_moment_when_only_fragments_were_in_the_way() -> None:
     preempted = replace(ENDED, end=End.PREEMPTED, ended_s=1004.0)
     looks = (facts(988.0), cannot_start(988.0))

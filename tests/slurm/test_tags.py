@@ -28,13 +28,13 @@ def test_no_tag(comment: str) -> None:
     [
         ("mim=2", "there is no key mim; did you mean min?"),
         ("zzz=2", "there is no key zzz; there are min, max"),
-        ("min=0", "min=0 is no number of nodes from 1 to"),
-        ("min=-3", "min=-3 is no number of nodes"),
-        ("min=9999999999", "is no number of nodes"),
+        ("min=0", "min=0 is not a number of nodes from 1 to"),
+        ("min=-3", "min=-3 is not a number of nodes"),
+        ("min=9999999999", "is not a number of nodes"),
         ("min=8,max=4", "min=8 is more than max=4"),
         ("min=2,min=3", "min is given twice"),
         ("min", "min has no value"),
-        ("weight=nan", "weight=nan is no number"),
+        ("weight=nan", "weight=nan is not a number"),
         ("weight=0", "weight=0 must be from 0.01 to 100"),
         ("weight=1e15", "weight=1e15 must be from 0.01 to 100"),
         ("target=0", "target=0 must be more than 0"),
@@ -42,7 +42,7 @@ def test_no_tag(comment: str) -> None:
         ("dir=/a/../etc", "must be an absolute path"),
         ("name=$(reboot)", "name=?(reboot) may have letters"),
         ("curve=2:10/1:5", "ascending order"),
-        ("curve=one", "is no number of nodes"),
+        ("curve=one", "is not a number of nodes"),
     ],
 )
 def test_a_wrong_tag_is_answered(text: str, why: str) -> None:

@@ -107,7 +107,7 @@ def read_machine(path: Path) -> Machine:
     except OSError as error:
         raise InputError(f"The machine file {path} cannot be read: {error.strerror}.", _SEE) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"The machine file {path} is no TOML: {error}.", _SEE) from None
+        raise InputError(f"The machine file {path} is not TOML: {error}.", _SEE) from None
     try:
         entry = _MachineEntry.model_validate(content)
     except ValidationError as error:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from freetrain.core.holes import Holes
 
 
@@ -65,6 +68,32 @@ class RowCount:
 
 
 @dataclass(frozen=True, slots=True)
+class LoggedJobs:
+    """The site's jobs that ran within the window, one row each, in order of their starts.
+
+    Attributes:
+        ids: as the log names them.
+        partitions: where they ran.
+        submit_s: when they were submitted, UTC epoch seconds; the start where that is not known.
+        start_s: when they started.
+        end_s: when they ended; inf: they had not.
+        limit_s: their time limits; inf: none, or none is known.
+        nodes: of each job the positions of its nodes among the holes' ``node_names``.
+    """
+
+    ids: tuple[str, ...]
+    partitions: tuple[str, ...]
+    submit_s: NDArray[np.float64]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    limit_s: NDArray[np.float64]
+    nodes: tuple[NDArray[np.int32], ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
 class SiteLog:
     """A log that was read.
 
@@ -75,6 +104,7 @@ class SiteLog:
         packed: True where the log names no nodes and jobs were packed first-fit.
         notes: what was assumed, in sentences for the report.
         jobs: jobs that ran within the window; 0 for node events.
+        logged: these; None for node events.
     """
 
     holes: Holes
@@ -83,3 +113,4 @@ class SiteLog:
     packed: bool
     notes: tuple[str, ...]
     jobs: int
+    logged: LoggedJobs | None = None

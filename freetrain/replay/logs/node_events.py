@@ -90,7 +90,7 @@ def _checked(rows: pl.DataFrame) -> pl.DataFrame:
         rows,
         ignored=[(pl.col("t").str.to_lowercase().str.strip_chars() == "t", "repeated header")],
         bad=[
-            (pl.col("t_s").is_null() | ~pl.col("t_s").is_finite(), pl.format("t '{}' is no time", "t")),
+            (pl.col("t_s").is_null() | ~pl.col("t_s").is_finite(), pl.format("t '{}' is not a time", "t")),
             (pl.col("node") == "", "names no node"),
             (pl.col("state").is_null(), pl.format("idle '{}' is neither 0 nor 1", "idle")),
         ],

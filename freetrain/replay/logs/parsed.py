@@ -11,8 +11,10 @@ RUN_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "file": pl.Int32,
     "line": pl.Int64,
     "job": pl.String,
+    "submit_s": pl.Float64,
     "start_s": pl.Float64,
     "end_s": pl.Float64,
+    "limit_s": pl.Float64,
     "nodes": pl.Int64,
     "cores": pl.Int64,
     "partition": pl.String,
@@ -34,8 +36,9 @@ class ParsedFile:
     """One job log.
 
     Attributes:
-        runs: a row per run of a job, columns as in ``RUN_SCHEMA``. ``end_s`` is inf for one that has not ended;
-            ``nodes`` and ``cores`` are null and ``node_list`` is empty where the log does not say.
+        runs: a row per run of a job, columns as in ``RUN_SCHEMA``. ``end_s`` is inf for one that has not ended,
+            ``limit_s`` for one without a time limit, or of which none is known; ``submit_s``, ``nodes`` and
+            ``cores`` are null and ``node_list`` is empty where the log does not say.
         seen: ``TIMES`` of every sound row, jobs that never started among them: they too tell what time the log
             covers. Null where a row has none.
         size: the machine as the log's header has it.

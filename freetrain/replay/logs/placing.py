@@ -23,12 +23,14 @@ class Placed:
     Attributes:
         busy: when nodes are busy.
         runs: the runs that were placed; others were rejected.
+        count: for each run, how many nodes it has; ``busy`` has so many rows of it, run after run.
         missing_nodes: for each run, nodes that packing found no room for.
         notes: sentences for the report.
     """
 
     busy: BusyTimes
     runs: pl.DataFrame
+    count: NDArray[np.int64]
     missing_nodes: NDArray[np.float64]
     notes: tuple[str, ...] = ()
 
@@ -53,7 +55,7 @@ def place_by_lists(runs: pl.DataFrame, machine: Machine | None, nodes: int | Non
     else:
         node, seen = _in_natural_order(node, list(index.position))
         names, notes = _padded(seen, len(machine.node_names) if machine else nodes)
-    return Placed(_busy(names, node, count, runs), runs, np.zeros(len(runs)), notes)
+    return Placed(_busy(names, node, count, runs), runs, count, np.zeros(len(runs)), notes)
 
 
 def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> Placed:
@@ -78,7 +80,8 @@ def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> P
     node_cores = np.concatenate([np.full(pool.end - pool.begin, pool.cores, np.int32) for pool in machine.pools])
     real = [found or Group(np.empty(0, np.int32), np.empty(0, np.int32), False) for found in groups]
     packed = pack(runs["start_s"].to_numpy(), runs["end_s"].to_numpy(), need, group, real, node_cores)
-    return Placed(_busy(machine.node_names, packed.node, packed.count, runs), runs, packed.missing_nodes)
+    busy = _busy(machine.node_names, packed.node, packed.count, runs)
+    return Placed(busy, runs, packed.count, packed.missing_nodes)
 
 
 def _need(group: Group | None, partition: str, nodes: int | None, cores: int | None) -> tuple[int, str | None]:

@@ -13,6 +13,7 @@ from freetrain.core.holes import find_holes
 from freetrain.errors import InputError
 from freetrain.replay.logs.detect import LogFormat, detect_format
 from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, settle_window
+from freetrain.replay.logs.logged import logged_jobs
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.logs.model import ReadOptions, SiteLog
 from freetrain.replay.logs.node_events import BusyTimes, busy_times, read_node_events
@@ -86,7 +87,8 @@ def _site_log(
     holes = find_holes(busy.node_names, busy.node, busy.start_s, busy.end_s, window.from_s, window.until_s)
     rows = tally.count()
     packed = machine.jobs is not None and machine.jobs.packed
-    return SiteLog(holes, rows, str(kind), packed, tuple(notes), rows.used if machine.jobs else 0)
+    logged = logged_jobs(machine.jobs.placed, holes) if machine.jobs is not None else None
+    return SiteLog(holes, rows, str(kind), packed, tuple(notes), rows.used if machine.jobs else 0, logged)
 
 
 def _check(paths: Sequence[Path], options: ReadOptions) -> None:

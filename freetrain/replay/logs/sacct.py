@@ -23,6 +23,7 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "start": ("start",),
     "end": ("end",),
     "elapsed": ("elapsedraw", "elapsed"),
+    "limit": ("timelimitraw", "timelimit"),
     "state": ("state",),
     "partition": ("partition",),
     "nodes": ("nnodes", "allocnodes", "reqnodes"),
@@ -143,7 +144,8 @@ def _require(positions: Mapping[str, int], file: str) -> None:
     if missing:
         raise InputError(
             f"{file} lacks the column {' and the column '.join(missing)}.",
-            "Make it with sacct -a -P -X -o JobID,Partition,State,Submit,Start,End,NNodes,NCPUS,NodeList",
+            "Make it with sacct -a -P -X "
+            "-o JobID,Partition,State,Submit,Start,End,Timelimit,NNodes,NCPUS,NodeList",
         )
 
 

@@ -12,7 +12,9 @@ from freetrain.replay.logs.times import MISSING_WORDS, parse_times
 
 _STILL_ON_NODES = ("RUNNING", "SUSPENDED", "STOPPED")
 _ELAPSED = r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$"
-_TEXT_COLUMNS = ("job", "submit", "start", "end", "elapsed", "state", "partition", "nodes", "cores", "node_list")
+_TEXT_COLUMNS = (
+    "job", "submit", "start", "end", "elapsed", "limit", "state", "partition", "nodes", "cores", "node_list",
+)  # fmt: skip
 
 
 def read_sacct(
@@ -62,7 +64,8 @@ def _typed(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
         parse_times(rows["end"], timezone, later=True).alias("later_end_s"),
         _number("nodes").alias("node_count"),
         _number("cores").alias("core_count"),
-        _elapsed_s().alias("elapsed_s"),
+        _duration_s("elapsed").alias("elapsed_s"),
+        _limit_s().alias("limit_s"),
     )
     never = pl.col("unassigned") | (pl.col("word") == "PENDING")
     times = times.with_columns(pl.when(never).then(None).otherwise(pl.col("start_s")).alias("start_s"))
@@ -85,18 +88,18 @@ def _checked(rows: pl.DataFrame) -> pl.DataFrame:
         rows,
         ignored=[(start.is_null(), "never started"), ((end == start) & end.is_finite(), "ended when it started")],
         bad=[
-            (~pl.col("job").str.contains(r"^\s*\d"), pl.format("JobID '{}' is no job id", _short("job"))),
+            (~pl.col("job").str.contains(r"^\s*\d"), pl.format("JobID '{}' is not a job id", _short("job"))),
             *((pl.col(f"{name}_s").is_nan(), _no_time(name)) for name in ("submit", "start", "end")),
             (end < start, pl.format("End {} is before Start {}", _short("end"), _short("start"))),
-            (_unread("nodes", "node_count"), pl.format("node count '{}' is no number", _short("nodes"))),
-            (_unread("cores", "core_count"), pl.format("core count '{}' is no number", _short("cores"))),
+            (_unread("nodes", "node_count"), pl.format("node count '{}' is not a number", _short("nodes"))),
+            (_unread("cores", "core_count"), pl.format("core count '{}' is not a number", _short("cores"))),
         ],
     )
     return checked.drop("nodes", "cores").rename({"node_count": "nodes", "core_count": "cores"})
 
 
 def _no_time(name: str) -> pl.Expr:
-    return pl.format(name.capitalize() + " '{}' is no time", _short(name))
+    return pl.format(name.capitalize() + " '{}' is not a time", _short(name))
 
 
 def _unread(text: str, number: str) -> pl.Expr:
@@ -120,9 +123,15 @@ def _number(column: str) -> pl.Expr:
     return (parts * factor).round().cast(pl.Int64, strict=False)
 
 
-def _elapsed_s() -> pl.Expr:
-    """Elapsed as seconds or as [[DD-]HH:]MM:SS; null if absent."""
-    text = pl.col("elapsed")
+def _limit_s() -> pl.Expr:
+    """Timelimit as minutes (TimelimitRaw) or as [[DD-]HH:]MM:SS; inf where there is none, or none is known."""
+    minutes = pl.col("limit").cast(pl.Float64, strict=False)
+    return pl.coalesce(60 * minutes, _duration_s("limit")).fill_null(float("inf"))
+
+
+def _duration_s(column: str) -> pl.Expr:
+    """Seconds, or [[DD-]HH:]MM:SS; null if absent."""
+    text = pl.col(column)
     days, hours, minutes, seconds = (
         text.str.extract(_ELAPSED, group).cast(pl.Float64, strict=False) for group in range(1, 5)
     )

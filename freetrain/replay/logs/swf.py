@@ -14,7 +14,17 @@ from freetrain.replay.logs.rows import Lines, read_fields, split_lines
 from freetrain.replay.logs.tally import RowTally
 
 _FIELDS = 18
-_COLUMNS = {"job": 0, "submit": 1, "wait": 2, "run": 3, "got": 4, "asked": 7, "status": 10, "partition": 15}
+_COLUMNS = {
+    "job": 0,
+    "submit": 1,
+    "wait": 2,
+    "run": 3,
+    "got": 4,
+    "asked": 7,
+    "limit": 8,
+    "status": 10,
+    "partition": 15,
+}
 _PARTIAL = (2.0, 3.0, 4.0)
 _HEADER = re.compile(r"^;\s*(\w+):\s*(-?\d+)")
 
@@ -76,6 +86,7 @@ def _timed(rows: pl.DataFrame, begin_s: float) -> pl.DataFrame:
         (begin_s + pl.col("submit")).alias("submit_s"),
         started.alias("start_s"),
         pl.when(pl.col("run") >= 0).then(started + pl.col("run")).alias("end_s"),
+        pl.when(pl.col("limit") > 0).then(pl.col("limit")).otherwise(float("inf")).alias("limit_s"),
         pl.lit(None, pl.Int64).alias("nodes"),
         cores.cast(pl.Int64, strict=False).alias("cores"),
         pl.lit("").alias("node_list"),
@@ -83,7 +94,7 @@ def _timed(rows: pl.DataFrame, begin_s: float) -> pl.DataFrame:
 
 
 def _checked(rows: pl.DataFrame) -> pl.DataFrame:
-    needed = [name for name in _COLUMNS if name not in ("job", "partition")]
+    needed = [name for name in _COLUMNS if name not in ("job", "partition", "limit")]
     unread = pl.any_horizontal(pl.col(name).is_null() | ~pl.col(name).is_finite() for name in needed)
     return check_rows(
         rows,
@@ -93,7 +104,7 @@ def _checked(rows: pl.DataFrame) -> pl.DataFrame:
             (~unread & (pl.col("run") < 0), "run time unknown"),
             (~unread & (pl.col("run") == 0), "ended when it started"),
         ],
-        bad=[(unread, "has a field that is no number"), (pl.col("cores") <= 0, "has no number of processors")],
+        bad=[(unread, "has a field that is not a number"), (pl.col("cores") <= 0, "has no number of processors")],
     )
 
 

@@ -13,7 +13,7 @@ from freetrain.errors import InputError
 MISSING_WORDS = ("", "unknown", "none", "n/a", "null", "(null)", "invalid", "none assigned")
 _EPOCH = re.compile(r"\d{1,11}(\.\d+)?")
 _NAIVE = "%Y-%m-%dT%H:%M:%S"
-# In a log a shorter number is no time but a field that slipped into the wrong column.
+# In a log a shorter number is not a time but a field that slipped into the wrong column.
 _EPOCH_IN_LOG = r"^(0|\d{9,11}(\.\d+)?)$"
 
 
@@ -24,7 +24,7 @@ def parse_time(text: str, timezone: str = "UTC") -> float:
     twice, the first is meant.
 
     Raises:
-        InputError: if the text is no time or the zone is unknown.
+        InputError: if the text is not a time or the zone is unknown.
     """
     return _parse(text, find_zone(timezone))
 
@@ -42,7 +42,7 @@ def find_zone(timezone: str) -> tzinfo:
 
 
 def parse_times(text: pl.Series, timezone: str, later: bool = False) -> pl.Series:
-    """Epoch seconds of many times: null where the log says that there is none, NaN where it is no time.
+    """Epoch seconds of many times: null where the log says that there is none, NaN where it is not a time.
 
     Args:
         text: times as the log writes them.
@@ -117,6 +117,6 @@ def _parse(text: str, zone: tzinfo, later: bool = False) -> float:
         return time.timestamp()
     except (ValueError, OverflowError):
         raise InputError(
-            f"{text!r} is no time.",
+            f"{text!r} is not a time.",
             "Write it as 2024-03-31, 2024-03-31T02:30:00, with +02:00, or as epoch seconds.",
         ) from None

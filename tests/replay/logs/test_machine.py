@@ -48,7 +48,7 @@ def test_the_example_is_a_machine() -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("name = ", "is no TOML"),
+        ("name = ", "is not TOML"),
         ('name = "m"', "pools: field required"),
         ('name = "m"\npools = []', "pools: tuple should have at least 1 item"),
         (NAMED + "color = 1\n", r"pools\[0\].color: extra inputs"),

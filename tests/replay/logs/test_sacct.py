@@ -111,10 +111,10 @@ def test_several_jobs_may_share_a_node(write: Write) -> None:
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ({"start": "2024-06-31T00:00:00"}, "Start '2024-06-31T00:00:00' is no time"),
-        ({"start": "soon", "end": "later"}, "Start 'soon' is no time"),
+        ({"start": "2024-06-31T00:00:00"}, "Start '2024-06-31T00:00:00' is not a time"),
+        ({"start": "soon", "end": "later"}, "Start 'soon' is not a time"),
         ({"end": "00", "start": "01"}, "is before Start"),
-        ({"nodes": "many"}, "node count 'many' is no number"),
+        ({"nodes": "many"}, "node count 'many' is not a number"),
         ({"list": "c[1-"}, "node list 'c[1-' cannot be read"),
         ({"list": "c[1-99999999]"}, "more than a million nodes"),
         ({"list": ""}, "names no nodes"),

@@ -1,0 +1,173 @@
+"""Lent nodes: fragments, with the time that Slurm and trainings need to start and to leave."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from enum import IntEnum
+from itertools import count
+from math import inf
+
+from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.trainer_run import TrainerRun
+
+
+class _Step(IntEnum):
+    """What becomes of a fragment next."""
+
+    RUNS = 0
+    TRAINS = 1
+    IS_GONE = 2
+    IS_TIMED_OUT = 3
+
+
+class LentNodes:
+    """Fragments from the order to the end, and the trainings on their nodes.
+
+    Args:
+        runs: trainer → its training.
+        timing: how long things take.
+
+    Attributes:
+        node_s: seconds of nodes that were lent, starts and ends of fragments included.
+        ended: fragments that ended since somebody took them from here.
+    """
+
+    def __init__(self, runs: Mapping[str, TrainerRun], timing: Timing) -> None:
+        self._runs = runs
+        self._timing = timing
+        self._fragments: dict[int, Fragment] = {}
+        self._on: dict[str, int] = {}
+        self._gone_s: dict[int, float] = {}
+        self._steps: list[tuple[float, int, _Step, int]] = []
+        self._order = count()
+        self._numbers = count(1)
+        self.node_s = 0.0
+        self.ended: list[Fragment] = []
+
+    @property
+    def next_s(self) -> float:
+        """When something becomes of one of them."""
+        return self._steps[0][0] if self._steps else inf
+
+    @property
+    def open(self) -> tuple[Fragment, ...]:
+        """Those that have not ended."""
+        return tuple(self._fragments.values())
+
+    def holder_of(self, node: str) -> str | None:
+        """The trainer that has the node; None: nobody."""
+        return self._fragments[self._on[node]].trainer if node in self._on else None
+
+    def lend(self, trainer: str, nodes: Iterable[str], limits_s: Iterable[float], now_s: float) -> None:
+        """Ask for a fragment on each of these nodes."""
+        for node, limit_s in zip(nodes, limits_s, strict=True):
+            number = next(self._numbers)
+            self._fragments[number] = Fragment(
+                str(number), trainer, node, FragmentState.ASKED, now_s, limit_s, id=number
+            )
+            self._on[node] = number
+            runs_s = now_s + self._timing.launch_s
+            self._later(runs_s, _Step.RUNS, number)
+            self._later(runs_s + self._timing.boot_s, _Step.TRAINS, number)
+
+    def limit(self, nodes: Iterable[str], limit_s: float) -> None:
+        """Let the time limit of what runs there be another one."""
+        for number in (self._on[node] for node in nodes):
+            fragment = replace(self._fragments[number], limit_s=limit_s)
+            self._fragments[number] = fragment
+            if fragment.started_s is not None:
+                self._later(fragment.started_s + limit_s, _Step.IS_TIMED_OUT, number)
+
+    def release(self, nodes: Iterable[str], trainer: str | None, now_s: float) -> None:
+        """End what has these nodes, in good order."""
+        leaving: defaultdict[str, list[Fragment]] = defaultdict(list)
+        for node in nodes:
+            fragment = self._fragments[self._on[node]]
+            if fragment.goes_on and trainer in (None, fragment.trainer):
+                leaving[fragment.trainer].append(fragment)
+        for owner, fragments in leaving.items():
+            run = self._runs[owner]
+            if training := {one.node for one in fragments} & run.nodes:
+                run.shrink(training, now_s)
+            for one in fragments:
+                self._leave(one, End.RELEASED, now_s + self._timing.leave_s)
+
+    def take(self, nodes: Iterable[str], now_s: float) -> float:
+        """One of the site's jobs starts on these nodes; how many seconds it waits for fragments."""
+        evicted: defaultdict[str, list[Fragment]] = defaultdict(list)
+        free_s = now_s
+        for number in [self._on[node] for node in nodes if node in self._on]:
+            fragment = self._fragments[number]
+            if number in self._gone_s:
+                free_s = max(free_s, self._gone_s[number])
+            else:
+                evicted[fragment.trainer].append(fragment)
+        for owner, fragments in evicted.items():
+            run = self._runs[owner]
+            if training := {one.node for one in fragments} & run.nodes:
+                run.evict(training, now_s)
+            for one in fragments:
+                free_s = now_s + self._timing.evict_s
+                self._leave(one, End.PREEMPTED, free_s)
+        return free_s - now_s
+
+    def complete(self, trainer: str, now_s: float) -> None:
+        """A training is over, and its fragments end by themselves."""
+        for fragment in [one for one in self._fragments.values() if one.trainer == trainer]:
+            self._end(fragment, End.COMPLETED, now_s)
+
+    def advance(self, now_s: float) -> bool:
+        """Let become of them what does until now; whether anything did."""
+        training: defaultdict[str, list[str]] = defaultdict(list)
+        happened = False
+        while self._steps and self._steps[0][0] <= now_s:
+            at_s, _, step, number = heapq.heappop(self._steps)
+            fragment = self._fragments.get(number)
+            if fragment is None:
+                continue
+            happened = True
+            if step is _Step.RUNS and fragment.goes_on:
+                self._start(fragment, at_s)
+            elif step is _Step.TRAINS and fragment.goes_on:
+                training[fragment.trainer].append(fragment.node)
+            elif step is _Step.IS_GONE:
+                self._end(fragment, fragment.end or End.RELEASED, at_s)
+            elif step is _Step.IS_TIMED_OUT and self._is_over(fragment, at_s):
+                self._time_out(fragment, at_s)
+        for trainer, nodes in training.items():
+            self._runs[trainer].grow(nodes, now_s)
+        return happened
+
+    def _start(self, fragment: Fragment, at_s: float) -> None:
+        self._fragments[fragment.id] = replace(fragment, state=FragmentState.RUNNING, started_s=at_s)
+        self._later(at_s + fragment.limit_s, _Step.IS_TIMED_OUT, fragment.id)
+
+    def _is_over(self, fragment: Fragment, at_s: float) -> bool:
+        return fragment.goes_on and (fragment.started_s or at_s) + fragment.limit_s <= at_s
+
+    def _time_out(self, fragment: Fragment, at_s: float) -> None:
+        run = self._runs[fragment.trainer]
+        if fragment.node in run.nodes:
+            run.evict({fragment.node}, at_s)
+        self._leave(fragment, End.TIMED_OUT, at_s + self._timing.leave_s)
+
+    def _leave(self, fragment: Fragment, end: End, gone_s: float) -> None:
+        self._fragments[fragment.id] = replace(fragment, state=FragmentState.LEAVING, end=end)
+        self._gone_s[fragment.id] = gone_s
+        self._later(gone_s, _Step.IS_GONE, fragment.id)
+
+    def _end(self, fragment: Fragment, end: End, at_s: float) -> None:
+        del self._fragments[fragment.id]
+        if self._on.get(fragment.node) == fragment.id:
+            del self._on[fragment.node]
+        self._gone_s.pop(fragment.id, None)
+        self.node_s += at_s - fragment.asked_s
+        self.ended.append(replace(fragment, state=FragmentState.ENDED, end=end, ended_s=at_s))
+
+    def _later(self, at_s: float, step: _Step, number: int) -> None:
+        if at_s < inf:
+            heapq.heappush(self._steps, (at_s, next(self._order), step, number))

@@ -1,0 +1,146 @@
+"""The site's own side of a log: which nodes are idle, which jobs wait and run, from event to event."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import inf
+
+from freetrain.core.cluster import Job, JobState, Node, NodeState, Partition, Snapshot
+from freetrain.core.holes import Holes
+from freetrain.replay.logs import LoggedJobs
+from freetrain.replay.node_changes import NodeChange, node_changes
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One of the site's jobs starts.
+
+    Attributes:
+        job: its id; empty where the log tells of nodes only.
+        nodes: its nodes, as far as they were idle.
+    """
+
+    job: str
+    nodes: tuple[str, ...]
+
+
+class LoggedSite:
+    """The site at one instant. Jobs are known as Slurm would have shown them: their actual ends never are.
+
+    Args:
+        holes: when nodes are idle.
+        logged: the jobs; None: the log tells of nodes only.
+        partition: freetrain's.
+
+    Attributes:
+        idle: nodes that nobody of the site's has.
+    """
+
+    def __init__(self, holes: Holes, logged: LoggedJobs | None, partition: str) -> None:
+        self._changes = node_changes(holes)
+        self._change: NodeChange | None = next(self._changes, None)
+        self._logged = logged
+        self._names = holes.node_names
+        self._job_events = iter(heapq.merge(*_job_events(logged))) if logged is not None else iter(())
+        self._job_event = next(self._job_events, None)
+        self._jobs: dict[str, Job] = {}
+        self._idle = {name: Node(name, NodeState.IDLE, "IDLE") for name in holes.node_names}
+        self._busy = {name: Node(name, NodeState.BUSY, "ALLOCATED") for name in holes.node_names}
+        # Where no job is known a busy node tells the judge nothing.
+        self._nodes = dict(self._busy) if logged is not None else {}
+        self._partitions = _partitions(holes, logged, partition)
+        self.idle: set[str] = set()
+
+    @property
+    def next_s(self) -> float:
+        """When something happens next."""
+        change_s = self._change.at_s if self._change else inf
+        return min(change_s, self._job_event[0] if self._job_event else inf)
+
+    def advance(self, now_s: float) -> list[Start]:
+        """Take in all that happens until now; which jobs start."""
+        starting: dict[str, str] = {}
+        while self._job_event is not None and self._job_event[0] <= now_s:
+            _, kind, row = self._job_event
+            self._take_in(kind, row, starting)
+            self._job_event = next(self._job_events, None)
+        taken: defaultdict[str, list[str]] = defaultdict(list)
+        while self._change is not None and self._change.at_s <= now_s:
+            for name in self._change.left:
+                taken[starting.get(name, "")].append(name)
+            self._move(self._change)
+            self._change = next(self._changes, None)
+        return [Start(job, tuple(names)) for job, names in taken.items()]
+
+    def delay(self, job: str, delay_s: float) -> None:
+        """A job really starts so much later; when it ends the log says all the same."""
+        if job in self._jobs:
+            known = self._jobs[job]
+            self._jobs[job] = replace(known, start_s=(known.start_s or 0.0) + delay_s)
+
+    def snapshot(self, now_s: float) -> Snapshot:
+        """What Slurm would have shown."""
+        partitions = self._partitions
+        if self._logged is None:
+            partitions = {name: replace(one, nodes=frozenset(self._nodes)) for name, one in partitions.items()}
+        return Snapshot(now_s, tuple(self._nodes.values()), tuple(self._jobs.values()), partitions=partitions)
+
+    def _take_in(self, kind: int, row: int, starting: dict[str, str]) -> None:
+        logged = self._logged
+        assert logged is not None
+        id_ = f"{logged.ids[row]}@{row}"  # a requeued job has several rows
+        if kind == _SUBMITTED:
+            self._jobs[id_] = _waiting(logged, row, id_)
+        elif kind == _STARTED:
+            names = [self._names[number] for number in logged.nodes[row].tolist()]
+            starting.update(dict.fromkeys(names, id_))
+            start_s, limit_s = float(logged.start_s[row]), float(logged.limit_s[row])
+            self._jobs[id_] = replace(
+                self._jobs.pop(id_), state=JobState.RUNNING, nodes=frozenset(names), start_s=start_s,
+                end_s=start_s + limit_s if limit_s < inf else None,
+            )  # fmt: skip
+        else:
+            self._jobs.pop(id_, None)
+
+    def _move(self, change: NodeChange) -> None:
+        for name in change.left:
+            self.idle.discard(name)
+            if self._logged is None:
+                self._nodes.pop(name, None)
+            else:
+                self._nodes[name] = self._busy[name]
+        for name in change.joined:
+            self.idle.add(name)
+            self._nodes[name] = self._idle[name]
+
+
+_SUBMITTED, _STARTED, _ENDED = range(3)
+
+
+def _job_events(logged: LoggedJobs) -> Iterator[list[tuple[float, int, int]]]:
+    """(when, what, row of the job) in order, three times: a job that is submitted as it starts is so first."""
+    for kind, at_s in ((_SUBMITTED, logged.submit_s), (_STARTED, logged.start_s), (_ENDED, logged.end_s)):
+        yield sorted((each, kind, row) for row, each in enumerate(at_s.tolist()) if each < inf)
+
+
+def _waiting(logged: LoggedJobs, row: int, id_: str) -> Job:
+    return Job(
+        id_, id_, "site", logged.partitions[row], JobState.PENDING, node_count=len(logged.nodes[row]),
+        submitted_s=float(logged.submit_s[row]), limit_s=float(logged.limit_s[row]),
+    )  # fmt: skip
+
+
+def _partitions(holes: Holes, logged: LoggedJobs | None, partition: str) -> dict[str, Partition]:
+    """Freetrain's has all nodes; each of the site's those on which its jobs ever ran."""
+    found = {partition: Partition(partition, frozenset(holes.node_names))}
+    seen: defaultdict[str, set[int]] = defaultdict(set)
+    if logged is not None:
+        for name, nodes in zip(logged.partitions, logged.nodes, strict=True):
+            seen[name].update(nodes.tolist())
+    for name, numbers in seen.items():
+        its_own = frozenset(holes.node_names[number] for number in numbers)
+        found.setdefault(name, Partition(name, its_own, priority_tier=10))
+    return found

@@ -1,0 +1,105 @@
+"""The daemon's judge and loop on a site as its log tells it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+
+from freetrain.config import Config
+from freetrain.core.holes import Holes, find_holes
+from freetrain.core.trainer import Trainer
+from freetrain.daemon.setup import rules_of
+from freetrain.lending.rules import Rules
+from freetrain.loop.cycle import Goal, NullJournal
+from freetrain.policies import find_policy
+from freetrain.replay.as_daemon.driver import DaemonReplay
+from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.driver import ReplayRecord
+from freetrain.replay.logs import LoggedJobs
+from freetrain.slurm.settings import SlurmSettings
+
+NAMES = ("n1", "n2", "n3", "n4")
+TRAINER = Trainer("a", ((1, 10.0), (4, 40.0)), scale_up_s=0.0, scale_down_s=0.0)
+SETTINGS = SlurmSettings("site", "22.05", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
+LEND = {"margin": "10s", "shortest_hole": "20s"}
+Row = tuple[float, float, float, float, tuple[int, ...]]
+"""Submission, start, end, limit, nodes of a job."""
+
+
+def rules(**lend: object) -> Rules:
+    found = rules_of(Config.model_validate({"lend": {**LEND, **lend}}), SETTINGS)
+    return replace(found, nodes=replace(found.nodes, idle_for_s=0.0, cool_down_s=0.0))
+
+
+def site(*rows: Row, until_s: float = 2000.0) -> tuple[Holes, LoggedJobs]:
+    submit_s, start_s, end_s, limit_s = (np.array([row[column] for row in rows], float) for column in range(4))
+    nodes = tuple(np.array(row[4], np.int32) for row in rows)
+    count = [len(each) for each in nodes]
+    busy = np.concatenate(nodes) if nodes else np.empty(0, np.int32)
+    holes = find_holes(NAMES, busy, np.repeat(start_s, count), np.repeat(end_s, count), 0.0, until_s)
+    ids = tuple(str(number) for number in range(len(rows)))
+    return holes, LoggedJobs(ids, ("main",) * len(rows), submit_s, start_s, end_s, limit_s, nodes)
+
+
+def replayed(
+    holes: Holes, logged: LoggedJobs | None, timing: Timing | None = None, **lend: object
+) -> tuple[ReplayRecord, float]:
+    goal = Goal.of(find_policy("freetrain"), "throughput", 120.0)
+    record = DaemonReplay(
+        holes, logged, [TRAINER], rules(**lend), goal, timing or Timing(), NullJournal(), time.perf_counter
+    ).run()
+    assert record.felt is not None
+    return record, record.felt.lent_node_s
+
+
+def test_idle_nodes_are_lent_at_a_look_and_train_when_they_have_booted() -> None:
+    holes, logged = site((0.0, 0.0, 2000.0, 2000.0, (0, 1)))
+    record, lent_node_s = replayed(holes, logged)
+    assert lent_node_s == 2 * 2000.0
+    assert record.runs[0].node_s == 2 * (2000.0 - 1.5 - 8.0)
+
+
+def test_a_job_that_starts_at_once_waits_for_slurm_to_evict() -> None:
+    holes, logged = site((700.0, 700.0, 900.0, 300.0, (0, 1, 2, 3)))
+    record, _ = replayed(holes, logged)
+    assert record.felt is not None
+    assert record.felt.delays_s == (2.0,)
+    assert record.runs[0].evicted_nodes == 4
+
+
+def test_a_job_that_is_known_to_start_finds_its_nodes_free() -> None:
+    """It waits for one that ends at its limit, so its start is known; the other nodes are given back before."""
+    rows = (0.0, 0.0, 600.0, 600.0, (0, 1)), (10.0, 600.0, 900.0, 600.0, (0, 1, 2, 3))
+    record, lent_node_s = replayed(*site(*rows))
+    assert record.felt is not None
+    assert record.felt.delays_s == ()
+    assert 2 * 500 < lent_node_s < 2 * 600 + 4 * 1100
+
+
+def test_without_jobs_in_the_log_only_idle_nodes_are_known() -> None:
+    holes, _ = site((0.0, 0.0, 500.0, 600.0, (0, 1, 2)), (800.0, 800.0, 2000.0, inf, (3,)))
+    record, lent_node_s = replayed(holes, None)
+    assert record.felt is not None
+    assert (record.felt.starts, record.felt.delays_s) == (1, (2.0,))
+    assert lent_node_s == 802.0 + 3 * 1500.0
+
+
+def test_a_wake_lends_sooner_than_a_poll() -> None:
+    holes, logged = site((0.0, 0.0, 503.0, 600.0, (0, 1, 2, 3)))
+    _, polled_s = replayed(holes, logged, Timing(poll_s=10.0))
+    _, woken_s = replayed(holes, logged, Timing(poll_s=10.0, wake_s=0.5))
+    assert (polled_s, woken_s) == (4 * (2000.0 - 510.0), 4 * (2000.0 - 503.5))
+
+
+def test_the_same_replay_comes_out_the_same() -> None:
+    rows = (
+        (0.0, 0.0, 600.0, 700.0, (0, 1)),
+        (10.0, 620.0, 900.0, 600.0, (0, 1, 2, 3)),
+        (1000.0, 1000.0, 1100.0, 200.0, (2,)),
+    )
+    first, second = (replayed(*site(*rows))[0] for _ in range(2))
+    assert first.felt == second.felt
+    assert [run.samples for run in first.runs] == [run.samples for run in second.runs]

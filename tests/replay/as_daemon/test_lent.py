@@ -1,0 +1,92 @@
+"""Fragments in a replay: what they cost in time, from the order to the end."""
+
+from __future__ import annotations
+
+from math import inf
+
+from freetrain.core.fragment import End, FragmentState
+from freetrain.core.objectives import worth_per_s
+from freetrain.core.trainer import Trainer
+from freetrain.replay.as_daemon.lent import LentNodes
+from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.trainer_run import Loss, TrainerRun
+
+TIMING = Timing(launch_s=2.0, boot_s=8.0, leave_s=1.0, evict_s=3.0)
+TRAINER = Trainer("a", ((1, 10.0), (4, 40.0)), scale_up_s=0.0, scale_down_s=0.0, forced_loss_s=5.0)
+
+
+def begun(*nodes: str, limit_s: float = inf) -> tuple[LentNodes, TrainerRun]:
+    run = TrainerRun(TRAINER, worth_per_s(TRAINER, "throughput"), 0.0)
+    lent = LentNodes({"a": run}, TIMING)
+    lent.lend("a", nodes, [limit_s] * len(nodes), 0.0)
+    return lent, run
+
+
+def at(lent: LentNodes, *instants_s: float) -> None:
+    for now_s in instants_s:
+        lent.advance(now_s)
+
+
+def test_a_node_trains_when_slurm_has_started_it_and_it_has_booted() -> None:
+    lent, run = begun("n1", "n2")
+    assert lent.next_s == 2.0
+    at(lent, 2.0)
+    assert {one.state for one in lent.open} == {FragmentState.RUNNING}
+    assert run.nodes == set()
+    at(lent, 10.0)
+    assert run.nodes == {"n1", "n2"}
+    assert run.losses[Loss.SCALE_UP] == 0, "both came at once"
+
+
+def test_what_is_given_back_is_free_a_moment_later() -> None:
+    lent, run = begun("n1", "n2")
+    at(lent, 2.0, 10.0)
+    lent.release(["n1"], "a", 20.0)
+    assert run.nodes == {"n2"}
+    assert lent.holder_of("n1") == "a", "not free yet"
+    assert lent.take(["n1"], 20.4) == 0.6000000000000014
+    at(lent, 21.0)
+    assert lent.holder_of("n1") is None
+    (ended,) = lent.ended
+    assert (ended.end, ended.ended_s) == (End.RELEASED, 21.0)
+    assert lent.node_s == 21.0
+
+
+def test_a_job_waits_for_what_slurm_evicts_and_the_training_loses() -> None:
+    lent, run = begun("n1", "n2")
+    at(lent, 2.0, 10.0)
+    assert lent.take(["n1", "n3"], 30.0) == 3.0
+    assert run.nodes == {"n2"}
+    assert run.lost_s[Loss.EVICTION] == 5.0
+    at(lent, 33.0)
+    assert [one.end for one in lent.ended] == [End.PREEMPTED]
+    assert lent.take(["n1"], 40.0) == 0.0
+
+
+def test_a_node_that_is_taken_while_it_boots_never_trains() -> None:
+    lent, run = begun("n1")
+    at(lent, 2.0)
+    assert lent.take(["n1"], 5.0) == 3.0
+    at(lent, 8.0, 10.0)
+    assert run.nodes == set()
+    assert run.losses == {}
+
+
+def test_a_fragment_ends_at_its_limit_as_it_was_set_last() -> None:
+    lent, run = begun("n1", limit_s=60.0)
+    at(lent, 2.0, 10.0)
+    lent.limit(["n1"], 120.0)
+    at(lent, 62.0)
+    assert run.nodes == {"n1"}
+    at(lent, 122.0)
+    assert run.nodes == set()
+    at(lent, 123.0)
+    assert [one.end for one in lent.ended] == [End.TIMED_OUT]
+
+
+def test_when_a_training_is_complete_its_nodes_are_free() -> None:
+    lent, _ = begun("n1", "n2")
+    at(lent, 2.0, 10.0)
+    lent.complete("a", 50.0)
+    assert lent.open == ()
+    assert lent.node_s == 100.0
