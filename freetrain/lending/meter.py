@@ -50,7 +50,7 @@ class Meter:
         looked_s: the last look.
         expected: waiting job → when it would have started.
         ended: fragments that ended lately.
-        measured: started jobs that are still shown.
+        measured: jobs that started lately → when; Slurm may show one twice, or not for a moment.
         harms: delays, as far back as they count for a pause.
         new: those found at the last look.
     """
@@ -59,7 +59,7 @@ class Meter:
     looked_s: float | None = None
     expected: Mapping[str, Expected] = field(default_factory=dict)
     ended: tuple[Fragment, ...] = ()
-    measured: frozenset[str] = frozenset()
+    measured: Mapping[str, float] = field(default_factory=dict)
     harms: tuple[Harm, ...] = ()
     new: tuple[Harm, ...] = ()
 
@@ -83,14 +83,17 @@ class Meter:
             ended=tuple(one for one in lately if (one.ended_s or now_s) > now_s - _REMEMBERED_S),
         )
         own = [job for job in facts.snapshot.jobs if job.partition != rules.partition]
-        started = [job for job in own if _has_started(job)]
+        started = {job.id: job for job in own if _has_started(job)}.values()
         new = tuple(before._harms(started, facts.snapshot, rules))
         oldest_s = now_s - limits.within_s - limits.pause_s
         return replace(
             before,
             looked_s=now_s,
             expected=before._expectations(facts, shadow, blocked, own, rules),
-            measured=frozenset(job.id for job in started),
+            measured={
+                **{id_: at_s for id_, at_s in self.measured.items() if at_s > now_s - _REMEMBERED_S},
+                **{job.id: job.start_s for job in started if job.start_s is not None},
+            },
             harms=(*(one for one in self.harms if one.started_s > oldest_s), *new),
             new=new,
         )
@@ -99,7 +102,7 @@ class Meter:
         """The delays of those that have started since the last look."""
         left_s = _left_s(snapshot, rules.partition)
         for job in started:
-            is_new = job.id not in self.measured and job.start_s is not None
+            is_new = job.start_s is not None and abs(self.measured.get(job.id, 0.0) - job.start_s) > _SAME_S
             harm = self._harm(job, left_s, rules.claim_s) if is_new else None
             if harm is not None and harm.started_s >= (self.began_s or 0.0):
                 yield harm
