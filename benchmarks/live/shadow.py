@@ -58,8 +58,7 @@ def verdicts(runs: Sequence[Ran], names: Sequence[str], rules: BackfillRules) ->
     """
     expected: dict[str, tuple[float, bool]] = {}
     for at_s in sorted({at_s for one in runs for at_s in (one.submitted_s, one.end_s)}):
-        # Slurm takes a second to clear up after a job.
-        shadow = find_shadow(_snapshot_at(runs, names, at_s), "main-is-the-sites", frozenset(), {}, rules)
+        shadow = find_shadow(_snapshot_at(runs, names, at_s), "freetrain", frozenset(), {}, rules)
         starting = {plan.job: plan.by_backfill for plan in shadow.plans if plan.start_s <= at_s}
         waiting = {one.id for one in runs if one.submitted_s <= at_s <= one.start_s}
         for job in waiting:

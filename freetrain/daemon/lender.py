@@ -19,7 +19,8 @@ from freetrain.daemon.setup import launcher_of, roster_rules_of, rules_of
 from freetrain.daemon.status import LookStatus, status_of
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.daemon.trainers.progress_reader import Place, ProgressReader
-from freetrain.lending.judge import Judgement
+from freetrain.lending.judge import Judgement, Memory
+from freetrain.lending.meter import Meter
 from freetrain.loop.cycle import Goal
 from freetrain.loop.lending_loop import LendingLoop
 from freetrain.policies import Policy, find_policy
@@ -65,7 +66,10 @@ class Lender:
         self._executor = Executor(gateway, ledger, Mode(config.lend.mode))
         self._launcher = launcher_of(config, gateway)
         self._cluster = LiveCluster(gateway, self._launcher, self._executor, ledger, self._told)
-        self._loop = LendingLoop(self._cluster, rules_of(config, settings), journal, time.perf_counter, self._note)
+        # A pause outlives a restart: delays of before count as long as those of now.
+        before = Memory(meter=Meter(harms=tuple(ledger.harms())))
+        rules = rules_of(config, settings)
+        self._loop = LendingLoop(self._cluster, rules, journal, time.perf_counter, self._note, before)
         self.last_plan_s: float | None = None
 
     def look(self, time_limit_s: float) -> list[Decision]:

@@ -180,9 +180,10 @@ class _Fitness:
             return self._drained[name]
         if name in self._occupied:
             return f"job {self._occupied[name]} runs here"
-        for_unknown = node.is_planned and name not in self._ends
+        is_planned_for_unknown = node.is_planned and name not in self._ends
         is_free = node.state is NodeState.IDLE or (name in self._lent and node.state is NodeState.BUSY)
-        return None if node.may_be_lent and is_free and not for_unknown else f"Slurm says {node.said}"
+        speaks_against = is_planned_for_unknown or not node.may_be_lent or not is_free
+        return f"Slurm says {node.said}" if speaks_against else None
 
 
 _IN_BETWEEN = {FragmentState.LEAVING: "is being given back", FragmentState.ENDING: "its fragment is ending"}

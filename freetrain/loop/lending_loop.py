@@ -36,6 +36,7 @@ class LendingLoop:
         journal: keeps the decisions.
         stopwatch_s: running seconds, to measure how long deciding takes.
         tell: is told each judgement before anything is done about it.
+        memory: what is known from before, as a restarted daemon knows it from its database.
 
     Attributes:
         rules: they may be changed between two looks.
@@ -50,13 +51,14 @@ class LendingLoop:
         journal: Journal,
         stopwatch_s: Callable[[], float],
         tell: Callable[[Judgement], None] = lambda judgement: None,
+        memory: Memory | None = None,
     ) -> None:
         self._cluster = cluster
         self._journal = journal
         self._stopwatch_s = stopwatch_s
         self._tell = tell
         self.rules = rules
-        self.memory = Memory()
+        self.memory = memory or Memory()
         self.last: Look | None = None
 
     def look(self, goal: Goal) -> Look:

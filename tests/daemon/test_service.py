@@ -14,6 +14,7 @@ import pytest
 
 from freetrain.config import Config, ConfigError
 from freetrain.core.decision import Decision, Status
+from freetrain.core.harm import Harm
 from freetrain.core.problem import Problem
 from freetrain.daemon import lender, timetable
 from freetrain.daemon.nudge import send_nudge
@@ -23,6 +24,7 @@ from freetrain.errors import ExitCode, FreetrainError, StateError
 from freetrain.policies import FreeTrain
 from freetrain.store.store import DAEMONS_STORE, Store
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm
+from tests.daemon.training import Site
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -353,3 +355,14 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StateError, match="file/state"):
         claim(tmp_path / "file" / "state")
+
+
+def test_a_pause_after_too_many_delays_outlives_a_restart(tmp_path: Path) -> None:
+    site = Site(tmp_path, Store.open(tmp_path / "freetrain.db"))
+    for number in range(20):
+        started_s = site.slurm.now_s - number
+        site.store.ledger().record_harm(Harm(str(number), started_s, 9999.0, 0.0, 0.0, ("7_1",)))
+    with site.daemon() as restarted:
+        site.look()
+        assert restarted.judgement is not None
+        assert restarted.judgement.stopped == "the site's own jobs had to wait too often"

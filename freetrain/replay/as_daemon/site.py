@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -44,7 +42,7 @@ class LoggedSite:
         self._change: NodeChange | None = next(self._changes, None)
         self._logged = logged
         self._names = holes.node_names
-        self._job_events = iter(heapq.merge(*_job_events(logged))) if logged is not None else iter(())
+        self._job_events = iter(_job_events(logged) if logged is not None else ())
         self._job_event = next(self._job_events, None)
         self._jobs: dict[str, Job] = {}
         self._idle = {name: Node(name, NodeState.IDLE, "IDLE") for name in holes.node_names}
@@ -120,10 +118,12 @@ class LoggedSite:
 _SUBMITTED, _STARTED, _ENDED = range(3)
 
 
-def _job_events(logged: LoggedJobs) -> Iterator[list[tuple[float, int, int]]]:
-    """(when, what, row of the job) in order, three times: a job that is submitted as it starts is so first."""
-    for kind, at_s in ((_SUBMITTED, logged.submit_s), (_STARTED, logged.start_s), (_ENDED, logged.end_s)):
-        yield sorted((each, kind, row) for row, each in enumerate(at_s.tolist()) if each < inf)
+def _job_events(logged: LoggedJobs) -> list[tuple[float, int, int]]:
+    """(when, what, row of the job) in order; a job that starts as it is submitted is submitted first."""
+    kinds = (_SUBMITTED, logged.submit_s), (_STARTED, logged.start_s), (_ENDED, logged.end_s)
+    return sorted(
+        (each, kind, row) for kind, at_s in kinds for row, each in enumerate(at_s.tolist()) if each < inf
+    )
 
 
 def _waiting(logged: LoggedJobs, row: int, id_: str) -> Job:
