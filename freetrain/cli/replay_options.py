@@ -173,7 +173,9 @@ def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
     if how == "ideal" and not path:
         return None
     if how != "daemon":
-        raise InputError(f"--as {given['played_as']} is not a way to replay.", "Give ideal, daemon, or daemon=FILE.")
+        raise InputError(
+            f"--as {given['played_as']} is not a way to replay.", "Give ideal, daemon, or daemon=FILE."
+        )
     config = load_config(Path(path)).config if path else Config()
     rules = rules_of(config, _ORDINARY_SLURM)
     if path:
