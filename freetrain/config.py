@@ -90,6 +90,15 @@ class Lend(Section):
     ] = "steer"
     exclude_nodes: Annotated[NodeList, Field(description="Nodes never to lend, as c[01-04,17].")] = ""
     reserve_nodes: Annotated[int, Field(ge=0, description="Idle nodes to leave alone, always.")] = 0
+    newcomers: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1,
+            description="While a job of the site waits for its turn, idle nodes are kept for the next one that is "
+            "submitted behind it: as many as this share of the newest jobs would do with; 0: none.",
+        ),
+    ] = 0.75
     most_nodes: Annotated[int, Field(ge=0, description="Most nodes to lend at once; 0: no limit.")] = 0
     idle_for: Annotated[Duration, Field(description="How long a node must have been idle before it is lent.")] = (
         0.0
@@ -314,4 +323,5 @@ def _toml(field: FieldInfo) -> str:
     if isinstance(value, str):
         choices = get_args(field.annotation)
         return f'"{value}"' + (f"          # {' | '.join(choices)}" if choices else "")
-    return f'"{show_duration(value)}"' if isinstance(value, float) else str(value)
+    is_duration = any(isinstance(one, BeforeValidator) for one in field.metadata)
+    return f'"{show_duration(value)}"' if is_duration else str(value)

@@ -31,6 +31,7 @@ def rules_of(config: Config, settings: SlurmSettings) -> Rules:
             # Slurm needs a plan and a start: two of its cycles, as seen by a poll after each.
             claim_s=2 * _rhythm_s(config, settings) + 5,
             cool_down_s=pace.cool_down,
+            newcomers=lend.newcomers,
             backfill=BackfillRules(
                 settings.backfill_interval_s,
                 settings.backfill_resolution_s,
