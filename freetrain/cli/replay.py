@@ -202,6 +202,7 @@ def _write_report(path: Path, result: Result) -> None:
             settings={name: str(value) for name, value in result.settings.items()},
             version=__version__,
             command=command_line(),
+            as_daemon=done.as_daemon,
         ),
     )
 

@@ -53,7 +53,7 @@ def shadow_of(snapshot: Snapshot, fragments: Iterable[Fragment], rules: NodeRule
     since_s = seen.fitting_since_s
     disbelieved = frozenset(job for job in since_s if snapshot.time_s - since_s[job] >= rules.claim_s)
     ours = frozenset(fragment.job for fragment in fragments if fragment.holds_node)
-    lent_to = {name: one.trainer for name, one in _lent(fragments).items() if _in_between(one) is None}
+    lent_to = {one.node: one.trainer for one in fragments if one.goes_on}
     return find_shadow(snapshot, rules.partition, ours, lent_to, rules.backfill, disbelieved)
 
 
@@ -87,14 +87,14 @@ def find_offers(
     due: dict[str, str] = {}
     withheld: dict[str, str] = {}
     for name in sorted(snapshot.partitions[rules.partition].nodes):
-        end = ends.get(name, _NEVER)
-        why_not = why_unfit(name) or _in_between(lent.get(name))
+        end, in_between = ends.get(name, _NEVER), _in_between(lent.get(name))
+        why_not = why_unfit(name) or in_between
         if why_not is None and end.time_s - snapshot.time_s <= rules.margin_s:
             why_not = end.why
         if why_not is None:
             until_s = None if end.time_s == inf else end.time_s - rules.margin_s
             offered[name] = Offer(name, until_s, lent[name].trainer if name in lent else None)
-        elif name in lent and not _in_between(lent[name]) and _is_wanted_back(snapshot, name):
+        elif name in lent and not in_between and _is_wanted_back(snapshot, name):
             due[name] = why_not
         else:
             withheld[name] = why_not
@@ -106,6 +106,8 @@ def find_offers(
 
 def take_back(offers: Offers, why_not: Mapping[str, str]) -> Offers:
     """The same, but that these nodes are not offered, for these reasons; those that are lent become due."""
+    if not why_not:
+        return offers
     kept = tuple(node for node in offers.offered if node.name not in why_not)
     out = [node for node in offers.offered if node.name in why_not]
     due = {node.name: why_not[node.name] for node in out if node.held_by is not None}
@@ -123,14 +125,15 @@ def in_few_classes(offered: Iterable[Offer], now_s: float, horizon_s: float) -> 
     for node in offered:
         quarters = inf if node.free_until_s is None else (node.free_until_s - now_s) // quarter_s
         until_s = None if quarters >= 4 else now_s + max(1.0, quarters) * quarter_s
-        coarse.append(replace(node, free_until_s=until_s))
+        coarse.append(node if until_s == node.free_until_s else replace(node, free_until_s=until_s))
     return tuple(coarse)
 
 
 def _lent(fragments: Iterable[Fragment]) -> Mapping[str, Fragment]:
     """Node → the fragment that has it; of two on one that changes hands not the one that leaves."""
-    holding = (fragment for fragment in fragments if fragment.holds_node)
-    return {one.node: one for one in sorted(holding, key=lambda one: _in_between(one) is None)}
+    holding = [fragment for fragment in fragments if fragment.holds_node]
+    staying = {one.node: one for one in holding if one.goes_on}
+    return {one.node: one for one in holding} | staying
 
 
 def _hole_ends(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, _End]:

@@ -26,7 +26,7 @@ class Felt:
     Attributes:
         starts: jobs of the site's that started on idle nodes.
         delays_s: of those that had to wait for fragments, how long.
-        lent_node_s: seconds of nodes that had fragments, whether a training was on them or not yet.
+        lent_node_s: seconds of idle nodes on which fragments ran, whether a training was on them or not yet.
     """
 
     starts: int

@@ -178,8 +178,18 @@ class _Table:
             level, row = heapq.heappop(waiting)
             if (now := self._level(row)) > level:  # another claimant of the same path has gained meanwhile
                 heapq.heappush(waiting, (now, row))
-            elif self._step(row) and self._next[row]:
+                continue
+            if not waiting:
+                self._aim_high(row)
+            if self._step(row) and self._next[row]:
                 heapq.heappush(waiting, (self._level(row), row))
+
+    def _aim_high(self, row: int) -> None:
+        """Let the last claimant that wants more take its largest size in one step, if nodes for that are free."""
+        largest = self._sizes[row].bit_length() - 1
+        free = sum(self._free[kind] for kind in self._open[row])
+        if not self._claimants[row].capped_by and largest <= self._size[row] + free:
+            self._next[row] = largest
 
     def _fractions(self) -> list[float]:
         """Which part of all nodes is each claimant's by right: equal among equals at each place of the paths."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from freetrain.lending.sharing.dealing import Claimant, Want
 
@@ -24,6 +25,15 @@ class Served:
     dealt: int
     caps: Mapping[str, int]
 
+    @cached_property
+    def lent_to(self) -> str:
+        """Who has the nodes, in words."""
+        others = [trainer for trainer, size in self.sizes.items() if size]
+        if not others:
+            return ""
+        shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+        return f", lent to {shown}"
+
 
 def waits_for(served: Served) -> Mapping[str, str]:
     """Trainer that competed and got nothing → what it waits for."""
@@ -43,16 +53,8 @@ def _why(want: Want, served: Served) -> str:
     if want.fewest > served.dealt:
         if served.dealt == 0 and want.fewest == 1:
             return "no idle nodes: all are lent to others who had less"
-        return f"needs {want.fewest} nodes at once; {whose} {nodes}{_lent_to(served)}"
-    return f"{whose} {nodes}{_lent_to(served)}"
-
-
-def _lent_to(served: Served) -> str:
-    others = [trainer for trainer, size in served.sizes.items() if size]
-    if not others:
-        return ""
-    shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
-    return f", lent to {shown}"
+        return f"needs {want.fewest} nodes at once; {whose} {nodes}{served.lent_to}"
+    return f"{whose} {nodes}{served.lent_to}"
 
 
 def _cap_below(fewest: int, served: Served) -> str | None:
@@ -61,7 +63,7 @@ def _cap_below(fewest: int, served: Served) -> str | None:
             kind = name.split(" ")[0]
             return f"needs {_nodes(fewest)} at once; the cap is {_nodes(most)} per {kind}"
         if served.dealt >= most:
-            return f"cap of {_nodes(most)} per {name.split(' ')[0]}{_lent_to(served)}"
+            return f"cap of {_nodes(most)} per {name.split(' ')[0]}{served.lent_to}"
     return None
 
 

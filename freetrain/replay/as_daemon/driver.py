@@ -118,9 +118,10 @@ class DaemonReplay:
         if site and self._timing.wake_s is not None:
             soonest_s = max(cluster.now_s + self._timing.wake_s, self._looked_s + _BETWEEN_LOOKS_S)
             self._look_s = min(self._look_s, soonest_s)
-        happened = completed or moved or site or bool(admitted)
-        self._has_news = self._has_news or happened
-        return happened
+        # That a fragment runs or trains by now changes nothing for the judge.
+        has_news = completed or site or bool(admitted) or bool(cluster.lent.ended)
+        self._has_news = self._has_news or has_news
+        return has_news or moved
 
     def _look(self) -> None:
         now_s = self._cluster.now_s

@@ -32,7 +32,7 @@ class LentNodes:
         timing: how long things take.
 
     Attributes:
-        node_s: seconds of nodes that were lent, starts and ends of fragments included.
+        node_s: seconds of nodes that had running fragments, until these were gone or a job of the site's started.
         ended: fragments that ended since somebody took them from here.
     """
 
@@ -42,6 +42,7 @@ class LentNodes:
         self._fragments: dict[int, Fragment] = {}
         self._on: dict[str, int] = {}
         self._gone_s: dict[int, float] = {}
+        self._taken_s: dict[int, float] = {}
         self._steps: list[tuple[float, int, _Step, int]] = []
         self._order = count()
         self._numbers = count(1)
@@ -102,6 +103,7 @@ class LentNodes:
         free_s = now_s
         for number in [self._on[node] for node in nodes if node in self._on]:
             fragment = self._fragments[number]
+            self._taken_s[number] = now_s
             if number in self._gone_s:
                 free_s = max(free_s, self._gone_s[number])
             else:
@@ -165,7 +167,9 @@ class LentNodes:
         if self._on.get(fragment.node) == fragment.id:
             del self._on[fragment.node]
         self._gone_s.pop(fragment.id, None)
-        self.node_s += at_s - fragment.asked_s
+        until_s = self._taken_s.pop(fragment.id, at_s)
+        if fragment.started_s is not None:
+            self.node_s += max(0.0, until_s - fragment.started_s)
         self.ended.append(replace(fragment, state=FragmentState.ENDED, end=end, ended_s=at_s))
 
     def _later(self, at_s: float, step: _Step, number: int) -> None:

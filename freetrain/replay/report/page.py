@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -15,10 +16,11 @@ from freetrain.replay.dedicated import DedicatedRecord
 from freetrain.replay.driver import ReplayRecord
 from freetrain.replay.logs.model import SiteLog
 from freetrain.replay.outcome import Outcome, definitions
-from freetrain.replay.report import charts, palette, sentences, words
+from freetrain.replay.report import as_daemon, charts, palette, sentences, words
 from freetrain.replay.report.figures import hole_lengths, nodes_over_time, samples_over_time, trainer_rows
 from freetrain.replay.report.node_grid import node_grid
 from freetrain.replay.report.svg import NARROW, WIDE, Format
+from freetrain.replay.study import DaemonStudy
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class ReportInput:
         settings: how it was replayed, in the order to be shown.
         version: of freetrain.
         command: the command line that was run.
+        as_daemon: what the daemon would have got; None: it was not asked.
     """
 
     title: str
@@ -44,6 +47,7 @@ class ReportInput:
     settings: Mapping[str, str]
     version: str
     command: str
+    as_daemon: DaemonStudy | None = None
 
 
 def write_report(path: Path, report: ReportInput) -> None:
@@ -90,7 +94,18 @@ def render(report: ReportInput) -> str:
         about_trainers=sentences.about_trainers(report.record, len(rows)),
         ran_out=sentences.ran_out(report.record),
         about_rows=sentences.about_rows(report.log.rows),
+        daemon=_daemon(report),
     )
+
+
+def _daemon(report: ReportInput) -> dict[str, Any] | None:
+    if report.as_daemon is None:
+        return None
+    return {
+        "promise": as_daemon.promise(report.as_daemon),
+        "price": as_daemon.price(report.as_daemon.site),
+        "compared": as_daemon.compared(report.outcome, report.as_daemon.outcome),
+    }
 
 
 def _figures(outcome: Outcome) -> list[tuple[str, str, str]]:

@@ -58,7 +58,7 @@ def replayed(
 def test_idle_nodes_are_lent_at_a_look_and_train_when_they_have_booted() -> None:
     holes, logged = site((0.0, 0.0, 2000.0, 2000.0, (0, 1)))
     record, lent_node_s = replayed(holes, logged)
-    assert lent_node_s == 2 * 2000.0
+    assert lent_node_s == 2 * (2000.0 - 1.5)
     assert record.runs[0].node_s == 2 * (2000.0 - 1.5 - 8.0)
 
 
@@ -84,14 +84,14 @@ def test_without_jobs_in_the_log_only_idle_nodes_are_known() -> None:
     record, lent_node_s = replayed(holes, None)
     assert record.felt is not None
     assert (record.felt.starts, record.felt.delays_s) == (1, (2.0,))
-    assert lent_node_s == 802.0 + 3 * 1500.0
+    assert lent_node_s == (800.0 - 1.5) + 3 * (1500.0 - 1.5)
 
 
 def test_a_wake_lends_sooner_than_a_poll() -> None:
     holes, logged = site((0.0, 0.0, 503.0, 600.0, (0, 1, 2, 3)))
     _, polled_s = replayed(holes, logged, Timing(poll_s=10.0))
     _, woken_s = replayed(holes, logged, Timing(poll_s=10.0, wake_s=0.5))
-    assert (polled_s, woken_s) == (4 * (2000.0 - 510.0), 4 * (2000.0 - 503.5))
+    assert (polled_s, woken_s) == (4 * (2000.0 - 511.5), 4 * (2000.0 - 505.0))
 
 
 def test_the_same_replay_comes_out_the_same() -> None:
