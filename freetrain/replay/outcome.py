@@ -12,8 +12,8 @@ from typing import Annotated, Any, get_type_hints
 import numpy as np
 
 from freetrain.core.holes import SECONDS_PER_HOUR
+from freetrain.replay.course import Felt, ReplayRecord
 from freetrain.replay.dedicated import DedicatedRecord
-from freetrain.replay.driver import Felt, ReplayRecord
 from freetrain.replay.trainer_run import Loss, TrainerRun
 
 

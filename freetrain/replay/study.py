@@ -11,8 +11,9 @@ from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.replay.as_daemon.driver import DaemonReplay
 from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.course import ReplayRecord
 from freetrain.replay.dedicated import DedicatedRecord, train_dedicated
-from freetrain.replay.driver import Replay, ReplayRecord
+from freetrain.replay.driver import Replay
 from freetrain.replay.logs import SiteLog
 from freetrain.replay.outcome import Outcome, SiteOutcome, outcome_of, site_outcome_of
 

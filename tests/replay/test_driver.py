@@ -15,8 +15,9 @@ from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
+from freetrain.replay.course import ReplayRecord
 from freetrain.replay.dedicated import train_dedicated
-from freetrain.replay.driver import Replay, ReplayRecord
+from freetrain.replay.driver import Replay
 from freetrain.replay.outcome import outcome_of
 from freetrain.replay.presets import PRESETS
 from freetrain.replay.study import Costs, study

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.plan import Action, Lend, Limit, Release
 from freetrain.core.trainer import Trainer
@@ -11,6 +9,7 @@ from freetrain.lending.facts import Facts, Request
 from freetrain.replay.as_daemon.lent import LentNodes
 from freetrain.replay.as_daemon.site import LoggedSite
 from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.course import Felt
 from freetrain.replay.trainer_run import TrainerRun
 
 
@@ -27,8 +26,6 @@ class SimulatedCluster:
         now_s: the instant, UTC epoch seconds.
         running: admitted trainings by id, in order of admission.
         lent: the nodes that are lent.
-        delays_s: of each of the site's jobs that had to wait for a fragment, how long.
-        started: how many of the site's jobs have started on nodes that had been idle.
         retired_samples: samples of the trainings that have reached their target.
     """
 
@@ -38,8 +35,8 @@ class SimulatedCluster:
         self.now_s = now_s
         self.running: dict[str, TrainerRun] = {}
         self.lent = LentNodes(self.running, timing)
-        self.delays_s: list[float] = []
-        self.started = 0
+        self._delays_s: list[float] = []
+        self._started = 0
         self.retired_samples = 0.0
 
     def observe(self) -> Facts:
@@ -56,6 +53,11 @@ class SimulatedCluster:
             self.lent.release(action.nodes, action.trainer, self.now_s)
         elif isinstance(action, Limit):
             self.lent.limit(action.nodes, action.limit_s)
+
+    @property
+    def felt(self) -> Felt:
+        """What the site has felt so far."""
+        return Felt(self._started, tuple(self._delays_s), self.lent.node_s)
 
     @property
     def idle_nodes(self) -> int:
@@ -76,18 +78,18 @@ class SimulatedCluster:
         if self._site.next_s > self.now_s:
             return False
         for start in self._site.advance(self.now_s):
-            self.started += 1
+            self._started += 1
             delay_s = self.lent.take(start.nodes, self.now_s)
             if delay_s > 0:
                 self._site.delay(start.job, delay_s)
-                self.delays_s.append(delay_s)
+                self._delays_s.append(delay_s)
         return True
 
-    def admit(self, trainers: Iterable[Trainer]) -> list[TrainerRun]:
-        """Let trainers compete for nodes from now on."""
-        admitted = [TrainerRun(one, worth_per_s(one, self._objective), self.now_s) for one in trainers]
-        self.running.update({run.trainer.id: run for run in admitted})
-        return admitted
+    def admit(self, trainer: Trainer) -> TrainerRun:
+        """Let a trainer compete for nodes from now on."""
+        run = TrainerRun(trainer, worth_per_s(trainer, self._objective), self.now_s)
+        self.running[trainer.id] = run
+        return run
 
     def complete(self) -> bool:
         """Retire the trainings that have reached their targets; whether any had."""

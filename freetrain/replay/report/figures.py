@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.replay.course import ReplayRecord
 from freetrain.replay.dedicated import DedicatedRecord
-from freetrain.replay.driver import ReplayRecord
 from freetrain.replay.timeline import Timeline
 from freetrain.replay.trainer_run import Loss, TrainerRun
 

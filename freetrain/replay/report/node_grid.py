@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.replay.driver import ReplayRecord
+from freetrain.replay.course import ReplayRecord
 
 BUSY, IDLE, FIRST_COLOUR = 0, 1, 2
 

@@ -12,8 +12,8 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from freetrain.errors import StateError
+from freetrain.replay.course import ReplayRecord
 from freetrain.replay.dedicated import DedicatedRecord
-from freetrain.replay.driver import ReplayRecord
 from freetrain.replay.logs.model import SiteLog
 from freetrain.replay.outcome import Outcome, definitions
 from freetrain.replay.report import as_daemon, charts, palette, sentences, words

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
-from freetrain.replay.driver import ReplayRecord
+from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs.model import RowCount
 from freetrain.replay.outcome import Outcome
 from freetrain.replay.report.words import NOTHING, count, duration, large, moment, number, share

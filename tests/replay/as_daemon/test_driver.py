@@ -17,7 +17,7 @@ from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.driver import DaemonReplay
 from freetrain.replay.as_daemon.timing import Timing
-from freetrain.replay.driver import ReplayRecord
+from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs import LoggedJobs
 from freetrain.slurm.settings import SlurmSettings
 

@@ -13,8 +13,9 @@ from freetrain.core.holes import Holes, sorted_holes
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import find_policy
+from freetrain.replay.course import ReplayRecord
 from freetrain.replay.dedicated import train_dedicated
-from freetrain.replay.driver import Replay, ReplayRecord
+from freetrain.replay.driver import Replay
 from freetrain.replay.logs.model import RejectedRow, RowCount, SiteLog
 from freetrain.replay.outcome import outcome_of
 from freetrain.replay.presets import CURVES, PRESETS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from freetrain.core.holes import Holes
-from freetrain.replay.driver import ReplayRecord
+from freetrain.replay.course import ReplayRecord
 from freetrain.replay.report import ReportInput
 from freetrain.replay.report.figures import (
     bin_means,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from freetrain.core.trainer import Trainer
-from freetrain.replay.driver import ReplayRecord
+from freetrain.replay.course import ReplayRecord
 from freetrain.replay.presets import CURVES
 from freetrain.replay.report.node_grid import BUSY, FIRST_COLOUR, IDLE, node_grid
 from tests.replay.report.conftest import make_holes, make_record

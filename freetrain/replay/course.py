@@ -1,0 +1,150 @@
+"""The course of a replay: what every replay keeps of how it goes, whoever decides, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from freetrain.core.decision import Decision
+from freetrain.core.holes import Holes
+from freetrain.core.problem import Problem
+from freetrain.core.trainer import Trainer
+from freetrain.loop.cycle import Journal
+from freetrain.replay.admission import AdmissionQueue
+from freetrain.replay.division import Divider
+from freetrain.replay.timeline import Pictured, Timeline
+from freetrain.replay.trainer_run import TrainerRun
+
+
+@dataclass(frozen=True, slots=True)
+class Felt:
+    """What the site feels of a replay as the daemon would have gone.
+
+    Attributes:
+        starts: jobs of the site's that started on idle nodes.
+        delays_s: of those that had to wait for fragments, how long.
+        lent_node_s: seconds of idle nodes on which fragments ran, whether a training was on them or not yet.
+    """
+
+    starts: int
+    delays_s: tuple[float, ...]
+    lent_node_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRecord:
+    """Everything that came of a replay.
+
+    Attributes:
+        holes: what there was to lend.
+        runs: every trainer that was admitted, in order of admission.
+        timeline: how it went.
+        oracle_work: work of the best division at every instant, changes costing nothing.
+        events: instants at which something happened.
+        felt: what the site feels; None: it was not asked.
+    """
+
+    holes: Holes
+    runs: tuple[TrainerRun, ...]
+    timeline: Timeline
+    oracle_work: float
+    events: int
+    felt: Felt | None = None
+
+
+class Replayed(Pictured, Protocol):
+    """A cluster that is replayed."""
+
+    @property
+    def idle_nodes(self) -> int:
+        """How many nodes are idle, lent ones included."""
+
+    def admit(self, trainer: Trainer) -> TrainerRun:
+        """Let a trainer compete for nodes from now on."""
+
+
+class Course:
+    """How a replay goes.
+
+    Args:
+        cluster: what is replayed; its clock is set from here.
+        holes: what the log left idle.
+        trainers: who wants it, in order of submission.
+        objective: name of what is maximised.
+        max_running: most trainers that may compete at once; the others wait, first come, first served.
+        journal: where decisions are kept.
+
+    Attributes:
+        events: instants at which something happened.
+    """
+
+    def __init__(
+        self,
+        cluster: Replayed,
+        holes: Holes,
+        trainers: Iterable[Trainer],
+        objective: str,
+        max_running: int,
+        journal: Journal,
+    ) -> None:
+        self._cluster = cluster
+        self._holes = holes
+        self._queue = AdmissionQueue(trainers, max_running)
+        self._journal = journal
+        self._timeline = Timeline(holes)
+        self._divider = Divider(objective)
+        self._runs: list[TrainerRun] = []
+        self._oracle_work = self._oracle_work_per_s = 0.0
+        self.events = 0
+
+    def next_s(self, competing: int) -> float:
+        """When the next trainer arrives or completes; inf: there are none.
+
+        Args:
+            competing: how many of those that are here take a place.
+        """
+        arrival_s = self._queue.next_arrival_s(competing, self._cluster.now_s)
+        return min([arrival_s, *(run.completes_s for run in self._cluster.running.values())])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody is left who could train."""
+        return not self._cluster.running and self._queue.is_empty
+
+    def advance(self, at_s: float) -> None:
+        """Let time pass until then."""
+        self._oracle_work += self._oracle_work_per_s * (at_s - self._cluster.now_s)
+        self._cluster.now_s = at_s
+
+    def admit(self, competing: int) -> bool:
+        """Let those compete who are here and find a place; whether anybody did."""
+        admitted = [self._cluster.admit(one) for one in self._queue.admit(competing, self._cluster.now_s)]
+        self._runs += admitted
+        return bool(admitted)
+
+    def note(self) -> None:
+        """Note how things stand after an event."""
+        self._timeline.note(self._cluster)
+        trainers = [run.trainer for run in self._cluster.running.values()]
+        self._oracle_work_per_s = self._divider.best_worth_per_s(trainers, self._cluster.idle_nodes)
+
+    def next_decision(self) -> str:
+        """How the journal will call the next one."""
+        return self._journal.next_decision()
+
+    def record(self, problem: Problem, decision: Decision) -> None:
+        """Keep a decision in the timeline and in the journal; one about nobody is none."""
+        if problem.trainers:
+            self._timeline.decided(decision)
+            self._journal.record(problem, decision)
+
+    def finish(self) -> None:
+        """Let the window end."""
+        self.advance(self._holes.until_s)
+        for run in self._cluster.running.values():
+            run.settle(self._holes.until_s)
+
+    def outcome(self, felt: Felt | None = None) -> ReplayRecord:
+        """What came of it."""
+        return ReplayRecord(self._holes, tuple(self._runs), self._timeline, self._oracle_work, self.events, felt)
