@@ -152,6 +152,13 @@ def _of_the_cluster(question: Question) -> Iterator[Finding]:
             "SchedulerType=sched/backfill",
             False,
         )
+    if settings.complete_wait_s > 0:
+        yield Finding(
+            "While the node of a fragment is cleared up, Slurm starts nothing for up to "
+            f"{settings.complete_wait_s:.0f} s (CompleteWait={settings.complete_wait_s:.0f}).",
+            "CompleteWait=0",
+            settings.complete_wait_s > question.tolerable_s,
+        )
     yield from _of_parameters("PreemptParameters", settings.preempt_parameters)
     yield from _of_parameters("SchedulerParameters", settings.scheduler_parameters)
     if settings.preempt_type == BY_PARTITION:

@@ -31,6 +31,7 @@ class SlurmSettings:
         backfill_most_jobs: how many waiting jobs it looks at.
         slurm_user: the account that the controller runs as.
         exempt_s: for how long after its start no job is preempted.
+        complete_wait_s: how long no job starts while nodes that a job has left are cleared up.
         preempt_parameters: as written.
         scheduler_parameters: as written.
         scheduler_type: as ``sched/backfill``.
@@ -48,6 +49,7 @@ class SlurmSettings:
     backfill_window_s: float = 60.0 * _BACKFILL_WINDOW_MIN
     backfill_most_jobs: int = _BACKFILL_JOBS
     exempt_s: float = 0.0
+    complete_wait_s: float = 0.0
     preempt_parameters: str = ""
     scheduler_parameters: str = ""
     scheduler_type: str = "sched/backfill"
@@ -99,6 +101,7 @@ def parse_settings(text: str) -> SlurmSettings:
         backfill_most_jobs=_whole(parameters, "bf_max_job_test", _BACKFILL_JOBS),
         slurm_user=values.get("SlurmUser", "").partition("(")[0].strip(),
         exempt_s=_seconds(values.get("PreemptExemptTime", "")),
+        complete_wait_s=float(values.get("CompleteWait", "0").split()[0]),
         preempt_parameters=_known(values.get("PreemptParameters", "")),
         scheduler_parameters=_known(values.get("SchedulerParameters", "")),
         scheduler_type=values.get("SchedulerType", "sched/backfill"),

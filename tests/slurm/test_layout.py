@@ -112,6 +112,8 @@ def test_what_a_mending_line_says_mends_it() -> None:
         ("= REQUEUE", "= REQUEUE,PRIORITY", "higher priority", "PreemptMode=REQUEUE", True),
         ("= 00:00:00", "= 00:02:00", "wait up to 120 s", "PreemptExemptTime=00:00:00", True),
         ("= 00:00:00", "= 00:00:20", "wait up to 20 s", "PreemptExemptTime=00:00:00", False),
+        ("= 0 sec", "= 16 sec", "starts nothing for up to 16 s (CompleteWait=16)", "CompleteWait=0", False),
+        ("= 0 sec", "= 90 sec", "starts nothing for up to 90 s (CompleteWait=90)", "CompleteWait=0", True),
         ("bf_interval=3", "preempt_youngest_first", "began last", "SchedulerParameters=bf_continue", False),
         ("bf_interval=3", "defer", "found later", "SchedulerParameters=bf_continue", False),
         ("sched/backfill", "sched/builtin", "does not plan", "SchedulerType=sched/backfill", False),
