@@ -94,6 +94,8 @@ class Standing:
             "slurm_answers": self.answers if self.is_at_work else None,
             "slurm_silent_since_s": status.silent_since_s if status else None,
             "slurm_lines_not_understood": look.rejected if look else None,
+            "slurm_calls_last_hour": look.calls if look else None,
+            "woken_s": look.woken_s if look else None,
             "jobs_planned": look.planned if look else None,
             "jobs_planned_differently": look.planned_differently if look else None,
         }

@@ -34,6 +34,8 @@ def status_command(config_path: Path | None, as_json: bool) -> None:
             click.echo(line)
         if standing.look is not None:
             click.echo(f"Nodes: {_listed(nodes)}. Trainers: {_listed(trainers)}.")
+            unwoken = "" if standing.look.woken_s else "; nothing has woken the daemon between polls"
+            click.echo(f"Calls of Slurm in the last hour: {standing.look.calls}{unwoken}.")
     raise SystemExit(ExitCode.OK if standing.answers else ExitCode.UNREACHABLE)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from freetrain.config import Config
@@ -10,6 +12,7 @@ from freetrain.core.decision import Decision
 from freetrain.core.fragment import FragmentState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.admission.layout_guard import LayoutGuard
+from freetrain.daemon.calls import Calls
 from freetrain.daemon.drains import DrainsReader
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.findings import tell_findings
@@ -44,6 +47,7 @@ class Lender:
         ledger: remembers what is lent.
         journal: keeps the decisions.
         guard: knows whether Slurm's layout is safe to lend in.
+        clock_s: UTC epoch seconds.
     """
 
     def __init__(
@@ -54,7 +58,10 @@ class Lender:
         ledger: Ledger,
         journal: RunJournal,
         guard: LayoutGuard,
+        clock_s: Callable[[], float] = time.time,
     ) -> None:
+        self._clock_s = clock_s
+        self._calls = Calls()
         self._config = config
         self._settings = settings
         self._gateway = gateway
@@ -138,7 +145,8 @@ class Lender:
         registered = self._cluster.registered
         waits_for = {**registered.waits_for, **self._loop.last.waits_for}
         judgement, ends = self._loop.last.judgement, self._cluster.ends
-        return status_of(judgement, registered.entries, waits_for, self._cluster.fragments, ends, took_s)
+        look = status_of(judgement, registered.entries, waits_for, self._cluster.fragments, ends, took_s)
+        return replace(look, calls=self._calls.lately(self._gateway.calls, self._clock_s()))
 
     def summary(self) -> str:
         """What is lent after the last look, in one line."""
@@ -156,7 +164,7 @@ class Lender:
             roster_rules=roster_rules_of(self._config, self._settings, self._launcher),
             half_life_s=self._config.lend.half_life,
             reports=self._progress.reports(),
-            drained=self._drains.read(time.time()),
+            drained=self._drains.read(self._clock_s()),
             stopped=f"stopped by {stop_file}" if Path(stop_file).exists() else unsafe,
             last_plan_s=self.last_plan_s,
         )

@@ -7,7 +7,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from freetrain import __version__
@@ -57,9 +57,13 @@ class Service:
         config: the settings.
         gateway: the way to Slurm.
         reload: reads the settings anew, for SIGHUP.
+        clock_s: UTC epoch seconds.
     """
 
-    def __init__(self, config: Config, gateway: Gateway, reload: Reload) -> None:
+    def __init__(
+        self, config: Config, gateway: Gateway, reload: Reload, clock_s: Callable[[], float] = time.time
+    ) -> None:
+        self._clock_s = clock_s
         self._config = config
         self._gateway = gateway
         self._reload = reload
@@ -80,29 +84,31 @@ class Service:
             admission = Admission(self._gateway, self._config, settings)
             with contextlib.closing(admission):
                 first = admission.admit(self._config)
-                status = StatusFile(directory, poll_s, settings.hides_jobs)
+                status = StatusFile(directory, poll_s, settings.hides_jobs, self._clock_s)
                 make_private(directory / DAEMONS_STORE)
                 store = Store.open(directory / DAEMONS_STORE)
                 ledger = store.ledger()
                 names = tuple(sorted(first.partitions[self._config.slurm.partition].nodes))
                 with store.begin_run(self._new_run(settings, names), batch_decisions=1) as journal:
-                    lender = Lender(self._config, self._gateway, settings, ledger, journal, admission.guard)
+                    lender = Lender(
+                        self._config, self._gateway, settings, ledger, journal, admission.guard, self._clock_s
+                    )
                     senders = Senders(settings.slurm_user)
-                    timetable = Timetable(directory, poll_s, settings.backfill_interval_s, senders)
+                    timetable = Timetable(directory, poll_s, settings.backfill_interval_s, senders, self._clock_s)
                     timetable.every(_PROGRESS_EVERY_S, lambda: _read_progress(lender, timetable))
                     timetable.every(_OWNERS_EVERY_S, lambda: senders.admit(lender.owners))
-                    timetable.every(_FORGET_EVERY_S, lambda: _forget(ledger, self._config.state.keep))
+                    timetable.every(_FORGET_EVERY_S, lambda: self._forget(ledger))
                     self._say_hello(poll_s)
                     with self._signals(timetable), timetable.running():
                         status.looked(self._config, None)
                         self._loop(_Parts(lender, timetable, admission, status), cycles)
-                    journal.finish({}, [], time.time())
+                    journal.finish({}, [], self._clock_s())
                 status.stopped()
             notify(STOPPING="1", STATUS="stopped; fragments go on")
             log.info("stopped; what is lent stays lent")
 
     def _new_run(self, settings: SlurmSettings, names: tuple[str, ...]) -> NewRun:
-        now_s = time.time()
+        now_s = self._clock_s()
         facts = {"cluster": settings.cluster, "slurm": settings.version, **self._config.model_dump(mode="json")}
         return NewRun(DAEMON_COMMAND, __version__, facts, now_s, now_s, now_s, names)
 
@@ -145,8 +151,16 @@ class Service:
             return []
         self._outage.ends()
         notify(READY="1", WATCHDOG="1", STATUS=parts.lender.summary())
-        parts.status.looked(self._config, parts.lender.last_look(time.monotonic() - began_s))
+        look = parts.lender.last_look(time.monotonic() - began_s)
+        parts.status.looked(self._config, replace(look, woken_s=parts.timetable.woken_s))
         return decisions
+
+    def _forget(self, ledger: Ledger) -> None:
+        """In another thread, where an error ends nothing: the next look finds out by itself what is wrong."""
+        try:
+            ledger.forget(self._clock_s() - self._config.state.keep)
+        except FreetrainError as error:
+            log.error("%s", error.what)
 
     def _take_new_settings(self, lender: Lender, admission: Admission) -> None:
         """All of the new settings, or none."""
@@ -186,14 +200,6 @@ class Service:
 def _read_progress(lender: Lender, timetable: Timetable) -> None:
     if lender.read_progress():
         timetable.wake()
-
-
-def _forget(ledger: Ledger, keep_s: float) -> None:
-    """In another thread, where an error ends nothing: the next look finds out by itself what is wrong."""
-    try:
-        ledger.forget(time.time() - keep_s)
-    except FreetrainError as error:
-        log.error("%s", error.what)
 
 
 def _is_proven(decision: Decision) -> bool:

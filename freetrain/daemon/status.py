@@ -109,6 +109,8 @@ class LookStatus:
         trainers_left_out: how many more there are.
         planned: waiting jobs of the site's for which Slurm and freetrain both have a plan.
         planned_differently: those of them for which the plans differ; the earlier one holds.
+        calls: how often Slurm was asked or told something in the hour before.
+        woken_s: when the daemon was last woken between two polls, UTC epoch seconds; None: never yet.
     """
 
     time_s: float
@@ -121,6 +123,8 @@ class LookStatus:
     trainers_left_out: int = 0
     planned: int = 0
     planned_differently: int = 0
+    calls: int = 0
+    woken_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,23 @@ class Timetable:
         poll_s: from one poll to the next.
         plan_interval_s: from one plan of Slurm's to the next.
         senders: whose nudges count.
+        clock_s: UTC epoch seconds.
+
+    Attributes:
+        woken_s: when a nudge or the wake file last caused a look; None: never yet.
     """
 
-    def __init__(self, directory: Path, poll_s: float, plan_interval_s: float, senders: Senders) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        poll_s: float,
+        plan_interval_s: float,
+        senders: Senders,
+        clock_s: Callable[[], float] = time.time,
+    ) -> None:
+        self.woken_s: float | None = None
         self._directory = directory
+        self._clock_s = clock_s
         self._senders = senders
         self._poll_s = poll_s
         self._plan_interval_s = plan_interval_s
@@ -56,7 +69,7 @@ class Timetable:
             last_plan_s: when Slurm last planned, in UTC epoch seconds; None: unknown.
             look_s: how long a look takes.
         """
-        at_s = next_look_s(time.time(), self._poll_s, last_plan_s, self._plan_interval_s, look_s)
+        at_s = next_look_s(self._clock_s(), self._poll_s, last_plan_s, self._plan_interval_s, look_s)
         self._scheduler.modify_job("poll", next_run_time=datetime.fromtimestamp(at_s, UTC))
 
     def wake(self) -> None:
@@ -76,6 +89,8 @@ class Timetable:
         while not self._wake.wait(_WAKE_FILE_EVERY_S) and not self._is_due(until_s):
             pass
         self._wake.clear()
+        if self._nudged:
+            self.woken_s = self._clock_s()
         self._echo_due, self._nudged = self._nudged, False
 
     def _is_due(self, until_s: float) -> bool:

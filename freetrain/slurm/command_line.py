@@ -57,7 +57,6 @@ class CommandLine(Questions):
         self._last_plan_s: float | None = None
         self._was_away = False
         self._rejected: list[str] = []
-        self.asked = 0
 
     def snapshot(self) -> Snapshot:
         """See :class:`freetrain.slurm.gateway.Gateway`: three questions, at first a fourth about partitions.
@@ -142,7 +141,7 @@ class CommandLine(Questions):
             raise SlurmUnreachableError("Slurm's controller is still away.", "See whether slurmctld runs.")
 
     def _ask(self, command: Command, stdin: str = "") -> str:
-        self.asked += 1
+        self._calls += 1
         try:
             ran = subprocess.run(
                 command,

@@ -15,6 +15,10 @@ from freetrain.slurm.settings import Rights
 class Gateway(Protocol):
     """A way to Slurm. All of them give equal answers."""
 
+    @property
+    def calls(self) -> int:
+        """How often Slurm has been asked or told something."""
+
     def snapshot(self) -> Snapshot:
         """Everything there is now; jobs in no particular order.
 

@@ -39,11 +39,17 @@ class PyslurmClient(Questions):
         self._process = PyslurmProcess(timeout_s, program)
         self._was_away = False
 
+    @property
+    def calls(self) -> int:
+        """See :class:`freetrain.slurm.gateway.Gateway`."""
+        return self._calls + self._commands.calls
+
     def snapshot(self) -> Snapshot:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
         if self._was_away:
             self.perform(commands.ping())  # fails at once where nobody is there, pyslurm after ten seconds
         self._was_away = True
+        self._calls += len(WANTED)
         answer = self._process.ask(*WANTED)
         self._was_away = False
         found = snapshot_of(answer, self._clock_s(), TAG_PREFIX)

@@ -17,6 +17,13 @@ from freetrain.slurm.settings import Rights, parse_rights
 class Questions(ABC):
     """A part of every :class:`freetrain.slurm.gateway.Gateway`."""
 
+    _calls = 0
+
+    @property
+    def calls(self) -> int:
+        """See :class:`freetrain.slurm.gateway.Gateway`."""
+        return self._calls
+
     @abstractmethod
     def perform(self, command: Command, stdin: str = "") -> str:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
