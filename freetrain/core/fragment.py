@@ -83,7 +83,7 @@ class Fragment:
     @property
     def goes_on(self) -> bool:
         """Whether it has its node, or is to have it: nobody ends it, and it has not begun to end."""
-        return self.state in (FragmentState.ASKED, FragmentState.RUNNING)
+        return self.state is FragmentState.RUNNING or self.state is FragmentState.ASKED
 
     @property
     def holds_node(self) -> bool:

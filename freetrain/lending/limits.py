@@ -26,21 +26,23 @@ def limits(
         rules: how the site wants it.
     """
     changed: dict[float, list[str]] = {}
+    longest_s = rules.limit_s(inf, snapshot)
     for one in fragments:
         if one.node in free_until_s and one.goes_on:
-            limit_s = _fitting_s(one, free_until_s[one.node], snapshot, rules)
+            limit_s = _fitting_s(one, free_until_s[one.node], longest_s, snapshot, rules)
             if limit_s != one.limit_s:
                 changed.setdefault(limit_s, []).append(one.node)
     return [Limit(tuple(nodes), limit_s) for limit_s, nodes in changed.items()]
 
 
-def _fitting_s(fragment: Fragment, free_until_s: float, snapshot: Snapshot, rules: Rules) -> float:
-    """Its limit, if that will do, or a better one, in whole minutes."""
+def _fitting_s(
+    fragment: Fragment, free_until_s: float, longest_s: float, snapshot: Snapshot, rules: Rules
+) -> float:
+    """Its limit, if that will do, or a better one, in whole minutes; ``longest_s`` from now where nothing ends."""
     if fragment.started_s is None:  # with too long a limit it would never start
         return min(fragment.limit_s, _whole_minutes_s(rules.limit_s(free_until_s, snapshot)))
     # It runs, so nothing has to be planned any more.
-    longest_s = rules.limit_s(inf, snapshot) + snapshot.time_s - fragment.started_s
-    wanted_s = _whole_minutes_s(min(free_until_s - fragment.started_s, longest_s))
+    wanted_s = _whole_minutes_s(min(free_until_s, snapshot.time_s + longest_s) - fragment.started_s)
     too_long = wanted_s < fragment.limit_s
     too_short = wanted_s > fragment.limit_s + max(_LONGER_BY_S, rules.fragments.longest_s / 4)
     return wanted_s if too_long or too_short else fragment.limit_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from freetrain.core.decision import Decision
@@ -76,6 +77,7 @@ class Course:
         journal: where decisions are kept.
 
     Attributes:
+        completes_s: when the first of those that are here will complete, as of :meth:`next_s`.
         events: instants at which something happened.
     """
 
@@ -94,8 +96,10 @@ class Course:
         self._journal = journal
         self._timeline = Timeline(holes)
         self._divider = Divider(objective)
+        self._divided: tuple[int, tuple[str, ...]] | None = None
         self._runs: list[TrainerRun] = []
         self._oracle_work = self._oracle_work_per_s = 0.0
+        self.completes_s = inf
         self.events = 0
 
     def next_s(self, competing: int) -> float:
@@ -104,8 +108,8 @@ class Course:
         Args:
             competing: how many of those that are here take a place.
         """
-        arrival_s = self._queue.next_arrival_s(competing, self._cluster.now_s)
-        return min([arrival_s, *(run.completes_s for run in self._cluster.running.values())])
+        self.completes_s = min((run.completes_s for run in self._cluster.running.values()), default=inf)
+        return min(self.completes_s, self._queue.next_arrival_s(competing, self._cluster.now_s))
 
     @property
     def is_over(self) -> bool:
@@ -126,8 +130,11 @@ class Course:
     def note(self) -> None:
         """Note how things stand after an event."""
         self._timeline.note(self._cluster)
-        trainers = [run.trainer for run in self._cluster.running.values()]
-        self._oracle_work_per_s = self._divider.best_worth_per_s(trainers, self._cluster.idle_nodes)
+        divided = (self._cluster.idle_nodes, tuple(self._cluster.running))
+        if divided != self._divided:
+            self._divided = divided
+            trainers = [run.trainer for run in self._cluster.running.values()]
+            self._oracle_work_per_s = self._divider.best_worth_per_s(trainers, self._cluster.idle_nodes)
 
     def next_decision(self) -> str:
         """How the journal will call the next one."""

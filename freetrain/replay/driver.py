@@ -63,7 +63,8 @@ class Replay:
 
     def _take_in_events(self) -> bool:
         """Bring the cluster up to date with all that happens now; whether anything did."""
-        completed, changed = self._complete(), self._change_nodes()
+        completed = self._course.completes_s <= self._cluster.now_s and self._complete()
+        changed = self._change_nodes()
         return self._course.admit(len(self._cluster.running)) or completed or changed
 
     def _complete(self) -> bool:

@@ -116,9 +116,22 @@ def deal(nodes: Sequence[Offer], claimants: Sequence[Claimant], shares: Shares |
         claimants: with different keys, and each trainer in one of them.
         shares: how; None: equal.
     """
+    if len(claimants) == 1 and _takes_all(claimants[0], nodes):
+        order = sorted(nodes, key=lambda node: -(node.free_until_s or inf))
+        return Deal({claimants[0].key: tuple(node.name for node in order)}, {})
     table = _Table(nodes, claimants, shares or Shares())
     table.fill()
     return table.named()
+
+
+def _takes_all(claimant: Claimant, nodes: Sequence[Offer]) -> bool:
+    """Whether somebody who shares with nobody has, or can use, every node."""
+    own = {None, *(want.trainer for want in claimant.wants)}
+    return (
+        not claimant.capped_by
+        and bool(claimant.sizes >> len(nodes) & 1)
+        and all(node.held_by in own and node.name in claimant.eligible for node in nodes)
+    )
 
 
 def _shifted_by(bits: int, fewest: int, most: int) -> int:

@@ -17,8 +17,9 @@ from freetrain.replay.course import Course, ReplayRecord
 from freetrain.replay.logs import LoggedJobs
 
 _BETWEEN_LOOKS_S = 0.5
-_AT_LATEST_S = 60.0
-"""While nothing happens a look finds what the last one found, but for holes that near their ends."""
+_AT_LATEST_S, _KNOWING_NO_JOBS_S = 60.0, 600.0
+"""While nothing happens a look finds what the last one found, but for holes that near their ends; of these nothing
+is known where the log tells of nodes only."""
 
 
 class DaemonReplay:
@@ -53,6 +54,7 @@ class DaemonReplay:
         self._cluster = SimulatedCluster(self._site, timing, goal.objective, holes.from_s)
         self._course = Course(self._cluster, holes, trainers, goal.objective, rules.sharing.max_running, journal)
         self._loop = LendingLoop(self._cluster, rules, self._course, stopwatch_s)
+        self._at_latest_s = _KNOWING_NO_JOBS_S if logged is None else _AT_LATEST_S
         self._looked_s, self._look_s = -inf, holes.from_s
         self._has_news = True
 
@@ -61,12 +63,11 @@ class DaemonReplay:
         course = self._course
         while not course.is_over and (at_s := self._next_s()) < self._until_s:
             course.advance(at_s)
-            if self._take_in_events():
+            if happened := self._take_in_events():
                 course.events += 1
                 progress(at_s)
-            if at_s >= self._look_s:
-                self._look()
-            course.note()
+            if (at_s >= self._look_s and self._look()) or happened:
+                course.note()
         course.finish()
         for trainer in self._cluster.running:
             self._cluster.lent.complete(trainer, self._until_s)
@@ -87,7 +88,8 @@ class DaemonReplay:
     def _take_in_events(self) -> bool:
         """Bring the cluster up to date with all that happens now; whether anything did."""
         cluster = self._cluster
-        completed, moved = cluster.complete(), cluster.lent.advance(cluster.now_s)
+        completed = self._course.completes_s <= cluster.now_s and cluster.complete()
+        moved = cluster.lent.advance(cluster.now_s)
         site = cluster.advance_site()
         admitted = self._course.admit(self._competing)
         if site and self._timing.wake_s is not None:
@@ -98,10 +100,12 @@ class DaemonReplay:
         self._has_news = self._has_news or has_news
         return has_news or moved
 
-    def _look(self) -> None:
+    def _look(self) -> bool:
+        """Look, unless it would find what the last look found; whether it did."""
         now_s = self._cluster.now_s
         self._look_s = now_s + self._timing.poll_s
-        if not self._has_news and now_s - self._looked_s < _AT_LATEST_S:
-            return
+        if not self._has_news and now_s - self._looked_s < self._at_latest_s:
+            return False
         self._looked_s, self._has_news = now_s, False
         self._loop.look(self._goal)
+        return True

@@ -123,7 +123,7 @@ class LentNodes:
             self._end(fragment, End.COMPLETED, now_s)
 
     def advance(self, now_s: float) -> bool:
-        """Let become of them what does until now; whether anything did."""
+        """Let become of them what does until now; whether a training or a node is concerned."""
         training: defaultdict[str, list[str]] = defaultdict(list)
         happened = False
         while self._steps and self._steps[0][0] <= now_s:
@@ -131,7 +131,7 @@ class LentNodes:
             fragment = self._fragments.get(number)
             if fragment is None:
                 continue
-            happened = True
+            happened = happened or step is not _Step.RUNS
             if step is _Step.RUNS and fragment.goes_on:
                 self._start(fragment, at_s)
             elif step is _Step.TRAINS and fragment.goes_on:
