@@ -204,7 +204,7 @@ ends = st.lists(st.none() | st.sampled_from((-5.0, 30.0, 300.0, 333.0, 5000.0, i
 
 
 @given(queues, ends, st.frozensets(st.sampled_from(NAMES)))
-def test_each_job_starts_as_soon_as_it_can_without_delaying_those_before_it(
+def test_each_job_starts_now_if_it_can_and_never_delays_those_before_it(
     queue: list[Job], ends: list[float | None], lent: frozenset[str]
 ) -> None:
     busy_for_s = {name: end for name, end in zip(NAMES, ends, strict=True) if end is not None and name not in lent}
@@ -218,10 +218,9 @@ def test_each_job_starts_as_soon_as_it_can_without_delaying_those_before_it(
         job = jobs[plan.job]
         assert len(plan.nodes) in range(job.node_count, (job.tasks + 1) * job.node_count, job.node_count)
         assert plan.nodes <= could_start(job, plan.start_s, free_s, before, jobs)
-        sooner_s = {NOW_S, *free_s.values(), *(ends_of(one, jobs) for one in before)}
-        for moment_s in sooner_s:
-            if NOW_S <= moment_s < plan.start_s:
-                assert len(could_start(job, moment_s, free_s, before, jobs)) < job.node_count
+        if plan.start_s > NOW_S:
+            assert len(could_start(job, NOW_S, free_s, before, jobs)) < job.node_count
+        assert plan.start_s in {NOW_S, *free_s.values(), *(ends_of(one, jobs) for one in before)}
         before.append(plan)
     assert {plan.job for plan in shadow.plans if plan.start_s == NOW_S} <= shadow.fitting
 
@@ -233,7 +232,8 @@ def could_start(
     taken = {
         name
         for plan in before
-        if plan.start_s // 60 * 60 <= end_s and ends_of(plan, jobs) > moment_s
+        if (NOW_S if plan.start_s == NOW_S else plan.start_s // 60 * 60) <= end_s
+        and ends_of(plan, jobs) > moment_s
         for name in plan.nodes
     }
     mine = {name for each in job.partition.split(",") for name in PARTITIONS[each].nodes}
@@ -242,8 +242,8 @@ def could_start(
 
 
 def ends_of(plan: PlannedStart, jobs: dict[str, Job]) -> float:
-    end_s = (plan.start_s + limit_of(jobs[plan.job])) // 60 * 60
-    return max(end_s, plan.start_s // 60 * 60 + 60)
+    end_s = plan.start_s + limit_of(jobs[plan.job])
+    return end_s if plan.start_s == NOW_S else max(end_s // 60 * 60, plan.start_s // 60 * 60 + 60)
 
 
 def limit_of(job: Job) -> float:

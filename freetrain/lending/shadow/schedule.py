@@ -1,18 +1,18 @@
-"""Who has been planned for when; the first moment at which a job can start beside them."""
+"""Who has been planned for when, and the first moment at which Slurm would plan another job beside them."""
 
 from __future__ import annotations
 
-import heapq
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
-from freetrain.core.cluster import Job, Reservation, Snapshot
+from freetrain.core.cluster import Job, Snapshot
 from freetrain.lending.shadow.machine import Machine
 from freetrain.lending.shadow.node_sets import NodeSet
+from freetrain.lending.shadow.reserved import Reserved
+from freetrain.lending.shadow.running import Running
 
-_MOST_VISITS = 500_000
-"""So many comparisons of a job with a plan may be made, about 0.2 s; jobs that are left then have no plan."""
+_MOST_STEPS = 1_000_000
+"""So many stretches of reserved nodes are gone through, about 0.2 s; jobs that are left then have no plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,6 @@ class Start:
     nodes: NodeSet
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Nodes that a job or a reservation has from a moment to another."""
-
-    begin_s: float
-    end_s: float
-    nodes: NodeSet
-
-
 class Schedule:
     """What has been planned so far.
 
@@ -65,79 +56,55 @@ class Schedule:
         self.now_s = snapshot.time_s
         self._machine = machine
         self._rules = rules
-        self._starting: list[_Plan] = []
-        self._starting_nodes = 0
-        self._later = [self._reserved(one) for one in snapshot.reservations if one.end_s > self.now_s]
-        self._release_s, self._free = machine.releases()
+        self._running = Running(machine)
+        self._reserved = Reserved()
+        for one in snapshot.reservations:
+            if one.end_s > self.now_s:
+                self._reserved.add(one.start_s, one.end_s, machine.sets.of(one.nodes))
         self._not_before_s: dict[tuple[NodeSet, int, float], float] = {}
-        self._visits = 0
 
     def fits(self, job: Job) -> bool:
         """Whether there are nodes for it now, but for what else starts now."""
-        possible = self._machine.possible(job) & self._free[0]
+        possible = self._machine.possible(job) & self._running.idle
         if possible.bit_count() < job.node_count:
             return False
-        taken = self._taken_of(self._later, self.now_s, self.now_s + self._machine.limit_s(job))
+        taken = self._reserved.between(self.now_s, self.now_s + self._machine.limit_s(job))
         return (possible & ~taken).bit_count() >= job.node_count
 
     def find_start(self, job: Job) -> Start | None:
-        """The first moment at which it can start; None: not within the window, or not looked for any more."""
+        """When and where Slurm would plan it; None: not within the window, or not looked for any more.
+
+        Slurm tries one stretch of time after the other. In each the nodes count that nobody has reserved from its
+        beginning for as long as the job may run; a start that lies behind the stretch is left to a later one.
+        """
         possible, count, limit_s = self._machine.possible(job), job.node_count, self._machine.limit_s(job)
-        enough = bisect_left(self._free, count, key=lambda free: (possible & free).bit_count())
-        if enough == len(self._free):
-            return None
-        # Plans are only added, so that an equal job cannot start before the one that came first.
+        # Plans are only added, so that an equal job finds nothing in the stretches before that of the first.
         shape = (possible, count, limit_s)
-        first_s = max(self._release_s[enough], self._not_before_s.get(shape, 0.0))
-        for start_s in self._candidates(first_s):
-            if start_s > self.now_s + self._rules.window_s:
+        from_s = self._not_before_s.get(shape, self.now_s)
+        while from_s <= self.now_s + self._rules.window_s:
+            next_s = self._reserved.changes_after(from_s)
+            usable = possible & ~self._reserved.between(from_s, from_s + limit_s)
+            start_s = max(from_s, self._running.first_s(usable, count)) if usable.bit_count() >= count else inf
+            if start_s < inf and start_s <= next_s:
+                self._not_before_s[shape] = from_s
+                nodes = usable & self._running.free_at(start_s)
+                # A start behind the beginning of the stretch ends later than what was asked for.
+                if start_s > from_s:
+                    nodes &= ~self._reserved.between(start_s, start_s + limit_s)
+                if nodes.bit_count() >= count:
+                    return Start(start_s, nodes) if start_s <= self.now_s + self._rules.window_s else None
+                next_s = start_s
+            if from_s > self.now_s and self._reserved.steps > _MOST_STEPS:
                 return None
-            nodes = possible & self._free_at(start_s) & ~self._taken(start_s, start_s + limit_s)
-            if nodes.bit_count() >= count:
-                self._not_before_s[shape] = start_s
-                return Start(start_s, nodes)
-            if start_s > self.now_s and self._visits > _MOST_VISITS:
-                return None
+            from_s = next_s
         return None
 
     def plan(self, job: Job, start_s: float, nodes: NodeSet) -> None:
         """From now on the nodes are the job's from then until its limit ends."""
+        end_s = start_s + self._machine.limit_s(job)
+        if start_s <= self.now_s:
+            self._running.begin(nodes, end_s)
+            return
         step_s = self._rules.resolution_s
         begin_s = start_s // step_s * step_s
-        end_s = max((start_s + self._machine.limit_s(job)) // step_s * step_s, begin_s + step_s)
-        if start_s > self.now_s:
-            self._later.append(_Plan(begin_s, end_s, nodes))
-        else:
-            self._starting.append(_Plan(begin_s, end_s, nodes))
-            self._starting_nodes |= nodes
-
-    @property
-    def _plans(self) -> list[_Plan]:
-        return self._starting + self._later
-
-    def _reserved(self, reservation: Reservation) -> _Plan:
-        return _Plan(reservation.start_s, reservation.end_s, self._machine.sets.of(reservation.nodes))
-
-    def _free_at(self, time_s: float) -> NodeSet:
-        return self._free[bisect_right(self._release_s, time_s) - 1]
-
-    def _candidates(self, first_s: float) -> Iterator[float]:
-        """Moments from this one on at which nodes become free."""
-        plans_s = sorted({one.end_s for one in self._plans if one.end_s > first_s})
-        running_s = self._release_s[bisect_right(self._release_s, first_s) :]
-        return heapq.merge([first_s], plans_s, running_s)
-
-    def _taken(self, begin_s: float, end_s: float) -> NodeSet:
-        """Nodes that are planned for others then."""
-        if begin_s <= self.now_s:
-            return self._starting_nodes | self._taken_of(self._later, begin_s, end_s)
-        return self._taken_of(self._plans, begin_s, end_s)
-
-    def _taken_of(self, plans: Sequence[_Plan], begin_s: float, end_s: float) -> NodeSet:
-        """Those of these plans; Slurm lets no job end in the step in which a plan begins."""
-        self._visits += len(plans)
-        taken = 0
-        for plan in plans:
-            if plan.begin_s <= end_s and plan.end_s > begin_s:
-                taken |= plan.nodes
-        return taken
+        self._reserved.add(begin_s, max(end_s // step_s * step_s, begin_s + step_s), nodes)
