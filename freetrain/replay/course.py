@@ -102,14 +102,10 @@ class Course:
         self.completes_s = inf
         self.events = 0
 
-    def next_s(self, competing: int) -> float:
-        """When the next trainer arrives or completes; inf: there are none.
-
-        Args:
-            competing: how many of those that are here take a place.
-        """
+    def next_s(self) -> float:
+        """When the next trainer arrives or completes; inf: there are none."""
         self.completes_s = min((run.completes_s for run in self._cluster.running.values()), default=inf)
-        return min(self.completes_s, self._queue.next_arrival_s(competing, self._cluster.now_s))
+        return min(self.completes_s, self._queue.next_arrival_s(len(self._cluster.running), self._cluster.now_s))
 
     @property
     def is_over(self) -> bool:
@@ -121,9 +117,10 @@ class Course:
         self._oracle_work += self._oracle_work_per_s * (at_s - self._cluster.now_s)
         self._cluster.now_s = at_s
 
-    def admit(self, competing: int) -> bool:
+    def admit(self) -> bool:
         """Let those compete who are here and find a place; whether anybody did."""
-        admitted = [self._cluster.admit(one) for one in self._queue.admit(competing, self._cluster.now_s)]
+        places = self._queue.admit(len(self._cluster.running), self._cluster.now_s)
+        admitted = [self._cluster.admit(one) for one in places]
         self._runs += admitted
         return bool(admitted)
 

@@ -59,13 +59,13 @@ class Replay:
 
     def _next_event_s(self) -> float:
         change_s = self._next_change.at_s if self._next_change else inf
-        return min(change_s, self._course.next_s(len(self._cluster.running)))
+        return min(change_s, self._course.next_s())
 
     def _take_in_events(self) -> bool:
         """Bring the cluster up to date with all that happens now; whether anything did."""
         completed = self._course.completes_s <= self._cluster.now_s and self._complete()
         changed = self._change_nodes()
-        return self._course.admit(len(self._cluster.running)) or completed or changed
+        return self._course.admit() or completed or changed
 
     def _complete(self) -> bool:
         now_s = self._cluster.now_s

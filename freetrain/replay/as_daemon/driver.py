@@ -73,17 +73,8 @@ class DaemonReplay:
             self._cluster.lent.complete(trainer, self._until_s)
         return course.outcome(self._cluster.felt)
 
-    @property
-    def _competing(self) -> int:
-        """Trainers that take a place; the judge does not count those that need more nodes than there are."""
-        running = self._cluster.running
-        left_out = self._loop.last.judgement.selection.waits_for if self._loop.last else ()
-        return len(running) - sum(trainer in running for trainer in left_out)
-
     def _next_s(self) -> float:
-        return min(
-            self._site.next_s, self._cluster.lent.next_s, self._course.next_s(self._competing), self._look_s
-        )
+        return min(self._site.next_s, self._cluster.lent.next_s, self._course.next_s(), self._look_s)
 
     def _take_in_events(self) -> bool:
         """Bring the cluster up to date with all that happens now; whether anything did."""
@@ -91,7 +82,7 @@ class DaemonReplay:
         completed = self._course.completes_s <= cluster.now_s and cluster.complete()
         moved = cluster.lent.advance(cluster.now_s)
         site = cluster.advance_site()
-        admitted = self._course.admit(self._competing)
+        admitted = self._course.admit()
         if site and self._timing.wake_s is not None:
             soonest_s = max(cluster.now_s + self._timing.wake_s, self._looked_s + _BETWEEN_LOOKS_S)
             self._look_s = min(self._look_s, soonest_s)
