@@ -112,6 +112,15 @@ as_options = options(
         "--wake", is_flag=True, help="As daemon: submissions and ends wake it, besides its polls (docs/daemon.md)."
     ),
     click.option(
+        "--bf-interval",
+        "backfill_s",
+        type=click.FloatRange(min=1),
+        default=_ORDINARY_SLURM.backfill_interval_s,
+        show_default=True,
+        metavar="SECONDS",
+        help="As daemon: Slurm's bf_interval, which no log tells.",
+    ),
+    click.option(
         "--launch",
         "launch_s",
         type=_SECONDS,
@@ -177,7 +186,8 @@ def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
             f"--as {given['played_as']} is not a way to replay.", "Give ideal, daemon, or daemon=FILE."
         )
     config = load_config(Path(path)).config if path else Config()
-    rules = rules_of(config, _ORDINARY_SLURM)
+    slurm = replace(_ORDINARY_SLURM, backfill_interval_s=given["backfill_s"])
+    rules = rules_of(config, slurm)
     if path:
         decide = config.decide
         policy = find_policy(decide.policy, given["solver"], given["time_limit_s"])
@@ -186,7 +196,7 @@ def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
         sharing = replace(rules.sharing, max_running=given["max_running"])
         rules = replace(rules, sharing=sharing, objective=goal.objective, horizon_s=goal.horizon_s)
     wake_s = _WAKES_S if given["wake"] else None
-    timing = Timing(config.pace.poll, wake_s, given["launch_s"], given["boot_s"])
+    timing = Timing(config.pace.poll, wake_s, given["launch_s"], given["backfill_s"], given["boot_s"])
     return AsDaemon(rules, goal, timing)
 
 

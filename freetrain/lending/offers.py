@@ -83,18 +83,19 @@ def find_offers(
     fragments = list(fragments)
     lent, ends = _lent(fragments), _hole_ends(snapshot, shadow)
     why_unfit = _Fitness(snapshot, fragments, lent, ends, rules, drained).why_unfit
+    between = {name: _why_between(one) for name, one in lent.items() if not one.goes_on}
     offered: dict[str, Offer] = {}
     due: dict[str, str] = {}
     withheld: dict[str, str] = {}
     for name in sorted(snapshot.partitions[rules.partition].nodes):
-        end, in_between = ends.get(name, _NEVER), _in_between(lent.get(name))
-        why_not = why_unfit(name) or in_between
+        end = ends.get(name, _NEVER)
+        why_not = why_unfit(name) or between.get(name)
         if why_not is None and end.time_s - snapshot.time_s <= rules.margin_s:
             why_not = end.why
         if why_not is None:
             until_s = None if end.time_s == inf else end.time_s - rules.margin_s
             offered[name] = Offer(name, until_s, lent[name].trainer if name in lent else None)
-        elif name in lent and not in_between and _is_wanted_back(snapshot, name):
+        elif name in lent and name not in between and _is_wanted_back(snapshot, name):
             due[name] = why_not
         else:
             withheld[name] = why_not
@@ -192,10 +193,8 @@ class _Fitness:
 _IN_BETWEEN = {FragmentState.LEAVING: "is being given back", FragmentState.ENDING: "its fragment is ending"}
 
 
-def _in_between(fragment: Fragment | None) -> str | None:
-    """Why nothing is to be done with a lent node at the moment."""
-    if fragment is None or fragment.goes_on:
-        return None
+def _why_between(fragment: Fragment) -> str:
+    """Why nothing is to be done with the node of a fragment that does not go on."""
     return _IN_BETWEEN.get(fragment.state, "its fragment is lost")
 
 

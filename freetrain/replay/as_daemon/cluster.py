@@ -31,6 +31,7 @@ class SimulatedCluster:
 
     def __init__(self, site: LoggedSite, timing: Timing, objective: str, now_s: float) -> None:
         self._site = site
+        self._timing = timing
         self._objective = objective
         self.now_s = now_s
         self.running: dict[str, TrainerRun] = {}
@@ -48,7 +49,8 @@ class SimulatedCluster:
     def act(self, action: Action, decision: str | None) -> None:
         """Lend, give back, change a limit; there are no submissions to be put right."""
         if isinstance(action, Lend):
-            self.lent.lend(action.trainer, action.nodes, action.limits_s, self.now_s)
+            runs_s = self._timing.runs_s(self.now_s, self._site.somebody_waits)
+            self.lent.lend(action.trainer, action.nodes, action.limits_s, self.now_s, runs_s)
         elif isinstance(action, Release):
             self.lent.release(action.nodes, action.trainer, self.now_s)
         elif isinstance(action, Limit):

@@ -63,15 +63,16 @@ class LentNodes:
         """The trainer that has the node; None: nobody."""
         return self._fragments[self._on[node]].trainer if node in self._on else None
 
-    def lend(self, trainer: str, nodes: Iterable[str], limits_s: Iterable[float], now_s: float) -> None:
-        """Ask for a fragment on each of these nodes."""
+    def lend(
+        self, trainer: str, nodes: Iterable[str], limits_s: Iterable[float], now_s: float, runs_s: float
+    ) -> None:
+        """Ask for a fragment on each of these nodes, which Slurm starts at ``runs_s``."""
         for node, limit_s in zip(nodes, limits_s, strict=True):
             number = next(self._numbers)
             self._fragments[number] = Fragment(
                 str(number), trainer, node, FragmentState.ASKED, now_s, limit_s, id=number
             )
             self._on[node] = number
-            runs_s = now_s + self._timing.launch_s
             self._later(runs_s, _Step.RUNS, number)
             self._later(runs_s + self._timing.boot_s, _Step.TRAINS, number)
 

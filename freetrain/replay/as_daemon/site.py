@@ -53,6 +53,11 @@ class LoggedSite:
         self.idle: set[str] = set()
 
     @property
+    def somebody_waits(self) -> bool:
+        """Whether a job waits for its turn."""
+        return any(job.state is JobState.PENDING for job in self._jobs.values())
+
+    @property
     def next_s(self) -> float:
         """When something happens next."""
         change_s = self._change.at_s if self._change else inf

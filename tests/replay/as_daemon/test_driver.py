@@ -66,7 +66,7 @@ def test_a_job_that_starts_at_once_waits_for_slurm_to_evict() -> None:
     holes, logged = site((700.0, 700.0, 900.0, 300.0, (0, 1, 2, 3)))
     record, _ = replayed(holes, logged)
     assert record.felt is not None
-    assert record.felt.delays_s == (2.0,)
+    assert record.felt.delays_s == (1.0,)
     assert record.runs[0].evicted_nodes == 4
 
 
@@ -83,7 +83,7 @@ def test_without_jobs_in_the_log_only_idle_nodes_are_known() -> None:
     holes, _ = site((0.0, 0.0, 500.0, 600.0, (0, 1, 2)), (800.0, 800.0, 2000.0, inf, (3,)))
     record, lent_node_s = replayed(holes, None)
     assert record.felt is not None
-    assert (record.felt.starts, record.felt.delays_s) == (1, (2.0,))
+    assert (record.felt.starts, record.felt.delays_s) == (1, (1.0,))
     assert lent_node_s == (800.0 - 1.5) + 3 * (1500.0 - 1.5)
 
 

@@ -20,8 +20,14 @@ TRAINER = Trainer("a", ((1, 10.0), (4, 40.0)), scale_up_s=0.0, scale_down_s=0.0,
 def begun(*nodes: str, limit_s: float = inf) -> tuple[LentNodes, TrainerRun]:
     run = TrainerRun(TRAINER, worth_per_s(TRAINER, "throughput"), 0.0)
     lent = LentNodes({"a": run}, TIMING)
-    lent.lend("a", nodes, [limit_s] * len(nodes), 0.0)
+    lent.lend("a", nodes, [limit_s] * len(nodes), 0.0, TIMING.runs_s(0.0, somebody_waits=False))
     return lent, run
+
+
+def test_while_a_job_of_the_sites_waits_only_backfill_starts_fragments() -> None:
+    assert TIMING.runs_s(25.0, somebody_waits=False) == 27.0
+    assert TIMING.runs_s(25.0, somebody_waits=True) == 30.0
+    assert TIMING.runs_s(29.0, somebody_waits=True) == 60.0
 
 
 def at(lent: LentNodes, *instants_s: float) -> None:
