@@ -1,7 +1,8 @@
 """The shadow schedule: what Slurm would do with the site's waiting jobs if no fragment existed. Pure.
 
-``starts.py`` goes through the queue, ``machine.py`` knows where a job could run and when running jobs end,
-``schedule.py`` keeps what has been planned so far, and ``node_sets.py`` counts with sets of nodes.
+``starts.py`` goes through the queue, ``machine.py`` knows where a job could run, and ``schedule.py`` finds out when:
+``running.py`` says when running jobs are over, ``reserved.py`` which nodes somebody has been planned on, and
+``node_sets.py`` counts with sets of nodes.
 """
 
 from freetrain.lending.shadow.schedule import BackfillRules

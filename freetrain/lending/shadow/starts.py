@@ -2,9 +2,9 @@
 
 It follows Slurm's backfill scheduler (``src/plugins/sched/backfill/backfill.c`` of Slurm 22.05): jobs are looked
 at in the order of their partitions' tiers and their own priorities, and each one is started at once where that
-delays no job before it, or else planned for the first moment at which it can start. Running jobs end at their
-limits. What Slurm's main scheduler starts is part of this: it leaves a partition alone behind the first job that
-cannot start there.
+delays no job before it, or else planned for a moment at which it can start. Running jobs end at their limits. What
+Slurm's main scheduler starts is part of this: it leaves a partition alone behind the first job that cannot start
+there.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def find_shadow(
     1. Waiting jobs are taken in Slurm's order.
     2. One that can start now gets nodes: those first that nobody has or that are being given back, then lent ones,
        one after the other from the trainers that have most.
-    3. Any other is planned for the first moment at which enough nodes are free for as long as its limit; where
-       Slurm has planned it, on Slurm's nodes.
+    3. Any other is planned for the moment that Slurm would find, when enough nodes are free for as long as its
+       limit; where Slurm has planned it, on Slurm's nodes.
 
     Args:
         snapshot: what there is.
