@@ -57,6 +57,7 @@ bench-live: $(STAMP)
 	$(BIN)/python -m benchmarks.live --json benchmarks/results/live-5.json
 	$(BIN)/python -m benchmarks.live --behind --bf-interval 30 --json benchmarks/results/live-30.json
 	$(BIN)/python -m benchmarks.live.reaction
+	$(BIN)/python -m benchmarks.live.shadow
 
 clean:
 	rm -rf $(VENV) demo benchmarks/results build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.live.figures import Spread, delays_s, holes_of, latencies_s, lent_within_s, node_hours, spread
 from benchmarks.live.prediction import predict_node_hours
-from benchmarks.live.site import Ran, Site
+from benchmarks.live.site import Ran, Site, configuration
 from benchmarks.live.workload import SiteJob
 from freetrain.lab.options import LabOptions
 
@@ -171,12 +171,13 @@ def play_site(
         site.close()
 
 
-def compare(comparisons: Sequence[Comparison], poll_s: float) -> Outcome:
+def compare(comparisons: Sequence[Comparison], interval_s: float) -> Outcome:
     """The figures side by side."""
     with_ = [one.with_ for one in comparisons]
     holes = [holes_of(one.site, one.nodes, one.from_s, one.until_s) for one in with_]
     lent = [lent_within_s(one.fragments, of, SHORTEST_HOLE_S) for one, of in zip(with_, holes, strict=True)]
     sizes = [(fewest, most) for _, fewest, most in TRAINERS]
+    settings = configuration(interval_s, interval_s + 2, SHORTEST_HOLE_S, Path("/nowhere"))
     return Outcome(
         delays=_spreads(comparisons, lambda played: played.delays_s),
         latencies=_spreads(comparisons, lambda played: played.latencies_s),
@@ -187,8 +188,8 @@ def compare(comparisons: Sequence[Comparison], poll_s: float) -> Outcome:
         idle_node_hours=sum(one.idle_node_hours for one in holes),
         lent_node_hours=sum(node_hours(one.fragments, one.from_s, one.until_s) for one in with_),
         predicted_node_hours=sum(
-            predict_node_hours(one.site, sizes, one.nodes, (one.from_s, one.until_s), poll_s)
-            for one in (comparison.without for comparison in comparisons)
+            predict_node_hours(one.site, sizes, one.nodes, (one.from_s, one.until_s), interval_s, settings)
+            for one in with_
         ),
         lent_share=sum(lent_s for lent_s, _ in lent) / sum(total_s for _, total_s in lent),
         fragments=sum(len(one.fragments) for one in with_),

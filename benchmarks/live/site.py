@@ -47,6 +47,20 @@ stop_file = "{state}/STOP"
 """
 
 
+def configuration(
+    poll_s: float, margin_s: float, shortest_hole_s: float, state: Path, launcher: str = "steer", pace: str = ""
+) -> str:
+    """The daemon's settings."""
+    return CONFIGURATION.format(
+        state=state,
+        poll_s=poll_s,
+        margin_s=margin_s,
+        shortest_hole_s=shortest_hole_s,
+        launcher=launcher,
+        pace=pace,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
     """A run of a job, as accounting tells.
@@ -147,16 +161,8 @@ class Site:
         state.mkdir(exist_ok=True)
         if os.geteuid() == 0 and person != "root":
             os.chown(state, *_ids(self.lab.users[person]))
-        text = CONFIGURATION.format(
-            state=state,
-            poll_s=poll_s,
-            margin_s=margin_s,
-            shortest_hole_s=shortest_hole_s,
-            launcher=launcher,
-            pace=pace,
-        )
         path = self.directory / "freetrain.toml"
-        path.write_text(text)
+        path.write_text(configuration(poll_s, margin_s, shortest_hole_s, state, launcher, pace))
         program = [sys.executable, "-m", "freetrain.cli.main", "daemon", "--config", str(path)]
         with (self.directory / "daemon.log").open("ab") as log:
             self._daemon = subprocess.Popen(
