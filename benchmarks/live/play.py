@@ -69,7 +69,7 @@ class Outcome:
         added_delays: of each job, what it waited more than on the first site: on the second, and on the third.
         idle_node_hours: that the site's jobs left, with freetrain.
         lent_node_hours: of these.
-        predicted_node_hours: lent, as replayed from the site without freetrain.
+        predicted_node_hours: lent, as the replay as daemon has it from what the site's own jobs did.
         lent_share: of the node-seconds in holes of 15 s and more.
         fragments: that ran.
     """
@@ -93,7 +93,7 @@ class Outcome:
             ("added delay per job, with", str(self.added_delays[1])),
             ("idle node-hours", f"{self.idle_node_hours:.3f}"),
             ("node-hours lent", f"{self.lent_node_hours:.3f}"),
-            ("node-hours lent, replayed beforehand", f"{self.predicted_node_hours:.3f} ({wrong:+.1%})"),
+            ("node-hours lent, replayed as daemon", f"{self.predicted_node_hours:.3f} ({wrong:+.1%})"),
             ("lent of holes of 15 s and more", f"{self.lent_share:.1%}"),
             ("fragments", str(self.fragments)),
         ]

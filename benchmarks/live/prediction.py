@@ -1,4 +1,4 @@
-"""What ``freetrain replay --as daemon`` says of a site that freetrain lends on, from what its own jobs did there."""
+"""What ``freetrain replay --as daemon`` says of a site on which freetrain lent, from what its own jobs did."""
 
 from __future__ import annotations
 
