@@ -45,6 +45,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.solve --json benchmarks/results/solve.json
 	$(BIN)/python -m benchmarks.replay --json benchmarks/results/replay.json
 	$(BIN)/python -m benchmarks.cycle --no-lab --json benchmarks/results/cycle.json
+	$(BIN)/python -m benchmarks.queue
 
 # 20 to 25 minutes, of a machine that does nothing else; BENCH_ELASTIC='--only pauses' runs a part.
 bench-elastic: $(STAMP)
