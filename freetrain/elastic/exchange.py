@@ -9,7 +9,7 @@ import torch
 from freetrain.elastic.world import World
 
 _CHUNK_BYTES = 4 << 20
-"""Small tensors travel together in pieces of this size, large ones alone and in place."""
+"""Small tensors travel together in pieces of this size, large ones alone."""
 
 
 def broadcast_bytes(content: bytes | None, source: int, world: World) -> bytes:
@@ -28,8 +28,8 @@ def broadcast_tensors(tensors: Iterable[torch.Tensor], source: int, world: World
     packs: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
     with torch.no_grad():
         for tensor in tensors:
-            if _bytes(tensor) >= _CHUNK_BYTES and tensor.is_contiguous():
-                world.broadcast(tensor, source)
+            if _bytes(tensor) >= _CHUNK_BYTES:
+                _broadcast_alone(tensor, source, world)
             elif tensor.numel():
                 pack = packs.setdefault((tensor.dtype, tensor.device), [])
                 pack.append(tensor)
@@ -37,6 +37,14 @@ def broadcast_tensors(tensors: Iterable[torch.Tensor], source: int, world: World
                     _broadcast_pack(packs.pop((tensor.dtype, tensor.device)), source, world)
         for pack in packs.values():
             _broadcast_pack(pack, source, world)
+
+
+def _broadcast_alone(tensor: torch.Tensor, source: int, world: World) -> None:
+    """In place where the values lie in order; elsewhere through a copy, since others may have them in order."""
+    ordered = tensor.contiguous()
+    world.broadcast(ordered, source)
+    if ordered is not tensor:
+        tensor.copy_(ordered)
 
 
 def _broadcast_pack(pack: list[torch.Tensor], source: int, world: World) -> None:
