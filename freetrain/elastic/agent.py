@@ -21,6 +21,11 @@ _POLL_S = 0.05
 _GONE_BUT_ALIVE_S = 2.0
 """A worker that the others gave up gets this long to notice and end by itself."""
 
+_NEVER_JOINED = (
+    "the script ended, with status 0, and never joined the trainer: let it train with freetrain.elastic "
+    "(docs/elastic.md), or give --restart where it is one for torchrun"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
@@ -88,6 +93,7 @@ class Agent:
         self._workers: list[Worker] = []
         self._started = 0
         self._failures: list[str] = []
+        self._strangers = 0
         self._leaving: str | None = None
 
     def run(self) -> Ending:
@@ -140,7 +146,10 @@ class Agent:
         """Tell the others at once; their collectives need not wait for a heartbeat."""
         self._workers.remove(worker)
         self._directory.mark_gone(worker.name, describe(status))
-        if status == 0 or self._leaving is not None or worker.told_to_leave_s is not None:
+        if self._leaving is not None or worker.told_to_leave_s is not None:
+            return
+        if status == 0:
+            self._strangers += not self._was_member(worker)
             return
         why = "given up for lost" if status == EVICTED_STATUS else describe(status)
         self._failures.append(f"{worker.name}: {why}")
@@ -202,4 +211,6 @@ class Agent:
             return Ending(1, f"{len(self._failures)} of {self._started} workers failed, last {self._failures[-1]}")
         if self._directory.finished_path.exists():
             return Ending(0, "the training is complete")
+        if self._strangers:
+            return Ending(1, _NEVER_JOINED)
         return Ending(0, "all workers left, as asked")

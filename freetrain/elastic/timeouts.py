@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
+from math import inf
+
+from freetrain.errors import InputError
 
 _PREFIX = "FREETRAIN_"
 
@@ -35,10 +38,27 @@ class Timeouts:
 
     @classmethod
     def from_environment(cls) -> Timeouts:
-        """The defaults, or what the environment says."""
+        """The defaults, or what the environment says.
+
+        Raises:
+            InputError: it says something that is not such a number.
+        """
         given = {}
         for field in fields(cls):
-            text = os.environ.get(_PREFIX + field.name.upper())
-            if text:
-                given[field.name] = int(text) if field.name == "min_members" else float(text)
+            name = _PREFIX + field.name.upper()
+            if text := os.environ.get(name):
+                given[field.name] = _number(name, text, is_whole=field.name == "min_members")
         return cls(**given)  # type: ignore[arg-type]
+
+
+def _number(name: str, text: str, is_whole: bool) -> float:
+    try:
+        value = int(text) if is_whole else float(text)
+    except ValueError:
+        value = -1
+    if not 0 < value < inf:
+        kind = "a whole number" if is_whole else "a number of seconds"
+        raise InputError(
+            f"{name}={text} in the environment is not {kind} above 0.", f"Set {name} anew, or unset it."
+        )
+    return value

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from freetrain.elastic.errors import DirectoryError
+from freetrain.errors import InputError
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -41,7 +41,7 @@ class Worker:
                 preexec_fn=_die_with_parent,
             )
         except OSError as error:
-            raise DirectoryError(
+            raise InputError(
                 f"cannot start {command[0]}: {error.strerror}.", "Look at what follows '--' on the command line."
             ) from error
 

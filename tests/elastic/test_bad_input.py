@@ -10,6 +10,8 @@ from freetrain.elastic.checkpoints import Checkpoints
 from freetrain.elastic.directory import TrainerDirectory
 from freetrain.elastic.errors import CheckpointError, DirectoryError
 from freetrain.elastic.identity import this_member
+from freetrain.elastic.timeouts import Timeouts
+from freetrain.errors import InputError
 from tests.elastic.harness import Workers, workers
 
 
@@ -144,3 +146,10 @@ def test_a_service_that_is_no_address_is_named_at_once(tmp_path: Path) -> None:
         trainer.start(1)
         assert trainer.finish() == {"w0": 1}
         assert "FREETRAIN_SERVICE=nonsense is no address" in trainer.error_of("w0")
+
+
+@pytest.mark.parametrize(("name", "text"), [("LOST_AFTER_S", "abc"), ("MIN_MEMBERS", "1.5"), ("BEAT_S", "nan")])
+def test_a_limit_that_is_no_number_is_named(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"FREETRAIN_{name}", text)
+    with pytest.raises(InputError, match=f"FREETRAIN_{name}={text} in the environment is not a"):
+        Timeouts.from_environment()
