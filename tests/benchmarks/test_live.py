@@ -73,7 +73,7 @@ def test_a_short_workload_gains_most_of_the_holes_and_costs_the_site_next_to_not
     jobs = [SiteJob(at_s, nodes, run_s, 1) for at_s, nodes, run_s in shapes]
     first = on_free_ports(LabOptions(nodes=PORTS, accounting=True)).base_port
     with short_directory() as folder:
-        outcome = compare(play_all(Path(folder), first, [jobs], interval_s=5), poll_s=5)
+        outcome = compare(play_all(Path(folder), first, [jobs], interval_s=5), interval_s=5)
     said = "\n".join(f"{name}: {value}" for name, value in outcome.lines())
     # The goals are measured by 'make bench-live', for long and alone; this shows that nothing is broken.
     assert outcome.lent_share > 0.3, said
