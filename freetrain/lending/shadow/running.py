@@ -16,24 +16,18 @@ class Running:
     """Nodes that running jobs leave free, from now on.
 
     Slurm does not try whether a job can start after each end of a running one, but after groups of them, so that a
-    start is planned for the last end of a group (``_will_run_test`` of ``select/cons_tres``).
+    start is planned for the last end of a group (``src/plugins/select/cons_common/job_test.c`` of Slurm 22.05).
 
     Args:
         machine: the nodes.
 
     Attributes:
         idle: nodes that were free at first.
-        free: nodes that are free now.
     """
 
     def __init__(self, machine: Machine) -> None:
         self._ends_s, self._free = machine.releases()
         self.idle = self._free[0]
-
-    @property
-    def free(self) -> NodeSet:
-        """Nodes that nobody has now."""
-        return self._free[0]
 
     def begin(self, nodes: NodeSet, end_s: float) -> None:
         """Let a job run there from now on until then."""
@@ -49,20 +43,22 @@ class Running:
 
     def first_s(self, nodes: NodeSet, count: int) -> float:
         """When Slurm would plan a job that wants so many of these nodes; inf: not all of them ever become free."""
-        enough = bisect_left(self._free, count, key=lambda free: (nodes & free).bit_count())
+        enough = self._end_leaving(nodes, count)
         if enough == 0:
             return self._ends_s[0]
         if enough == len(self._free):
             return inf
         last = self._last_of_group(nodes, enough)
         # Ends of jobs that have none of these nodes do not count.
-        settled = (nodes & self._free[last]).bit_count()
-        return self._ends_s[bisect_left(self._free, settled, key=lambda free: (nodes & free).bit_count())]
+        return self._ends_s[self._end_leaving(nodes, (nodes & self._free[last]).bit_count())]
+
+    def _end_leaving(self, nodes: NodeSet, count: int) -> int:
+        """The first end after which so many of these nodes are free, by its number; the last one's + 1: none."""
+        return bisect_left(self._free, count, key=lambda free: (nodes & free).bit_count())
 
     def _last_of_group(self, nodes: NodeSet, enough: int) -> int:
         """The last end in the group of ends after which there are enough."""
-        now = (nodes & self._free[0]).bit_count()
-        first_s = self._ends_s[bisect_right(self._free, now, key=lambda free: (nodes & free).bit_count())]
+        first_s = self._ends_s[self._end_leaving(nodes, (nodes & self._free[0]).bit_count() + 1)]
         anchor_s, window_s = first_s + _WINDOW_S - first_s % _WINDOW_S, _WINDOW_S
         last = bisect_right(self._ends_s, anchor_s + window_s) - 1
         while last < enough:
