@@ -78,6 +78,15 @@ def _holes(slurm: SimulatedSlurm, until_s: float) -> Iterator[tuple[str, float, 
             at_s = max(at_s, end_s)
 
 
+def workloads_of(sites: int, minutes: float, load: float) -> list[list[SiteJob]]:
+    """The jobs of so many sites, which fill this share of the machine."""
+    samples = read_samples(SAMPLE_LOG)
+    return [
+        [replace(job, nodes=min(job.nodes, NODES)) for job in draw(samples, NODES, 60 * minutes, load, seed)]
+        for seed in range(sites)
+    ]
+
+
 def rules_of(bf_interval_s: float, newcomers: float) -> Rules:
     """How these sites lend."""
     backfill = BackfillRules(interval_s=bf_interval_s, window_s=7 * 86400.0)
@@ -124,12 +133,8 @@ def main(
     pairs: int, minutes: float, load: float, interval_s: float, newcomers: tuple[float, ...], polls_only: bool
 ) -> None:
     """Compare, beside a control that shows what is chance."""
-    samples = read_samples(SAMPLE_LOG)
     until_s = 60 * minutes
-    workloads = [
-        [replace(job, nodes=min(job.nodes, NODES)) for job in draw(samples, NODES, until_s, load, seed)]
-        for seed in range(pairs)
-    ]
+    workloads = workloads_of(pairs, minutes, load)
     habits = Habits(wake_s=float("inf")) if polls_only else Habits()
     cases = [("control", 0.0, None), *((f"newcomers {share:g}", share, habits) for share in newcomers)]
     for name, share, its_habits in cases:

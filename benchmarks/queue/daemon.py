@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 from benchmarks.queue.slurm import SimulatedSlurm
+from freetrain.core.harm import Harm
 from freetrain.core.plan import Action, Lend, Release
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts, Request
@@ -39,6 +40,9 @@ class SimulatedDaemon:
         rules: how.
         habits: when it looks.
         trainers: who wants nodes.
+
+    Attributes:
+        harms: delays that it has measured.
     """
 
     def __init__(self, slurm: SimulatedSlurm, rules: Rules, habits: Habits, trainers: list[Trainer]) -> None:
@@ -48,6 +52,7 @@ class SimulatedDaemon:
         self._goal = Goal.of(find_policy("greedy"), "speedup", 120.0)
         self._loop = LendingLoop(self, rules, NullJournal(), time.perf_counter)
         self._looked_s = -inf
+        self.harms: list[Harm] = []
         slurm.tell = self._wake
         slurm.at(0.1, self._poll)
 
@@ -83,4 +88,5 @@ class SimulatedDaemon:
     def _look(self) -> None:
         if self._slurm.now_s - self._looked_s >= _BETWEEN_LOOKS_S:
             self._looked_s = self._slurm.now_s
-            self._loop.look(self._goal)
+            look = self._loop.look(self._goal)
+            self.harms += look.judgement.memory.meter.new

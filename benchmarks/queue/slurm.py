@@ -73,6 +73,7 @@ class SimulatedSlurm:
         self.last_plan_s: float | None = None
         self.tell: Callable[[], None] = lambda: None
         self._jobs, self._rules, self._pace, self._dice = jobs, rules, pace, dice
+        self._lends = True
         self._waiting: list[int] = []
         self._running: dict[int, frozenset[str]] = {}
         self._clearing: dict[str, int] = {}
@@ -117,12 +118,18 @@ class SimulatedSlurm:
     def lend(self, trainer: str, names: Sequence[str], limits_s: Sequence[float]) -> None:
         """Ask for fragments there; where one has yet to go nothing comes of it."""
         for name, limit_s in zip(names, limits_s, strict=True):
-            if name in self._fragments:
+            if name in self._fragments or not self._lends:
                 continue
             number = next(self._order)
             fragment = Fragment(f"f{number}", trainer, name, FragmentState.ASKED, self.now_s, limit_s, id=number)
             self._fragments[name] = fragment
             self.at(self.now_s + self._drawn(self._pace.launches), partial(self._launch, fragment))
+
+    def lend_no_more(self) -> None:
+        """From now on there are no fragments: those that run are gone at once."""
+        self._lends = False
+        for fragment in self.fragments:
+            self._end(fragment)
 
     def release(self, names: Sequence[str], why: End = End.RELEASED) -> None:
         """End what is lent there."""
@@ -191,8 +198,9 @@ class SimulatedSlurm:
             self._fragments[name] = replace(asked, state=FragmentState.RUNNING, started_s=self.now_s)
 
     def _free(self, leaving: Fragment) -> None:
-        self._end(leaving)
-        self._start(with_backfill=False)
+        if self._fragments.get(leaving.node) == leaving:
+            self._end(leaving)
+            self._start(with_backfill=False)
 
     def _end(self, fragment: Fragment) -> None:
         del self._fragments[fragment.node]

@@ -11,24 +11,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil, inf
 
-from freetrain.core.cluster import Job, Nodes, Snapshot
+from freetrain.core.cluster import Job, JobState, Nodes, Snapshot, WaitsFor
 from freetrain.core.problem import Offer
 from freetrain.lending.shadow import Shadow
 
 _REMEMBERED = 200
 """So many newcomers of a partition tell how large the next ones will be."""
+_OF_ONE_USER = 50
+"""So many of them at most are of one user, so that nobody alone decides how many nodes are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Newcomers:
-    """How large the site's jobs are that were submitted lately.
+    """How large the site's jobs are that were submitted lately, and waited for nothing but nodes.
 
     Attributes:
-        sizes: partition → nodes that each of them wanted, oldest first.
+        sizes: partition → who submitted each of them, and the nodes that it wanted; oldest first.
         latest_s: when the last of them was submitted, UTC epoch seconds.
     """
 
-    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    sizes: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     latest_s: float = -inf
 
     def after(self, snapshot: Snapshot, partition: str) -> Newcomers:
@@ -39,18 +41,18 @@ class Newcomers:
             partition: freetrain's own.
         """
         new = [job for job in snapshot.jobs if job.submitted_s > self.latest_s and job.node_count]
-        new = [job for job in new if job.partition != partition]
+        new = [job for job in new if job.partition != partition and _wants_only_nodes(job)]
         if not new:
             return self
         sizes = dict(self.sizes)
         for job in sorted(new, key=lambda one: one.submitted_s):
             for name in _partitions(job):
-                sizes[name] = (*sizes.get(name, ())[-_REMEMBERED + 1 :], job.node_count)
+                sizes[name] = _with(sizes.get(name, ()), (job.user, job.node_count))
         return Newcomers(sizes, max(job.submitted_s for job in new))
 
     def nodes_for(self, partition: str, share: float) -> int:
         """So many nodes are enough for each one of this share of the partition's newcomers."""
-        sizes = sorted(self.sizes.get(partition, ()))
+        sizes = sorted(size for _, size in self.sizes.get(partition, ()))
         return sizes[ceil(share * len(sizes)) - 1] if sizes and share else 0
 
     def kept(
@@ -84,6 +86,18 @@ def _blocked(shadow: Shadow, snapshot: Snapshot) -> Mapping[str, str]:
             for name in _partitions(snapshot.job[plan.job]):
                 blocked.setdefault(name, plan.job)
     return blocked
+
+
+def _wants_only_nodes(job: Job) -> bool:
+    return job.state is not JobState.PENDING or (job.waits_for is WaitsFor.NODES and not job.is_held)
+
+
+def _with(sizes: tuple[tuple[str, int], ...], new: tuple[str, int]) -> tuple[tuple[str, int], ...]:
+    """The newest of them, and of one user."""
+    of_same = [position for position, (user, _) in enumerate(sizes) if user == new[0]]
+    if len(of_same) >= _OF_ONE_USER:
+        sizes = sizes[: of_same[0]] + sizes[of_same[0] + 1 :]
+    return (*sizes[-_REMEMBERED + 1 :], new)
 
 
 def _partitions(job: Job) -> list[str]:

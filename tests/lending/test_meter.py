@@ -99,12 +99,46 @@ def test_what_backfill_would_have_done_counts_only_if_nothing_came_in_its_way_be
 
 def test_between_two_looks_it_counts_from_the_moment_when_only_fragments_were_in_the_way() -> None:
     preempted = replace(ENDED, end=End.PREEMPTED, ended_s=1004.0)
-    looks = (facts(988.0), cannot_start(988.0))
-    (harm,) = measured(looks, (facts(1008.0, started(1005.0), ended=preempted), cannot_start(1008.0)))
-    assert harm.delay_s == 15.0
+    before = facts(988.0), cannot_start(988.0)
+    (harm,) = measured(before, (facts(1008.0, started(1005.0), ended=preempted), cannot_start(1008.0)))
+    assert harm.delay_s == 15.0, "from its submission on"
     over = replace(SITES, state=JobState.COMPLETED, nodes=frozenset({"n1"}), end_s=1003.0)
-    (harm,) = measured(looks, (facts(1008.0, started(1005.0), over, ended=preempted), cannot_start(1008.0)))
-    assert harm.delay_s == 2.0
+    (harm,) = measured(before, (facts(1008.0, started(1005.0), over, ended=preempted), cannot_start(1008.0)))
+    assert harm.delay_s == 2.0, "from the end of the job that had the node, too"
+    waiting = facts(998.0, WAITING), cannot_start(998.0)
+    (harm,) = measured(before, waiting, (facts(1008.0, started(1005.0), ended=preempted), cannot_start(1008.0)))
+    assert harm.delay_s == 7.0, "from the last look on, at which it could not start yet"
+
+
+def test_a_fragment_that_left_for_another_job_was_in_nobody_elses_way() -> None:
+    between = replace(SITES, nodes=frozenset({"n1"}), state=JobState.COMPLETED, start_s=996.0, end_s=1005.0)
+    before = facts(988.0), cannot_start(988.0)
+    gone = facts(997.0, WAITING, ended=replace(ENDED, ended_s=995.0)), cannot_start(997.0)
+    assert measured(before, gone, (facts(1008.0, started(1005.0), between), cannot_start(1008.0))) == ()
+
+
+def test_in_the_very_second_of_a_backfill_cycle_half_an_interval_counts() -> None:
+    (harm,) = measured(
+        (facts(988.0), cannot_start(988.0)),
+        (facts(990.7, WAITING, last_plan_s=990.0), could_start(990.7, by_backfill=True)),
+        (facts(1008.0, WAITING, last_plan_s=990.0), could_start(1008.0, by_backfill=True)),
+        (facts(1023.0, started(1020.0), ended=replace(ENDED, ended_s=1009.0)), cannot_start(1023.0)),
+    )
+    assert harm.delay_s == 15.0, "its cycle was at 990 or, as probably, at 1020"
+
+
+def test_who_does_not_start_at_a_cycle_that_finds_its_nodes_free_waits_for_something_else() -> None:
+    looks = [
+        (facts(988.0), cannot_start(988.0)),
+        (facts(993.0, WAITING, last_plan_s=965.0), could_start(993.0)),
+        (facts(998.0, WAITING, ended=replace(ENDED, ended_s=996.0), last_plan_s=995.0), could_start(998.0)),
+    ]
+    late = facts(1043.0, started(1040.0)), cannot_start(1043.0)
+    passed_over = facts(1028.0, WAITING, ended=ENDED, last_plan_s=1025.0), could_start(1028.0)
+    assert measured(*looks, passed_over, late) == ()
+    overtaken = facts(1028.0, WAITING, ended=ENDED, last_plan_s=1025.0), cannot_start(1028.0)
+    (harm,) = measured(*looks, overtaken, late)
+    assert harm.delay_s == 50.0, "another has its nodes, which it would have had first"
 
 
 def test_a_job_in_whose_way_no_fragment_was_is_not_measured() -> None:

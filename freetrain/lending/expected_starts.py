@@ -1,0 +1,140 @@
+"""Expected starts: waiting jobs of the site's that would have started if nothing were lent, as the shadow has it.
+
+What was found out first holds, until Slurm or the shadow itself speaks against it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from freetrain.core.cluster import Job, JobState
+from freetrain.lending.facts import Facts
+from freetrain.lending.rules import NodeRules
+from freetrain.lending.shadow import PlannedStart, Shadow
+
+SAME_S = 1.0
+"""Slurm counts in whole seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A waiting job that would have started if nothing were lent.
+
+    Attributes:
+        start_s: when, UTC epoch seconds.
+        noticed_s: the look that found it out.
+        fragments: those that were on its nodes then.
+        is_firm: whether it would have started by now; until then something else may still come in its way.
+        clear_s: since when no fragment is in its way any more; None: there are some.
+    """
+
+    start_s: float
+    noticed_s: float
+    fragments: tuple[str, ...] = ()
+    is_firm: bool = True
+    clear_s: float | None = None
+
+    def is_disproved(self, last_plan_s: float | None) -> bool:
+        """Whether Slurm has planned since its nodes were free, and did not start it.
+
+        Then it waits for something that the shadow does not know, and did so before.
+        """
+        return self.clear_s is not None and last_plan_s is not None and last_plan_s > self.clear_s + SAME_S
+
+
+ExpectedStarts = Mapping[str, Expected]
+"""Waiting job → when it would have started."""
+
+
+def expect(
+    before: ExpectedStarts,
+    facts: Facts,
+    shadow: Shadow,
+    blocked: Container[str],
+    looked_s: float | None,
+    rules: NodeRules,
+) -> ExpectedStarts:
+    """Who waits although he would have started.
+
+    1. Who has started, or is gone, is not waiting.
+    2. What backfill would have done counts only if the shadow still has it so when that cycle is over.
+    3. Who did not start while the shadow said so, and his nodes were free, would not have started before.
+    4. Who would start now, and finds fragments on his nodes, is expected from now on.
+
+    Args:
+        before: what was known at the last look.
+        facts: what this one shows.
+        shadow: what the site's jobs would do if nothing were lent.
+        blocked: jobs that have been waiting for fragments from the first.
+        looked_s: when the last look was; None: there was none.
+        rules: how Slurm plans, and which partition is freetrain's.
+    """
+    now_s = shadow.time_s
+    waiting = {
+        job.id: job
+        for job in facts.snapshot.jobs
+        if job.state is JobState.PENDING and job.partition != rules.partition
+    }
+    lent_to = {one.node: one.job for one in facts.fragments if one.holds_node}
+    starting = {plan.job: plan for plan in shadow.plans if plan.start_s <= now_s and plan.job in waiting}
+    in_the_way = {
+        id_: tuple(sorted(lent_to[name] for name in plan.nodes if name in lent_to))
+        for id_, plan in starting.items()
+    }
+    known: dict[str, Expected] = {}
+    for id_, one in before.items():
+        if id_ not in waiting or not (one.is_firm or id_ in starting):
+            continue
+        clear_s = one.clear_s or now_s if id_ in starting and not in_the_way[id_] else None
+        if id_ not in starting or not one.is_disproved(facts.last_plan_s):
+            known[id_] = replace(one, is_firm=one.is_firm or one.start_s <= now_s, clear_s=clear_s)
+    for id_, plan in starting.items():
+        if in_the_way[id_] and id_ not in known:
+            start_s = _start_s(waiting[id_], plan, facts, id_ in blocked, looked_s, rules)
+            known[id_] = Expected(start_s, now_s, in_the_way[id_], is_firm=not plan.by_backfill)
+    return known
+
+
+def ends_by_node(facts: Facts, rules: NodeRules) -> Mapping[str, Sequence[Job]]:
+    """Node → the site's jobs that have left it and are still shown."""
+    ended: defaultdict[str, list[Job]] = defaultdict(list)
+    for job in _ended(facts, rules):
+        for name in job.nodes:
+            ended[name].append(job)
+    return ended
+
+
+def _ended(facts: Facts, rules: NodeRules) -> Iterator[Job]:
+    for job in facts.snapshot.jobs:
+        if job.partition != rules.partition and job.state.is_final and job.end_s is not None:
+            yield job
+
+
+def _start_s(
+    job: Job, plan: PlannedStart, facts: Facts, is_blocked: bool, looked_s: float | None, rules: NodeRules
+) -> float:
+    """When it would have started: after the last of what happened since the last look."""
+    if is_blocked:
+        ended = ends_by_node(facts, rules)
+        return max([job.submitted_s, *(one.end_s or 0.0 for name in plan.nodes for one in ended.get(name, ()))])
+    now_s = facts.snapshot.time_s
+    happened = [job.submitted_s, *(one.end_s or now_s for one in _ended(facts, rules))]
+    lately = [at_s for at_s in happened if looked_s is not None and looked_s - SAME_S < at_s <= now_s]
+    event_s = max(lately, default=now_s)
+    if not plan.by_backfill or facts.last_plan_s is None:
+        return event_s
+    return _next_plan_s(event_s, facts.last_plan_s, rules.backfill.interval_s)
+
+
+def _next_plan_s(event_s: float, last_plan_s: float, interval_s: float) -> float:
+    """The first backfill cycle after an event.
+
+    Where both were in the same second nobody can tell which came first: half an interval is what it takes then in
+    the mean.
+    """
+    if event_s == last_plan_s:
+        return event_s + interval_s / 2
+    return last_plan_s + ceil((event_s - last_plan_s) / interval_s) * interval_s
