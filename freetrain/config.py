@@ -99,6 +99,13 @@ class Lend(Section):
             "submitted behind it: as many as this share of the newest jobs would do with; 0: none.",
         ),
     ] = 0.75
+    next_in_line: Annotated[
+        Duration,
+        Field(
+            description="Nodes on which the first waiting job of a partition will start are kept free as soon as one "
+            "more end of a running job lets it start, and is expected within this time; 0: never."
+        ),
+    ] = 60.0
     most_nodes: Annotated[int, Field(ge=0, description="Most nodes to lend at once; 0: no limit.")] = 0
     idle_for: Annotated[Duration, Field(description="How long a node must have been idle before it is lent.")] = (
         0.0

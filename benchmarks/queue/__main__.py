@@ -87,13 +87,13 @@ def workloads_of(sites: int, minutes: float, load: float) -> list[list[SiteJob]]
     ]
 
 
-def rules_of(bf_interval_s: float, newcomers: float) -> Rules:
+def rules_of(bf_interval_s: float, newcomers: float = 0.75, next_within_s: float = 60.0) -> Rules:
     """How these sites lend."""
     backfill = BackfillRules(interval_s=bf_interval_s, window_s=7 * 86400.0)
     return Rules(
         NodeRules(
             PARTITION, shortest_hole_s=15.0, margin_s=15.0, claim_s=2 * bf_interval_s + 5,
-            newcomers=newcomers, backfill=backfill,
+            newcomers=newcomers, next_within_s=next_within_s, backfill=backfill,
         ),
         FragmentRules(3600.0, bf_interval_s + 60, 3 * bf_interval_s),
         HarmRules(60.0, 3600.0, 10**9, 0.0),
@@ -127,18 +127,25 @@ def show(name: str, pairs: Sequence[Pair]) -> None:
 @click.option("--minutes", type=float, default=12.0, show_default=True)
 @click.option("--load", type=float, default=0.78, show_default=True, help="Share of the machine that jobs fill.")
 @click.option("--bf-interval", "interval_s", type=float, default=10.0, show_default=True)
-@click.option("--newcomers", type=float, multiple=True, default=(0.0, 0.75), show_default=True)
+@click.option("--newcomers", type=float, default=0.75, show_default=True)
+@click.option("--next", "next_s", type=float, multiple=True, default=(0.0, 60.0), show_default=True)
 @click.option("--polls-only", is_flag=True, help="Nothing wakes the daemon.")
 def main(
-    pairs: int, minutes: float, load: float, interval_s: float, newcomers: tuple[float, ...], polls_only: bool
+    pairs: int,
+    minutes: float,
+    load: float,
+    interval_s: float,
+    newcomers: float,
+    next_s: tuple[float, ...],
+    polls_only: bool,
 ) -> None:
     """Compare, beside a control that shows what is chance."""
     until_s = 60 * minutes
     workloads = workloads_of(pairs, minutes, load)
     habits = Habits(wake_s=float("inf")) if polls_only else Habits()
-    cases = [("control", 0.0, None), *((f"newcomers {share:g}", share, habits) for share in newcomers)]
-    for name, share, its_habits in cases:
-        rules = rules_of(interval_s, share)
+    cases = [("control", 0.0, None), *((f"next in {within_s:g} s", within_s, habits) for within_s in next_s)]
+    for name, within_s, its_habits in cases:
+        rules = rules_of(interval_s, newcomers, within_s)
         show(name, [compare(jobs, rules, its_habits, seed, until_s) for seed, jobs in enumerate(workloads)])
 
 

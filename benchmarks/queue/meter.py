@@ -70,7 +70,7 @@ def measure(jobs: Sequence[SiteJob], rules: Rules, seed: int, least_s: float, st
 @click.option("--step", type=int, default=10, show_default=True, help="Of the others one in so many is looked at.")
 def main(sites: int, load: float, interval_s: float, least_s: float, step: int) -> None:
     """Compare, the large ones one by one, and the others in sum."""
-    rules = rules_of(interval_s, 0.75)
+    rules = rules_of(interval_s)
     measured = [
         one
         for seed, jobs in enumerate(workloads_of(sites, 12.0, load))

@@ -32,6 +32,7 @@ def rules_of(config: Config, settings: SlurmSettings) -> Rules:
             claim_s=2 * _rhythm_s(config, settings) + 5,
             cool_down_s=pace.cool_down,
             newcomers=lend.newcomers,
+            next_within_s=lend.next_in_line,
             backfill=BackfillRules(
                 settings.backfill_interval_s,
                 settings.backfill_resolution_s,

@@ -17,6 +17,7 @@ from freetrain.lending.limits import limits
 from freetrain.lending.lost_nodes import LostNodes
 from freetrain.lending.meter import Meter, paused_until_s
 from freetrain.lending.newcomers import Newcomers
+from freetrain.lending.next_in_line import nodes_of_next
 from freetrain.lending.offers import Offers, find_offers, in_few_classes, shadow_of, take_back
 from freetrain.lending.rules import Rules
 from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
@@ -159,6 +160,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     in_vain = [fragment for fragment in facts.fragments if fragment.waits_since_before(late_s)]
 
     offers = find_offers(snapshot, facts.fragments, shadow, nodes, seen, facts.drained)
+    offers = take_back(offers, nodes_of_next(offers.offered, shadow, snapshot, nodes))
     offers = take_back(offers, newcomers.kept(offers.offered, shadow, snapshot, nodes.newcomers))
     offers = take_back(offers, blocked.why_not(snapshot))
     offers = take_back(offers, dict.fromkeys((one.name for one in offers.offered), stopped) if stopped else {})

@@ -13,6 +13,7 @@ from math import ceil, inf
 
 from freetrain.core.cluster import Job, JobState, Nodes, Snapshot, WaitsFor
 from freetrain.core.problem import Offer
+from freetrain.lending.next_in_line import first_in_line
 from freetrain.lending.shadow import Shadow
 
 _REMEMBERED = 200
@@ -46,7 +47,7 @@ class Newcomers:
             return self
         sizes = dict(self.sizes)
         for job in sorted(new, key=lambda one: one.submitted_s):
-            for name in _partitions(job):
+            for name in job.partition.split(","):
                 sizes[name] = _with(sizes.get(name, ()), (job.user, job.node_count))
         return Newcomers(sizes, max(job.submitted_s for job in new))
 
@@ -71,21 +72,11 @@ class Newcomers:
         """
         idle = sorted((one for one in offered if one.held_by is None), key=lambda one: one.free_until_s or inf)
         kept: dict[str, str] = {}
-        for partition, job in _blocked(shadow, snapshot).items():
+        for partition, plan in first_in_line(shadow, snapshot).items():
             names = snapshot.partitions[partition].nodes if partition in snapshot.partitions else Nodes()
             reachable = [one.name for one in idle if one.name in names][: self.nodes_for(partition, share)]
-            kept |= dict.fromkeys(reachable, f"kept for new jobs of {partition} while job {job} waits")
+            kept |= dict.fromkeys(reachable, f"kept for new jobs of {partition} while job {plan.job} waits")
         return kept
-
-
-def _blocked(shadow: Shadow, snapshot: Snapshot) -> Mapping[str, str]:
-    """Partition → the first of its jobs that cannot start yet."""
-    blocked: dict[str, str] = {}
-    for plan in shadow.plans:
-        if plan.start_s > shadow.time_s:
-            for name in _partitions(snapshot.job[plan.job]):
-                blocked.setdefault(name, plan.job)
-    return blocked
 
 
 def _wants_only_nodes(job: Job) -> bool:
@@ -98,7 +89,3 @@ def _with(sizes: tuple[tuple[str, int], ...], new: tuple[str, int]) -> tuple[tup
     if len(of_same) >= _OF_ONE_USER:
         sizes = sizes[: of_same[0]] + sizes[of_same[0] + 1 :]
     return (*sizes[-_REMEMBERED + 1 :], new)
-
-
-def _partitions(job: Job) -> list[str]:
-    return job.partition.split(",")

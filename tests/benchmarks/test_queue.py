@@ -14,7 +14,7 @@ JOBS = [
     SiteJob(20.0 * number, DICE.choice((1, 2, 4, 8, 14)), DICE.uniform(5, 60), DICE.randint(1, 3))
     for number in range(1, 20)
 ]
-RULES = rules_of(10.0, 0.75)
+RULES = rules_of(10.0)
 
 
 def test_all_jobs_start_where_nodes_are_lent_and_none_beside_a_fragment() -> None:
