@@ -329,9 +329,9 @@ def test_when_slurm_does_not_answer_nothing_is_concluded(slurm: FakeSlurm, start
 def test_too_much_harm_ends_all_lending_for_a_while(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
     array, daemon = lent_to(slurm, start_daemon, "freetrain:min=1", tasks=8)
     for _ in range(6):
-        daemon.cycle(after_s=100.0)
+        slurm.advance(100.0)
         job = slurm.submit(nodes=1)
-        # As if it had been there for long before Slurm evicted for it.
+        # As if it had been there for long, unseen, before Slurm evicted for it.
         slurm.jobs[job] = replace(slurm.jobs[job], submitted_s=slurm.now_s - 90)
         daemon.cycle()
         slurm.finish(job)
