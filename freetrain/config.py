@@ -169,7 +169,13 @@ class Decide(Section):
 
     policy: Annotated[str, Field(description="As in 'freetrain replay --policy'.")] = "freetrain"
     objective: Annotated[str, Field(description="As in 'freetrain replay --objective'.")] = "weighted"
-    horizon: Annotated[Duration, Field(description="How far ahead value is counted.")] = 120.0
+    horizon: Annotated[
+        Duration,
+        Field(
+            description="How far ahead value is counted; 0: as long as idle nodes are expected to stay, which is "
+            "learned."
+        ),
+    ] = 0.0
 
 
 class Pace(Section):

@@ -49,7 +49,7 @@ class SimulatedDaemon:
         self._slurm = slurm
         self._habits = habits
         self._requests = tuple(Request(one, "somebody") for one in trainers)
-        self._goal = Goal.of(find_policy("greedy"), "speedup", 120.0)
+        self._goal = Goal.of(find_policy("greedy"), "speedup")
         self._loop = LendingLoop(self, rules, NullJournal(), time.perf_counter)
         self._looked_s = -inf
         self.harms: list[Harm] = []

@@ -81,7 +81,6 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     goal = Goal.of(
         find_policy(given["policy"], given["solver"], given["time_limit_s"]),
         given["objective"],
-        given["horizon_s"],
     )
     find_objective(goal.objective)
     how = as_daemon(given, goal)
@@ -111,7 +110,15 @@ def _replay(
 ) -> Study:
     with replaying(holes.from_s, holes.until_s, given["quiet"]) as progress:
         return study(
-            holes, trainers, costs(given), goal, given["max_running"], journal, time.perf_counter, progress
+            holes,
+            trainers,
+            costs(given),
+            goal,
+            given["horizon_s"],
+            given["max_running"],
+            journal,
+            time.perf_counter,
+            progress,
         )
 
 
@@ -136,6 +143,8 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("scale_up", "scale_down", "forced_loss", "start"):
         if given[name] is not None:
             chosen[f"{name}_s"] = given[name]
+    if given["as_published"]:
+        chosen["losses"] = "published"
     return chosen
 
 

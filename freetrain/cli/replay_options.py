@@ -68,6 +68,13 @@ trainer_options = options(
     click.option("--scale-down", type=_SECONDS, metavar="SECONDS", help="Cost of shrinking."),
     click.option("--forced-loss", type=_SECONDS, metavar="SECONDS", help="Cost of losing nodes to a site's job."),
     click.option("--start", type=_SECONDS, metavar="SECONDS", help="Cost of starting."),
+    click.option(
+        "--published-losses",
+        "as_published",
+        is_flag=True,
+        help="Charge losing nodes whole, as the published method does, even if less was trained since the last "
+        "change.",
+    ),
 )
 
 aim_options = options(
@@ -81,11 +88,12 @@ aim_options = options(
     click.option(
         "--horizon",
         "horizon_s",
-        type=click.FloatRange(min=0, min_open=True),
-        default=120.0,
+        type=_SECONDS,
+        default=0.0,
         show_default=True,
         metavar="SECONDS",
-        help="How far ahead a decision counts its value.",
+        help="How far ahead a decision counts its value; 0: as long as idle nodes are expected to stay, which is "
+        "learned on the way.",
     ),
     click.option(
         "--poll",
@@ -191,10 +199,10 @@ def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
     if path:
         decide = config.decide
         policy = find_policy(decide.policy, given["solver"], given["time_limit_s"])
-        goal = Goal.of(policy, decide.objective, decide.horizon)
+        goal = Goal.of(policy, decide.objective)
     else:
         sharing = replace(rules.sharing, max_running=given["max_running"])
-        rules = replace(rules, sharing=sharing, objective=goal.objective, horizon_s=goal.horizon_s)
+        rules = replace(rules, sharing=sharing, objective=goal.objective, horizon_s=given["horizon_s"])
     wake_s = _WAKES_S if given["wake"] else None
     timing = Timing(config.pace.poll, wake_s, given["launch_s"], given["backfill_s"], given["boot_s"])
     return AsDaemon(rules, goal, timing)
@@ -202,4 +210,6 @@ def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
 
 def costs(given: Mapping[str, Any]) -> Costs:
     """Costs that replace the trainers' own."""
-    return Costs(given["scale_up"], given["scale_down"], given["forced_loss"], given["start"])
+    return Costs(
+        given["scale_up"], given["scale_down"], given["forced_loss"], given["start"], given["as_published"]
+    )

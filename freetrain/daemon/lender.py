@@ -93,7 +93,7 @@ class Lender:
         def policy_for(decisions: int) -> Policy:
             return find_policy(decide.policy, time_limit_s=max(time_limit_s / decisions, _LEAST_TIME_LIMIT_S))
 
-        look = self._loop.look(Goal(policy_for, decide.objective, decide.horizon))
+        look = self._loop.look(Goal(policy_for, decide.objective))
         self._drains.note_heeded()
         return list(look.decisions)
 

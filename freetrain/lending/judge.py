@@ -25,6 +25,7 @@ from freetrain.lending.sharing.claimants import Eligible, meeting_nodes
 from freetrain.lending.sharing.parts import LeftNodes, Parts, deal_parts
 from freetrain.lending.sharing.selection import Selection, select
 from freetrain.lending.sightings import Sightings
+from freetrain.lending.stays import Stays, idle_for_the_site
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Memory:
         meter: how much later the site's jobs start.
         lost: nodes that Slurm took out of service after fragments.
         newcomers: how large the site's newest jobs are.
+        stays: how long nodes stay idle.
         left: who left nodes that he could have.
     """
 
@@ -45,6 +47,7 @@ class Memory:
     meter: Meter = field(default_factory=Meter)
     lost: LostNodes = field(default_factory=LostNodes)
     newcomers: Newcomers = field(default_factory=Newcomers)
+    stays: Stays = field(default_factory=Stays)
     left: LeftNodes = field(default_factory=dict)
 
 
@@ -54,7 +57,7 @@ class Judgement:
 
     Attributes:
         facts: what was judged.
-        rules: by what.
+        rules: by what; their horizon is the one that was learned, where none is set.
         memory: for the next look.
         shadow: what the site's jobs would do if nothing were lent.
         offers: the verdict on each node.
@@ -100,6 +103,11 @@ class Judgement:
             *limits(facts.fragments, self.free_until_s, facts.snapshot, self.rules),
             *self.parts.releases,
         )
+
+    @property
+    def horizon_s(self) -> float:
+        """How far ahead value is counted."""
+        return self.rules.horizon_s
 
     @property
     def questions(self) -> Sequence[Question]:
@@ -149,6 +157,8 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     3. Which trainers compete, and how the nodes are dealt among their owners; who does not compete keeps none.
     """
     snapshot, nodes, now_s = facts.snapshot, rules.nodes, facts.snapshot.time_s
+    stays = memory.stays.after(now_s, idle_for_the_site(snapshot, facts.fragments, nodes.partition))
+    rules = replace(rules, horizon_s=rules.horizon_s or stays.expected_s)
     seen = memory.sightings.with_ends(facts.ended, now_s, nodes.cool_down_s).with_nodes(snapshot, facts.fragments)
     shadow = shadow_of(snapshot, facts.fragments, nodes, seen)
     blocked = memory.blocked.after(find_waits(snapshot, facts.fragments, nodes.partition), snapshot, nodes.claim_s)
@@ -171,7 +181,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     offers = take_back(offers, _of_others(offers, selection.competing))
     parts = deal_parts(facts, offers.offered, selection.competing, eligible, memory.left, rules)
     seen = seen.with_fitting(shadow).with_vain(in_vain, now_s)
-    remembered = Memory(seen, blocked, meter, lost, newcomers, parts.left)
+    remembered = Memory(seen, blocked, meter, lost, newcomers, stays, parts.left)
     return Judgement(facts, rules, remembered, shadow, offers, selection, parts, stopped)
 
 

@@ -117,7 +117,7 @@ class Rules:
         harm: when freetrain slows down.
         sharing: how nodes are shared between people.
         objective: name of what is maximised.
-        horizon_s: how far ahead value is counted.
+        horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
     """
 
     nodes: NodeRules

@@ -46,6 +46,10 @@ class Judged(Protocol):
     def questions(self) -> Sequence[Question]:
         """What is to be decided, one after the other: who of these trainers gets which of these nodes."""
 
+    @property
+    def horizon_s(self) -> float:
+        """How far ahead value is counted."""
+
     def limit_s(self, node: str) -> float:
         """For how long the node may be lent from now on."""
 
@@ -76,22 +80,20 @@ class NullJournal:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a site wants decided, and how far ahead.
+    """What a site wants decided.
 
     Attributes:
         policy_for: who decides, where so many decisions follow each other.
         objective: name of what is maximised.
-        horizon_s: how far ahead value is counted.
     """
 
     policy_for: Callable[[int], Policy]
     objective: str
-    horizon_s: float
 
     @classmethod
-    def of(cls, policy: Policy, objective: str, horizon_s: float) -> Self:
+    def of(cls, policy: Policy, objective: str) -> Self:
         """With the same policy however many decisions there are."""
-        return cls(lambda decisions: policy, objective, horizon_s)
+        return cls(lambda decisions: policy, objective)
 
 
 def run_cycle(
@@ -120,7 +122,7 @@ def run_cycle(
     policy = goal.policy_for(len(questions))
     decisions = []
     for nodes, trainers in questions:
-        problem = Problem(judged.now_s, nodes, trainers, goal.horizon_s, goal.objective)
+        problem = Problem(judged.now_s, nodes, trainers, judged.horizon_s, goal.objective)
         decision = decide(policy, problem, stopwatch_s)
         for action in plan_moves(problem.held_names, decision.placement):
             cluster.act(_limited(action, judged), journal.next_decision())

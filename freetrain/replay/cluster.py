@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from freetrain.core.cluster import Nodes
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.plan import Action, Lend, Release
 from freetrain.core.problem import Offer, Question
 from freetrain.core.trainer import Trainer
+from freetrain.lending.stays import Stays
 from freetrain.replay.trainer_run import TrainerRun
 
 
@@ -24,11 +26,13 @@ class Idle:
         now_s: that instant, UTC epoch seconds.
         nodes: idle nodes, lent ones included.
         trainers: who may have them, in order of admission.
+        horizon_s: how far ahead value is counted.
     """
 
     now_s: float
     nodes: tuple[Offer, ...]
     trainers: tuple[Trainer, ...]
+    horizon_s: float
 
     @property
     def orders(self) -> Sequence[Action]:
@@ -48,6 +52,12 @@ class Idle:
 class ReplayedCluster:
     """Idle nodes, admitted trainers and who has what, at one instant of the log.
 
+    Args:
+        now_s: that instant, UTC epoch seconds.
+        objective: name of what is maximised.
+        horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
+        as_published: charge evictions as the published method does.
+
     Attributes:
         now_s: that instant.
         running: admitted trainers by id, in order of admission.
@@ -55,8 +65,11 @@ class ReplayedCluster:
         retired_samples: samples of the trainers that have reached their target.
     """
 
-    def __init__(self, now_s: float, objective: str) -> None:
+    def __init__(self, now_s: float, objective: str, horizon_s: float, as_published: bool = False) -> None:
         self._objective = objective
+        self._horizon_s = horizon_s
+        self._stays = Stays()
+        self._as_published = as_published
         self.now_s = now_s
         self.running: dict[str, TrainerRun] = {}
         self.lent_nodes = 0
@@ -71,7 +84,9 @@ class ReplayedCluster:
     def observe(self) -> Idle:
         """What there is now."""
         trainers = tuple(run.trainer for run in self.running.values())
-        return Idle(self.now_s, tuple(self._idle.values()), trainers)
+        self._stays = self._stays.after(self.now_s, Nodes(self._idle))
+        horizon_s = self._horizon_s or self._stays.expected_s
+        return Idle(self.now_s, tuple(self._idle.values()), trainers, horizon_s)
 
     def act(self, action: Action, decision: str | None = None) -> None:
         """Lend or release nodes; there is nothing else to be done here."""
@@ -106,7 +121,7 @@ class ReplayedCluster:
 
     def admit(self, trainer: Trainer) -> TrainerRun:
         """Let a trainer compete for nodes from now on."""
-        run = TrainerRun(trainer, worth_per_s(trainer, self._objective), self.now_s)
+        run = TrainerRun(trainer, worth_per_s(trainer, self._objective), self.now_s, self._as_published)
         self.running[trainer.id] = run
         return run
 

@@ -23,9 +23,11 @@ class Replay:
         holes: what the log left idle.
         trainers: who wants it, in order of submission.
         goal: what is wanted.
+        horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
         max_running: most trainers that may compete at once; the others wait, first come, first served.
         journal: where decisions are kept.
         stopwatch_s: running seconds, to measure how long deciding takes.
+        as_published: charge evictions as the published method does.
     """
 
     def __init__(
@@ -33,14 +35,16 @@ class Replay:
         holes: Holes,
         trainers: Iterable[Trainer],
         goal: Goal,
+        horizon_s: float,
         max_running: int,
         journal: Journal,
         stopwatch_s: Callable[[], float],
+        as_published: bool = False,
     ) -> None:
         self._until_s = holes.until_s
         self._goal = goal
         self._stopwatch_s = stopwatch_s
-        self._cluster = ReplayedCluster(holes.from_s, goal.objective)
+        self._cluster = ReplayedCluster(holes.from_s, goal.objective, horizon_s, as_published)
         self._course = Course(self._cluster, holes, trainers, goal.objective, max_running, journal)
         self._changes = node_changes(holes)
         self._next_change = next(self._changes, None)

@@ -20,12 +20,17 @@ from freetrain.replay.outcome import Outcome, SiteOutcome, outcome_of, site_outc
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Costs in seconds that replace those of every trainer, where given."""
+    """Costs in seconds that replace those of every trainer, where given; and how evictions are charged.
+
+    Attributes:
+        as_published: whole, as the published method does, even if that takes more than was trained.
+    """
 
     scale_up_s: float | None = None
     scale_down_s: float | None = None
     forced_loss_s: float | None = None
     start_s: float | None = None
+    as_published: bool = False
 
     def apply(self, trainers: Iterable[Trainer]) -> Iterator[Trainer]:
         """The trainers with these costs."""
@@ -99,6 +104,7 @@ def study(
     trainers: Iterable[Trainer],
     costs: Costs,
     goal: Goal,
+    horizon_s: float,
     max_running: int,
     journal: Journal,
     stopwatch_s: Callable[[], float],
@@ -106,7 +112,10 @@ def study(
 ) -> Study:
     """Replay a log, and compare it with a dedicated machine of as many node-hours."""
     start_s = stopwatch_s()
-    record = Replay(holes, costs.apply(trainers), goal, max_running, journal, stopwatch_s).run(progress)
+    replay = Replay(
+        holes, costs.apply(trainers), goal, horizon_s, max_running, journal, stopwatch_s, costs.as_published
+    )
+    record = replay.run(progress)
     wall_s = stopwatch_s() - start_s
     dedicated = train_dedicated(trainers, holes.mean_idle_nodes, holes.from_s, holes.until_s, max_running)
     return Study(record, dedicated, outcome_of(record, dedicated), wall_s)

@@ -24,7 +24,14 @@ class TrainerRun:
     """One admitted trainer. Progress is linear between changes, so it is brought up to date only then.
 
     Costs are charged as published: seconds × the rate before the change, at once (for a start: × the rate it
-    starts with).
+    starts with). But an eviction takes no more than what was trained since the last change: what was done before
+    that was saved then.
+
+    Args:
+        trainer: what is trained.
+        worth: its worth per second by size.
+        admitted_s: when it may have nodes, UTC epoch seconds.
+        as_published: charge evictions whole, as the published method does, even where less was trained.
 
     Attributes:
         trainer: what is trained.
@@ -39,9 +46,11 @@ class TrainerRun:
         evicted_nodes: nodes that were taken from it unasked.
     """
 
-    def __init__(self, trainer: Trainer, worth: Table, admitted_s: float) -> None:
+    def __init__(self, trainer: Trainer, worth: Table, admitted_s: float, as_published: bool = False) -> None:
         self.trainer = trainer
         self._worth = worth
+        self._as_published = as_published
+        self._saved_samples = 0.0
         self.admitted_s = admitted_s
         self.as_of_s = admitted_s
         self.started_s: float | None = None
@@ -74,7 +83,7 @@ class TrainerRun:
 
     def grow(self, nodes: Iterable[str], now_s: float) -> None:
         """Get nodes."""
-        self.settle(now_s)
+        self._save(now_s)
         if self.rate > 0:
             self._lose(Loss.SCALE_UP, self.trainer.scale_up_s)
         was_running = self.rate > 0
@@ -85,7 +94,7 @@ class TrainerRun:
 
     def shrink(self, nodes: Iterable[str], now_s: float) -> None:
         """Give up nodes because freetrain decided so."""
-        self.settle(now_s)
+        self._save(now_s)
         if self.rate > 0:
             self._lose(Loss.SCALE_DOWN, self.trainer.scale_down_s)
         self._resize(self.nodes.difference(nodes))
@@ -94,8 +103,9 @@ class TrainerRun:
         """Lose nodes to the site's own jobs."""
         self.settle(now_s)
         if self.rate > 0:
-            self._lose(Loss.EVICTION, self.trainer.eviction_s)
+            self._lose(Loss.EVICTION, self._eviction_s)
         self.evicted_nodes += len(nodes)
+        self._saved_samples = self.samples
         self._resize(self.nodes - nodes)
 
     def complete(self, now_s: float) -> None:
@@ -105,6 +115,18 @@ class TrainerRun:
             self.samples = self.trainer.target_samples
         self.completed_s = now_s
         self._resize(set())
+
+    @property
+    def _eviction_s(self) -> float:
+        """Seconds that an eviction costs now; below 0: part of a pause that was charged had not passed yet."""
+        if self._as_published:
+            return self.trainer.eviction_s
+        return min(self.trainer.eviction_s, (self.samples - self._saved_samples) / self.rate)
+
+    def _save(self, now_s: float) -> None:
+        """Who changes its size in good order loses nothing of what it has trained."""
+        self.settle(now_s)
+        self._saved_samples = self.samples
 
     def _lose(self, why: Loss, seconds: float) -> None:
         self.samples -= seconds * self.rate

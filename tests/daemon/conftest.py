@@ -49,7 +49,7 @@ class Daemon:
         """Some time goes by, and the daemon looks."""
         self.slurm.advance(after_s)
         self.tell(reports, stopped, drained)
-        look = self.loop.look(Goal.of(find_policy("freetrain"), "weighted", 120.0))
+        look = self.loop.look(Goal.of(find_policy("freetrain"), "weighted"))
         self.slurm.start_what_can()
         return look.decisions[-1]
 

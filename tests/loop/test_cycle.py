@@ -38,6 +38,10 @@ class Diary:
     def act(self, action: Action, decision: str | None) -> None:
         self.written.append((action, decision))
 
+    @property
+    def horizon_s(self) -> float:
+        return 120.0
+
     def limit_s(self, node: str) -> float:
         return 10.0 * int(node[1:])
 
@@ -55,7 +59,7 @@ def test_orders_come_first_and_each_decision_is_kept_when_it_has_been_carried_ou
         asked.append(decisions)
         return find_policy("freetrain")
 
-    judged, decisions = run_cycle(diary, diary.judge, Goal(policy_for, "throughput", 120.0), diary, lambda: 0.0)
+    judged, decisions = run_cycle(diary, diary.judge, Goal(policy_for, "throughput"), diary, lambda: 0.0)
     assert judged is diary
     assert len(decisions) == 2
     assert asked == [2]

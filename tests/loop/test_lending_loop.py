@@ -19,7 +19,7 @@ from tests.daemon.conftest import start_daemon as daemons
 from tests.daemon.fake_slurm import FakeSlurm
 from tests.daemon.test_crashes import EVENTS, happen
 
-GOAL = Goal.of(find_policy("freetrain"), "weighted", 120.0)
+GOAL = Goal.of(find_policy("freetrain"), "weighted")
 
 
 class Recorder:

@@ -52,8 +52,8 @@ def replay(
     horizon_s: float = 120.0,
 ) -> tuple[ReplayRecord, Kept]:
     kept = Kept()
-    goal = Goal.of(find_policy(policy), "throughput", horizon_s)
-    return Replay(idle, trainers, goal, max_running, kept, time.perf_counter).run(), kept
+    goal = Goal.of(find_policy(policy), "throughput")
+    return Replay(idle, trainers, goal, horizon_s, max_running, kept, time.perf_counter).run(), kept
 
 
 def test_one_trainer_on_one_hole_trains_as_long_as_it_lasts() -> None:
@@ -162,9 +162,9 @@ def test_highs_agrees_with_the_dynamic_programme_on_every_decision_of_a_replay()
 
 
 def test_without_costs_a_replay_reaches_the_best_division() -> None:
-    goal = Goal.of(find_policy("freetrain"), "throughput", 120.0)
+    goal = Goal.of(find_policy("freetrain"), "throughput")
     free = Costs(scale_up_s=0, scale_down_s=0, forced_loss_s=0, start_s=0)
-    done = study(random_holes(4), PRESETS["hpo"], free, goal, 3, Kept(), time.perf_counter)
+    done = study(random_holes(4), PRESETS["hpo"], free, goal, 120.0, 3, Kept(), time.perf_counter)
     assert done.outcome.u_oracle == pytest.approx(1.0)
 
 

@@ -47,7 +47,7 @@ def site(*rows: Row, until_s: float = 2000.0) -> tuple[Holes, LoggedJobs]:
 def replayed(
     holes: Holes, logged: LoggedJobs | None, timing: Timing | None = None, **lend: object
 ) -> tuple[ReplayRecord, float]:
-    goal = Goal.of(find_policy("freetrain"), "throughput", 120.0)
+    goal = Goal.of(find_policy("freetrain"), "throughput")
     record = DaemonReplay(
         holes, logged, [TRAINER], rules(**lend), goal, timing or Timing(), NullJournal(), time.perf_counter
     ).run()

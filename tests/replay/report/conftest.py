@@ -36,9 +36,9 @@ def make_holes(rows: Iterable[tuple[int, float, float]], nodes: int, duration_s:
 
 def make_record(holes: Holes, trainers: Iterable[Trainer], max_running: int = 4) -> ReplayRecord:
     """Replay FreeTrain's own policy over holes."""
-    goal = Goal.of(find_policy("freetrain"), "throughput", 600.0)
+    goal = Goal.of(find_policy("freetrain"), "throughput")
     ticks = count()
-    return Replay(holes, trainers, goal, max_running, NullJournal(), lambda: 0.001 * next(ticks)).run()
+    return Replay(holes, trainers, goal, 600.0, max_running, NullJournal(), lambda: 0.001 * next(ticks)).run()
 
 
 def make_input(

@@ -24,7 +24,7 @@ SLURM = SlurmSettings("site", "22.05", "preempt/partition_prio", "REQUEUE", 30.0
 
 @pytest.fixture(scope="module")
 def done(report: ReportInput) -> DaemonStudy:
-    goal = Goal.of(find_policy("freetrain"), "throughput", 600.0)
+    goal = Goal.of(find_policy("freetrain"), "throughput")
     how = AsDaemon(rules_of(Config(), SLURM), goal, Timing())
     trainers = list(islice(PRESETS["mix"], 4))
     return study_as_daemon(report.log, trainers, Costs(), how, report.dedicated, time.perf_counter)

@@ -1,0 +1,52 @@
+"""What changes of size cost a trainer in a replay."""
+
+from __future__ import annotations
+
+from freetrain.core.objectives import worth_per_s
+from freetrain.core.trainer import Trainer
+from freetrain.replay.trainer_run import Loss, TrainerRun
+
+TRAINER = Trainer(
+    "A", ((1, 10.0), (2, 20.0)), scale_up_s=5.0, scale_down_s=5.0, forced_loss_s=300.0, start_s=60.0
+)
+
+
+def started(as_published: bool = False) -> TrainerRun:
+    run = TrainerRun(TRAINER, worth_per_s(TRAINER, "throughput"), 0.0, as_published)
+    run.grow(("n1",), 0.0)
+    return run
+
+
+def test_an_eviction_takes_no_more_than_was_trained_since_the_start() -> None:
+    run = started()
+    run.evict({"n1"}, 160.0)
+    assert run.samples == 0.0
+    assert run.lost_s == {Loss.START: 60.0, Loss.EVICTION: 100.0}
+
+
+def test_what_was_trained_long_ago_is_saved() -> None:
+    run = started()
+    run.evict({"n1"}, 1060.0)
+    assert run.samples == (1000 - 300) * 10.0
+
+
+def test_a_change_in_good_order_saves_what_was_trained_before_it() -> None:
+    run = started()
+    run.grow(("n2",), 160.0)
+    run.evict({"n2"}, 165.0)
+    assert run.samples == 100 * 10.0, "what the second node would have cost had not been trained yet"
+    run.evict({"n1"}, 175.0)
+    assert run.samples == 100 * 10.0, "nothing has been saved since"
+
+
+def test_who_is_evicted_while_it_starts_loses_no_more_than_that_time() -> None:
+    run = started()
+    run.evict({"n1"}, 10.0)
+    assert run.samples == 0.0
+    assert sum(run.lost_s.values()) == 10.0
+
+
+def test_the_published_method_charges_an_eviction_whole() -> None:
+    run = started(as_published=True)
+    run.evict({"n1"}, 160.0)
+    assert run.samples == (160 - 60 - 300) * 10.0
