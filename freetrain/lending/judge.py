@@ -192,9 +192,17 @@ def _pause(meter: Meter, lost: LostNodes, now_s: float, rules: Rules) -> str:
 
 
 def _select(facts: Facts, offers: Offers, eligible: Eligible, rules: Rules) -> Selection:
+    """Who competes; while freetrain's partition is down nobody else could start but those that have nodes."""
     held = Counter(node.held_by for node in offers.offered)
     reach = {one.id: max(len(eligible[one.needs]), held[one.id]) for one in facts.requests}
-    return select(facts.requests, reach, len(offers.offered), rules.sharing, facts.used_hours)
+    partition = rules.nodes.partition
+    is_up = facts.snapshot.partitions[partition].is_up
+    requests = [one for one in facts.requests if is_up or held[one.id]]
+    found = select(requests, reach, len(offers.offered), rules.sharing, facts.used_hours)
+    others = dict.fromkeys(
+        {one.id for one in facts.requests} - {one.id for one in requests}, f"partition {partition} is down"
+    )
+    return replace(found, waits_for={**found.waits_for, **others})
 
 
 def _of_others(offers: Offers, competing: Iterable[Request]) -> Mapping[str, str]:

@@ -68,7 +68,7 @@ def test_freetrain_beats_a_fair_equal_share_on_the_sample_log() -> None:
         policy: outcome(SMALL, "--policy", policy, "--trainers", "preset:hpo")["outcome"]["samples"]
         for policy in ("freetrain", "equal-share")
     }
-    assert by_policy["freetrain"] > 1.01 * by_policy["equal-share"]
+    assert by_policy["freetrain"] > 1.005 * by_policy["equal-share"]
 
 
 def test_a_replay_is_recorded_and_its_decisions_can_be_solved_again(tmp_path: Path) -> None:

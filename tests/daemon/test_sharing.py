@@ -221,7 +221,7 @@ def test_nodes_that_a_decision_leaves_go_to_the_others_at_the_next_look(
     for name in list(slurm.nodes)[4:]:
         slurm.nodes[name] = replace(slurm.nodes[name], state=NodeState.DOWN)
     dear = submit(slurm, "games", "min=1,grow=200")[0]
-    daemon = start_daemon()
+    daemon = start_daemon(horizon_s=120.0)
     daemon.cycle()
     assert size(slurm, dear) == 4
     slurm.nodes = {name: replace(node, state=NodeState.IDLE) for name, node in slurm.nodes.items()}
