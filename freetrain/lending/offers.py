@@ -39,6 +39,9 @@ class _End:
 
 _NEVER = _End(inf, "")
 
+_HALVINGS = 4
+"""So often the horizon is halved for the classes of nodes whose ends are known."""
+
 
 def shadow_of(snapshot: Snapshot, fragments: Iterable[Fragment], rules: NodeRules, seen: Sightings) -> Shadow:
     """What the site's jobs would do; whoever had its nodes for long and did not start waits for something else.
@@ -117,15 +120,16 @@ def take_back(offers: Offers, why_not: Mapping[str, str]) -> Offers:
 
 
 def in_few_classes(offered: Iterable[Offer], now_s: float, horizon_s: float) -> tuple[Offer, ...]:
-    """The nodes, their ends rounded to quarters of the horizon: each different end makes the decision harder.
+    """The nodes, the time until their ends rounded down to 1/2, 1/4, 1/8 or 1/16 of the horizon.
 
-    Ends beyond the horizon make no difference to it; one that comes sooner counts as after one quarter at least.
+    Each different end makes the decision harder; ends beyond the horizon make no difference to it, and what comes
+    sooner than 1/16 counts as that.
     """
-    quarter_s = horizon_s / 4
     coarse = []
     for node in offered:
-        quarters = inf if node.free_until_s is None else (node.free_until_s - now_s) // quarter_s
-        until_s = None if quarters >= 4 else now_s + max(1.0, quarters) * quarter_s
+        left_s = inf if node.free_until_s is None else node.free_until_s - now_s
+        halvings = next((number for number in range(_HALVINGS) if left_s >= horizon_s / 2**number), _HALVINGS)
+        until_s = None if halvings == 0 else now_s + horizon_s / 2**halvings
         coarse.append(node if until_s == node.free_until_s else replace(node, free_until_s=until_s))
     return tuple(coarse)
 

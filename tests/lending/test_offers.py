@@ -182,12 +182,12 @@ def test_a_node_must_have_been_idle_for_a_while_and_rests_after_it_was_taken_bac
     assert "a moment ago" in offers_of(snapshot(), [], RULES, seen).withheld["n3"]
 
 
-def test_ends_are_rounded_to_quarters_of_the_horizon() -> None:
-    ends = {"n1": 5.0, "n2": 59.0, "n3": 61.0, "n4": 119.0, "n5": 120.0, "n6": None}
+def test_the_time_until_an_end_is_rounded_down_to_halves_of_the_horizon() -> None:
+    ends = {"n1": 5.0, "n2": 59.0, "n3": 61.0, "n4": 1199.0, "n5": 1200.0, "n6": None, "n7": 300.0}
     nodes = [Offer(name, None if end is None else NOW_S + end) for name, end in ends.items()]
-    coarse = {node.name: node.free_until_s for node in in_few_classes(nodes, NOW_S, 120.0)}
+    coarse = {node.name: node.free_until_s for node in in_few_classes(nodes, NOW_S, 1200.0)}
     lives = {name: None if end_s is None else end_s - NOW_S for name, end_s in coarse.items()}
-    assert lives == {"n1": 30.0, "n2": 30.0, "n3": 60.0, "n4": 90.0, "n5": None, "n6": None}
+    assert lives == {"n1": 75.0, "n2": 75.0, "n3": 75.0, "n4": 600.0, "n5": None, "n6": None, "n7": 300.0}
 
 
 def test_every_node_of_the_partition_is_accounted_for() -> None:
