@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import time
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 
 from freetrain.elastic.agent import AgentOptions, Ending, Signals
 from freetrain.elastic.directory import TrainerDirectory
+from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.files import write_json
 from freetrain.elastic.identity import this_address, this_member
 from freetrain.elastic.members import Generation, Member, this_host
@@ -59,7 +61,8 @@ class RestartAgent:
                 time.sleep(_POLL_S)
         finally:
             self._stop_workers()
-            self._directory.mark_gone(self._me.id, ending.reason if ending else "interrupted")
+            with contextlib.suppress(DirectoryError):
+                self._directory.mark_gone(self._me.id, ending.reason if ending else "interrupted")
             self._watcher.stop()
         return ending
 

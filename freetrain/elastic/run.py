@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -13,15 +12,13 @@ from typing import Any, Self
 import torch
 
 from freetrain.elastic.batching import FixedBatch, ScaledBatch, passes_of, share_of
-from freetrain.elastic.checkpoints import Checkpoints
 from freetrain.elastic.device import backend_for
 from freetrain.elastic.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.errors import CheckpointError, Departed, LostRankError, as_exit
-from freetrain.elastic.files import write_json
 from freetrain.elastic.hooks import Resize, StepResult
 from freetrain.elastic.loading import Loader
 from freetrain.elastic.model import ElasticModel
-from freetrain.elastic.progress import Progress
+from freetrain.elastic.records import Records
 from freetrain.elastic.sampler import Sampler
 from freetrain.elastic.session import Session
 from freetrain.elastic.state import (
@@ -34,7 +31,7 @@ from freetrain.elastic.state import (
 from freetrain.elastic.step import Step
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.world import World
-from freetrain.errors import FreetrainError, InputError
+from freetrain.errors import FreetrainError, InputError, StateError
 
 log = logging.getLogger(__name__)
 
@@ -103,14 +100,12 @@ class Run:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._has_state = False
         self._wants_checkpoint = False
-        self._checkpointed_s = time.monotonic()
         self._old_world = 0
-        self._paused_since_s: float | None = None
+        self._unsaved = False
         self._broke_with: BaseException | None = None
         self._session: Session
         self._world: World
-        self._checkpoints: Checkpoints
-        self._progress: Progress
+        self._records: Records
 
     # -- what scripts ask
 
@@ -143,7 +138,7 @@ class Run:
             self._enter_world()
             while not self.state.sampler.finished:
                 step = self._next_step()
-                self._note_pause()
+                self._records.resume()
                 yield step
                 if not self._complete(step):
                     self._enter_world()
@@ -171,9 +166,15 @@ class Run:
         reason = "finished" if error is None else f"ended with {kind.__name__ if kind else 'an error'}: {error}"
         self._loader.close()
         self.model.leave()
-        self._session.say_goodbye(reason)
-        if self._temporary is not None:
-            self._temporary.cleanup()
+        try:
+            if error is None and self._unsaved:
+                self._records.finish()
+        except StateError as still:
+            raise as_exit(still) from None
+        finally:
+            self._session.say_goodbye(reason)
+            if self._temporary is not None:
+                self._temporary.cleanup()
 
     def _join(self) -> None:
         if self._trainer is None:
@@ -182,8 +183,13 @@ class Run:
         directory = TrainerDirectory.open(self._trainer)
         module = self.model.module
         mark = fingerprint(module, self.state.sampler.samples, self.batch, self.state.sampler.shuffle)
-        self._checkpoints = Checkpoints(directory.checkpoints, self._keep_checkpoints)
-        self._progress = Progress(directory.progress_path, self._progress_every_s)
+        self._records = Records(
+            directory,
+            self.state,
+            progress_every_s=self._progress_every_s,
+            checkpoint_every_s=self._checkpoint_every_s,
+            keep_checkpoints=self._keep_checkpoints,
+        )
         self._session = Session(directory, Timeouts.from_environment(), backend_for(module), mark)
         self._session.join()
 
@@ -205,7 +211,7 @@ class Run:
                 self._broke_with = error
                 continue
             self._tell_resize()
-            self._progress.start()
+            self._records.enter(self._world, self._session.nodes)
             return
 
     def _share_state(self) -> None:
@@ -214,25 +220,13 @@ class Run:
         furthest = max(rows)
         source = rows.index(furthest)
         if furthest[0] == 0 and self._world.rank == 0:
-            self._load_checkpoint()
+            self._session.wait_for_leavers()
+            self._records.load()
         if any(row != furthest for row in rows) or furthest[0] == 0:
             broadcast_state(self.state, source, self._world)
             if self._world.rank != source:
                 part_random_streams(self._world.rank)
         self._has_state = True
-
-    def _load_checkpoint(self) -> None:
-        self._session.wait_for_leavers()
-        saved = self._checkpoints.load_newest()
-        if saved is not None:
-            try:
-                self.state.restore(saved)
-            except (RuntimeError, ValueError, KeyError) as error:
-                raise CheckpointError(
-                    f"the checkpoints in {self._session.directory.checkpoints} are of another model: {error}",
-                    "Give each trainer a directory of its own, or move the old checkpoints away.",
-                ) from error
-            log.info("resumed at step %d", self.state.step)
 
     def _tell_resize(self) -> None:
         old, new = self._old_world, self._world.size
@@ -240,23 +234,6 @@ class Run:
         if self._on_resize is not None:
             before = self.batch.per_step(old) if old else 0
             self._on_resize(Resize(old, new, before, self.batch.per_step(new)))
-
-    def _note_pause(self) -> None:
-        if self._paused_since_s is None:
-            return
-        pause_s = time.perf_counter() - self._paused_since_s
-        self._paused_since_s = None
-        if self.rank == 0:
-            generation = self._world.generation
-            self._progress.write_event(
-                "rescale",
-                generation=generation.number,
-                world=generation.world,
-                nodes=self._session.nodes,
-                cause=generation.cause,
-                step=self.state.step,
-                pause_s=pause_s,
-            )
 
     # -- steps
 
@@ -275,7 +252,7 @@ class Run:
         """Apply the step; True if the next one takes place in the same world."""
         if self.model.lost is not None:
             self._broke_with = self.model.lost
-            self._paused_since_s = self._paused_since_s or time.perf_counter()
+            self._records.pause()
             return False
         if not step.synced:
             raise InputError(
@@ -285,7 +262,8 @@ class Run:
         if self._before_update is not None:
             self._before_update(self.model.module)
         loss, change = self._update(step)
-        self._paused_since_s = time.perf_counter() if change else None
+        if change:
+            self._records.pause()
         self._report(step, loss)
         return not change
 
@@ -314,45 +292,20 @@ class Run:
         world = self._world
         if self._on_step is not None:
             self._on_step(StepResult(step.number, step.epoch, step.ids, step.my_ids, loss, world.size, world.rank))
-        if world.rank != 0:
-            self._wants_checkpoint = False
-            return
-        self._progress.add(len(step.ids), step.wait_s, step.exposed_s)
-        if self._progress.due or self._paused_since_s is not None:
-            self._write_rate()
-        if self._wants_checkpoint or time.monotonic() - self._checkpointed_s >= self._checkpoint_every_s:
-            self._save()
-
-    def _write_rate(self) -> None:
-        self._progress.write_rate(
-            generation=self._world.generation.number,
-            world=self._world.size,
-            nodes=self._session.nodes,
-            step=self.state.step,
-            epoch=self.state.sampler.epoch,
-            samples_done=self.state.samples_done,
-        )
-
-    def _save(self) -> None:
-        self._wants_checkpoint = False
-        self._checkpointed_s = time.monotonic()
-        try:
-            self._checkpoints.save(self.state.capture(), self.state.step)
-        except CheckpointError as error:
-            log.warning("%s %s", error.what, error.hint)
+        wants_checkpoint, self._wants_checkpoint = self._wants_checkpoint, False
+        if world.rank == 0:
+            self._records.add(step, wants_checkpoint=wants_checkpoint)
 
     # -- ends
 
     def _finish(self) -> None:
-        """All epochs are through: the last checkpoint, and the word for the daemon."""
+        """All epochs are through. What follows the loop runs in any case: there the script may save its model."""
         if self._world.rank == 0:
-            self._write_rate()
-            self._save()
-            write_json(
-                self._session.directory.finished_path,
-                {"time_s": time.time(), "step": self.state.step, "samples_done": self.state.samples_done},
-                mode=0o644,
-            )
+            try:
+                self._records.finish()
+            except StateError as error:
+                log.warning("%s It is tried once more when the script ends.", error.what)
+                self._unsaved = True
 
     def _depart(self, departed: Departed) -> None:
         """Say goodbye; the last of a world that nobody continues writes the checkpoint."""
@@ -361,6 +314,14 @@ class Run:
         if world is not None and self._has_state and departed.code == 0:
             old = [id_ for id_ in world.generation.members if id_ not in view.gone]
             if not set(old) & set(view.ranks) and old[:1] == [me]:
-                self._save()
+                self._save_at_last(departed)
         log.info("%s", departed.reason)
         self._session.say_goodbye(departed.reason)
+
+    def _save_at_last(self, departed: Departed) -> None:
+        """A checkpoint that nobody will write if this rank does not; without it, the status says so."""
+        try:
+            self._records.save()
+        except CheckpointError as error:
+            self._session.say_goodbye(departed.reason)
+            raise as_exit(error) from None

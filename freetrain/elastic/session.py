@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import time
@@ -11,7 +12,13 @@ import torch.distributed as dist
 
 from freetrain.elastic.breaks import Breaks
 from freetrain.elastic.directory import TrainerDirectory
-from freetrain.elastic.errors import EVICTED_STATUS, AbandonedError, Departed, ForeignTrainerError
+from freetrain.elastic.errors import (
+    EVICTED_STATUS,
+    AbandonedError,
+    Departed,
+    DirectoryError,
+    ForeignTrainerError,
+)
 from freetrain.elastic.identity import this_member, use_interface_of_this_address
 from freetrain.elastic.members import Generation, Member, this_host
 from freetrain.elastic.next_generation import Proposal, View
@@ -125,7 +132,8 @@ class Session:
     def say_goodbye(self, reason: str) -> None:
         """Leave for good."""
         self.leave_world()
-        self.directory.mark_gone(self.member.id, reason)
+        with contextlib.suppress(DirectoryError):  # the others see it in the process table, or by its silence
+            self.directory.mark_gone(self.member.id, reason)
         self._watcher.stop()
 
     def wait_for_leavers(self) -> None:
@@ -140,7 +148,8 @@ class Session:
         patience_s = _BROKEN_AFTER_S
         while not self._watcher.wait_for(lambda view: self._decided(view, tried), patience_s):
             if tried and self.view.number == tried:
-                self.directory.report_broken(tried, self._last_error)
+                with contextlib.suppress(DirectoryError):  # the watcher says so, and this is tried again
+                    self.directory.report_broken(tried, self._last_error)
             patience_s = 10.0
             if time.monotonic() > deadline_s:
                 raise ForeignTrainerError(
