@@ -13,6 +13,7 @@ from freetrain.elastic.progress import Progress
 from freetrain.elastic.state import TrainingState
 from freetrain.elastic.step import Step
 from freetrain.elastic.world import World
+from freetrain.errors import StateError
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class Records:
         self._checkpoint_every_s = checkpoint_every_s
         self._checkpointed_s = time.monotonic()
         self._paused_since_s: float | None = None
+        self._is_unfinished = False
         self._world: World
         self._nodes = 0
 
@@ -124,11 +126,24 @@ class Records:
         log.info("resumed at step %d", self._state.step)
 
     def finish(self) -> None:
-        """The training is complete: the last checkpoint, and only then the word for the daemon.
+        """The training is complete. What follows the script's loop is run in any case: it may save its model."""
+        try:
+            self._finish()
+        except StateError as error:
+            self._is_unfinished = True
+            log.warning("%s It is tried once more when the script ends.", error.what)
+
+    def finish_at_last(self) -> None:
+        """Try once more, if it could not be written before.
 
         Raises:
-            StateError: one of them cannot be written.
+            StateError: it still cannot be written.
         """
+        if self._is_unfinished:
+            self._finish()
+
+    def _finish(self) -> None:
+        """The last checkpoint, and only then the word for the daemon."""
         self.write_rate()
         self.save()
         facts = {"time_s": time.time(), "step": self._state.step, "samples_done": self._state.samples_done}

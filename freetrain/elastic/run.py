@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import torch
 
-from freetrain.elastic.batching import FixedBatch, ScaledBatch, passes_of, share_of
+from freetrain.elastic.agreement import Ballot
+from freetrain.elastic.batching import FixedBatch, ScaledBatch
 from freetrain.elastic.device import backend_for
 from freetrain.elastic.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.errors import CheckpointError, Departed, LostRankError, as_exit
@@ -21,17 +22,13 @@ from freetrain.elastic.model import ElasticModel
 from freetrain.elastic.records import Records
 from freetrain.elastic.sampler import Sampler
 from freetrain.elastic.session import Session
-from freetrain.elastic.state import (
-    Stateful,
-    TrainingState,
-    broadcast_state,
-    fingerprint,
-    part_random_streams,
-)
+from freetrain.elastic.sharing import Standing, share_state
+from freetrain.elastic.state import Stateful, TrainingState, fingerprint
 from freetrain.elastic.step import Step
+from freetrain.elastic.steps import Steps
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.world import World
-from freetrain.errors import FreetrainError, InputError, StateError
+from freetrain.errors import FreetrainError, InputError
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +87,7 @@ class Run:
         self.batch = batch
         self.state = TrainingState(model, optimizer, Sampler(samples, epochs, seed, shuffle=shuffle), also or {})
         self._loader = Loader(data, data_threads)
+        self._steps = Steps(self.state, batch, self.model, self._loader)
         self._on_resize = on_resize
         self._before_update = before_update
         self._on_step = on_step
@@ -100,8 +98,11 @@ class Run:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._has_state = False
         self._wants_checkpoint = False
+        self._wants_stop = False
+        self._stopped = False
+        self._saw_it_through = False
+        self._ended = False
         self._old_world = 0
-        self._unsaved = False
         self._broke_with: BaseException | None = None
         self._session: Session
         self._world: World
@@ -128,16 +129,23 @@ class Run:
         """Write a checkpoint at the end of this step."""
         self._wants_checkpoint = True
 
-    def steps(self) -> Iterator[Step]:
-        """The training's steps, until all epochs are through.
+    def stop(self) -> None:
+        """End the training on all ranks at the end of this step; called in ``on_step``, of the one that follows.
 
-        If this worker has to leave before, the process ends here with status 0: what follows the loop is for those
-        who see the training through.
+        It is then complete, as after its last epoch. One rank's word is enough.
+        """
+        self._wants_stop = True
+
+    def steps(self) -> Iterator[Step]:
+        """The training's steps, until all epochs are through or the script stops it.
+
+        If this worker has to leave before, or joined when all was done, the process ends here with status 0: what
+        follows the loop is for those who see the training through.
         """
         try:
             self._enter_world()
-            while not self.state.sampler.finished:
-                step = self._next_step()
+            while not self._over:
+                step = self._steps.next(self._world)
                 self._records.resume()
                 yield step
                 if not self._complete(step):
@@ -167,10 +175,10 @@ class Run:
         self._loader.close()
         self.model.leave()
         try:
-            if error is None and self._unsaved:
-                self._records.finish()
-        except StateError as still:
-            raise as_exit(still) from None
+            if error is None:
+                self._end_well()
+        except FreetrainError as unfinished:
+            raise as_exit(unfinished) from None
         finally:
             self._session.say_goodbye(reason)
             if self._temporary is not None:
@@ -192,6 +200,10 @@ class Run:
         )
         self._session = Session(directory, Timeouts.from_environment(), backend_for(module), mark)
         self._session.join()
+
+    @property
+    def _over(self) -> bool:
+        return self._stopped or self.state.sampler.finished
 
     # -- worlds
 
@@ -215,18 +227,15 @@ class Run:
             return
 
     def _share_state(self) -> None:
-        """All go on from the one that is furthest, or from the last checkpoint if nobody remembers anything."""
-        rows = self._world.gather([int(self._has_state), self.state.step])
-        furthest = max(rows)
-        source = rows.index(furthest)
-        if furthest[0] == 0 and self._world.rank == 0:
-            self._session.wait_for_leavers()
-            self._records.load()
-        if any(row != furthest for row in rows) or furthest[0] == 0:
-            broadcast_state(self.state, source, self._world)
-            if self._world.rank != source:
-                part_random_streams(self._world.rank)
+        standing = Standing(self._has_state, self._stopped)
+        shared = share_state(self.state, standing, self._world, self._resume)
         self._has_state = True
+        self._stopped = shared.stopped
+        self._saw_it_through = self._saw_it_through or shared.anew
+
+    def _resume(self) -> None:
+        self._session.wait_for_leavers()
+        self._records.load()
 
     def _tell_resize(self) -> None:
         old, new = self._old_world, self._world.size
@@ -237,19 +246,8 @@ class Run:
 
     # -- steps
 
-    def _next_step(self) -> Step:
-        sampler, per_step = self.state.sampler, self.batch.per_step(self._world.size)
-        ids = sampler.peek(per_step)
-        passes = self._passes(ids)
-        self._loader.prepare([*passes, *self._passes(sampler.peek(per_step, skip=per_step))])
-        return Step(self.state.step + 1, sampler.epoch, ids, passes, self.model, self._loader.get)
-
-    def _passes(self, ids: Sequence[int]) -> list[Sequence[int]]:
-        """This rank's part of a step, pass by pass."""
-        return passes_of(share_of(ids, self._world.rank, self._world.size), self.batch.at_most_per_pass)
-
     def _complete(self, step: Step) -> bool:
-        """Apply the step; True if the next one takes place in the same world."""
+        """Apply the step; True if the next one takes place in the same world, or none follows."""
         if self.model.lost is not None:
             self._broke_with = self.model.lost
             self._records.pause()
@@ -261,32 +259,33 @@ class Run:
             )
         if self._before_update is not None:
             self._before_update(self.model.module)
-        loss, change = self._update(step)
-        if change:
+        ballot = Ballot(self._session.change_due, self._wants_stop, step.loss_share)
+        verdict = None
+        try:
+            verdict = self._steps.apply(step, self._world, ballot)
+        except LostRankError as error:
+            self._broke_with = error
+        self._saw_it_through = True
+        if verdict is None or verdict.change:
             self._records.pause()
-        self._report(step, loss)
-        return not change
+        self._report(step, float("nan") if verdict is None else verdict.loss)
+        if verdict is None:
+            return False
+        return self._end_together() if verdict.stop else self._over or not verdict.change
 
-    def _update(self, step: Step) -> tuple[float, bool]:
-        """Step the optimizer while all ranks agree on what comes next: (loss, whether another world follows)."""
-        agreement = None
+    def _end_together(self) -> bool:
+        """The script stops the training; False if a rank was lost that may not have heard of it.
+
+        Nobody goes before it knows that the others know, as they would train on without it. In the next world all
+        who are left hear of it.
+        """
+        self._stopped = True
         try:
-            agreement = self._world.start_sum([float(self._session.change_due), step.loss_share])
+            self._world.gather([1])
         except LostRankError as error:
             self._broke_with = error
-        self.state.optimizer.step()
-        self.state.optimizer.zero_grad(set_to_none=False)
-        self.state.step = step.number
-        self.state.samples_done += len(step.ids)
-        self.state.sampler.advance(len(step.ids))
-        if agreement is None:
-            return float("nan"), True
-        try:
-            changes, loss = agreement.wait()
-        except LostRankError as error:
-            self._broke_with = error
-            return float("nan"), True
-        return loss, changes > 0
+            return False
+        return True
 
     def _report(self, step: Step, loss: float) -> None:
         world = self._world
@@ -299,29 +298,38 @@ class Run:
     # -- ends
 
     def _finish(self) -> None:
-        """All epochs are through. What follows the loop runs in any case: there the script may save its model."""
+        """The training is over; what follows the loop is run by those who saw it through."""
+        if self._world.rank != 0 and not self._saw_it_through:
+            raise Departed("the training was complete before this worker's first step")
+        self._ended = True
         if self._world.rank == 0:
-            try:
-                self._records.finish()
-            except StateError as error:
-                log.warning("%s It is tried once more when the script ends.", error.what)
-                self._unsaved = True
+            self._records.finish()
+
+    def _end_well(self) -> None:
+        """The script has ended: try once more what could not be written, and do not let a break pass in silence.
+
+        Raises:
+            StateError: it can still not be written.
+            InputError: the script left its loop before the end.
+        """
+        self._records.finish_at_last()
+        if self._has_state and not self._ended:
+            if self._world.rank == 0:
+                self._records.save()
+            raise InputError(
+                f"the script left the loop over run.steps() in step {self.state.step + 1}, which is lost; the "
+                f"training is not complete.",
+                "Call run.stop() in place of 'break': all workers then end at the end of that step.",
+            )
 
     def _depart(self, departed: Departed) -> None:
         """Say goodbye; the last of a world that nobody continues writes the checkpoint."""
-        view, me = self._session.view, self._session.member.id
         world = getattr(self, "_world", None)
-        if world is not None and self._has_state and departed.code == 0:
-            old = [id_ for id_ in world.generation.members if id_ not in view.gone]
-            if not set(old) & set(view.ranks) and old[:1] == [me]:
-                self._save_at_last(departed)
+        if world is not None and self._has_state and departed.code == 0 and self._session.is_last_of(world):
+            try:
+                self._records.save()
+            except CheckpointError as error:
+                self._session.say_goodbye(departed.reason)
+                raise as_exit(error) from None
         log.info("%s", departed.reason)
         self._session.say_goodbye(departed.reason)
-
-    def _save_at_last(self, departed: Departed) -> None:
-        """A checkpoint that nobody will write if this rank does not; without it, the status says so."""
-        try:
-            self._records.save()
-        except CheckpointError as error:
-            self._session.say_goodbye(departed.reason)
-            raise as_exit(error) from None

@@ -65,7 +65,12 @@ def test_who_is_left_waits_for_room_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_nobody_is_given_up_while_no_sign_of_life_can_be_written(tmp_path: Path) -> None:
-    environment = {"EPOCHS": str(EPOCHS), "FULL": "records", "FREETRAIN_LOST_AFTER_S": "1", "FREETRAIN_BEAT_S": "0.1"}
+    environment = {
+        "EPOCHS": str(EPOCHS),
+        "FULL": "records",
+        "FREETRAIN_LOST_AFTER_S": "1",
+        "FREETRAIN_BEAT_S": "0.1",
+    }
     with workers(tmp_path, "no_room.py", **environment) as trainer:
         trainer.pace(slow=True)
         trainer.start(2, FREETRAIN_MIN_MEMBERS="2")
