@@ -36,6 +36,7 @@ class ElasticModel:
         self._world: World | None = None
         self.lost: BaseException | None = None
         self.last_bucket_s = 0.0
+        self.buckets = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """One forward pass; what the module itself raises is raised here."""
@@ -104,6 +105,7 @@ class ElasticModel:
         """Add the ranks' gradients up; each is weighted by its share of the samples already."""
         assert self._world is not None
         self.last_bucket_s = time.perf_counter()
+        self.buckets += 1
         return self._world.promise_sum(bucket.buffer(), partial(self._note_loss, self._world))
 
     def _note_loss(self, world: World, error: BaseException) -> None:

@@ -18,6 +18,7 @@ from freetrain.elastic.directory import TrainerDirectory, trainer_from_environme
 from freetrain.elastic.errors import CheckpointError, Departed, LostRankError, as_exit
 from freetrain.elastic.hooks import Resize, StepResult
 from freetrain.elastic.loading import Loader
+from freetrain.elastic.mistakes import Samples, Schedules, check_difference, check_step, learning_rates
 from freetrain.elastic.model import ElasticModel
 from freetrain.elastic.records import Records
 from freetrain.elastic.sampler import Sampler
@@ -87,6 +88,8 @@ class Run:
         self.batch = batch
         self.state = TrainingState(model, optimizer, Sampler(samples, epochs, seed, shuffle=shuffle), also or {})
         self._loader = Loader(data, data_threads)
+        self._samples = Samples(model)
+        self._schedules = Schedules(optimizer, self.state.also)
         self._steps = Steps(self.state, batch, self.model, self._loader)
         self._on_resize = on_resize
         self._before_update = before_update
@@ -188,6 +191,7 @@ class Run:
         if self._trainer is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="freetrain-")
             self._trainer = Path(self._temporary.name)
+        self._schedules.check()
         directory = TrainerDirectory.open(self._trainer)
         module = self.model.module
         mark = fingerprint(module, self.state.sampler.samples, self.batch, self.state.sampler.shuffle)
@@ -252,17 +256,13 @@ class Run:
             self._broke_with = self.model.lost
             self._records.pause()
             return False
-        if not step.synced:
-            raise InputError(
-                f"step {step.number} ended without step.backward(loss) in its last pass.",
-                "Iterate over the whole step ('for batch in step:') and call step.backward(loss) for every batch.",
-            )
+        check_step(step)
         if self._before_update is not None:
             self._before_update(self.model.module)
-        ballot = Ballot(self._session.change_due, self._wants_stop, step.loss_share)
         verdict = None
         try:
-            verdict = self._steps.apply(step, self._world, ballot)
+            verdict = self._steps.apply(step, self._world, self._ballot(step))
+            check_difference(verdict.difference, step.number)
         except LostRankError as error:
             self._broke_with = error
         self._saw_it_through = True
@@ -272,6 +272,17 @@ class Run:
         if verdict is None:
             return False
         return self._end_together() if verdict.stop else self._over or not verdict.change
+
+    def _ballot(self, step: Step) -> Ballot:
+        optimizer = self.state.optimizer
+        self._schedules.check()
+        return Ballot(
+            self._session.change_due,
+            self._wants_stop,
+            step.loss_share,
+            learning_rates(optimizer),
+            self._samples.at(step.number),
+        )
 
     def _end_together(self) -> bool:
         """The script stops the training; False if a rank was lost that may not have heard of it.

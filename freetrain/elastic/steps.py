@@ -54,7 +54,7 @@ class Steps:
         self._state.complete_step(len(step.ids))
         if lost is not None:
             raise lost
-        return count(agreement.wait())
+        return count(agreement.wait(), world.size)
 
     def _passes(self, ids: Sequence[int], world: World) -> list[Sequence[int]]:
         """This rank's part of a step, pass by pass."""
