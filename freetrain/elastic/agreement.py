@@ -8,7 +8,7 @@ from enum import StrEnum
 
 _RATE_TOLERANCE = 1e-4
 _VALUE_TOLERANCE = 1e-3
-"""Relative. Ranks on processors of different makes may differ in the last digits and drift apart a little, and sums
+"""Relative. Ranks on processors of different makes may differ in the last digits and drift apart a bit, and sums
 over thousands of ranks round; a rank that goes a way of its own differs by more before long."""
 
 
