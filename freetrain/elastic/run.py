@@ -18,6 +18,7 @@ from freetrain.elastic.directory import TrainerDirectory, trainer_from_environme
 from freetrain.elastic.errors import CheckpointError, Departed, LostRankError, as_exit
 from freetrain.elastic.hooks import Resize, StepResult
 from freetrain.elastic.loading import Loader
+from freetrain.elastic.memory import give_back_memory
 from freetrain.elastic.mistakes import Samples, Schedules, check_difference, check_step, learning_rates
 from freetrain.elastic.model import ElasticModel
 from freetrain.elastic.records import Records
@@ -217,6 +218,7 @@ class Run:
             self.model.leave()
             # The gradients are views into the old wrapper's buckets.
             self.state.optimizer.zero_grad(set_to_none=True)
+            give_back_memory()
             self._world = self._session.reform(self._broke_with, self.state.step)
             self._broke_with = None
             try:

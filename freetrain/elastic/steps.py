@@ -46,14 +46,12 @@ class Steps:
         Raises:
             LostRankError: a rank was lost meanwhile; this one has completed the step nevertheless.
         """
-        lost: LostRankError | None = None
         try:
             agreement = world.start_sum(ballot.numbers())
-        except LostRankError as error:
-            lost = error
+        except LostRankError:
+            self._state.complete_step(len(step.ids))
+            raise
         self._state.complete_step(len(step.ids))
-        if lost is not None:
-            raise lost
         return count(agreement.wait(), world.size)
 
     def _passes(self, ids: Sequence[int], world: World) -> list[Sequence[int]]:
