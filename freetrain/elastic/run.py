@@ -50,6 +50,7 @@ class Run:
         data_threads: that fetch the next step's data meanwhile; 0 fetches in the training's own thread.
         seed: of the order of the samples.
         shuffle: False keeps the data set's order.
+        drop_last: leave out the last step of an epoch where too few samples are left for a whole one.
         also: more to carry along by name: anything with ``state_dict`` and ``load_state_dict``.
         on_resize: called in every new world before its first step.
         before_update: called with the model between backward and optimizer step: gradient clipping.
@@ -72,6 +73,7 @@ class Run:
         data_threads: int = 1,
         seed: int = 0,
         shuffle: bool = True,
+        drop_last: bool = False,
         also: Mapping[str, Stateful] | None = None,
         on_resize: Callable[[Resize], object] | None = None,
         before_update: Callable[[torch.nn.Module], object] | None = None,
@@ -87,7 +89,8 @@ class Run:
             raise InputError("the data set is empty: there is nothing to train on.")
         self.model = ElasticModel(model, **(ddp_options or {}))
         self.batch = batch
-        self.state = TrainingState(model, optimizer, Sampler(samples, epochs, seed, shuffle=shuffle), also or {})
+        sampler = Sampler(samples, epochs, seed, shuffle=shuffle, drop_last=drop_last)
+        self.state = TrainingState(model, optimizer, sampler, also or {})
         self._loader = Loader(data, data_threads)
         self._samples = Samples(model)
         self._schedules = Schedules(optimizer, self.state.also)
@@ -148,9 +151,7 @@ class Run:
         """
         try:
             self._enter_world()
-            while not self._over:
-                step = self._steps.next(self._world)
-                self._records.resume()
+            while not self._over and (step := self._steps.next(self._world)) is not None:
                 yield step
                 if not self._complete(step):
                     self._enter_world()
@@ -181,6 +182,8 @@ class Run:
         try:
             if error is None:
                 self._end_well()
+            else:
+                self._steps.explain(error)
         except FreetrainError as unfinished:
             raise as_exit(unfinished) from None
         finally:
@@ -194,8 +197,8 @@ class Run:
             self._trainer = Path(self._temporary.name)
         self._schedules.check()
         directory = TrainerDirectory.open(self._trainer)
-        module = self.model.module
-        mark = fingerprint(module, self.state.sampler.samples, self.batch, self.state.sampler.shuffle)
+        module, sampler = self.model.module, self.state.sampler
+        mark = fingerprint(module, sampler.samples, self.batch, sampler.shuffle, sampler.drop_last)
         self._records = Records(
             directory,
             self.state,
@@ -268,6 +271,7 @@ class Run:
         except LostRankError as error:
             self._broke_with = error
         self._saw_it_through = True
+        self._records.resume()
         if verdict is None or verdict.change:
             self._records.pause()
         self._report(step, float("nan") if verdict is None else verdict.loss)

@@ -90,6 +90,11 @@ class Step:
             self.exposed_s = max(0.0, time.perf_counter() - self._model.last_bucket_s)
 
     @property
+    def has_lone_sample(self) -> bool:
+        """Whether this rank puts a single sample through the model in one of its passes."""
+        return any(len(ids) <= 1 for ids in self._passes)
+
+    @property
     def summed(self) -> bool:
         """Whether gradients were added up over the ranks."""
         return self._model.buckets > self._buckets_before

@@ -12,6 +12,7 @@ from freetrain.elastic.model import ElasticModel
 from freetrain.elastic.state import TrainingState
 from freetrain.elastic.step import Step
 from freetrain.elastic.world import World
+from freetrain.errors import InputError
 
 
 class Steps:
@@ -31,14 +32,41 @@ class Steps:
         self._batch = batch
         self._model = model
         self._loader = loader
+        self._latest: Step | None = None
+        self._is_short = False
 
-    def next(self, world: World) -> Step:
-        """The step that comes now."""
+    def next(self, world: World) -> Step | None:
+        """The step that comes now; None: what is left is not enough for one.
+
+        Raises:
+            InputError: not even a whole epoch is.
+        """
         sampler, per_step = self._state.sampler, self._batch.per_step(world.size)
-        ids = sampler.peek(per_step)
+        if sampler.drop_last and sampler.samples < per_step:
+            raise InputError(
+                f"a step takes {per_step} samples, and an epoch has only {sampler.samples}: with drop_last=True "
+                "nothing is left to train on.",
+                "Take smaller steps, or do without drop_last.",
+            )
+        while not (ids := sampler.peek(per_step)):
+            sampler.end_epoch()
+            if sampler.finished:
+                return None
         passes = self._passes(ids, world)
         self._loader.prepare([*passes, *self._passes(sampler.peek(per_step, skip=per_step), world)])
-        return Step(self._state.step + 1, sampler.epoch, ids, passes, self._model, self._loader.get)
+        self._is_short = len(ids) < per_step
+        self._latest = Step(self._state.step + 1, sampler.epoch, ids, passes, self._model, self._loader.get)
+        return self._latest
+
+    def explain(self, error: BaseException) -> None:
+        """Add to an error of the script's what may be its reason: some layers cannot train on one sample."""
+        step = self._latest
+        if isinstance(error, Exception) and step is not None and self._is_short and step.has_lone_sample:
+            error.add_note(
+                f"freetrain: step {step.number}, the last of its epoch, has only {len(step.ids)} samples, and "
+                "this rank has one of them at a time. Some layers, BatchNorm for one, cannot train on that: "
+                "elastic.Run(..., drop_last=True) leaves such steps out."
+            )
 
     def apply(self, step: Step, world: World, ballot: Ballot) -> Verdict:
         """Step the optimizer while all ranks agree on what comes next.

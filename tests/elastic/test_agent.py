@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from freetrain.elastic.progress_log import read_progress
 from tests.elastic.harness import PATIENCE_S, SCRIPTS, Workers, assert_exactly_once
 
 FREETRAIN = [sys.executable, "-m", "freetrain"]
@@ -209,3 +210,14 @@ def test_progress_tells_rates_and_rescales(agents: Agents) -> None:
     rescales = [line for line in lines if line["event"] == "rescale"]
     assert rescales[-1]["cause"] == "leave"
     assert 0 < rescales[-1]["pause_s"] < PATIENCE_S
+
+
+def test_a_pause_lasts_until_the_new_world_has_made_a_step(agents: Agents) -> None:
+    agents.start_agent("--nproc", "1")
+    agents.await_world(1)
+    agents.start_agent("--nproc", "1", FIRST_STEP_S="1.5")
+    agents.await_world(2)
+    agents.pace(slow=False)
+    agents.finish()
+    (join,) = [one for one in read_progress(agents.directory.progress_path).rescales if one.cause == "join"]
+    assert join.pause_s > 1.5
