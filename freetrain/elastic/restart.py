@@ -15,6 +15,7 @@ from freetrain.elastic.files import write_json
 from freetrain.elastic.identity import this_address, this_member
 from freetrain.elastic.members import Generation, Member, this_host
 from freetrain.elastic.next_generation import Proposal, View
+from freetrain.elastic.restart_progress import RestartProgress
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.watcher import Watcher
 from freetrain.elastic.workers import Worker, describe
@@ -34,14 +35,21 @@ class RestartAgent:
         options: what the user chose.
         signals: those that ask to leave.
         timeouts: how patient to be.
+        progress: to be written while this agent is the first.
     """
 
     def __init__(
-        self, directory: TrainerDirectory, options: AgentOptions, signals: Signals, timeouts: Timeouts
+        self,
+        directory: TrainerDirectory,
+        options: AgentOptions,
+        signals: Signals,
+        timeouts: Timeouts,
+        progress: RestartProgress,
     ) -> None:
         self._directory = directory
         self._options = options
         self._signals = signals
+        self._progress = progress
         self._me = this_member("restart mode", "", options.nproc)
         self._watcher = Watcher(directory, self._me, timeouts, _with_port, _why_foreign)
         self._generation: Generation | None = None
@@ -86,6 +94,7 @@ class RestartAgent:
 
     def _look_at_workers(self, view: View) -> Ending | None:
         """All ended well: complete. One failed: wait whether another node is to blame, else start all anew."""
+        self._progress.look()
         statuses = [worker.poll() for worker in self._workers]
         if self._workers and all(status == 0 for status in statuses):
             write_json(self._directory.finished_path, {"time_s": time.time()}, mode=0o644)
@@ -113,9 +122,13 @@ class RestartAgent:
         for index in range(self._options.nproc):
             environment = torchrun_environment(view, self._me.id, index, self._directory.root.name)
             self._workers.append(Worker(self._options.command, f"{self._me.id}-{index}", index, environment))
+        if view.generation.rank_of(self._me.id) == 0:
+            self._progress.start(view.generation, sum(view.members[id_].slots for id_ in view.ranks))
 
     def _stop_workers(self) -> None:
         """Give scripts that catch SIGTERM the time to write a checkpoint."""
+        if self._workers:
+            self._progress.pause()
         for worker in self._workers:
             worker.terminate()
         until_s = time.monotonic() + self._options.leave_timeout_s

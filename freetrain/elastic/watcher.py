@@ -11,7 +11,7 @@ from freetrain.elastic.directory import TrainerDirectory
 from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.liveness import Liveness
 from freetrain.elastic.members import Generation, Member
-from freetrain.elastic.next_generation import Proposal, View, next_generation, watched_by
+from freetrain.elastic.next_generation import Proposal, View, members_missing, next_generation, watched_by
 from freetrain.elastic.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
@@ -32,6 +32,9 @@ and the others would wait for them."""
 
 
 _COMPLAIN_AGAIN_S = 60.0
+
+_SAY_MISSING_AFTER_S = 2.0
+"""Members that are started together boot at slightly different speeds."""
 
 
 class Guard:
@@ -75,6 +78,7 @@ class Watcher:
         self._guard: Guard | None = None
         self._unsettled: tuple[Proposal, float] | None = None
         self._complained_s = float("-inf")
+        self._say_missing_s: float | None = None
         self.view = View()
 
     def start(self) -> None:
@@ -135,6 +139,7 @@ class Watcher:
         self._mark_lost(view, silence_too=silence_too)
         self._turn_away(view)
         self._propose(view)
+        self._say_who_is_missing(view)
 
     def _mark_lost(self, view: View, *, silence_too: bool) -> None:
         others = [view.members[id_] for id_ in view.present if id_ != self._member.id]
@@ -161,6 +166,21 @@ class Watcher:
         log.info(
             "generation %d with %d members %s", generation.number, generation.world, "published" if won else "lost"
         )
+
+    def _say_who_is_missing(self, view: View) -> None:
+        """The first of those who wait for more says so, after a moment and then once in a while."""
+        least = self._timeouts.min_members
+        missing = members_missing(view, least)
+        if not missing or view.waiting[0] != self._member.id:
+            self._say_missing_s = None
+            return
+        now_s = time.monotonic()
+        if self._say_missing_s is None:
+            self._say_missing_s = now_s + _SAY_MISSING_AFTER_S
+        elif now_s >= self._say_missing_s:
+            self._say_missing_s = now_s + _COMPLAIN_AGAIN_S
+            here = len(view.waiting)
+            log.warning("waiting for %d more: %d are here, and it starts with %d (--min)", missing, here, least)
 
     def _settled(self, proposal: Proposal) -> bool:
         """Whether the same proposal has been due for a moment."""
