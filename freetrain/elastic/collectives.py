@@ -90,6 +90,11 @@ class Collectives:
             time.sleep(0.001)
         return ended
 
+    def forget(self) -> None:
+        """All have ended: hold their tensors no longer."""
+        self._under_way.clear()
+        self._owed.clear()
+
     def _lost(self, error: RuntimeError) -> LostRankError:
         self.failed = True
         return LostRankError(str(error))

@@ -5,31 +5,31 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import torch
 
-from freetrain.elastic.agreement import Ballot
+from freetrain.elastic.agreement import Ballot, Verdict
 from freetrain.elastic.batching import FixedBatch, ScaledBatch
 from freetrain.elastic.device import backend_for
 from freetrain.elastic.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.errors import CheckpointError, Departed, LostRankError, as_exit
-from freetrain.elastic.hooks import Resize, StepResult
+from freetrain.elastic.hooks import Hooks, Resize, StepResult
 from freetrain.elastic.loading import Loader
-from freetrain.elastic.memory import give_back_memory
 from freetrain.elastic.mistakes import Samples, Schedules, check_difference, check_step, learning_rates
 from freetrain.elastic.model import ElasticModel
 from freetrain.elastic.records import Records
 from freetrain.elastic.sampler import Sampler
 from freetrain.elastic.session import Session
-from freetrain.elastic.sharing import Standing, share_state
 from freetrain.elastic.state import Stateful, TrainingState, fingerprint
 from freetrain.elastic.step import Step
 from freetrain.elastic.steps import Steps
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.world import World
+from freetrain.elastic.worlds import Worlds
 from freetrain.errors import FreetrainError, InputError
 
 log = logging.getLogger(__name__)
@@ -95,25 +95,24 @@ class Run:
         self._samples = Samples(model)
         self._schedules = Schedules(optimizer, self.state.also)
         self._steps = Steps(self.state, batch, self.model, self._loader)
-        self._on_resize = on_resize
-        self._before_update = before_update
-        self._on_step = on_step
-        self._checkpoint_every_s = checkpoint_every_s
-        self._keep_checkpoints = keep_checkpoints
-        self._progress_every_s = progress_every_s
+        self._hooks = Hooks(batch, on_resize, before_update, on_step)
+        self._records_of = partial(
+            Records,
+            state=self.state,
+            progress_every_s=progress_every_s,
+            checkpoint_every_s=checkpoint_every_s,
+            keep_checkpoints=keep_checkpoints,
+        )
         self._trainer = trainer or trainer_from_environment()
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._has_state = False
         self._wants_checkpoint = False
         self._wants_stop = False
-        self._stopped = False
-        self._saw_it_through = False
         self._ended = False
-        self._old_world = 0
         self._broke_with: BaseException | None = None
         self._session: Session
         self._world: World
         self._records: Records
+        self._worlds: Worlds
 
     # -- what scripts ask
 
@@ -151,7 +150,7 @@ class Run:
         """
         try:
             self._enter_world()
-            while not self._over and (step := self._steps.next(self._world)) is not None:
+            while not self._worlds.over and (step := self._steps.next(self._world)) is not None:
                 yield step
                 if not self._complete(step):
                     self._enter_world()
@@ -199,59 +198,17 @@ class Run:
         directory = TrainerDirectory.open(self._trainer)
         module, sampler = self.model.module, self.state.sampler
         mark = fingerprint(module, sampler.samples, self.batch, sampler.shuffle, sampler.drop_last)
-        self._records = Records(
-            directory,
-            self.state,
-            progress_every_s=self._progress_every_s,
-            checkpoint_every_s=self._checkpoint_every_s,
-            keep_checkpoints=self._keep_checkpoints,
-        )
+        self._records = self._records_of(directory)
         self._session = Session(directory, Timeouts.from_environment(), backend_for(module), mark)
+        self._worlds = Worlds(self.state, self.model, self._session, self._records)
         self._session.join()
-
-    @property
-    def _over(self) -> bool:
-        return self._stopped or self.state.sampler.finished
 
     # -- worlds
 
     def _enter_world(self) -> None:
-        """Form worlds until one holds, and bring all its members to the same state."""
-        while True:
-            self.model.leave()
-            # The gradients are views into the old wrapper's buckets.
-            self.state.optimizer.zero_grad(set_to_none=True)
-            give_back_memory()
-            self._world = self._session.reform(self._broke_with, self.state.step)
-            self._broke_with = None
-            try:
-                self._share_state()
-                self.model.enter(self._world)
-            except LostRankError as error:
-                log.info("generation %d lost a rank at once: %s", self._world.generation.number, error)
-                self._broke_with = error
-                continue
-            self._tell_resize()
-            self._records.enter(self._world, self._session.nodes)
-            return
-
-    def _share_state(self) -> None:
-        standing = Standing(self._has_state, self._stopped)
-        shared = share_state(self.state, standing, self._world, self._resume)
-        self._has_state = True
-        self._stopped = shared.stopped
-        self._saw_it_through = self._saw_it_through or shared.anew
-
-    def _resume(self) -> None:
-        self._session.wait_for_leavers()
-        self._records.load()
-
-    def _tell_resize(self) -> None:
-        old, new = self._old_world, self._world.size
-        self._old_world = new
-        if self._on_resize is not None:
-            before = self.batch.per_step(old) if old else 0
-            self._on_resize(Resize(old, new, before, self.batch.per_step(new)))
+        broke_with, self._broke_with = self._broke_with, None
+        self._world = self._worlds.enter(broke_with)
+        self._hooks.resized(self._world.size)
 
     # -- steps
 
@@ -262,22 +219,22 @@ class Run:
             self._records.pause()
             return False
         check_step(step)
-        if self._before_update is not None:
-            self._before_update(self.model.module)
-        verdict = None
+        self._hooks.updating(self.model.module)
+        verdict = Verdict(change=True, stop=False, loss=float("nan"))
         try:
             verdict = self._steps.apply(step, self._world, self._ballot(step))
             check_difference(verdict.difference, step.number)
+            if verdict.stop:
+                self._worlds.stop(self._world)
         except LostRankError as error:
             self._broke_with = error
-        self._saw_it_through = True
+        self._worlds.sees_it_through = True
         self._records.resume()
-        if verdict is None or verdict.change:
+        stays = self._broke_with is None and (self._worlds.over or not verdict.change)
+        if not stays:
             self._records.pause()
-        self._report(step, float("nan") if verdict is None else verdict.loss)
-        if verdict is None:
-            return False
-        return self._end_together() if verdict.stop else self._over or not verdict.change
+        self._report(step, verdict.loss)
+        return stays
 
     def _ballot(self, step: Step) -> Ballot:
         optimizer = self.state.optimizer
@@ -290,24 +247,11 @@ class Run:
             self._samples.at(step.number),
         )
 
-    def _end_together(self) -> bool:
-        """The script stops the training; False if a rank was lost that may not have heard of it.
-
-        Nobody goes before it knows that the others know, as they would train on without it. In the next world all
-        who are left hear of it.
-        """
-        self._stopped = True
-        try:
-            self._world.gather([1])
-        except LostRankError as error:
-            self._broke_with = error
-            return False
-        return True
-
     def _report(self, step: Step, loss: float) -> None:
         world = self._world
-        if self._on_step is not None:
-            self._on_step(StepResult(step.number, step.epoch, step.ids, step.my_ids, loss, world.size, world.rank))
+        self._hooks.completed(
+            StepResult(step.number, step.epoch, step.ids, step.my_ids, loss, world.size, world.rank)
+        )
         wants_checkpoint, self._wants_checkpoint = self._wants_checkpoint, False
         if world.rank == 0:
             self._records.add(step, wants_checkpoint=wants_checkpoint)
@@ -316,7 +260,7 @@ class Run:
 
     def _finish(self) -> None:
         """The training is over; what follows the loop is run by those who saw it through."""
-        if self._world.rank != 0 and not self._saw_it_through:
+        if self._world.rank != 0 and not self._worlds.sees_it_through:
             raise Departed("the training was complete before this worker's first step")
         self._ended = True
         if self._world.rank == 0:
@@ -330,7 +274,7 @@ class Run:
             InputError: the script left its loop before the end.
         """
         self._records.finish_at_last()
-        if self._has_state and not self._ended:
+        if self._worlds.has_state and not self._ended:
             if self._world.rank == 0:
                 self._records.save()
             raise InputError(
@@ -342,7 +286,7 @@ class Run:
     def _depart(self, departed: Departed) -> None:
         """Say goodbye; the last of a world that nobody continues writes the checkpoint."""
         world = getattr(self, "_world", None)
-        if world is not None and self._has_state and departed.code == 0 and self._session.is_last_of(world):
+        if world is not None and self._worlds.has_state and departed.code == 0 and self._session.is_last_of(world):
             try:
                 self._records.save()
             except CheckpointError as error:
