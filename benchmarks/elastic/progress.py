@@ -112,7 +112,7 @@ class _Silent(Progress):
 
 
 def _silenced() -> AbstractContextManager[object]:
-    return mock.patch("freetrain.elastic.run.Progress", _Silent)
+    return mock.patch("freetrain.elastic.records.Progress", _Silent)
 
 
 def _train(how: AbstractContextManager[object]) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
@@ -25,30 +25,50 @@ _MODELS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """What throughput is shown by."""
+
+    unit: str
+    size: Callable[[Rate], int]
+
+
+_NODES = _Axis("node", lambda rate: rate.nodes)
+_WORKERS = _Axis("worker", lambda rate: rate.world)
+
+
 @click.command("curve")
 @click.argument("trainer", type=click.Path(path_type=Path))
 @click.option(
-    "--nodes", "most_nodes", type=click.IntRange(1), help="Up to so many.  [default: twice the most seen]"
+    "--nodes",
+    "most",
+    type=click.IntRange(1),
+    help="Up to so many, of workers where these are shown.  [default: twice the most seen]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def curve_command(trainer: Path, most_nodes: int | None, as_json: bool) -> None:
+def curve_command(trainer: Path, most: int | None, as_json: bool) -> None:
     """Show a trainer's throughput by number of nodes: as measured, and as fitted between and beyond.
 
-    TRAINER is the directory given to 'freetrain run --trainer'. The fit is what the daemon would decide with.
+    TRAINER is the directory given to 'freetrain run --trainer'. The fit is what the daemon would decide with. If
+    the same nodes had now more workers, now fewer, as at your desk, it is by number of workers instead.
     """
     log = _read(trainer)
-    most = most_nodes or 2 * max(rate.nodes for rate in log.rates)
-    fit = fit_throughput([Observation(rate.nodes, rate.samples_per_s, rate.elapsed_s) for rate in log.rates], most)
+    axis = _axis(log.rates)
+    most = most or 2 * max(map(axis.size, log.rates))
+    seen = [Observation(axis.size(rate), rate.samples_per_s, rate.elapsed_s) for rate in log.rates]
+    fit = fit_throughput(seen, most)
     pauses_s = [rescale.pause_s for rescale in log.rescales]
     if as_json:
-        print_json({"format": FORMAT, "fit": asdict(fit), "rescales": [asdict(one) for one in log.rescales]})
+        rescales = [asdict(one) for one in log.rescales]
+        print_json({"format": FORMAT, "by": f"{axis.unit}s", "fit": asdict(fit), "rescales": rescales})
         return
-    print_table(
-        ["nodes", "samples/s", "per node", "measured s", "step s", "communication", "data wait"],
-        [_row(nodes, rate, log) for nodes, rate in fit.curve if nodes <= most],
-        right=["nodes", "samples/s", "per node", "measured s", "step s", "communication", "data wait"],
-    )
+    columns = [f"{axis.unit}s", "samples/s", f"per {axis.unit}"]
+    columns += ["measured s", "step s", "communication", "data wait"]
+    by_size = {size: [one for one in log.rates if axis.size(one) == size] for size, _ in fit.curve if size <= most}
+    print_table(columns, [_row(size, rate, by_size[size]) for size, rate in fit.curve if size in by_size], columns)
     click.echo(f"\n{_describe(fit)}")
+    if axis is _WORKERS:
+        click.echo("By workers, as the same nodes had different numbers of them; the daemon decides by nodes.")
     if pauses_s:
         click.echo(f"{len(pauses_s)} rescales, {sum(pauses_s):.3g} s lost, {max(pauses_s):.3g} s at most.")
 
@@ -63,13 +83,21 @@ def _read(trainer: Path) -> ProgressLog:
             "Name the directory that was given to 'freetrain run --trainer'.",
         ) from error
     if not log.rates:
-        raise InputError(f"{path} has no measurement yet.", "The first comes some seconds after the first step.")
+        raise InputError(
+            f"{path} has no measurement yet.",
+            "The first comes some seconds after the first step; in restart mode only with --steps-from.",
+        )
     return log
 
 
-def _row(nodes: int, samples_per_s: float, log: ProgressLog) -> list[str]:
-    seen = [rate for rate in log.rates if rate.nodes == nodes]
-    cells = [str(nodes), show_value(samples_per_s), show_value(samples_per_s / nodes)]
+def _axis(rates: Sequence[Rate]) -> _Axis:
+    """By nodes, unless the same number of them was seen with different numbers of workers."""
+    sizes = {(rate.nodes, rate.world) for rate in rates}
+    return _NODES if len(sizes) == len({nodes for nodes, _ in sizes}) else _WORKERS
+
+
+def _row(size: int, samples_per_s: float, seen: list[Rate]) -> list[str]:
+    cells = [str(size), show_value(samples_per_s), show_value(samples_per_s / size)]
     if not seen:
         return cells + [NOTHING] * 4
     shares = [

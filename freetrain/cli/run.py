@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import time
 from pathlib import Path
 
 import click
 
-from freetrain.elastic.agent import Agent, AgentOptions, Ending, Signals
+from freetrain.elastic.agent import Agent, AgentOptions, Signals
 from freetrain.elastic.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.restart import RestartAgent
+from freetrain.elastic.restart_progress import RestartProgress
 from freetrain.elastic.timeouts import Timeouts
+from freetrain.elastic.watched_steps import LAST_NUMBER, WatchedSteps
 from freetrain.elastic.workers import count_gpus
 from freetrain.errors import InputError
 
@@ -32,6 +35,28 @@ _ALWAYS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 @click.option("--nproc", type=click.IntRange(1), help="Workers on this node.  [default: one per GPU, else 1]")
 @click.option(
     "--restart", is_flag=True, help="For unmodified torchrun-style scripts: start them anew at every rescale."
+)
+@click.option(
+    "--steps-from",
+    "steps_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --restart: a file, such as its log, in which the script writes how many steps it has done.",
+)
+@click.option(
+    "--steps-pattern",
+    default=LAST_NUMBER,
+    show_default=True,
+    metavar="REGEX",
+    help="Finds the number of steps in a line of that file, as its first group; the last such line counts.",
+)
+@click.option(
+    "--samples-per-step",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Samples in each of these steps, over all ranks.",
 )
 @click.option("--min", "min_members", type=click.IntRange(1), help="Members needed to start from nothing.")
 @click.option(
@@ -53,6 +78,9 @@ def run_command(
     root: Path | None,
     nproc: int | None,
     restart: bool,
+    steps_path: Path | None,
+    steps_pattern: str,
+    samples_per_step: int,
     min_members: int | None,
     max_restarts: int,
     leave_timeout_s: float,
@@ -77,16 +105,35 @@ def run_command(
     options = AgentOptions(command, nproc or count_gpus() or 1, max_restarts, leave_timeout_s)
     if min_members is not None:
         os.environ["FREETRAIN_MIN_MEMBERS"] = str(min_members)
+    steps = _watched(restart, steps_path, steps_pattern)
     with Signals((*_ALWAYS, *_extra(leave_on))) as signals:
-        ending = _agent(directory, options, signals, restart)
+        if restart:
+            progress = RestartProgress(directory.progress_path, steps, samples_per_step)
+            ending = RestartAgent(directory, options, signals, Timeouts.from_environment(), progress).run()
+        else:
+            ending = Agent(directory, options, signals).run()
     click.echo(f"freetrain: {ending.reason}", err=True)
     raise SystemExit(ending.status)
 
 
-def _agent(directory: TrainerDirectory, options: AgentOptions, signals: Signals, restart: bool) -> Ending:
-    if restart:
-        return RestartAgent(directory, options, signals, Timeouts.from_environment()).run()
-    return Agent(directory, options, signals).run()
+def _watched(restart: bool, path: Path | None, pattern: str) -> WatchedSteps | None:
+    if path is None:
+        return None
+    if not restart:
+        raise InputError(
+            "--steps-from is for --restart only.", "A script that uses freetrain.elastic tells its steps itself."
+        )
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise InputError(
+            f"--steps-pattern {pattern}: {error}.", "Write a regular expression with a group."
+        ) from error
+    if not compiled.groups:
+        raise InputError(
+            f"--steps-pattern {pattern} has no group.", "Put the number of steps in parentheses: 'step (\\d+)'."
+        )
+    return WatchedSteps(path.absolute(), compiled)
 
 
 def _extra(name: str | None) -> tuple[signal.Signals, ...]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from types import FrameType
 
 from freetrain.elastic.directory import TRAINER_VARIABLE, TrainerDirectory
-from freetrain.elastic.errors import EVICTED_STATUS
+from freetrain.elastic.errors import EVICTED_STATUS, DirectoryError
 from freetrain.elastic.identity import AGENT_VARIABLE, MEMBER_VARIABLE, new_id
 from freetrain.elastic.workers import Worker, describe
+from freetrain.errors import ExitCode
 
 log = logging.getLogger(__name__)
 
@@ -93,8 +94,11 @@ class Agent:
         self._workers: list[Worker] = []
         self._started = 0
         self._failures: list[str] = []
+        self._untold: list[tuple[Worker, int]] = []
+        self._unusable = ""
         self._strangers = 0
         self._leaving: str | None = None
+        self._complaint = ""
 
     def run(self) -> Ending:
         """Start the workers and stay until the last has ended."""
@@ -109,7 +113,10 @@ class Agent:
             for worker in self._workers:
                 worker.kill()
         ending = self._ending()
-        self._report("ended", ending.reason)
+        try:
+            self._report("ended", ending.reason)
+        except DirectoryError as error:
+            self._complain(error)
         return ending
 
     def _look(self) -> None:
@@ -119,6 +126,7 @@ class Agent:
                 self._bury(worker, status)
             else:
                 self._hurry(worker)
+        self._tell_of_the_dead()
         if self._signals.received is not None and self._leaving is None:
             self._leaving = self._signals.received
             for worker in self._workers:
@@ -143,9 +151,10 @@ class Agent:
         return environment
 
     def _bury(self, worker: Worker, status: int) -> None:
-        """Tell the others at once; their collectives need not wait for a heartbeat."""
         self._workers.remove(worker)
-        self._directory.mark_gone(worker.name, describe(status))
+        self._untold.append((worker, status))
+        if status == ExitCode.STATE_IO:
+            self._unusable = f"worker {worker.name} could not use the trainer's directory, see its own message"
         if self._leaving is not None or worker.told_to_leave_s is not None:
             return
         if status == 0:
@@ -154,8 +163,37 @@ class Agent:
         why = "given up for lost" if status == EVICTED_STATUS else describe(status)
         self._failures.append(f"{worker.name}: {why}")
         log.warning("worker %s failed: %s", worker.name, why)
-        if len(self._failures) <= self._options.max_restarts and self._was_member(worker):
-            self._start(worker.index)
+
+    def _tell_of_the_dead(self) -> None:
+        """Tell the others at once, whose collectives need not wait for a heartbeat; then replace who failed.
+
+        In a full directory that has to wait: nobody could join there, and those who are alive may train on.
+        """
+        while self._untold:
+            worker, status = self._untold[0]
+            try:
+                self._directory.mark_gone(worker.name, describe(status))
+            except DirectoryError as error:
+                self._complain(error)
+                return
+            del self._untold[0]
+            if self._leaving is None and self._ought_to_be_replaced(worker, status):
+                self._start(worker.index)
+
+    def _ought_to_be_replaced(self, worker: Worker, status: int) -> bool:
+        """Not who fared as another would: by failing before it joined, or for want of room in the directory."""
+        return (
+            status not in (0, ExitCode.STATE_IO)
+            and worker.told_to_leave_s is None
+            and len(self._failures) <= self._options.max_restarts
+            and self._was_member(worker)
+        )
+
+    def _complain(self, error: DirectoryError) -> None:
+        """Once, however often it is tried again."""
+        if error.what != self._complaint:
+            self._complaint = error.what
+            log.warning("%s %s", error.what, error.hint)
 
     def _was_member(self, worker: Worker) -> bool:
         """Whether it got as far as joining: a script that fails before would fail again."""
@@ -185,7 +223,10 @@ class Agent:
         if worker.told_to_leave_s is not None:
             return
         worker.told_to_leave_s = time.monotonic()
-        self._directory.leave(worker.name)
+        try:
+            self._directory.leave(worker.name)
+        except DirectoryError as error:  # it cannot be asked, and is killed when its time is up
+            self._complain(error)
         if not self._was_member(worker):
             worker.kill()
 
@@ -205,6 +246,10 @@ class Agent:
         )
 
     def _ending(self) -> Ending:
+        if self._untold:
+            self._unusable = f"the trainer's directory {self._directory.root} cannot be written"
+        if self._unusable and not self._directory.finished_path.exists():
+            return Ending(ExitCode.STATE_IO, self._unusable)
         if self._leaving is not None:
             return Ending(0, f"left on {self._leaving}; the training can go on without this node")
         if self._failures and not self._directory.finished_path.exists():

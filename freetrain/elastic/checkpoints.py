@@ -30,7 +30,11 @@ class Checkpoints:
         self._keep = max(2, keep)
 
     def save(self, state: dict[str, Any], step: int) -> Path:
-        """Write the state; the file has its name only once all of it is on disk."""
+        """Write the state; the file has its name only once all of it is on disk.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
         path = self._folder / f"step-{step:010d}.pt"
         draft = self._folder / f".{path.name}.{os.getpid()}"
         try:
@@ -39,11 +43,14 @@ class Checkpoints:
                 stream.flush()
                 os.fsync(stream.fileno())
             draft.replace(path)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
             draft.unlink(missing_ok=True)
+            reason = _why_unwritable(error)
+            if reason is None:
+                raise
             raise CheckpointError(
-                f"cannot write the checkpoint {path}: {error.strerror}; the training goes on without it.",
-                "Make room or mend the file system; the next checkpoint is tried on schedule.",
+                f"cannot write the checkpoint {path}: {reason}.",
+                "Make room (disk, quota) or mend the file system.",
             ) from error
         self._prune()
         return path
@@ -79,6 +86,13 @@ class Checkpoints:
     def _prune(self) -> None:
         for path in self.newest_first()[self._keep :]:
             path.unlink(missing_ok=True)
+
+
+def _why_unwritable(error: BaseException | None) -> str | None:
+    """What the file system said; torch raises an error of its own on top of that."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__context__
+    return error.strerror if error else None
 
 
 def _why_corrupt(path: Path) -> str | None:

@@ -90,6 +90,11 @@ class Collectives:
             time.sleep(0.001)
         return ended
 
+    def forget(self) -> None:
+        """All have ended: hold their tensors no longer."""
+        self._under_way.clear()
+        self._owed.clear()
+
     def _lost(self, error: RuntimeError) -> LostRankError:
         self.failed = True
         return LostRankError(str(error))
@@ -99,7 +104,11 @@ class Collectives:
 
 
 class _Owed:
-    """A tensor that somebody waits for."""
+    """A tensor that somebody waits for.
+
+    Once it is delivered it holds nothing of its world any more: in a cycle with that, the tensor would stay until
+    Python looks for garbage, which a training may give no occasion for.
+    """
 
     def __init__(self, tensor: torch.Tensor, on_loss: Callable[[BaseException], object]) -> None:
         self.future: Any = torch.futures.Future()
@@ -126,3 +135,8 @@ class _Owed:
                 if error is not None:
                     self._on_loss(error)
                 self.future.set_result(self._tensor)
+                self._on_loss = _heed_nothing
+
+
+def _heed_nothing(_: BaseException) -> None:
+    pass

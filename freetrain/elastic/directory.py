@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from freetrain.elastic.errors import DirectoryError
-from freetrain.elastic.files import create_json, make_folder, names_in, read_json, write_json
+from freetrain.elastic.files import create_json, make_folder, names_in, overwrite, read_json, write_json
 from freetrain.elastic.members import Generation, Member, from_document, to_document
 from freetrain.elastic.next_generation import View
 from freetrain.elastic.secret import Secret
@@ -66,8 +66,9 @@ class TrainerDirectory:
 
     def _check_writable(self) -> None:
         try:
-            with tempfile.TemporaryFile(dir=self._members):
-                pass
+            with tempfile.TemporaryFile(dir=self._members) as probe:
+                probe.write(bytes(4096))
+                probe.flush()
         except OSError as error:
             raise DirectoryError(
                 f"cannot write to the trainer's directory {self.root}: {error.strerror}.",
@@ -166,10 +167,17 @@ class TrainerDirectory:
 
     # -- heartbeats
 
-    def beat(self, member: str, count: int) -> None:
-        """Leave a sign of life; opened and closed each time, or NFS would keep it to itself."""
-        with contextlib.suppress(OSError):
-            (self._beats / member).write_text(str(count))
+    def beat(self, member: str, count: int) -> bool:
+        """Leave a sign of life; False if that cannot be.
+
+        Opened and closed each time, or NFS would keep it to itself; always as long as before and written over it,
+        since a full file system has room for nothing else.
+        """
+        try:
+            overwrite(self._beats / member, f"{count:20d}".encode())
+        except OSError:
+            return False
+        return True
 
     def last_beat(self, member: str) -> str:
         """The latest sign of life; what counts is that it changes."""

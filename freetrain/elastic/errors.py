@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from freetrain.errors import FreetrainError, InputError, StateError
+import sys
+
+from freetrain.errors import ExitCode, FreetrainError, InputError, StateError
 
 
 class DirectoryError(StateError):
@@ -42,5 +44,9 @@ EVICTED_STATUS = 75
 
 
 def as_exit(error: FreetrainError) -> SystemExit:
-    """The error as the end of a training script: its sentences on standard error, no traceback."""
-    return SystemExit(f"freetrain: {error.what}" + (f"\n  {error.hint}" if error.hint else ""))
+    """The error as the end of a training script: its sentences on standard error, no traceback.
+
+    The status is 1, or 74 where the trainer's directory cannot be used, which no other worker would change.
+    """
+    print(f"freetrain: {error.what}" + (f"\n  {error.hint}" if error.hint else ""), file=sys.stderr)
+    return SystemExit(ExitCode.STATE_IO if isinstance(error, StateError) else ExitCode.FAILED)

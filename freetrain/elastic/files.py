@@ -15,7 +15,11 @@ from freetrain.elastic.errors import DirectoryError
 
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Replace the file; a reader sees the old content or the new one, nothing between."""
+    """Replace the file; a reader sees the old content or the new one, nothing between.
+
+    Raises:
+        DirectoryError: it cannot be written.
+    """
     _place(path, content, mode, os.replace)
 
 
@@ -23,6 +27,9 @@ def create_exclusively(path: Path, content: bytes, mode: int = 0o600) -> bool:
     """Create the file with all its content at once; False if it exists already.
 
     A hard link is the one operation that NFS servers make atomic and exclusive in all versions.
+
+    Raises:
+        DirectoryError: it cannot be written.
     """
     try:
         _place(path, content, mode, os.link)
@@ -37,6 +44,12 @@ def _place(path: Path, content: bytes, mode: int, put: Callable[[Path, Path], No
         with create_private(draft, mode) as stream:
             stream.write(content)
         put(draft, path)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise DirectoryError(
+            f"cannot write {path}: {error.strerror}.", "Make room (disk, quota) or mend the file system."
+        ) from error
     finally:
         with contextlib.suppress(OSError):
             draft.unlink()
@@ -73,6 +86,15 @@ def read_json(path: Path) -> dict[str, Any] | None:
             return None
         raise
     return document if isinstance(document, dict) else None
+
+
+def overwrite(path: Path, content: bytes) -> None:
+    """Put this at the beginning of the file in place, made if there is none; for content of one length only."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        os.write(handle, content)
+    finally:
+        os.close(handle)
 
 
 def append_line(path: Path, document: dict[str, Any]) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+from freetrain.elastic.batching import FixedBatch, ScaledBatch
+
 
 @dataclass(frozen=True, slots=True)
 class Resize:
@@ -46,6 +48,47 @@ class StepResult:
     loss: float
     world: int
     rank: int
+
+
+class Hooks:
+    """What the script wants to be told.
+
+    Args:
+        batch: samples per step.
+        on_resize: called in every new world before its first step.
+        before_update: called with the model between backward and optimizer step.
+        on_step: called after every completed step.
+    """
+
+    def __init__(
+        self,
+        batch: FixedBatch | ScaledBatch,
+        on_resize: Callable[[Resize], object] | None,
+        before_update: Callable[[torch.nn.Module], object] | None,
+        on_step: Callable[[StepResult], object] | None,
+    ) -> None:
+        self._batch = batch
+        self._on_resize = on_resize
+        self._before_update = before_update
+        self._on_step = on_step
+        self._world = 0
+
+    def resized(self, world: int) -> None:
+        """A world of this size begins."""
+        old, self._world = self._world, world
+        if self._on_resize is not None:
+            before = self._batch.per_step(old) if old else 0
+            self._on_resize(Resize(old, world, before, self._batch.per_step(world)))
+
+    def updating(self, module: torch.nn.Module) -> None:
+        """The optimizer is about to step."""
+        if self._before_update is not None:
+            self._before_update(module)
+
+    def completed(self, result: StepResult) -> None:
+        """A step is complete."""
+        if self._on_step is not None:
+            self._on_step(result)
 
 
 def scale_learning_rate(optimizer: torch.optim.Optimizer, at_batch: int) -> Callable[[Resize], None]:

@@ -22,6 +22,10 @@ class Liveness:
         self._seen: dict[str, tuple[str, float]] = {}
         self._looked_s = now_s()
 
+    def forget(self) -> None:
+        """Start counting anew: who cannot leave a sign of life itself must not miss those of the others."""
+        self._seen.clear()
+
     def dead_here(self, members: Iterable[Member]) -> list[str]:
         """Those whose process on this machine has ended; costs microseconds each."""
         return [

@@ -15,27 +15,42 @@ from torch.nn.parallel import DistributedDataParallel
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.exchange import broadcast_tensors
 from freetrain.elastic.world import World
+from freetrain.errors import InputError
 
 _UNSYNCED: dict[str, Any] = (
     {"init_sync": False} if "init_sync" in signature(DistributedDataParallel).parameters else {}
 )
 """All ranks have the same state already; torch 2.4 exchanges it again in any case."""
 
+_OURS = {"process_group", "init_sync"}
+_BUFFERS = ("broadcast_buffers", "forward_sync_buffers")
+"""The older name and the newer one."""
+
 
 class ElasticModel:
     """Calls the model through DDP, which is renewed in every world.
+
+    Args:
+        module: the model.
+        ddp_options: of ``DistributedDataParallel``. Whether buffers are shared is heeded here: the runtime does it
+            in place of DDP.
 
     A rank that vanishes in the middle of a forward pass must not throw the training script out of its loop: the
     pass then goes through the bare model, and the step is taken back afterwards.
     """
 
     def __init__(self, module: torch.nn.Module, **ddp_options: Any) -> None:
+        for name in _OURS & ddp_options.keys():
+            raise InputError(f"ddp_options: {name} is the runtime's own to give.", f"Leave {name} out.")
         self.module = module
-        self._ddp_options = ddp_options
+        shares = [ddp_options.pop(name) for name in _BUFFERS if name in ddp_options]
+        self._shares_buffers = all(each is not False for each in shares)
+        self._ddp_options = {"gradient_as_bucket_view": True, **ddp_options}
         self._ddp: DistributedDataParallel | None = None
         self._world: World | None = None
         self.lost: BaseException | None = None
         self.last_bucket_s = 0.0
+        self.buckets = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """One forward pass; what the module itself raises is raised here."""
@@ -80,7 +95,6 @@ class ElasticModel:
                 self.module,
                 process_group=world.ddp_group(),
                 broadcast_buffers=False,
-                gradient_as_bucket_view=True,
                 **_UNSYNCED,
                 **self._ddp_options,
             )
@@ -98,12 +112,15 @@ class ElasticModel:
     def sync_buffers(self) -> None:
         """Give all ranks rank 0's buffers (running means and the like), as DDP would in its forward pass."""
         assert self._world is not None
+        if not self._shares_buffers:
+            return
         broadcast_tensors(self.module.buffers(), 0, self._world)
 
     def _sum_gradients(self, bucket: dist.GradBucket) -> Any:
         """Add the ranks' gradients up; each is weighted by its share of the samples already."""
         assert self._world is not None
         self.last_bucket_s = time.perf_counter()
+        self.buckets += 1
         return self._world.promise_sum(bucket.buffer(), partial(self._note_loss, self._world))
 
     def _note_loss(self, world: World, error: BaseException) -> None:

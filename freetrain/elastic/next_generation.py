@@ -82,6 +82,11 @@ def next_generation(view: View, min_members: int = 1) -> Proposal | None:
     return Proposal(view.number + 1, wanted, proposer, _cause(view, stay)) if proposer else None
 
 
+def members_missing(view: View, min_members: int) -> int:
+    """How many members more a start from nothing waits for; 0 where there is nothing to wait for."""
+    return 0 if view.current or not view.waiting else max(0, min_members - len(view.waiting))
+
+
 def _cause(view: View, stay: tuple[str, ...]) -> str:
     """Why the world changes: start, loss, leave, join, or a world that broke with nobody missing."""
     if not view.current:

@@ -90,7 +90,7 @@ class Rescale:
         nodes: its agents.
         cause: start, join, leave, loss or broken.
         step: the last one completed.
-        pause_s: from the end of the old world's last step to the new world's first, as rank 0 saw it.
+        pause_s: from the end of the old world's last step to that of the new world's first, as rank 0 saw it.
     """
 
     time_s: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import time
@@ -9,10 +10,12 @@ from collections.abc import Mapping
 
 from freetrain.elastic.agent import AgentOptions, Ending, Signals
 from freetrain.elastic.directory import TrainerDirectory
+from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.files import write_json
 from freetrain.elastic.identity import this_address, this_member
 from freetrain.elastic.members import Generation, Member, this_host
 from freetrain.elastic.next_generation import Proposal, View
+from freetrain.elastic.restart_progress import RestartProgress
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.watcher import Watcher
 from freetrain.elastic.workers import Worker, describe
@@ -32,14 +35,21 @@ class RestartAgent:
         options: what the user chose.
         signals: those that ask to leave.
         timeouts: how patient to be.
+        progress: to be written while this agent is the first.
     """
 
     def __init__(
-        self, directory: TrainerDirectory, options: AgentOptions, signals: Signals, timeouts: Timeouts
+        self,
+        directory: TrainerDirectory,
+        options: AgentOptions,
+        signals: Signals,
+        timeouts: Timeouts,
+        progress: RestartProgress,
     ) -> None:
         self._directory = directory
         self._options = options
         self._signals = signals
+        self._progress = progress
         self._me = this_member("restart mode", "", options.nproc)
         self._watcher = Watcher(directory, self._me, timeouts, _with_port, _why_foreign)
         self._generation: Generation | None = None
@@ -59,7 +69,8 @@ class RestartAgent:
                 time.sleep(_POLL_S)
         finally:
             self._stop_workers()
-            self._directory.mark_gone(self._me.id, ending.reason if ending else "interrupted")
+            with contextlib.suppress(DirectoryError):
+                self._directory.mark_gone(self._me.id, ending.reason if ending else "interrupted")
             self._watcher.stop()
         return ending
 
@@ -83,6 +94,7 @@ class RestartAgent:
 
     def _look_at_workers(self, view: View) -> Ending | None:
         """All ended well: complete. One failed: wait whether another node is to blame, else start all anew."""
+        self._progress.look()
         statuses = [worker.poll() for worker in self._workers]
         if self._workers and all(status == 0 for status in statuses):
             write_json(self._directory.finished_path, {"time_s": time.time()}, mode=0o644)
@@ -110,9 +122,13 @@ class RestartAgent:
         for index in range(self._options.nproc):
             environment = torchrun_environment(view, self._me.id, index, self._directory.root.name)
             self._workers.append(Worker(self._options.command, f"{self._me.id}-{index}", index, environment))
+        if view.generation.rank_of(self._me.id) == 0:
+            self._progress.start(view.generation, sum(view.members[id_].slots for id_ in view.ranks))
 
     def _stop_workers(self) -> None:
         """Give scripts that catch SIGTERM the time to write a checkpoint."""
+        if self._workers:
+            self._progress.pause()
         for worker in self._workers:
             worker.terminate()
         until_s = time.monotonic() + self._options.leave_timeout_s

@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import logging
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import torch
 
-from freetrain.elastic.batching import FixedBatch, ScaledBatch, passes_of, share_of
-from freetrain.elastic.checkpoints import Checkpoints
+from freetrain.elastic.agreement import Ballot, Verdict
+from freetrain.elastic.batching import FixedBatch, ScaledBatch
 from freetrain.elastic.device import backend_for
 from freetrain.elastic.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.errors import CheckpointError, Departed, LostRankError, as_exit
-from freetrain.elastic.files import write_json
-from freetrain.elastic.hooks import Resize, StepResult
+from freetrain.elastic.hooks import Hooks, Resize, StepResult
 from freetrain.elastic.loading import Loader
+from freetrain.elastic.mistakes import Samples, Schedules, check_difference, check_step, learning_rates
 from freetrain.elastic.model import ElasticModel
-from freetrain.elastic.progress import Progress
+from freetrain.elastic.records import Records
 from freetrain.elastic.sampler import Sampler
 from freetrain.elastic.session import Session
-from freetrain.elastic.state import (
-    Stateful,
-    TrainingState,
-    broadcast_state,
-    fingerprint,
-    part_random_streams,
-)
+from freetrain.elastic.state import Stateful, TrainingState, fingerprint
 from freetrain.elastic.step import Step
+from freetrain.elastic.steps import Steps
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.world import World
+from freetrain.elastic.worlds import Worlds
 from freetrain.errors import FreetrainError, InputError
 
 log = logging.getLogger(__name__)
@@ -54,6 +50,7 @@ class Run:
         data_threads: that fetch the next step's data meanwhile; 0 fetches in the training's own thread.
         seed: of the order of the samples.
         shuffle: False keeps the data set's order.
+        drop_last: leave out the last step of an epoch where too few samples are left for a whole one.
         also: more to carry along by name: anything with ``state_dict`` and ``load_state_dict``.
         on_resize: called in every new world before its first step.
         before_update: called with the model between backward and optimizer step: gradient clipping.
@@ -76,6 +73,7 @@ class Run:
         data_threads: int = 1,
         seed: int = 0,
         shuffle: bool = True,
+        drop_last: bool = False,
         also: Mapping[str, Stateful] | None = None,
         on_resize: Callable[[Resize], object] | None = None,
         before_update: Callable[[torch.nn.Module], object] | None = None,
@@ -91,26 +89,30 @@ class Run:
             raise InputError("the data set is empty: there is nothing to train on.")
         self.model = ElasticModel(model, **(ddp_options or {}))
         self.batch = batch
-        self.state = TrainingState(model, optimizer, Sampler(samples, epochs, seed, shuffle=shuffle), also or {})
+        sampler = Sampler(samples, epochs, seed, shuffle=shuffle, drop_last=drop_last)
+        self.state = TrainingState(model, optimizer, sampler, also or {})
         self._loader = Loader(data, data_threads)
-        self._on_resize = on_resize
-        self._before_update = before_update
-        self._on_step = on_step
-        self._checkpoint_every_s = checkpoint_every_s
-        self._keep_checkpoints = keep_checkpoints
-        self._progress_every_s = progress_every_s
+        self._samples = Samples(model)
+        self._schedules = Schedules(optimizer, self.state.also)
+        self._steps = Steps(self.state, batch, self.model, self._loader)
+        self._hooks = Hooks(batch, on_resize, before_update, on_step)
+        self._records_of = partial(
+            Records,
+            state=self.state,
+            progress_every_s=progress_every_s,
+            checkpoint_every_s=checkpoint_every_s,
+            keep_checkpoints=keep_checkpoints,
+        )
         self._trainer = trainer or trainer_from_environment()
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._has_state = False
         self._wants_checkpoint = False
-        self._checkpointed_s = time.monotonic()
-        self._old_world = 0
-        self._paused_since_s: float | None = None
+        self._wants_stop = False
+        self._ended = False
         self._broke_with: BaseException | None = None
         self._session: Session
         self._world: World
-        self._checkpoints: Checkpoints
-        self._progress: Progress
+        self._records: Records
+        self._worlds: Worlds
 
     # -- what scripts ask
 
@@ -133,17 +135,22 @@ class Run:
         """Write a checkpoint at the end of this step."""
         self._wants_checkpoint = True
 
-    def steps(self) -> Iterator[Step]:
-        """The training's steps, until all epochs are through.
+    def stop(self) -> None:
+        """End the training on all ranks at the end of this step; called in ``on_step``, of the one that follows.
 
-        If this worker has to leave before, the process ends here with status 0: what follows the loop is for those
-        who see the training through.
+        It is then complete, as after its last epoch. One rank's word is enough.
+        """
+        self._wants_stop = True
+
+    def steps(self) -> Iterator[Step]:
+        """The training's steps, until all epochs are through or the script stops it.
+
+        If this worker has to leave before, or joined when all was done, the process ends here with status 0: what
+        follows the loop is for those who see the training through.
         """
         try:
             self._enter_world()
-            while not self.state.sampler.finished:
-                step = self._next_step()
-                self._note_pause()
+            while not self._worlds.over and (step := self._steps.next(self._world)) is not None:
                 yield step
                 if not self._complete(step):
                     self._enter_world()
@@ -171,196 +178,119 @@ class Run:
         reason = "finished" if error is None else f"ended with {kind.__name__ if kind else 'an error'}: {error}"
         self._loader.close()
         self.model.leave()
-        self._session.say_goodbye(reason)
-        if self._temporary is not None:
-            self._temporary.cleanup()
+        try:
+            if error is None:
+                self._end_well()
+            else:
+                self._steps.explain(error)
+        except FreetrainError as unfinished:
+            raise as_exit(unfinished) from None
+        finally:
+            self._session.say_goodbye(reason)
+            if self._temporary is not None:
+                self._temporary.cleanup()
 
     def _join(self) -> None:
         if self._trainer is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="freetrain-")
             self._trainer = Path(self._temporary.name)
+        self._schedules.check()
         directory = TrainerDirectory.open(self._trainer)
-        module = self.model.module
-        mark = fingerprint(module, self.state.sampler.samples, self.batch, self.state.sampler.shuffle)
-        self._checkpoints = Checkpoints(directory.checkpoints, self._keep_checkpoints)
-        self._progress = Progress(directory.progress_path, self._progress_every_s)
+        module, sampler = self.model.module, self.state.sampler
+        mark = fingerprint(module, sampler.samples, self.batch, sampler.shuffle, sampler.drop_last)
+        self._records = self._records_of(directory)
         self._session = Session(directory, Timeouts.from_environment(), backend_for(module), mark)
+        self._worlds = Worlds(self.state, self.model, self._session, self._records)
         self._session.join()
 
     # -- worlds
 
     def _enter_world(self) -> None:
-        """Form worlds until one holds, and bring all its members to the same state."""
-        while True:
-            self.model.leave()
-            # The gradients are views into the old wrapper's buckets.
-            self.state.optimizer.zero_grad(set_to_none=True)
-            self._world = self._session.reform(self._broke_with, self.state.step)
-            self._broke_with = None
-            try:
-                self._share_state()
-                self.model.enter(self._world)
-            except LostRankError as error:
-                log.info("generation %d lost a rank at once: %s", self._world.generation.number, error)
-                self._broke_with = error
-                continue
-            self._tell_resize()
-            self._progress.start()
-            return
-
-    def _share_state(self) -> None:
-        """All go on from the one that is furthest, or from the last checkpoint if nobody remembers anything."""
-        rows = self._world.gather([int(self._has_state), self.state.step])
-        furthest = max(rows)
-        source = rows.index(furthest)
-        if furthest[0] == 0 and self._world.rank == 0:
-            self._load_checkpoint()
-        if any(row != furthest for row in rows) or furthest[0] == 0:
-            broadcast_state(self.state, source, self._world)
-            if self._world.rank != source:
-                part_random_streams(self._world.rank)
-        self._has_state = True
-
-    def _load_checkpoint(self) -> None:
-        self._session.wait_for_leavers()
-        saved = self._checkpoints.load_newest()
-        if saved is not None:
-            try:
-                self.state.restore(saved)
-            except (RuntimeError, ValueError, KeyError) as error:
-                raise CheckpointError(
-                    f"the checkpoints in {self._session.directory.checkpoints} are of another model: {error}",
-                    "Give each trainer a directory of its own, or move the old checkpoints away.",
-                ) from error
-            log.info("resumed at step %d", self.state.step)
-
-    def _tell_resize(self) -> None:
-        old, new = self._old_world, self._world.size
-        self._old_world = new
-        if self._on_resize is not None:
-            before = self.batch.per_step(old) if old else 0
-            self._on_resize(Resize(old, new, before, self.batch.per_step(new)))
-
-    def _note_pause(self) -> None:
-        if self._paused_since_s is None:
-            return
-        pause_s = time.perf_counter() - self._paused_since_s
-        self._paused_since_s = None
-        if self.rank == 0:
-            generation = self._world.generation
-            self._progress.write_event(
-                "rescale",
-                generation=generation.number,
-                world=generation.world,
-                nodes=self._session.nodes,
-                cause=generation.cause,
-                step=self.state.step,
-                pause_s=pause_s,
-            )
+        broke_with, self._broke_with = self._broke_with, None
+        self._world = self._worlds.enter(broke_with)
+        self._hooks.resized(self._world.size)
 
     # -- steps
 
-    def _next_step(self) -> Step:
-        sampler, per_step = self.state.sampler, self.batch.per_step(self._world.size)
-        ids = sampler.peek(per_step)
-        passes = self._passes(ids)
-        self._loader.prepare([*passes, *self._passes(sampler.peek(per_step, skip=per_step))])
-        return Step(self.state.step + 1, sampler.epoch, ids, passes, self.model, self._loader.get)
-
-    def _passes(self, ids: Sequence[int]) -> list[Sequence[int]]:
-        """This rank's part of a step, pass by pass."""
-        return passes_of(share_of(ids, self._world.rank, self._world.size), self.batch.at_most_per_pass)
-
     def _complete(self, step: Step) -> bool:
-        """Apply the step; True if the next one takes place in the same world."""
+        """Apply the step; True if the next one takes place in the same world, or none follows."""
         if self.model.lost is not None:
             self._broke_with = self.model.lost
-            self._paused_since_s = self._paused_since_s or time.perf_counter()
+            self._records.pause()
             return False
-        if not step.synced:
-            raise InputError(
-                f"step {step.number} ended without step.backward(loss) in its last pass.",
-                "Iterate over the whole step ('for batch in step:') and call step.backward(loss) for every batch.",
-            )
-        if self._before_update is not None:
-            self._before_update(self.model.module)
-        loss, change = self._update(step)
-        self._paused_since_s = time.perf_counter() if change else None
-        self._report(step, loss)
-        return not change
+        check_step(step)
+        self._hooks.updating(self.model.module)
+        verdict = Verdict(change=True, stop=False, loss=float("nan"))
+        try:
+            verdict = self._steps.apply(step, self._world, self._ballot(step))
+            check_difference(verdict.difference, step.number)
+            if verdict.stop:
+                self._worlds.stop(self._world)
+        except LostRankError as error:
+            self._broke_with = error
+        self._worlds.sees_it_through = True
+        self._records.resume()
+        stays = self._broke_with is None and (self._worlds.over or not verdict.change)
+        if not stays:
+            self._records.pause()
+        self._report(step, verdict.loss)
+        return stays
 
-    def _update(self, step: Step) -> tuple[float, bool]:
-        """Step the optimizer while all ranks agree on what comes next: (loss, whether another world follows)."""
-        agreement = None
-        try:
-            agreement = self._world.start_sum([float(self._session.change_due), step.loss_share])
-        except LostRankError as error:
-            self._broke_with = error
-        self.state.optimizer.step()
-        self.state.optimizer.zero_grad(set_to_none=False)
-        self.state.step = step.number
-        self.state.samples_done += len(step.ids)
-        self.state.sampler.advance(len(step.ids))
-        if agreement is None:
-            return float("nan"), True
-        try:
-            changes, loss = agreement.wait()
-        except LostRankError as error:
-            self._broke_with = error
-            return float("nan"), True
-        return loss, changes > 0
+    def _ballot(self, step: Step) -> Ballot:
+        optimizer = self.state.optimizer
+        self._schedules.check()
+        return Ballot(
+            self._session.change_due,
+            self._wants_stop,
+            step.loss_share,
+            learning_rates(optimizer),
+            self._samples.at(step.number),
+        )
 
     def _report(self, step: Step, loss: float) -> None:
         world = self._world
-        if self._on_step is not None:
-            self._on_step(StepResult(step.number, step.epoch, step.ids, step.my_ids, loss, world.size, world.rank))
-        if world.rank != 0:
-            self._wants_checkpoint = False
-            return
-        self._progress.add(len(step.ids), step.wait_s, step.exposed_s)
-        if self._progress.due or self._paused_since_s is not None:
-            self._write_rate()
-        if self._wants_checkpoint or time.monotonic() - self._checkpointed_s >= self._checkpoint_every_s:
-            self._save()
-
-    def _write_rate(self) -> None:
-        self._progress.write_rate(
-            generation=self._world.generation.number,
-            world=self._world.size,
-            nodes=self._session.nodes,
-            step=self.state.step,
-            epoch=self.state.sampler.epoch,
-            samples_done=self.state.samples_done,
+        self._hooks.completed(
+            StepResult(step.number, step.epoch, step.ids, step.my_ids, loss, world.size, world.rank)
         )
-
-    def _save(self) -> None:
-        self._wants_checkpoint = False
-        self._checkpointed_s = time.monotonic()
-        try:
-            self._checkpoints.save(self.state.capture(), self.state.step)
-        except CheckpointError as error:
-            log.warning("%s %s", error.what, error.hint)
+        wants_checkpoint, self._wants_checkpoint = self._wants_checkpoint, False
+        if world.rank == 0:
+            self._records.add(step, wants_checkpoint=wants_checkpoint)
 
     # -- ends
 
     def _finish(self) -> None:
-        """All epochs are through: the last checkpoint, and the word for the daemon."""
+        """The training is over; what follows the loop is run by those who saw it through."""
+        if self._world.rank != 0 and not self._worlds.sees_it_through:
+            raise Departed("the training was complete before this worker's first step")
+        self._ended = True
         if self._world.rank == 0:
-            self._write_rate()
-            self._save()
-            write_json(
-                self._session.directory.finished_path,
-                {"time_s": time.time(), "step": self.state.step, "samples_done": self.state.samples_done},
-                mode=0o644,
+            self._records.finish()
+
+    def _end_well(self) -> None:
+        """The script has ended: try once more what could not be written, and do not let a break pass in silence.
+
+        Raises:
+            StateError: it can still not be written.
+            InputError: the script left its loop before the end.
+        """
+        self._records.finish_at_last()
+        if self._worlds.has_state and not self._ended:
+            if self._world.rank == 0:
+                self._records.save()
+            raise InputError(
+                f"the script left the loop over run.steps() in step {self.state.step + 1}, which is lost; the "
+                f"training is not complete.",
+                "Call run.stop() in place of 'break': all workers then end at the end of that step.",
             )
 
     def _depart(self, departed: Departed) -> None:
         """Say goodbye; the last of a world that nobody continues writes the checkpoint."""
-        view, me = self._session.view, self._session.member.id
         world = getattr(self, "_world", None)
-        if world is not None and self._has_state and departed.code == 0:
-            old = [id_ for id_ in world.generation.members if id_ not in view.gone]
-            if not set(old) & set(view.ranks) and old[:1] == [me]:
-                self._save()
+        if world is not None and self._worlds.has_state and departed.code == 0 and self._session.is_last_of(world):
+            try:
+                self._records.save()
+            except CheckpointError as error:
+                self._session.say_goodbye(departed.reason)
+                raise as_exit(error) from None
         log.info("%s", departed.reason)
         self._session.say_goodbye(departed.reason)

@@ -6,9 +6,14 @@ from typing import Any
 
 import torch
 
+from freetrain.elastic.order import Permutation
+
+_AHEAD = 8192
+"""So many places of the order are computed at once, which costs less per place than a few."""
+
 
 class Sampler:
-    """A position in a sequence of epochs, each a permutation that depends on the seed and the epoch only.
+    """A position in a sequence of epochs, each in an order that depends on the seed and the epoch only.
 
     The position moves by whole steps of the whole world and only when a step is complete, so that neither a
     change of the world nor a lost rank makes a sample be seen twice or missed.
@@ -16,18 +21,22 @@ class Sampler:
     Args:
         samples: samples in the data set.
         epochs: passes over it.
-        seed: of the permutations.
+        seed: of the orders.
         shuffle: False keeps the data set's order.
+        drop_last: leave out what an epoch has left when it is not enough for a step.
     """
 
-    def __init__(self, samples: int, epochs: int, seed: int = 0, *, shuffle: bool = True) -> None:
+    def __init__(
+        self, samples: int, epochs: int, seed: int = 0, *, shuffle: bool = True, drop_last: bool = False
+    ) -> None:
         self.samples = samples
         self.epochs = epochs
         self.seed = seed
         self.shuffle = shuffle
+        self.drop_last = drop_last
         self.epoch = 0
         self.position = 0
-        self._order: tuple[int, torch.Tensor] | None = None
+        self._known = (0, 0, torch.empty(0, dtype=torch.int64))
 
     @property
     def finished(self) -> bool:
@@ -35,25 +44,32 @@ class Sampler:
         return self.epoch >= self.epochs
 
     def peek(self, count: int, skip: int = 0) -> list[int]:
-        """Ids of the next samples, some skipped; fewer at the end of an epoch."""
+        """Ids of the next samples, some skipped; fewer at the end of an epoch, or none with ``drop_last``."""
         start = self.position + skip
-        ids: list[int] = self._epoch_order()[start : start + count].tolist()
+        stop = min(start + count, self.samples)
+        if start >= stop or (self.drop_last and stop - start < count):
+            return []
+        epoch, begin, known = self._known
+        if epoch != self.epoch or not begin <= start <= stop <= begin + len(known):
+            begin, known = start, self._order(start, min(max(stop, start + _AHEAD), self.samples))
+            self._known = (self.epoch, begin, known)
+        ids: list[int] = known[start - begin : stop - begin].tolist()
         return ids
 
     def advance(self, count: int) -> None:
         """The next ``count`` samples are done."""
         self.position += count
         if self.position >= self.samples:
-            self.epoch, self.position = self.epoch + 1, 0
+            self.end_epoch()
 
-    def _epoch_order(self) -> torch.Tensor:
-        if self._order is None or self._order[0] != self.epoch:
-            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
-            order = (
-                torch.randperm(self.samples, generator=generator) if self.shuffle else torch.arange(self.samples)
-            )
-            self._order = (self.epoch, order)
-        return self._order[1]
+    def end_epoch(self) -> None:
+        """Go on with the next one."""
+        self.epoch, self.position = self.epoch + 1, 0
+
+    def _order(self, start: int, stop: int) -> torch.Tensor:
+        if not self.shuffle:
+            return torch.arange(start, stop)
+        return Permutation(self.samples, f"{self.seed}/{self.epoch}").places(start, stop)
 
     def state_dict(self) -> dict[str, Any]:
         """Where it stands."""
@@ -62,4 +78,4 @@ class Sampler:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from there."""
         self.epoch, self.position, self.seed = state["epoch"], state["position"], state["seed"]
-        self._order = None
+        self._known = (0, 0, self._known[2][:0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import time
@@ -11,7 +12,13 @@ import torch.distributed as dist
 
 from freetrain.elastic.breaks import Breaks
 from freetrain.elastic.directory import TrainerDirectory
-from freetrain.elastic.errors import EVICTED_STATUS, AbandonedError, Departed, ForeignTrainerError
+from freetrain.elastic.errors import (
+    EVICTED_STATUS,
+    AbandonedError,
+    Departed,
+    DirectoryError,
+    ForeignTrainerError,
+)
 from freetrain.elastic.identity import this_member, use_interface_of_this_address
 from freetrain.elastic.members import Generation, Member, this_host
 from freetrain.elastic.next_generation import Proposal, View
@@ -24,6 +31,8 @@ log = logging.getLogger(__name__)
 
 _BROKEN_AFTER_S = 1.0
 """A world that fails although nobody is missing is reported after this time: losses are found sooner."""
+
+_REPORT_AGAIN_S = 10.0
 
 _NOBODY_MISSING = "its collectives failed with nobody missing"
 
@@ -43,6 +52,7 @@ class Session:
         self.member = this_member(fingerprint, torch.__version__)
         self.world: World | None = None
         self.nodes = 0
+        self._was_in_a_world = False
         self._timeouts = timeouts
         self._backend = backend
         self._stores: dict[int, dist.TCPStore] = {}
@@ -111,6 +121,7 @@ class Session:
                 continue
             guard.formed = True
             self.world = world
+            self._was_in_a_world = True
             self.nodes = self._count_nodes(generation)
             self._last_error = _NOBODY_MISSING
             return world
@@ -125,8 +136,15 @@ class Session:
     def say_goodbye(self, reason: str) -> None:
         """Leave for good."""
         self.leave_world()
-        self.directory.mark_gone(self.member.id, reason)
+        with contextlib.suppress(DirectoryError):  # the others see it in the process table, or by its silence
+            self.directory.mark_gone(self.member.id, reason)
         self._watcher.stop()
+
+    def is_last_of(self, world: World) -> bool:
+        """Whether nobody of this world goes on, and it is this worker's turn to save the training."""
+        view = self.view
+        old = [id_ for id_ in world.generation.members if id_ not in view.gone]
+        return not set(old) & set(view.ranks) and old[:1] == [self.member.id]
 
     def wait_for_leavers(self) -> None:
         """Wait until nobody is left who may still be writing the last checkpoint."""
@@ -137,11 +155,13 @@ class Session:
     def _await_generation(self, tried: int) -> Generation:
         """The next generation with this worker in it."""
         deadline_s = time.monotonic() + self._timeouts.start_timeout_s
-        patience_s = _BROKEN_AFTER_S
-        while not self._watcher.wait_for(lambda view: self._decided(view, tried), patience_s):
-            if tried and self.view.number == tried:
-                self.directory.report_broken(tried, self._last_error)
-            patience_s = 10.0
+        report_due_s = 0.0
+        while not self._watcher.wait_for(lambda view: self._decided(view, tried), _BROKEN_AFTER_S):
+            self._depart_if_complete()
+            if tried and self.view.number == tried and time.monotonic() >= report_due_s:
+                report_due_s = time.monotonic() + _REPORT_AGAIN_S
+                with contextlib.suppress(DirectoryError):  # the watcher says so, and this is tried again
+                    self.directory.report_broken(tried, self._last_error)
             if time.monotonic() > deadline_s:
                 raise ForeignTrainerError(
                     f"no world formed within {self._timeouts.start_timeout_s:g} s.",
@@ -156,7 +176,14 @@ class Session:
             raise Departed(f"given up for lost by the others: {view.gone[me]}", EVICTED_STATUS)
         if view.generation is None or me not in view.ranks:
             raise Departed("left at a step boundary, as asked")
+        self._depart_if_complete()
         return view.generation
+
+    def _depart_if_complete(self) -> None:
+        """A newcomer has nothing to do where all is done, and those who did it do not wait for it."""
+        if not self._was_in_a_world and self.directory.finished_path.exists():
+            log.warning("the training is complete; remove %s to go on", self.directory.finished_path)
+            raise Departed("the training was complete before this worker's first step")
 
     def _decided(self, view: View, tried: int) -> bool:
         me = self.member.id

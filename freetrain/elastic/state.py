@@ -44,6 +44,14 @@ class TrainingState:
         self.step = 0
         self.samples_done = 0
 
+    def complete_step(self, samples: int) -> None:
+        """Apply the gradients of a step of so many samples, and clear them."""
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=False)
+        self.step += 1
+        self.samples_done += samples
+        self.sampler.advance(samples)
+
     def capture(self) -> dict[str, Any]:
         """The state; tensors are the live ones, not copies."""
         return {

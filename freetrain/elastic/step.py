@@ -46,6 +46,7 @@ class Step:
         self._weight = 0.0
         self._syncing = False
         self._loss: torch.Tensor | None = None
+        self._buckets_before = model.buckets
         self.synced = False
         self.wait_s = 0.0
         self.exposed_s = 0.0
@@ -87,6 +88,16 @@ class Step:
         if self._syncing:
             self.synced = True
             self.exposed_s = max(0.0, time.perf_counter() - self._model.last_bucket_s)
+
+    @property
+    def has_lone_sample(self) -> bool:
+        """Whether this rank puts a single sample through the model in one of its passes."""
+        return any(len(ids) <= 1 for ids in self._passes)
+
+    @property
+    def summed(self) -> bool:
+        """Whether gradients were added up over the ranks."""
+        return self._model.buckets > self._buckets_before
 
     @property
     def loss_share(self) -> float:

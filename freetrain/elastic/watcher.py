@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 
 from freetrain.elastic.directory import TrainerDirectory
+from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.liveness import Liveness
 from freetrain.elastic.members import Generation, Member
-from freetrain.elastic.next_generation import Proposal, View, next_generation, watched_by
+from freetrain.elastic.next_generation import Proposal, View, members_missing, next_generation, watched_by
 from freetrain.elastic.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,12 @@ _GATHER_S = 0.5
 _SUPERSEDED_S = 1.5
 """A world still forming when a newer generation appears gets this long: all may yet come, or some have moved on,
 and the others would wait for them."""
+
+
+_COMPLAIN_AGAIN_S = 60.0
+
+_SAY_MISSING_AFTER_S = 2.0
+"""Members that are started together boot at slightly different speeds."""
 
 
 class Guard:
@@ -70,6 +77,8 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name="freetrain-watcher", daemon=True)
         self._guard: Guard | None = None
         self._unsettled: tuple[Proposal, float] | None = None
+        self._complained_s = float("-inf")
+        self._say_missing_s: float | None = None
         self.view = View()
 
     def start(self) -> None:
@@ -95,30 +104,42 @@ class Watcher:
         count = 0
         while not self._stop.is_set():
             look_s = time.monotonic()
-            if look_s >= beat_due_s:
+            if beats := look_s >= beat_due_s:
                 beat_due_s = look_s + self._timeouts.beat_s
-                self._directory.beat(self._member.id, count)
+                if not self._directory.beat(self._member.id, count):
+                    self._liveness.forget()
                 count += 1
             try:
-                self._look(silence_too=count > 1 and beat_due_s == look_s + self._timeouts.beat_s)
+                self._look(silence_too=count > 1 and beats)
+            except DirectoryError as error:
+                self._complain(error.what)
             except OSError as error:
-                log.warning("cannot look at %s: %s; trying again", self._directory.root, error)
+                self._complain(f"cannot look at {self._directory.root}: {error}.")
             self._stop.wait(self._rest_s(time.monotonic() - look_s))
+
+    def _complain(self, what: str) -> None:
+        """Once in a while, for a directory that is full stays so."""
+        now_s = time.monotonic()
+        if now_s - self._complained_s > _COMPLAIN_AGAIN_S:
+            self._complained_s = now_s
+            log.warning("%s The training goes on as soon as %s can be used again.", what, self._directory.root)
 
     def _rest_s(self, look_s: float) -> float:
         """How long to rest after a look that took so long, perhaps because the process was stopped meanwhile."""
         return min(max(self._timeouts.poll_s, _LOOK_SHARE * look_s), self._timeouts.beat_s)
 
     def _look(self, *, silence_too: bool) -> None:
+        """First what can always be done: what has to be written may fail, and is tried again at the next look."""
         view = self._directory.view()
-        self._mark_lost(view, silence_too=silence_too)
-        self._turn_away(view)
-        self._propose(view)
-        self._cut_broken(view)
         if view != self.view:
             with self._changed:
                 self.view = view
                 self._changed.notify_all()
+        self._cut_broken(view)
+        self._mark_lost(view, silence_too=silence_too)
+        self._turn_away(view)
+        self._propose(view)
+        self._say_who_is_missing(view)
 
     def _mark_lost(self, view: View, *, silence_too: bool) -> None:
         others = [view.members[id_] for id_ in view.present if id_ != self._member.id]
@@ -145,6 +166,21 @@ class Watcher:
         log.info(
             "generation %d with %d members %s", generation.number, generation.world, "published" if won else "lost"
         )
+
+    def _say_who_is_missing(self, view: View) -> None:
+        """The first of those who wait for more says so, after a moment and then once in a while."""
+        least = self._timeouts.min_members
+        missing = members_missing(view, least)
+        if not missing or view.waiting[0] != self._member.id:
+            self._say_missing_s = None
+            return
+        now_s = time.monotonic()
+        if self._say_missing_s is None:
+            self._say_missing_s = now_s + _SAY_MISSING_AFTER_S
+        elif now_s >= self._say_missing_s:
+            self._say_missing_s = now_s + _COMPLAIN_AGAIN_S
+            here = len(view.waiting)
+            log.warning("waiting for %d more: %d are here, and it starts with %d (--min)", missing, here, least)
 
     def _settled(self, proposal: Proposal) -> bool:
         """Whether the same proposal has been due for a moment."""

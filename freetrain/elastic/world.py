@@ -151,7 +151,9 @@ class World:
             if self._wires.complete:
                 self._wires.cut()
             if dist.is_initialized():
-                if not self._collectives.ended():
+                if self._collectives.ended():
+                    self._collectives.forget()
+                else:
                     _keep_for_ever(dist.distributed_c10d._get_default_group())
                 with contextlib.suppress(Exception):
                     dist.destroy_process_group()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from freetrain.elastic.progress_log import read_progress
 from tests.elastic.harness import PATIENCE_S, SCRIPTS, Workers, assert_exactly_once
 
 FREETRAIN = [sys.executable, "-m", "freetrain"]
@@ -152,6 +153,13 @@ def test_poking_what_is_not_there(agents: Agents, options: list[str], sentence: 
         (["--leave-on", "KILL", "--", "true"], "no signal of that name can be handled", 2),
         (["--", "no-such-command"], "cannot start no-such-command", 2),
         (["--", "true"], "never joined the trainer", 1),
+        (["--steps-from", "log", "--", "true"], "--steps-from is for --restart only", 2),
+        (
+            ["--restart", "--steps-from", "l", "--steps-pattern", "(", "--", "true"],
+            "--steps-pattern (: missing",
+            2,
+        ),
+        (["--restart", "--steps-from", "l", "--steps-pattern", "x", "--", "true"], "x has no group", 2),
     ],
 )
 def test_bad_options_are_sentences(tmp_path: Path, options: list[str], sentence: str, status: int) -> None:
@@ -178,17 +186,24 @@ def test_restart_mode_runs_an_unmodified_script(agents: Agents) -> None:
         path = agents.out / "steps"
         return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
-    first = agents.start_agent("--restart", "--nproc", "1")
+    watching = ("--steps-from", str(agents.out / "steps"), "--steps-pattern", r"^(\d+) ")
+    first = agents.start_agent("--restart", "--nproc", "1", *watching, "--samples-per-step", "32")
     agents.wait_until(lambda: len(steps()) > 3, "steps")
     second = agents.start_agent("--restart", "--nproc", "2")
     agents.wait_until(lambda: steps()[-1][1] == "3", "world of 3")
     agents.processes[second].send_signal(signal.SIGTERM)
     assert agents.finish(second)[second] == 0
-    agents.wait_until(lambda: steps()[-1][1] == "1", "world of 1")
+    agents.wait_until(lambda: len(read_progress(agents.directory.progress_path).rescales) == 3, "world of 1")
+    assert steps()[-1][1] == "1"
     (agents.out / "enough").touch()
     assert agents.finish(first)[first] == 0, agents.errors()
     numbers = [int(step) for step, *_ in steps()]
     assert numbers == list(range(1, numbers[-1] + 1))
+    progress = read_progress(agents.directory.progress_path)
+    assert progress.rejected == 0
+    assert [(one.world, one.nodes) for one in progress.rescales] == [(1, 1), (3, 2), (1, 1)]
+    assert progress.rescales[0].pause_s == 0 < min(one.pause_s for one in progress.rescales[1:])
+    assert progress.rates[-1].samples_done == 32 * numbers[-1]
 
 
 def test_progress_tells_rates_and_rescales(agents: Agents) -> None:
@@ -209,3 +224,14 @@ def test_progress_tells_rates_and_rescales(agents: Agents) -> None:
     rescales = [line for line in lines if line["event"] == "rescale"]
     assert rescales[-1]["cause"] == "leave"
     assert 0 < rescales[-1]["pause_s"] < PATIENCE_S
+
+
+def test_a_pause_lasts_until_the_new_world_has_made_a_step(agents: Agents) -> None:
+    agents.start_agent("--nproc", "1")
+    agents.await_world(1)
+    agents.start_agent("--nproc", "1", FIRST_STEP_S="1.5")
+    agents.await_world(2)
+    agents.pace(slow=False)
+    agents.finish()
+    (join,) = [one for one in read_progress(agents.directory.progress_path).rescales if one.cause == "join"]
+    assert join.pause_s > 1.5

@@ -53,7 +53,7 @@ def test_a_worker_says_it_in_one_sentence_without_traceback(tmp_path: Path) -> N
     with workers(tmp_path) as trainer:
         trainer.root.touch()
         trainer.start()
-        assert trainer.finish() == {"w0": 1}
+        assert trainer.finish() == {"w0": 74}
         assert trainer.error_of("w0").startswith("freetrain: ")
         assert "is a file, not a directory" in trainer.error_of("w0")
         assert "Traceback" not in trainer.error_of("w0")

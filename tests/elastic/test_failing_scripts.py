@@ -100,3 +100,11 @@ def test_a_newcomer_that_cannot_connect_gives_up_and_the_others_go_on(tmp_path: 
         trainer.await_world(1)
         (trainer.out / "done").touch()
         assert trainer.finish("w0") == {"w0": 0}, trainer.errors()
+
+
+def test_who_waits_for_more_members_says_so(tmp_path: Path) -> None:
+    with workers(tmp_path, "failing.py", FREETRAIN_MIN_MEMBERS="3") as trainer:
+        trainer.start(2)
+        trainer.wait_until(lambda: len(trainer.directory.view().members) == 2, "two members")
+        sentence = "waiting for 1 more: 2 are here, and it starts with 3 (--min)"
+        trainer.wait_until(lambda: sentence in trainer.error_of("w0") + trainer.error_of("w1"), "sentence")

@@ -34,6 +34,37 @@ def test_the_next_batches_are_fetched_meanwhile_and_once_only() -> None:
     assert all(name.startswith("freetrain-loader") for _, name in data.asked)
 
 
+class AllAtOnce:
+    """Gives nobody anything before so many have asked."""
+
+    def __init__(self, threads: int) -> None:
+        self.barrier = threading.Barrier(threads, timeout=10)
+
+    def __getitem__(self, id_: int) -> int:
+        self.barrier.wait()
+        return id_
+
+
+def test_all_threads_fetch_parts_of_one_batch_at_once() -> None:
+    loader = Loader(AllAtOnce(8), threads=8)
+    loader.prepare([list(range(16))])
+    assert loader.get(list(range(16))).tolist() == list(range(16))
+    loader.close()
+
+
+def test_what_is_forgotten_is_fetched_no_further() -> None:
+    data = Squares()
+    loader = Loader(data, threads=1)
+    hold = threading.Event()
+    loader._pool.submit(hold.wait)
+    loader.prepare([[1, 2], [3]])
+    loader.prepare([[3]])
+    hold.set()
+    assert loader.get([3]).tolist() == [9]
+    assert [id_ for id_, _ in data.asked] == [3]
+    loader.close()
+
+
 def test_what_was_not_prepared_is_fetched_at_once() -> None:
     data = Squares()
     loader = Loader(data, threads=1)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from freetrain.elastic.members import Generation, Member
-from freetrain.elastic.next_generation import View, next_generation, watched_by
+from freetrain.elastic.next_generation import View, members_missing, next_generation, watched_by
 
 
 def member(name: str, joined_s: float = 0.0) -> Member:
@@ -53,6 +53,21 @@ def test_starting_from_nothing_waits_for_enough() -> None:
     assert next_generation(view("-", "ab"), min_members=3) is None
     assert next_generation(view("-", "abc"), min_members=3) is not None
     assert next_generation(view("abc", "abc", gone="ab"), min_members=3) is not None
+
+
+@pytest.mark.parametrize(
+    ("seen", "missing"),
+    [
+        (view("-", "a"), 2),
+        (view("-", "abc"), 0),
+        (view("ab", "abcd", gone="ab"), 1),
+        (view("ab", "abc"), 0),
+        (view("-", ""), 0),
+        (view("-", "ab", leaving="ab"), 0),
+    ],
+)
+def test_who_is_missing_for_a_start_from_nothing(seen: View, missing: int) -> None:
+    assert members_missing(seen, min_members=3) == missing
 
 
 def test_a_generation_that_comes_to_be_needs_no_other() -> None:

@@ -49,3 +49,28 @@ def test_batches_and_learning_rates() -> None:
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
     scale_learning_rate(optimizer, at_batch=16)(Resize(1, 4, 16, 64))
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.4)
+
+
+@given(st.integers(1, 200), st.integers(1, 64), st.integers(0, 5))
+def test_what_is_not_enough_for_a_step_is_left_out(samples: int, per_step: int, seed: int) -> None:
+    sampler = Sampler(samples, epochs=1, seed=seed, drop_last=True)
+    seen: list[int] = []
+    while not sampler.finished and (ids := sampler.peek(per_step)):
+        assert len(ids) == per_step
+        seen += ids
+        sampler.advance(per_step)
+    assert len(seen) == len(set(seen)) == samples // per_step * per_step
+
+
+def test_a_position_far_into_a_huge_data_set_costs_neither_time_nor_memory() -> None:
+    sampler = Sampler(10**12, epochs=1)
+    sampler.load_state_dict({"epoch": 0, "position": 5 * 10**11, "seed": 3})
+    ids = sampler.peek(64, skip=64)
+    assert len(set(ids)) == 64
+    assert all(0 <= id_ < 10**12 for id_ in ids)
+
+
+def test_without_shuffling_the_order_is_that_of_the_data_set() -> None:
+    sampler = Sampler(20_000, epochs=1, shuffle=False)
+    sampler.advance(10_000)
+    assert sampler.peek(3, skip=2) == [10_002, 10_003, 10_004]

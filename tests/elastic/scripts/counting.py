@@ -73,9 +73,12 @@ def main():
 
     batch = elastic.FixedBatch(BATCH, at_most_per_pass=5)
     every_s = float(os.environ.get("CHECKPOINT_EVERY_S", "600"))
+    first_step_s = float(os.environ.get("FIRST_STEP_S", "0"))
     hooks = {"on_step": on_step, "on_resize": pace.enter_world}
     with elastic.Run(model, optimizer, SAMPLES, batch, epochs=epochs, checkpoint_every_s=every_s, **hooks) as run:
         for step in run.steps():
+            time.sleep(first_step_s)
+            first_step_s = 0.0
             for ids in step:
                 guess, seen = run.model(ids, inputs[ids])
                 counted = seen.mean() - seen.mean().detach()

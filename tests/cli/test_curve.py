@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from freetrain.cli.curve import curve_command
+from freetrain.elastic.progress import Progress
+
+
+def write_rate(path: Path, nodes: int, world: int, samples_per_s: float) -> None:
+    facts = {
+        "generation": 1,
+        "step": 1,
+        "epoch": 0,
+        "samples_done": 1,
+        "samples": 1,
+        "elapsed_s": 5.0,
+        "step_s": 0.1,
+    }
+    parts = {"compute_s": 0.1, "communication_s": 0.0, "data_wait_share": 0.0}
+    Progress(path).write_event("rate", nodes=nodes, world=world, samples_per_s=samples_per_s, **facts, **parts)
+
+
+def curve(trainer: Path, *options: str) -> Result:
+    done = CliRunner().invoke(curve_command, [str(trainer), *options], catch_exceptions=False)
+    assert done.exit_code == 0
+    return done
+
+
+def measured(trainer: Path) -> list[list[str]]:
+    """Size, throughput and throughput of each part of the sizes that were measured."""
+    lines = [line.split() for line in curve(trainer).output.splitlines()]
+    return [cells[:3] for cells in lines if len(cells) == 7 and cells[3] == "5.0"]
+
+
+def test_nodes_that_always_have_the_same_workers_are_shown_by_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    write_rate(path, nodes=1, world=4, samples_per_s=100.0)
+    write_rate(path, nodes=2, world=8, samples_per_s=180.0)
+    assert measured(tmp_path) == [["1", "100", "100"], ["2", "180", "90"]]
+    assert json.loads(curve(tmp_path, "--json").output)["by"] == "nodes"
+
+
+def test_two_and_three_workers_of_one_node_are_not_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    write_rate(path, nodes=1, world=2, samples_per_s=100.0)
+    write_rate(path, nodes=1, world=3, samples_per_s=135.0)
+    assert measured(tmp_path) == [["2", "100", "50"], ["3", "135", "45"]]
+    assert "By workers" in curve(tmp_path).output
+    assert json.loads(curve(tmp_path, "--json").output)["by"] == "workers"
