@@ -26,7 +26,7 @@ class Solver(StrEnum):
     AUTO = "auto"
     """The exact dynamic programme where all nodes are alike, HiGHS where they are not."""
     HIGHS = "highs"
-    """HiGHS always."""
+    """HiGHS wherever there is something left to solve."""
 
 
 class FreeTrain:
