@@ -2,4 +2,6 @@
 
 import time
 
-time.sleep(0.3)
+from tests.guest.slowness import IMPORT_S
+
+time.sleep(IMPORT_S)
