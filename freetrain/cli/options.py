@@ -56,6 +56,7 @@ policy_options = options(
         default=10.0,
         show_default=True,
         metavar="SECONDS",
-        help="Most seconds HiGHS may take for one decision; its best answer until then is used.",
+        help="Most seconds HiGHS may take for one decision; its best answer until then is used. "
+        "Where it does not stop by itself, it is ended half a second later.",
     ),
 )

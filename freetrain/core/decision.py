@@ -20,7 +20,7 @@ class Status(StrEnum):
     OPTIMAL = "optimal"
     """Proven: no allocation is worth more."""
     FEASIBLE = "feasible"
-    """The solver's best answer when its time ran out; ``gap`` bounds what is missing."""
+    """The best answer known when the solver's time ran out or its proof was refuted; ``gap`` bounds the rest."""
     FALLBACK = "fallback"
     """The solver gave no usable answer, so a simpler method's stands in; the notes say why."""
     HEURISTIC = "heuristic"

@@ -14,6 +14,7 @@ from freetrain.core.terms import Table
 from freetrain.core.value import switching_costs, total_value, value_tables
 from freetrain.policies.greedy import greedy_counts
 from freetrain.policies.solver import knapsack
+from freetrain.policies.solver.highs_guest import HIGHS, HighsGuest
 from freetrain.policies.solver.menu import Menu
 from freetrain.policies.solver.pieces import Piece, linear_runs, pieces_on
 from freetrain.policies.solver.pricing import Priced, price_out
@@ -25,7 +26,7 @@ class Solver(StrEnum):
     AUTO = "auto"
     """The exact dynamic programme where all nodes are alike, HiGHS where they are not."""
     HIGHS = "highs"
-    """HiGHS always."""
+    """HiGHS wherever there is something left to solve."""
 
 
 class FreeTrain:
@@ -33,41 +34,45 @@ class FreeTrain:
 
     Args:
         solver: which solver decides.
-        time_limit_s: wall seconds that HiGHS may take for one problem.
+        time_limit_s: wall seconds that HiGHS may take for one problem; it is ended soon after.
+        highs: HiGHS, where something else shall answer for it.
     """
 
-    def __init__(self, solver: Solver | str = Solver.AUTO, time_limit_s: float = 10.0) -> None:
+    def __init__(
+        self, solver: Solver | str = Solver.AUTO, time_limit_s: float = 10.0, highs: HighsGuest = HIGHS
+    ) -> None:
         self._solver = Solver(solver)
         self._time_limit_s = time_limit_s
+        self._highs = highs
 
     def decide(self, problem: Problem) -> Decision:
         """The optimum; HiGHS's best where its time runs out; a greedy one where it found none."""
-        if not problem.held.size:
-            return _decision(problem, Status.OPTIMAL, problem.held, "nothing to decide", gap=0.0)
+        if not problem.terms.possible[
+            :, 1 : problem.node_count + 1
+        ].any():  # nobody could run, or nothing is there
+            return _decision(problem, Status.OPTIMAL, np.zeros_like(problem.held), "nothing to decide", gap=0.0)
         if len(problem.classes) > 1:
             return self._with_highs(problem)
         tables = value_tables(problem.terms, problem.held_nodes, problem.classes[0])
         priced = price_out(tables, problem.node_count)
+        if self._solver == Solver.HIGHS and priced.proven:
+            return _decision(problem, Status.OPTIMAL, priced.sizes[:, None], "pricing", gap=0.0)
         if self._solver == Solver.HIGHS:
             return self._with_highs(problem, priced)
         counts = knapsack.best_sizes(priced, problem.node_count)[:, None]
         return _decision(problem, Status.OPTIMAL, counts, "dynamic programme", gap=0.0)
 
     def _with_highs(self, problem: Problem, priced: Priced | None = None) -> Decision:
-        # Pyomo takes a second to import, which commands that need no HiGHS should not wait for.
-        from freetrain.policies.solver import highs
-
         menus = list(_menus(problem) if priced is None else _single_class_menus(problem, priced))
-        try:
-            answer = highs.solve(menus, problem.capacity.tolist(), self._time_limit_s)
-        except Exception as error:
-            return _fallback(problem, f"HiGHS failed: {type(error).__name__}: {error}")
-        if answer.counts is None:
-            return _fallback(problem, f"HiGHS found no allocation within {self._time_limit_s:g} s ({answer.said})")
-        if answer.proven:
-            return _decision(problem, Status.OPTIMAL, answer.counts, "HiGHS", gap=0.0)
-        stopped = f"HiGHS was stopped after {self._time_limit_s:g} s ({answer.said})"
-        return _better_of(problem, answer.counts, answer.bound, stopped)
+        greedy = greedy_counts(problem)
+        found = self._highs.solve(problem, menus, self._time_limit_s, total_value(problem, greedy))
+        if found.counts is None:
+            why = f"{found.happened}; decided greedily"
+            return _decision(problem, Status.FALLBACK, greedy, "greedy", None, why)
+        if found.proven:
+            notes = (found.happened,) if found.happened else ()
+            return _decision(problem, Status.OPTIMAL, found.counts, "HiGHS", 0.0, *notes)
+        return _better_of(problem, found.counts, greedy, found.bound, found.happened)
 
 
 def _single_class_menus(problem: Problem, priced: Priced) -> Iterator[Menu]:
@@ -108,16 +113,11 @@ def _decision(
     return Decision(status, total_value(problem, counts), place(problem, counts), solver, gap, notes=notes)
 
 
-def _better_of(problem: Problem, incumbent: Counts, bound: float, stopped: str) -> Decision:
-    """HiGHS's best answer when its time ran out, or the greedy one where that is worth more."""
-    greedy = greedy_counts(problem)
+def _better_of(problem: Problem, incumbent: Counts, greedy: Counts, bound: float, happened: str) -> Decision:
+    """HiGHS's best answer, or the greedy one where that is worth more; ``bound`` is inf where none is known."""
     found = {"HiGHS": incumbent, "greedy": greedy}
     solver = max(found, key=lambda name: total_value(problem, found[name]))
     value = total_value(problem, found[solver])
-    gap = max(bound - value, 0.0) / max(abs(value), 1e-9)
-    note = f"{stopped}; the best allocation known then, {solver}'s, is used"
+    gap = max(bound - value, 0.0) / max(abs(value), 1e-9) if np.isfinite(bound) else None
+    note = f"{happened}; the best allocation known then, {solver}'s, is used"
     return _decision(problem, Status.FEASIBLE, found[solver], solver, gap, note)
-
-
-def _fallback(problem: Problem, why: str) -> Decision:
-    return _decision(problem, Status.FALLBACK, greedy_counts(problem), "greedy", None, f"{why}; decided greedily")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 
 import pytest
 
@@ -121,19 +119,3 @@ def test_a_trainer_too_large_for_the_nodes_stops_nobody_else(solver: str) -> Non
     decision = decide(problem, solver)
     assert set(decision.placement) == {"small"}
     assert_optimal(problem, decision, 1_510_296.0, "")
-
-
-def decide_what_highs_once_never_ended() -> None:
-    """Two trainers, six nodes: an endless presolve, all that did not matter left out."""
-    trainers = (Trainer("a", ((3, 199.0),), min_nodes=2), Trainer("b", ((5, 1379.0),)))
-    problem = Problem(NOW_S, tuple(Offer(f"n{number}") for number in range(6)), trainers, 100.0, "throughput")
-    assert_optimal(problem, decide(problem, "highs"), 137_900.0, "")
-
-
-def test_highs_comes_to_an_end() -> None:
-    """HiGHS 1.15.1's presolve can run for ever, past any time limit, on columns that only rows bound from above.
-
-    Nothing but killing it helps then, hence the process of its own.
-    """
-    call = f"import {__name__} as test; test.decide_what_highs_once_never_ended()"
-    subprocess.run([sys.executable, "-c", call], check=True, timeout=90)

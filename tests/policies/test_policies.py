@@ -12,7 +12,6 @@ from freetrain.core.verify import verify
 from freetrain.errors import InputError
 from freetrain.policies import POLICIES, find_policy
 from freetrain.policies.equal_share import equal_sizes
-from freetrain.policies.solver import highs
 
 LINEAR = tuple((nodes, 10.0 * nodes) for nodes in (1, 2, 4, 8))
 
@@ -93,33 +92,6 @@ def test_a_solver_without_time_leaves_the_greedy_decision_and_says_so() -> None:
     assert decision.placement
     assert verify(problem, decision) == ()
     assert "HiGHS" in decision.notes[0]
-
-
-def test_a_solver_that_fails_leaves_the_greedy_decision_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError("licence of the moon expired")
-
-    monkeypatch.setattr(highs, "solve", fail)
-    problem = lives_problem()
-    decision = find_policy("freetrain").decide(problem)
-    assert decision.status == Status.FALLBACK
-    assert verify(problem, decision) == ()
-    assert "licence of the moon expired" in decision.notes[0]
-
-
-def test_an_incumbent_is_kept_with_its_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = lives_problem()
-    best = highs.solve
-
-    def stopped(*arguments: object) -> highs.Answer:
-        answer = best(*arguments)  # type: ignore[arg-type]
-        return replace(answer, proven=False, bound=answer.bound * 1.1, said="maxTimeLimit")
-
-    monkeypatch.setattr(highs, "solve", stopped)
-    decision = find_policy("freetrain").decide(problem)
-    assert decision.status == Status.FEASIBLE
-    assert decision.gap == pytest.approx(0.1, rel=1e-3)
-    assert verify(problem, decision) == ()
 
 
 def test_greedy_stays_close_to_the_optimum() -> None:

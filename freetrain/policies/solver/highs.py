@@ -14,8 +14,7 @@ twice, with and without that loss. With one class this is a multiple-choice knap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from pyomo.contrib.solver.common.results import SolutionStatus, TerminationCondi
 from pyomo.contrib.solver.solvers.highs import Highs
 
 from freetrain.core.problem import Counts
+from freetrain.policies.solver.answer import Answer
 from freetrain.policies.solver.menu import Menu
 from freetrain.policies.solver.pieces import Piece
 
@@ -31,48 +31,37 @@ RELATIVE_GAP = 1e-9
 """HiGHS stops where its best answer is proven to within this share of the bound."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What HiGHS found.
-
-    Attributes:
-        counts: nodes of each trainer by class, or None where it found no allocation in time.
-        proven: whether it is the optimum.
-        bound: upper bound on the value.
-        said: HiGHS's own word for how it ended.
-    """
-
-    counts: Counts | None
-    proven: bool
-    bound: float
-    said: str
-
-
-def solve(menus: Sequence[Menu], capacity: Sequence[int], time_limit_s: float) -> Answer:
-    """Allocation of largest total value.
+def solve(
+    menus: Sequence[Menu], capacity: Sequence[int], presolve: bool = True, *, left_s: Callable[[], float]
+) -> Answer:
+    """Allocation of largest total value, or the best one found in time.
 
     Args:
         menus: what each trainer may be given, shape (trainers,).
         capacity: nodes in each class, longest-lived class first.
-        time_limit_s: wall seconds after which the best answer so far is taken.
+        presolve: whether HiGHS may simplify the model first.
+        left_s: wall seconds that are left; stating the model takes its share of them.
     """
     model = state_model(menus, capacity)
     solver = Highs()
+    solver.set_instance(model)  # takes longer than stating it, and belongs to the same time
+    solver.config.auto_updates = dict.fromkeys(solver.config.auto_updates, False)
     results = solver.solve(
         model,
-        time_limit=time_limit_s,
+        time_limit=max(left_s(), 0.0),
         threads=1,
         rel_gap=RELATIVE_GAP,
         load_solutions=False,
         raise_exception_on_nonoptimal_result=False,
-        solver_options={"random_seed": 1},
+        solver_options={"random_seed": 1, "presolve": "choose" if presolve else "off"},
     )
     condition = results.termination_condition
     found = results.solution_status in (SolutionStatus.feasible, SolutionStatus.optimal)
     counts = _counts(model, results) if found else None
     bound = float("inf") if results.objective_bound is None else float(results.objective_bound)
     proven = condition == TerminationCondition.convergenceCriteriaSatisfied
-    return Answer(counts, proven, bound, str(condition.name))
+    out_of_time = condition == TerminationCondition.maxTimeLimit
+    return Answer(counts, proven, bound, str(condition.name), out_of_time)
 
 
 def state_model(menus: Sequence[Menu], capacity: Sequence[int]) -> pyo.ConcreteModel:

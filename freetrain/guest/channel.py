@@ -1,0 +1,77 @@
+"""A channel: whole messages over a socket, each within a time."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+
+_LENGTH = struct.Struct("!Q")
+_AT_ONCE = 1 << 20
+
+LONGEST_S = 86_400.0
+"""Sockets know no endless timeout; nobody waits longer than this."""
+
+
+class Channel:
+    """Sends and receives messages of any length; each is preceded by its length.
+
+    Args:
+        connected: a stream socket, which the channel owns from now on.
+    """
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._unread = bytearray()
+
+    def send(self, message: bytes, until_s: float | None = None) -> None:
+        """Send a message.
+
+        Args:
+            message: its bytes.
+            until_s: when to stop trying, by ``time.monotonic``; none: never.
+
+        Raises:
+            TimeoutError: the other side did not take all of it in time.
+            OSError: there is no other side any more.
+        """
+        self._wait_at_most(until_s)
+        self._socket.sendall(_LENGTH.pack(len(message)) + message)
+
+    def receive(self, until_s: float | None = None) -> bytes:
+        """The next message.
+
+        Args:
+            until_s: when to stop waiting, by ``time.monotonic``; none: never.
+
+        Raises:
+            TimeoutError: not all of it came in time.
+            EOFError: the other side has closed the channel.
+            OSError: there is no other side any more.
+        """
+        (length,) = _LENGTH.unpack(self._take(_LENGTH.size, until_s))
+        return self._take(length, until_s)
+
+    def close(self) -> None:
+        """Close it; the other side reads an end."""
+        self._socket.close()
+
+    def _take(self, length: int, until_s: float | None) -> bytes:
+        while len(self._unread) < length:
+            self._wait_at_most(until_s)
+            piece = self._socket.recv(_AT_ONCE)
+            if not piece:
+                raise EOFError
+            self._unread += piece
+        taken = bytes(self._unread[:length])
+        del self._unread[:length]
+        return taken
+
+    def _wait_at_most(self, until_s: float | None) -> None:
+        if until_s is None:
+            self._socket.settimeout(None)
+            return
+        left_s = until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        self._socket.settimeout(min(left_s, LONGEST_S))

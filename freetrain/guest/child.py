@@ -1,0 +1,95 @@
+"""The guest's side: a process that calls the functions it is asked for, one after the other, until nobody asks.
+
+It keeps nothing of its host's: no open file, no signal that was meant for the host, no life of its own after it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib
+import os
+import pickle
+import resource
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from freetrain.guest.channel import Channel
+from freetrain.guest.report import Ending
+
+_FOR_THE_HOST = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Whoever ends a service or presses Ctrl-C means the host, which ends its guest itself."""
+
+Question = tuple[str, tuple[Any, ...], float]
+"""Function, arguments, and until when it may work, by ``time.monotonic``, which all processes share."""
+
+
+def main(lifeline: int, imports: Sequence[str], memory_bytes: int | None) -> None:
+    """Say that all is ready, then answer until the host closes the channel.
+
+    Args:
+        lifeline: file descriptor of a pipe that the host holds open as long as it lives.
+        imports: modules to import before that.
+        memory_bytes: most address space of this process; none: as the host.
+    """
+    _end_with(lifeline)
+    for number in _FOR_THE_HOST:
+        signal.signal(number, signal.SIG_IGN)
+    channel = _take_standard_input()
+    _limit(memory_bytes)
+    # The host is gone, or wants nothing any more: there is nobody left to tell.
+    with suppress(EOFError, ConnectionError):
+        channel.send(_outcome(lambda: _import_all(imports)))
+        while True:
+            question: Question = pickle.loads(channel.receive())
+            channel.send(_outcome(lambda question=question: _call(*question)))  # type: ignore[misc]
+
+
+def _end_with(lifeline: int) -> None:
+    """A host that is killed leaves no guest behind, even one that hangs and would never read the end.
+
+    The kernel sends SIGIO when the pipe is closed, which ends a process that does not handle it. PR_SET_PDEATHSIG
+    would not do: it sends its signal at the end of the thread that started the process.
+    """
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _take_standard_input() -> Channel:
+    """The channel to the host; what solvers print or read from the standard streams cannot disturb it."""
+    channel = Channel(socket.socket(fileno=os.dup(0)))
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return channel
+
+
+def _limit(memory_bytes: int | None) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory_bytes is None:
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    if most == resource.RLIM_INFINITY or memory_bytes < most:
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+
+
+def _import_all(names: Sequence[str]) -> None:
+    for name in names:
+        importlib.import_module(name)
+
+
+def _call(path: str, arguments: tuple[Any, ...], until_s: float) -> object:
+    module, _, name = path.partition(":")
+    function = getattr(importlib.import_module(module), name)
+    return function(*arguments, left_s=lambda: until_s - time.monotonic())
+
+
+def _outcome(call: Callable[[], object]) -> bytes:
+    """What a call returned or raised, as a message."""
+    try:
+        return pickle.dumps((Ending.ANSWERED, call()))
+    except Exception as error:
+        return pickle.dumps((Ending.RAISED, f"{type(error).__name__}: {error}"))

@@ -1,0 +1,51 @@
+"""HiGHS itself, on the whole model of each problem: nothing is priced out before, nothing checked afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.problems import NOW_S, mixed_problem
+from freetrain.core.problem import Offer, Problem
+from freetrain.core.trainer import Trainer
+from freetrain.core.value import total_value, value_tables
+from freetrain.guest.guest import Guest
+from freetrain.policies.freetrain import _menus, _single_class_menus
+from freetrain.policies.solver import highs
+from freetrain.policies.solver.pricing import price_out
+from tests.oracle.enumeration import best_by_enumeration
+from tests.policies.test_against_oracle import EVERYDAY, MANY, MORE, about
+
+
+@pytest.mark.parametrize("seeds", [pytest.param(EVERYDAY, id="few"), MANY, MORE])
+@pytest.mark.parametrize("presolve", [True, False], ids=["presolved", "as it is"])
+def test_highs_finds_the_best_of_all_allocations(presolve: bool, seeds: range) -> None:
+    for seed in seeds:
+        problem = mixed_problem(seed)
+        if problem.held.size:
+            answer = highs.solve(list(_menus(problem)), problem.capacity.tolist(), presolve, left_s=lambda: 60.0)
+            assert answer.proven, f"seed {seed}"
+            assert answer.counts is not None, f"seed {seed}"
+            assert total_value(problem, answer.counts) == about(best_by_enumeration(problem)), f"seed {seed}"
+            assert answer.bound == about(best_by_enumeration(problem)), f"seed {seed}"
+
+
+def test_highs_without_time_says_so() -> None:
+    problem = mixed_problem(1, lives=True)
+    answer = highs.solve(list(_menus(problem)), problem.capacity.tolist(), left_s=lambda: -1.0)
+    assert (answer.out_of_time, answer.proven) == (True, False)
+
+
+def test_highs_comes_to_an_end() -> None:
+    """HiGHS 1.15.1's presolve can run for ever, past any time limit, on columns that only rows bound from above.
+
+    Two trainers, six nodes: such a problem, all that did not matter left out. Nothing but ending it helps then.
+    """
+    trainers = (Trainer("a", ((3, 199.0),), min_nodes=2), Trainer("b", ((5, 1379.0),)))
+    problem = Problem(NOW_S, tuple(Offer(f"n{number}") for number in range(6)), trainers, 100.0, "throughput")
+    guest = Guest(imports=("freetrain.policies.solver.highs",))
+    tables = value_tables(problem.terms, problem.held_nodes, problem.classes[0])
+    menus = list(_single_class_menus(problem, price_out(tables, problem.node_count)))
+    report = guest.ask("freetrain.policies.solver.highs:solve", menus, problem.capacity.tolist(), time_s=60.0)
+    guest.close()
+    assert report.answer is not None, report.said
+    assert total_value(problem, report.answer.counts) == about(137_900.0)
