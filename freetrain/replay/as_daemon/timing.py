@@ -11,7 +11,7 @@ _LIMITS_EVERY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Wakes:
-    """How long it takes until a look knows what has happened, as measured on seventeen virtual sites of 16 nodes.
+    """How long it takes until a look knows what has happened, as measured on eighteen virtual sites of 16 nodes.
 
     Attributes:
         submission_s: from a submission. Slurm has no job yet when it wakes the daemon, so that the second look
