@@ -96,6 +96,15 @@ def test_a_wake_lends_sooner_than_a_poll() -> None:
     assert woken_s == pytest.approx(4 * (2000.0 - 503.4 - 1.3))
 
 
+def test_a_job_finds_its_nodes_free_if_a_look_knows_it_before_it_starts() -> None:
+    """The look that knows of a submission comes 1.2 s after it, and what is given back is free 0.5 s later."""
+    woken = Timing(poll_s=10.0, wakes=Wakes())
+    for starts_s, delays_s in ((702.0, ()), (701.0, (1.0,))):
+        record, _ = replayed(*site((700.0, starts_s, 900.0, 300.0, (0, 1, 2, 3))), woken)
+        assert record.felt is not None
+        assert record.felt.delays_s == delays_s
+
+
 def test_while_a_job_of_the_sites_waits_only_a_backfill_cycle_starts_fragments() -> None:
     """n3 is idle from 100 s on, the order reaches Slurm at 110.3 s; it has planned at 100 s, and does at 130 s."""
     running, waiting = (0.0, 0.0, 2000.0, 2000.0, (0, 1, 3)), (10.0, 2000.0, 3000.0, 600.0, (0, 1, 2, 3))
