@@ -123,7 +123,7 @@ def test_a_fragment_starts_as_soon_as_nobody_waits_any_more() -> None:
 def test_a_trainer_that_cannot_run_takes_nobodys_place() -> None:
     holes, logged = site((0.0, 0.0, 2000.0, 2000.0, (0, 1)))
     large = replace(TRAINER, id="large", throughput=((8, 80.0),), min_nodes=8)
-    goal = Goal.of(find_policy("freetrain"), "throughput", 120.0)
+    goal = Goal.of(find_policy("freetrain"), "throughput")
     for_one = replace(rules(), sharing=replace(rules().sharing, max_running=1))
     record = DaemonReplay(
         holes, logged, [large, TRAINER], for_one, goal, Timing(), NullJournal(), time.perf_counter
