@@ -16,7 +16,7 @@ from freetrain.daemon.setup import rules_of
 from freetrain.errors import InputError
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
-from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.logs import ReadOptions, parse_time
 from freetrain.replay.presets import PRESETS
 from freetrain.replay.study import AsDaemon, Costs
@@ -25,8 +25,6 @@ from freetrain.slurm.settings import SlurmSettings
 _PATH = click.Path(path_type=Path)
 _SECONDS = click.FloatRange(min=0)
 _USUAL = Timing()
-_WAKES_S = 0.3
-"""From a submission or an end to the look that it causes, as measured."""
 _ORDINARY_SLURM = SlurmSettings("", "", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
 """A log does not say how Slurm was set up: these are its defaults."""
 
@@ -60,7 +58,7 @@ trainer_options = options(
         default=20,
         show_default=True,
         metavar="N",
-        help="Most trainers at once; the others wait, first come, first served.",
+        help="Most trainers at once, of those that could run on what is idle; who comes first goes first.",
     ),
     click.option(
         "--scale-up", type=_SECONDS, metavar="SECONDS", help="Cost of growing [default: each trainer's]."
@@ -203,8 +201,7 @@ def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
     else:
         sharing = replace(rules.sharing, max_running=given["max_running"])
         rules = replace(rules, sharing=sharing, objective=goal.objective, horizon_s=given["horizon_s"])
-    wake_s = _WAKES_S if given["wake"] else None
-    timing = Timing(config.pace.poll, wake_s, given["launch_s"], given["backfill_s"], given["boot_s"])
+    timing = Timing(config.pace.poll, Wakes() if given["wake"] else None, given["launch_s"], given["boot_s"])
     return AsDaemon(rules, goal, timing)
 
 

@@ -136,12 +136,6 @@ class Node:
     cores_per_socket: int = 0
     threads_per_core: int = 0
 
-    @property
-    def hardware(self) -> tuple[object, ...]:
-        """Equal for nodes that can run the same tasks."""
-        layout = (self.sockets, self.cores_per_socket, self.threads_per_core)
-        return (self.features, self.gres, self.cpus, self.memory_mb, self.disk_mb, *layout)
-
 
 @dataclass(frozen=True, slots=True)
 class Partition:

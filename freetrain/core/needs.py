@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from freetrain.core.cluster import Gres, Node, Nodes
 
@@ -93,6 +94,11 @@ class Needs:
         return ", ".join(words for words, given in amounts if given)
 
 
+_hardware = attrgetter(
+    "features", "gres", "cpus", "memory_mb", "disk_mb", "sockets", "cores_per_socket", "threads_per_core"
+)
+"""Equal for nodes that can run the same tasks."""
+
 NodeKinds = Sequence[Sequence[Node]]
 """Nodes of equal hardware together: one of each is looked at, however many there are."""
 
@@ -101,7 +107,7 @@ def kinds_of(nodes: Iterable[Node]) -> NodeKinds:
     """The nodes by their hardware."""
     kinds: dict[tuple[object, ...], list[Node]] = {}
     for node in nodes:
-        kinds.setdefault(node.hardware, []).append(node)
+        kinds.setdefault(_hardware(node), []).append(node)
     return list(kinds.values())
 
 
@@ -129,7 +135,7 @@ def find_misfit(needs: Needs, kinds: NodeKinds) -> str:
 
 def has_gpus(node: Node) -> bool:
     """Whether it has any."""
-    return count_gres(node.gres, _GPU) > 0
+    return bool(node.gres) and count_gres(node.gres, _GPU) > 0
 
 
 def count_gres(gres: Gres, name: str) -> int:

@@ -25,11 +25,15 @@ from freetrain.core.terms import Sizes, Table, Terms
 
 def switching_costs(terms: Terms, held_nodes: Sizes) -> Table:
     """What changing from ``held_nodes`` to each size costs, in worth, shape (trainers, sizes)."""
-    rows = np.arange(len(held_nodes))
-    now = terms.worth[rows, np.minimum(held_nodes, terms.most_nodes)][:, None]
-    change = np.arange(terms.worth.shape[1]) - held_nodes[:, None]
+    return _costs_of(terms, held_nodes, np.arange(terms.worth.shape[1])[None, :], terms.worth)
+
+
+def _costs_of(terms: Terms, held_nodes: Sizes, sizes: NDArray[np.int64], worth: Table) -> Table:
+    """The same for some sizes of each trainer, which are worth so much; both of shape (trainers, …)."""
+    now = terms.worth[np.arange(len(held_nodes)), np.minimum(held_nodes, terms.most_nodes)][:, None]
+    change = sizes - held_nodes[:, None]
     seconds = np.where(change > 0, terms.scale_up_s[:, None], terms.scale_down_s[:, None]) * (change != 0)
-    return np.where(now == 0, terms.start_s[:, None] * terms.worth, seconds * now)
+    return np.where(now == 0, terms.start_s[:, None] * worth, seconds * now)
 
 
 def value_tables(terms: Terms, held_nodes: Sizes, node_class: NodeClass) -> Table:
@@ -52,7 +56,9 @@ def total_value(problem: Problem, counts: Counts) -> float:
     alive = np.cumsum(counts, axis=1)
     if (alive[:, -1] > terms.most_nodes).any():
         return -np.inf
-    value = -float(switching_costs(terms, problem.held_nodes)[rows, alive[:, -1]].sum())
+    sizes = alive[:, -1]
+    switching = _costs_of(terms, problem.held_nodes, sizes[:, None], terms.worth[rows, sizes][:, None])
+    value = -float(switching[:, 0].sum())
     lives_s = [node_class.life_s for node_class in problem.classes] + [0.0]
     for column, node_class in enumerate(problem.classes):
         worth = terms.worth[rows, alive[:, column]]

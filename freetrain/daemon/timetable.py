@@ -14,8 +14,8 @@ from typing import Self
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from freetrain.daemon.nudge import NudgeListener, Senders
-from freetrain.daemon.pace import next_look_s
 from freetrain.daemon.wake_file import WakeFile
+from freetrain.lending.pace import next_look_s
 
 _BETWEEN_LOOKS_S, _ECHO_S = 0.5, 0.2
 _WAKE_FILE_EVERY_S = 0.1

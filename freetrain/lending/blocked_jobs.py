@@ -105,13 +105,15 @@ def find_waits(snapshot: Snapshot, fragments: Iterable[Fragment], partition: str
         fragments: those that have not ended.
         partition: the preemptible one.
     """
-    end_s = {one.node: _end_s(one, snapshot) for one in fragments if one.state is FragmentState.RUNNING}
-    ends = sorted(set(end_s.values()))
     planned = [
         job
         for job in snapshot.jobs
         if job.state is JobState.PENDING and job.start_s is not None and job.planned_nodes
     ]
+    if not planned:
+        return []
+    end_s = {one.node: _end_s(one, snapshot) for one in fragments if one.state is FragmentState.RUNNING}
+    ends = sorted(set(end_s.values()))
     suspects = [
         job
         for job in planned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from math import inf
 
@@ -25,29 +26,36 @@ def limits(
         snapshot: what there is.
         rules: how the site wants it.
     """
-    changed: dict[float, list[str]] = {}
-    longest_s = rules.limit_s(inf, snapshot)
+    alike: defaultdict[tuple[float | None, float, float], list[str]] = defaultdict(list)
     for one in fragments:
         if one.node in free_until_s and one.goes_on:
-            limit_s = _fitting_s(one, free_until_s[one.node], longest_s, snapshot, rules)
-            if limit_s != one.limit_s:
-                changed.setdefault(limit_s, []).append(one.node)
+            alike[one.started_s, one.limit_s, free_until_s[one.node]].append(one.node)
+    longest_s = rules.limit_s(inf, snapshot)
+    changed: defaultdict[float, list[str]] = defaultdict(list)
+    for (started_s, now_s, until_s), nodes in alike.items():
+        limit_s = _fitting_s(started_s, now_s, until_s, longest_s, snapshot, rules)
+        if limit_s != now_s:
+            changed[limit_s] += nodes
     return [Limit(tuple(nodes), limit_s) for limit_s, nodes in changed.items()]
 
 
 def _fitting_s(
-    fragment: Fragment, free_until_s: float, longest_s: float, snapshot: Snapshot, rules: Rules
+    started_s: float | None,
+    limit_s: float,
+    free_until_s: float,
+    longest_s: float,
+    snapshot: Snapshot,
+    rules: Rules,
 ) -> float:
-    """Its limit, if that will do, or a better one, in whole minutes; ``longest_s`` from now where nothing ends."""
-    if fragment.started_s is None:  # with too long a limit it would never start
-        return min(fragment.limit_s, _whole_minutes_s(rules.limit_s(free_until_s, snapshot)))
+    """A fragment's limit, if that will do, or a better one, in whole minutes; ``longest_s`` from now at most."""
+    if started_s is None:  # with too long a limit it would never start
+        return min(limit_s, whole_minutes_s(rules.limit_s(free_until_s, snapshot)))
     # It runs, so nothing has to be planned any more.
-    wanted_s = _whole_minutes_s(min(free_until_s, snapshot.time_s + longest_s) - fragment.started_s)
-    too_long = wanted_s < fragment.limit_s
-    too_short = wanted_s > fragment.limit_s + max(_LONGER_BY_S, rules.fragments.longest_s / 4)
-    return wanted_s if too_long or too_short else fragment.limit_s
+    wanted_s = whole_minutes_s(min(free_until_s, snapshot.time_s + longest_s) - started_s)
+    too_short = wanted_s > limit_s + max(_LONGER_BY_S, rules.fragments.longest_s / 4)
+    return wanted_s if wanted_s < limit_s or too_short else limit_s
 
 
-def _whole_minutes_s(seconds: float) -> float:
+def whole_minutes_s(seconds: float) -> float:
     """As Slurm counts limits: one minute at least."""
     return max(60.0, seconds // 60 * 60)

@@ -49,6 +49,8 @@ class LostNodes:
         """
         now_s = snapshot.time_s
         out = {node.name: node for node in snapshot.nodes if node.was_not_cleared}
+        if not out and not self.all:
+            return LostNodes()
         last = {one.node: one.job for one in ended}
         kept = [one for one in self.all if one.node in out or now_s - one.found_s < limits.within_s]
         known = {one.node for one in kept}

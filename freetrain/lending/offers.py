@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from freetrain.core.cluster import JobState, Nodes, NodeState, Snapshot
+from freetrain.core.cluster import JobState, Node, Nodes, NodeState, Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.problem import Offer
 from freetrain.lending.rules import NodeRules
@@ -55,7 +55,7 @@ def shadow_of(snapshot: Snapshot, fragments: Iterable[Fragment], rules: NodeRule
     fragments = list(fragments)
     since_s = seen.fitting_since_s
     disbelieved = frozenset(job for job in since_s if snapshot.time_s - since_s[job] >= rules.claim_s)
-    ours = frozenset(fragment.job for fragment in fragments if fragment.holds_node)
+    ours = frozenset(fragment.job for fragment in fragments)
     lent_to = {one.node: one.trainer for one in fragments if one.goes_on}
     return find_shadow(snapshot, rules.partition, ours, lent_to, rules.backfill, disbelieved)
 
@@ -85,24 +85,20 @@ def find_offers(
     """
     fragments = list(fragments)
     lent, ends = _lent(fragments), _hole_ends(snapshot, shadow)
-    why_unfit = _Fitness(snapshot, fragments, lent, ends, rules, drained).why_unfit
     between = {name: _why_between(one) for name, one in lent.items() if not one.goes_on}
-    offered: dict[str, Offer] = {}
-    due: dict[str, str] = {}
-    withheld: dict[str, str] = {}
-    for name in sorted(snapshot.partitions[rules.partition].nodes):
-        end = ends.get(name, _NEVER)
-        why_not = why_unfit(name) or between.get(name)
-        if why_not is None and end.time_s - snapshot.time_s <= rules.margin_s:
-            why_not = end.why
-        if why_not is None:
-            until_s = None if end.time_s == inf else end.time_s - rules.margin_s
-            offered[name] = Offer(name, until_s, lent[name].trainer if name in lent else None)
-        elif name in lent and name not in between and _is_wanted_back(snapshot, name):
-            due[name] = why_not
-        else:
-            withheld[name] = why_not
-    offers = Offers(tuple(offered.values()), due, withheld)
+    why_not = {
+        **{name: end.why for name, end in ends.items() if end.time_s - snapshot.time_s <= rules.margin_s},
+        **between,
+        **_why_unfit(snapshot, fragments, lent, ends, rules, drained),
+    }
+    names = sorted(snapshot.partitions[rules.partition].nodes)
+    until_s = {name: end.time_s - rules.margin_s for name, end in ends.items() if end.time_s < inf}
+    holder = {name: one.trainer for name, one in lent.items()}
+    offered = tuple(Offer(name, until_s.get(name), holder.get(name)) for name in names if name not in why_not)
+    out = [name for name in names if name in why_not]
+    back = {name for name in out if name in lent and name not in between and _is_wanted_back(snapshot, name)}
+    due = {name: why_not[name] for name in out if name in back}
+    offers = Offers(offered, due, {name: why_not[name] for name in out if name not in back})
     offers = take_back(offers, {name: f"job {job} could start here" for name, job in shadow.kept.items()})
     offers = take_back(offers, _not_yet(snapshot, offers.offered, rules, seen))
     return take_back(offers, _beyond_limits(offers.offered, rules))
@@ -134,11 +130,9 @@ def in_few_classes(offered: Iterable[Offer], now_s: float, horizon_s: float) -> 
     return tuple(coarse)
 
 
-def _lent(fragments: Iterable[Fragment]) -> Mapping[str, Fragment]:
+def _lent(fragments: Sequence[Fragment]) -> Mapping[str, Fragment]:
     """Node → the fragment that has it; of two on one that changes hands not the one that leaves."""
-    holding = [fragment for fragment in fragments if fragment.holds_node]
-    staying = {one.node: one for one in holding if one.goes_on}
-    return {one.node: one for one in holding} | staying
+    return {one.node: one for one in fragments} | {one.node: one for one in fragments if one.goes_on}
 
 
 def _hole_ends(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, _End]:
@@ -159,39 +153,32 @@ def _earlier(ends: dict[str, _End], nodes: Nodes, end: _End) -> None:
             ends[name] = end
 
 
-class _Fitness:
-    """What speaks against lending a node, whatever the time."""
+def _why_unfit(
+    snapshot: Snapshot,
+    fragments: Iterable[Fragment],
+    lent: Mapping[str, Fragment],
+    ends: Mapping[str, _End],
+    rules: NodeRules,
+    drained: Mapping[str, str],
+) -> Mapping[str, str]:
+    """Node that is not to be lent, whatever the time → the weightiest reason."""
+    ours = {fragment.job for fragment in fragments}
+    others = (job for job in snapshot.jobs if job.state.has_nodes and job.id not in ours)
+    why = {name: f"job {job.id} runs here" for job in others for name in job.nodes}
+    for node in snapshot.nodes:
+        if node.name not in why and not _is_free(node, lent, ends):
+            why[node.name] = f"Slurm says {node.said}"
+    why |= drained
+    why |= dict.fromkeys(rules.exclude, "excluded by the site")
+    missing = snapshot.partitions[rules.partition].nodes - snapshot.node.keys()
+    return why | dict.fromkeys(missing, "Slurm does not show it")
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        fragments: Iterable[Fragment],
-        lent: Mapping[str, Fragment],
-        ends: Mapping[str, _End],
-        rules: NodeRules,
-        drained: Mapping[str, str],
-    ) -> None:
-        ours = {fragment.job for fragment in fragments if fragment.holds_node}
-        others = (job for job in snapshot.jobs if job.state.has_nodes and job.id not in ours)
-        self._occupied = {name: job.id for job in others for name in job.nodes}
-        self._snapshot, self._lent, self._ends = snapshot, lent, ends
-        self._exclude, self._drained = rules.exclude, drained
 
-    def why_unfit(self, name: str) -> str | None:
-        """The first thing that does; None: nothing."""
-        node = self._snapshot.node.get(name)
-        if node is None:
-            return "Slurm does not show it"
-        if name in self._exclude:
-            return "excluded by the site"
-        if name in self._drained:
-            return self._drained[name]
-        if name in self._occupied:
-            return f"job {self._occupied[name]} runs here"
-        is_planned_for_unknown = node.is_planned and name not in self._ends
-        is_free = node.state is NodeState.IDLE or (name in self._lent and node.state is NodeState.BUSY)
-        speaks_against = is_planned_for_unknown or not node.may_be_lent or not is_free
-        return f"Slurm says {node.said}" if speaks_against else None
+def _is_free(node: Node, lent: Mapping[str, Fragment], ends: Mapping[str, _End]) -> bool:
+    """Whether Slurm says nothing against lending it, or keeping it lent."""
+    if node.state is not NodeState.IDLE and (node.state is not NodeState.BUSY or node.name not in lent):
+        return False
+    return node.may_be_lent and not (node.is_planned and node.name not in ends)
 
 
 _IN_BETWEEN = {FragmentState.LEAVING: "is being given back", FragmentState.ENDING: "its fragment is ending"}
@@ -238,5 +225,7 @@ def _beyond_limits(offered: Sequence[Offer], rules: NodeRules) -> Mapping[str, s
     allowed = max(0, len(offered) - rules.reserve_nodes)
     if rules.most_nodes:
         allowed = min(allowed, rules.most_nodes)
+    if allowed >= len(offered):
+        return {}
     order = sorted(offered, key=lambda node: (node.held_by is None, -(node.free_until_s or inf)))
     return {node.name: "kept in reserve for the site" for node in order[allowed:]}

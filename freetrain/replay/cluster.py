@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from freetrain.core.cluster import Nodes
@@ -25,19 +25,30 @@ class Idle:
     Attributes:
         now_s: that instant, UTC epoch seconds.
         nodes: idle nodes, lent ones included.
-        trainers: who may have them, in order of admission.
+        trainers: who may have them, in order of submission.
         horizon_s: how far ahead value is counted.
+        orders: nodes of those who do not compete any more.
     """
 
     now_s: float
     nodes: tuple[Offer, ...]
     trainers: tuple[Trainer, ...]
     horizon_s: float
+    orders: tuple[Action, ...] = ()
 
-    @property
-    def orders(self) -> Sequence[Action]:
-        """Nothing has to be given back by hand: who is taken back from has lost it already."""
-        return ()
+    def among(self, trainers: tuple[Trainer, ...]) -> Idle:
+        """The same, for these trainers only; what others have is to be given back first."""
+        competing = {None, *(one.id for one in trainers)}
+        given_up: defaultdict[str | None, list[str]] = defaultdict(list)
+        for node in self.nodes:
+            if node.held_by not in competing:
+                given_up[node.held_by].append(node.name)
+        if not given_up:
+            return replace(self, trainers=trainers)
+        nodes = tuple(node if node.held_by in competing else replace(node, held_by=None) for node in self.nodes)
+        why = "it does not compete for nodes"
+        orders = tuple(Release(tuple(names), why, holder) for holder, names in given_up.items())
+        return replace(self, nodes=nodes, trainers=trainers, orders=orders)
 
     @property
     def questions(self) -> Sequence[Question]:

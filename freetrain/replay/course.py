@@ -12,7 +12,7 @@ from freetrain.core.holes import Holes
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Journal
-from freetrain.replay.admission import AdmissionQueue
+from freetrain.replay.admission import Admission
 from freetrain.replay.division import Divider
 from freetrain.replay.timeline import Pictured, Timeline
 from freetrain.replay.trainer_run import TrainerRun
@@ -39,7 +39,7 @@ class ReplayRecord:
 
     Attributes:
         holes: what there was to lend.
-        runs: every trainer that was admitted, in order of admission.
+        runs: every trainer that came in, in order.
         timeline: how it went.
         oracle_work: work of the best division at every instant, changes costing nothing.
         events: instants at which something happened.
@@ -73,11 +73,10 @@ class Course:
         holes: what the log left idle.
         trainers: who wants it, in order of submission.
         objective: name of what is maximised.
-        max_running: most trainers that may compete at once; the others wait, first come, first served.
+        max_running: most trainers that may compete at once, of those that could run.
         journal: where decisions are kept.
 
     Attributes:
-        completes_s: when the first of those that are here will complete, as of :meth:`next_s`.
         events: instants at which something happened.
     """
 
@@ -92,25 +91,25 @@ class Course:
     ) -> None:
         self._cluster = cluster
         self._holes = holes
-        self._queue = AdmissionQueue(trainers, max_running)
+        self._admission = Admission(trainers, max_running)
         self._journal = journal
         self._timeline = Timeline(holes)
         self._divider = Divider(objective)
         self._divided: tuple[int, tuple[str, ...]] | None = None
         self._runs: list[TrainerRun] = []
         self._oracle_work = self._oracle_work_per_s = 0.0
-        self.completes_s = inf
         self.events = 0
 
     def next_s(self) -> float:
         """When the next trainer arrives or completes; inf: there are none."""
-        self.completes_s = min((run.completes_s for run in self._cluster.running.values()), default=inf)
-        return min(self.completes_s, self._queue.next_arrival_s(len(self._cluster.running), self._cluster.now_s))
+        completes_s = min((run.completes_s for run in self._cluster.running.values()), default=inf)
+        cluster = self._cluster
+        return min(completes_s, self._admission.next_arrival_s(self._least, cluster.idle_nodes, cluster.now_s))
 
     @property
     def is_over(self) -> bool:
         """Whether nobody is left who could train."""
-        return not self._cluster.running and self._queue.is_empty
+        return not self._cluster.running and self._admission.is_empty
 
     def advance(self, at_s: float) -> None:
         """Let time pass until then."""
@@ -118,11 +117,16 @@ class Course:
         self._cluster.now_s = at_s
 
     def admit(self) -> bool:
-        """Let those compete who are here and find a place; whether anybody did."""
-        places = self._queue.admit(len(self._cluster.running), self._cluster.now_s)
-        admitted = [self._cluster.admit(one) for one in places]
-        self._runs += admitted
-        return bool(admitted)
+        """Let trainers come in for whom there is a place; whether any did."""
+        cluster = self._cluster
+        coming = self._admission.let_in(self._least, cluster.idle_nodes, cluster.now_s)
+        self._runs += [cluster.admit(one) for one in coming]
+        return bool(coming)
+
+    def competing(self) -> tuple[Trainer, ...]:
+        """Those who may have some of what is idle now."""
+        requests = [run.request for run in self._cluster.running.values()]
+        return tuple(one.trainer for one in self._admission.competing(requests, self._cluster.idle_nodes))
 
     def note(self) -> None:
         """Note how things stand after an event."""
@@ -130,8 +134,7 @@ class Course:
         divided = (self._cluster.idle_nodes, tuple(self._cluster.running))
         if divided != self._divided:
             self._divided = divided
-            trainers = [run.trainer for run in self._cluster.running.values()]
-            self._oracle_work_per_s = self._divider.best_worth_per_s(trainers, self._cluster.idle_nodes)
+            self._oracle_work_per_s = self._divider.best_worth_per_s(self.competing(), self._cluster.idle_nodes)
 
     def next_decision(self) -> str:
         """How the journal will call the next one."""
@@ -152,3 +155,7 @@ class Course:
     def outcome(self, felt: Felt | None = None) -> ReplayRecord:
         """What came of it."""
         return ReplayRecord(self._holes, tuple(self._runs), self._timeline, self._oracle_work, self.events, felt)
+
+    @property
+    def _least(self) -> list[int]:
+        return [run.trainer.min_nodes for run in self._cluster.running.values()]

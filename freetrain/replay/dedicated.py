@@ -8,7 +8,7 @@ from math import ceil, floor, inf
 
 from freetrain.core.trainer import Trainer
 from freetrain.policies.equal_share import equal_sizes
-from freetrain.replay.admission import AdmissionQueue
+from freetrain.replay.admission import Admission
 
 _NEGLIGIBLE_S = 1e-6
 
@@ -55,16 +55,15 @@ def train_dedicated(
     A fraction of a node counts as the same share of what one more node would add.
     """
     record = DedicatedRecord(nodes)
-    queue = AdmissionQueue(trainers, max_running)
+    admission = Admission(trainers, max_running)
     running: list[_Training] = []
     now_s = from_s
-    while now_s < until_s and (running or not queue.is_empty):
-        admitted = [_Training(trainer) for trainer in queue.admit(len(running), now_s)]
-        running += admitted
+    while now_s < until_s and (running or not admission.is_empty):
+        running += map(_Training, admission.let_in(_least(running), ceil(nodes), now_s))
         _share(running, nodes)
         step_s = min(
             min((training.left_s for training in running), default=inf),
-            queue.next_arrival_s(len(running), now_s) - now_s,
+            admission.next_arrival_s(_least(running), ceil(nodes), now_s) - now_s,
             until_s - now_s,
         )
         now_s += step_s
@@ -75,6 +74,11 @@ def train_dedicated(
         record.at_s.append(now_s)
         record.samples_at.append(record.samples)
     return record
+
+
+def _least(running: Iterable[_Training]) -> list[int]:
+    """The fewest nodes of each."""
+    return [training.trainer.min_nodes for training in running]
 
 
 def _share(running: Sequence[_Training], nodes: float) -> None:

@@ -24,7 +24,7 @@ class Replay:
         trainers: who wants it, in order of submission.
         goal: what is wanted.
         horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
-        max_running: most trainers that may compete at once; the others wait, first come, first served.
+        max_running: most trainers that may compete at once, of those that could run.
         journal: where decisions are kept.
         stopwatch_s: running seconds, to measure how long deciding takes.
         as_published: charge evictions as the published method does.
@@ -67,7 +67,7 @@ class Replay:
 
     def _take_in_events(self) -> bool:
         """Bring the cluster up to date with all that happens now; whether anything did."""
-        completed = self._course.completes_s <= self._cluster.now_s and self._complete()
+        completed = self._complete()
         changed = self._change_nodes()
         return self._course.admit() or completed or changed
 
@@ -89,10 +89,9 @@ class Replay:
 
     def _cycle(self) -> None:
         if self._cluster.running and self._cluster.idle_nodes:
-            run_cycle(self._cluster, _as_it_is, self._goal, self._course, self._stopwatch_s)
+            run_cycle(self._cluster, self._judge, self._goal, self._course, self._stopwatch_s)
         self._course.note()
 
-
-def _as_it_is(idle: Idle) -> Idle:
-    """What is idle may be lent."""
-    return idle
+    def _judge(self, idle: Idle) -> Idle:
+        """All that is idle may be lent, to those who compete."""
+        return idle.among(self._course.competing())

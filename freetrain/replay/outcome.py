@@ -35,7 +35,7 @@ class Outcome:
     ]
     dedicated_nodes: Annotated[float, "size of that dedicated machine: idle node-hours / hours replayed"]
     dedicated_samples: Annotated[float, "samples of the same trainers on it"]
-    trainers_admitted: Annotated[int, "trainers that got a place"]
+    trainers_admitted: Annotated[int, "trainers that came in"]
     trainers_completed: Annotated[int, "trainers that reached their target"]
     evictions: Annotated[int, "times a node was taken from a trainer for one of the site's jobs"]
     forced_rescales: Annotated[int, "times a trainer paid for evictions (several nodes at once count once)"]

@@ -9,6 +9,7 @@ from math import inf
 
 from freetrain.core.terms import Table
 from freetrain.core.trainer import Trainer
+from freetrain.lending.facts import Request
 
 
 class Loss(StrEnum):
@@ -35,6 +36,7 @@ class TrainerRun:
 
     Attributes:
         trainer: what is trained.
+        request: the same as the daemon's rules see it; all trainers of a replay are one user's.
         nodes: the nodes it has.
         rate: samples/s on them.
         samples: samples done as of ``as_of_s``, losses subtracted.
@@ -43,11 +45,13 @@ class TrainerRun:
         lost_node_s: node-seconds of them that went into losses.
         losses: how often it paid for what.
         lost_s: seconds that it lost to what.
+        completes_s: when it will have its target samples if nothing changes; inf: never.
         evicted_nodes: nodes that were taken from it unasked.
     """
 
     def __init__(self, trainer: Trainer, worth: Table, admitted_s: float, as_published: bool = False) -> None:
         self.trainer = trainer
+        self.request = Request(trainer, "everybody")
         self._worth = worth
         self._as_published = as_published
         self._saved_samples = 0.0
@@ -65,13 +69,7 @@ class TrainerRun:
         self.losses: Counter[Loss] = Counter()
         self.lost_s: defaultdict[Loss, float] = defaultdict(float)
         self.evicted_nodes = 0
-
-    @property
-    def completes_s(self) -> float:
-        """When it will have its target samples if nothing changes."""
-        if self.trainer.target_samples is None or self.rate == 0:
-            return inf
-        return self.as_of_s + (self.trainer.target_samples - self.samples) / self.rate
+        self.completes_s = inf
 
     def settle(self, now_s: float) -> None:
         """Bring the progress up to date."""
@@ -134,8 +132,17 @@ class TrainerRun:
         self.lost_node_s += seconds * len(self.nodes)
         self.losses[why] += 1
         self.lost_s[why] += seconds
+        self._look_ahead()
 
     def _resize(self, nodes: set[str]) -> None:
         self.nodes = nodes
         self.rate = self.trainer.rate(len(nodes))
         self.worth_per_s = float(self._worth[min(len(nodes), len(self._worth) - 1)])
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        target = self.trainer.target_samples
+        if target is None or self.rate == 0:
+            self.completes_s = inf
+        else:
+            self.completes_s = self.as_of_s + (target - self.samples) / self.rate

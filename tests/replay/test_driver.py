@@ -111,6 +111,26 @@ def test_places_are_given_first_come_first_served() -> None:
     assert completed == [100.0, 200.0, 300.0, 400.0]
 
 
+def test_a_trainer_that_cannot_run_takes_nobodys_place() -> None:
+    trainers = [Trainer("large", ((8, 80.0),), min_nodes=8), Trainer("small", ((1, 10.0),))]
+    record, _ = replay(holes((0, 0, 1000)), trainers, max_running=1)
+    assert [(run.trainer.id, run.samples) for run in record.runs] == [("large", 0.0), ("small", 10000.0)]
+    assert outcome_of(record, train_dedicated(trainers, 1.0, 0, 1000, 1)).u_oracle == pytest.approx(1.0)
+
+
+def test_who_came_first_competes_again_when_there_are_nodes_for_it() -> None:
+    first = Trainer("first", ((2, 20.0),), min_nodes=2, scale_down_s=3.0)
+    second = Trainer("second", ((1, 10.0),), scale_down_s=3.0)
+    record, kept = replay(holes((0, 0, 1000), (1, 500, 1000)), [first, second], max_running=1)
+    assert [(run.trainer.id, run.samples) for run in record.runs] == [("first", 10000.0), ("second", 4970.0)]
+    assert [[one.id for one in problem.trainers] for problem, _ in kept.decisions] == [["second"], ["first"]]
+
+
+def test_on_a_dedicated_machine_who_cannot_run_takes_nobodys_place_either() -> None:
+    trainers = [Trainer("large", ((8, 80.0),), min_nodes=8), Trainer("small", ((1, 10.0),))]
+    assert train_dedicated(trainers, 1.0, 0, 100, 1).samples == pytest.approx(1000.0)
+
+
 def test_what_happens_at_one_instant_is_one_decision() -> None:
     _, kept = replay(holes((0, 0, 500), (1, 500, 1000)), [Trainer("A", CURVE)])
     assert [problem.now_s for problem, _ in kept.decisions] == [0.0, 500.0]

@@ -129,12 +129,15 @@ def find_shadow(
         disbelieved: jobs that did not start although their nodes were free: they wait for something that is not
             known here, and get no nodes.
     """
+    queue = _in_order(snapshot, partition)[: min(rules.most_jobs, _MOST_JOBS)]
+    if not queue:
+        return Shadow(snapshot.time_s, (), frozenset())
     machine = Machine(snapshot, fragments, lent)
     schedule = Schedule(machine, snapshot, rules)
     plans: list[PlannedStart] = []
     fitting: set[str] = set()
     blocked: set[str] = set()
-    for job in _in_order(snapshot, partition)[: min(rules.most_jobs, _MOST_JOBS)]:
+    for job in queue:
         if schedule.fits(job):
             fitting.add(job.id)
         if job.id in disbelieved:

@@ -21,8 +21,12 @@ Eligible = Mapping[Needs, Nodes]
 
 def meeting_nodes(requests: Iterable[Request], names: Iterable[str], snapshot: Snapshot) -> Eligible:
     """Needs → the nodes among these that meet them."""
-    kinds = kinds_of(snapshot.node[name] for name in names if name in snapshot.node)
-    return {needs: nodes_meeting(needs, kinds) for needs in {request.needs for request in requests}}
+    names = [name for name in names if name in snapshot.node]
+    asked = {request.needs for request in requests}
+    if asked <= {Needs()}:  # who asks for nothing may have any
+        return dict.fromkeys(asked, frozenset(names))
+    kinds = kinds_of(snapshot.node[name] for name in names)
+    return {needs: nodes_meeting(needs, kinds) for needs in asked}
 
 
 def person_of(request: Request, by: FairShare) -> str:
@@ -51,15 +55,17 @@ def claimants_of(
     members: defaultdict[tuple[Hashable, ...], list[Request]] = defaultdict(list)
     for request in competing:
         members[_key(request, sharing)].append(request)
-    has: defaultdict[str | None, set[str]] = defaultdict(set)
+    may_use = [eligible[requests[0].needs] for requests in members.values()]
+    number_of = {one.id: number for number, requests in enumerate(members.values()) for one in requests}
+    keeps: list[set[str]] = [set() for _ in members]
     for node in offered:
-        has[node.held_by].add(node.name)
+        number = None if node.held_by is None else number_of.get(node.held_by)
+        if number is not None and node.name not in may_use[number]:
+            keeps[number].add(node.name)
     found = []
-    for key, requests in members.items():
-        first, may_use = requests[0], eligible[requests[0].needs]
-        theirs = frozenset().union(*(has[one.id] for one in requests))
+    for (key, requests), fitting, others in zip(members.items(), may_use, keeps, strict=True):
+        first, nodes = requests[0], fitting | others if others else fitting
         wants = tuple(Want(one.id, one.trainer.min_nodes, demand[one.id]) for one in requests)
-        nodes = may_use if theirs <= may_use else may_use | theirs
         found.append(Claimant(key, _path(first, sharing), wants, nodes, capped_by=_capped_by(first, sharing)))
     return found
 

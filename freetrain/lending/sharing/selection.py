@@ -45,7 +45,13 @@ def select(
         sharing: what the site wants.
         hours: user → node-hours that he had, faded.
     """
-    requests = list(requests)
+    requests = tuple(requests)
+    if (
+        len(requests) <= sharing.max_running
+        and not sharing.most_trainers_per_user
+        and all(one.trainer.min_nodes <= reach[one.id] for one in requests)
+    ):
+        return Selection(requests)
     waits_for: dict[str, str] = {}
     people: defaultdict[str, list[Request]] = defaultdict(list)
     for one in requests:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import inf
+
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.plan import Action, Lend, Limit, Release
 from freetrain.core.trainer import Trainer
-from freetrain.lending.facts import Facts, Request
+from freetrain.lending.facts import Facts
+from freetrain.lending.judge import Judgement
+from freetrain.lending.limits import whole_minutes_s
+from freetrain.lending.rules import Rules
+from freetrain.replay.as_daemon.backfill import BackfillCycles
 from freetrain.replay.as_daemon.lent import LentNodes
-from freetrain.replay.as_daemon.site import LoggedSite
+from freetrain.replay.as_daemon.site import Happened, LoggedSite
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.course import Felt
 from freetrain.replay.trainer_run import TrainerRun
@@ -18,6 +25,7 @@ class SimulatedCluster:
 
     Args:
         site: the site's own side.
+        rules: how the site lends, and how its Slurm plans.
         timing: how long things take.
         objective: name of what is maximised.
         now_s: the first instant.
@@ -29,13 +37,15 @@ class SimulatedCluster:
         retired_samples: samples of the trainings that have reached their target.
     """
 
-    def __init__(self, site: LoggedSite, timing: Timing, objective: str, now_s: float) -> None:
+    def __init__(self, site: LoggedSite, rules: Rules, timing: Timing, objective: str, now_s: float) -> None:
         self._site = site
-        self._timing = timing
+        self._rules = rules
+        self._cycles = BackfillCycles(rules.nodes.backfill.interval_s, now_s)
         self._objective = objective
         self.now_s = now_s
         self.running: dict[str, TrainerRun] = {}
         self.lent = LentNodes(self.running, timing)
+        self._free_until_s: Mapping[str, float] = {}
         self._delays_s: list[float] = []
         self._started = 0
         self.retired_samples = 0.0
@@ -43,18 +53,33 @@ class SimulatedCluster:
     def observe(self) -> Facts:
         """What Slurm would have shown."""
         ended, self.lent.ended = tuple(self.lent.ended), []
-        requests = tuple(Request(run.trainer, "everybody") for run in self.running.values())
-        return Facts(self._site.snapshot(self.now_s), self.lent.open, ended, requests)
+        requests = tuple(run.request for run in self.running.values())
+        snapshot = self._site.snapshot(self.now_s)
+        return Facts(snapshot, self.lent.open, ended, requests, last_plan_s=self.last_plan_s)
 
     def act(self, action: Action, decision: str | None) -> None:
         """Lend, give back, change a limit; there are no submissions to be put right."""
         if isinstance(action, Lend):
-            runs_s = self._timing.runs_s(self.now_s, self._site.somebody_waits)
-            self.lent.lend(action.trainer, action.nodes, action.limits_s, self.now_s, runs_s)
+            self.lent.lend(action.trainer, action.nodes, map(whole_minutes_s, action.limits_s), self.now_s)
         elif isinstance(action, Release):
             self.lent.release(action.nodes, action.trainer, self.now_s)
         elif isinstance(action, Limit):
             self.lent.limit(action.nodes, action.limit_s)
+
+    def hear(self, judgement: Judgement) -> None:
+        """Take it that Slurm plans the site's jobs as a look expects."""
+        self._free_until_s = judgement.free_until_s
+
+    @property
+    def last_plan_s(self) -> float | None:
+        """When Slurm last planned; None: where the log tells of no jobs nobody knows."""
+        return self._cycles.last_s(self.now_s) if self._site.tells_of_jobs else None
+
+    @property
+    def next_s(self) -> float:
+        """When something becomes of a fragment."""
+        is_awaited = self.lent.queued and self._cycles.next_s > self.now_s
+        return min(self.lent.next_s, self._cycles.next_s) if is_awaited else self.lent.next_s
 
     @property
     def felt(self) -> Felt:
@@ -75,17 +100,33 @@ class SimulatedCluster:
         """Who has this node: a trainer's id, "" where it is idle, None where it is busy."""
         return (self.lent.holder_of(node) or "") if node in self._site.idle else None
 
-    def advance_site(self) -> bool:
-        """Take in what happens on the site's side now; whether anything did."""
-        if self._site.next_s > self.now_s:
-            return False
-        for start in self._site.advance(self.now_s):
+    def advance_fragments(self) -> bool:
+        """Let become of the fragments what does until now; whether a training or a node is concerned."""
+        queued = len(self.lent.queued)
+        moved = self.lent.advance(self.now_s)
+        if moved or len(self.lent.queued) > queued:
+            self._cycles.note_change(self.now_s)
+        return moved
+
+    def start_fragments(self) -> None:
+        """Let Slurm start those it can: at once while nobody waits, else by backfill."""
+        somebody_waits = self.lent.queued and self._site.somebody_waits
+        if self.lent.queued and (not somebody_waits or self._cycles.last_s(self.now_s) == self.now_s):
+            self.lent.start(self._site.idle, self._wanted_s() if somebody_waits else {}, self.now_s)
+            self._cycles.note_change(self.now_s)
+
+    def advance_site(self) -> Happened:
+        """Take in what happens on the site's side now."""
+        happened = self._site.advance(self.now_s)
+        if happened:
+            self._cycles.note_change(self.now_s)
+        for start in happened.starts:
             self._started += 1
             delay_s = self.lent.take(start.nodes, self.now_s)
             if delay_s > 0:
                 self._site.delay(start.job, delay_s)
                 self._delays_s.append(delay_s)
-        return True
+        return happened
 
     def admit(self, trainer: Trainer) -> TrainerRun:
         """Let a trainer compete for nodes from now on."""
@@ -102,3 +143,9 @@ class SimulatedCluster:
             del self.running[run.trainer.id]
             self.retired_samples += run.samples
         return bool(done)
+
+    def _wanted_s(self) -> Mapping[str, float]:
+        """Node → when Slurm has planned somebody there, as the last look expected it; it rounds its plans down."""
+        step_s, margin_s = self._rules.nodes.backfill.resolution_s, self._rules.nodes.margin_s
+        ends = self._free_until_s.items()
+        return {name: (end_s + margin_s) // step_s * step_s for name, end_s in ends if end_s < inf}

@@ -7,12 +7,13 @@ from math import inf
 
 from freetrain.core.holes import Holes
 from freetrain.core.trainer import Trainer
+from freetrain.lending.pace import next_look_s
 from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal, Journal
 from freetrain.loop.lending_loop import LendingLoop
 from freetrain.replay.as_daemon.cluster import SimulatedCluster
 from freetrain.replay.as_daemon.site import LoggedSite
-from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.course import Course, ReplayRecord
 from freetrain.replay.logs import LoggedJobs
 
@@ -48,12 +49,13 @@ class DaemonReplay:
         stopwatch_s: Callable[[], float],
     ) -> None:
         self._until_s = holes.until_s
+        self._rules = rules
         self._timing = timing
         self._goal = goal
         self._site = LoggedSite(holes, logged, rules.nodes.partition)
-        self._cluster = SimulatedCluster(self._site, timing, goal.objective, holes.from_s)
+        self._cluster = SimulatedCluster(self._site, rules, timing, goal.objective, holes.from_s)
         self._course = Course(self._cluster, holes, trainers, goal.objective, rules.sharing.max_running, journal)
-        self._loop = LendingLoop(self._cluster, rules, self._course, stopwatch_s)
+        self._loop = LendingLoop(self._cluster, rules, self._course, stopwatch_s, self._cluster.hear)
         self._at_latest_s = _KNOWING_NO_JOBS_S if logged is None else _AT_LATEST_S
         self._looked_s, self._look_s = -inf, holes.from_s
         self._has_news = True
@@ -74,27 +76,36 @@ class DaemonReplay:
         return course.outcome(self._cluster.felt)
 
     def _next_s(self) -> float:
-        return min(self._site.next_s, self._cluster.lent.next_s, self._course.next_s(), self._look_s)
+        return min(self._site.next_s, self._cluster.next_s, self._course.next_s(), self._look_s)
 
     def _take_in_events(self) -> bool:
         """Bring the cluster up to date with all that happens now; whether anything did."""
         cluster = self._cluster
-        completed = self._course.completes_s <= cluster.now_s and cluster.complete()
-        moved = cluster.lent.advance(cluster.now_s)
+        completed = cluster.complete()
+        moved = cluster.advance_fragments()
         site = cluster.advance_site()
+        cluster.start_fragments()
         admitted = self._course.admit()
-        if site and self._timing.wake_s is not None:
-            soonest_s = max(cluster.now_s + self._timing.wake_s, self._looked_s + _BETWEEN_LOOKS_S)
-            self._look_s = min(self._look_s, soonest_s)
+        if self._timing.wakes is not None:
+            self._wake(self._timing.wakes, site.submitted, site.ended or bool(cluster.lent.ended))
         # That a fragment runs or trains by now changes nothing for the judge.
-        has_news = completed or site or admitted or bool(cluster.lent.ended)
+        has_news = completed or bool(site) or admitted or bool(cluster.lent.ended)
         self._has_news = self._has_news or has_news
         return has_news or moved
+
+    def _wake(self, wakes: Wakes, submitted: bool, ended: bool) -> None:
+        """Look soon after what has happened."""
+        now_s, soonest_s = self._cluster.now_s, self._looked_s + _BETWEEN_LOOKS_S
+        if submitted:
+            self._look_s = min(self._look_s, max(now_s + wakes.submission_s, soonest_s))
+        if ended:
+            self._look_s = min(self._look_s, max(now_s + wakes.end_s, soonest_s))
 
     def _look(self) -> bool:
         """Look, unless it would find what the last look found; whether it did."""
         now_s = self._cluster.now_s
-        self._look_s = now_s + self._timing.poll_s
+        interval_s = self._rules.nodes.backfill.interval_s
+        self._look_s = next_look_s(now_s, self._timing.poll_s, self._cluster.last_plan_s, interval_s, 0.0)
         if not self._has_news and now_s - self._looked_s < self._at_latest_s:
             return False
         self._looked_s, self._has_news = now_s, False

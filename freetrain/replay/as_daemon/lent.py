@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from enum import IntEnum
 from itertools import count
@@ -18,7 +18,7 @@ from freetrain.replay.trainer_run import TrainerRun
 class _Step(IntEnum):
     """What becomes of a fragment next."""
 
-    RUNS = 0
+    IS_QUEUED = 0
     TRAINS = 1
     IS_GONE = 2
     IS_TIMED_OUT = 3
@@ -32,6 +32,7 @@ class LentNodes:
         timing: how long things take.
 
     Attributes:
+        queued: numbers of those that Slurm has been told to start, and has not.
         node_s: seconds of nodes that had running fragments, until these were gone or a job of the site's started.
         ended: fragments that ended since somebody took them from here.
     """
@@ -46,6 +47,7 @@ class LentNodes:
         self._steps: list[tuple[float, int, _Step, int]] = []
         self._order = count()
         self._numbers = count(1)
+        self.queued: set[int] = set()
         self.node_s = 0.0
         self.ended: list[Fragment] = []
 
@@ -63,18 +65,28 @@ class LentNodes:
         """The trainer that has the node; None: nobody."""
         return self._fragments[self._on[node]].trainer if node in self._on else None
 
-    def lend(
-        self, trainer: str, nodes: Iterable[str], limits_s: Iterable[float], now_s: float, runs_s: float
-    ) -> None:
-        """Ask for a fragment on each of these nodes, which Slurm starts at ``runs_s``."""
+    def lend(self, trainer: str, nodes: Iterable[str], limits_s: Iterable[float], now_s: float) -> None:
+        """Ask for a fragment on each of these nodes."""
         for node, limit_s in zip(nodes, limits_s, strict=True):
             number = next(self._numbers)
             self._fragments[number] = Fragment(
                 str(number), trainer, node, FragmentState.ASKED, now_s, limit_s, id=number
             )
             self._on[node] = number
-            self._later(runs_s, _Step.RUNS, number)
-            self._later(runs_s + self._timing.boot_s, _Step.TRAINS, number)
+            self._later(now_s + self._timing.launch_s, _Step.IS_QUEUED, number)
+
+    def start(self, idle: Container[str], wanted_s: Mapping[str, float], now_s: float) -> None:
+        """Let Slurm start what is queued, where the node is idle and what ends before somebody wants it.
+
+        Args:
+            idle: nodes that none of the site's jobs has.
+            wanted_s: node → when Slurm has planned somebody there.
+            now_s: UTC epoch seconds.
+        """
+        for fragment in [self._fragments[number] for number in sorted(self.queued)]:
+            ends_in_time = fragment.node not in wanted_s or now_s + fragment.limit_s < wanted_s[fragment.node]
+            if fragment.node in idle and ends_in_time:
+                self._start(fragment, now_s)
 
     def limit(self, nodes: Iterable[str], limit_s: float) -> None:
         """Let the time limit of what runs there be another one."""
@@ -82,7 +94,7 @@ class LentNodes:
             fragment = replace(self._fragments[number], limit_s=limit_s)
             self._fragments[number] = fragment
             if fragment.started_s is not None:
-                self._later(fragment.started_s + limit_s, _Step.IS_TIMED_OUT, number)
+                self._later(self._timing.limit_checked_s(fragment.started_s + limit_s), _Step.IS_TIMED_OUT, number)
 
     def release(self, nodes: Iterable[str], trainer: str | None, now_s: float) -> None:
         """End what has these nodes, in good order."""
@@ -104,6 +116,8 @@ class LentNodes:
         free_s = now_s
         for number in [self._on[node] for node in nodes if node in self._on]:
             fragment = self._fragments[number]
+            if fragment.started_s is None:  # it goes on waiting
+                continue
             self._taken_s[number] = now_s
             if number in self._gone_s:
                 free_s = max(free_s, self._gone_s[number])
@@ -132,9 +146,9 @@ class LentNodes:
             fragment = self._fragments.get(number)
             if fragment is None:
                 continue
-            happened = happened or step is not _Step.RUNS
-            if step is _Step.RUNS and fragment.goes_on:
-                self._start(fragment, at_s)
+            happened = happened or step is not _Step.IS_QUEUED
+            if step is _Step.IS_QUEUED and fragment.goes_on:
+                self.queued.add(number)
             elif step is _Step.TRAINS and fragment.goes_on:
                 training[fragment.trainer].append(fragment.node)
             elif step is _Step.IS_GONE:
@@ -146,8 +160,10 @@ class LentNodes:
         return happened
 
     def _start(self, fragment: Fragment, at_s: float) -> None:
+        self.queued.remove(fragment.id)
         self._fragments[fragment.id] = replace(fragment, state=FragmentState.RUNNING, started_s=at_s)
-        self._later(at_s + fragment.limit_s, _Step.IS_TIMED_OUT, fragment.id)
+        self._later(at_s + self._timing.boot_s, _Step.TRAINS, fragment.id)
+        self._later(self._timing.limit_checked_s(at_s + fragment.limit_s), _Step.IS_TIMED_OUT, fragment.id)
 
     def _is_over(self, fragment: Fragment, at_s: float) -> bool:
         return fragment.goes_on and (fragment.started_s or at_s) + fragment.limit_s <= at_s
@@ -161,12 +177,14 @@ class LentNodes:
     def _leave(self, fragment: Fragment, end: End, gone_s: float) -> None:
         self._fragments[fragment.id] = replace(fragment, state=FragmentState.LEAVING, end=end)
         self._gone_s[fragment.id] = gone_s
+        self.queued.discard(fragment.id)
         self._later(gone_s, _Step.IS_GONE, fragment.id)
 
     def _end(self, fragment: Fragment, end: End, at_s: float) -> None:
         del self._fragments[fragment.id]
         if self._on.get(fragment.node) == fragment.id:
             del self._on[fragment.node]
+        self.queued.discard(fragment.id)
         self._gone_s.pop(fragment.id, None)
         until_s = self._taken_s.pop(fragment.id, at_s)
         if fragment.started_s is not None:

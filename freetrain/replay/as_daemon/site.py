@@ -25,6 +25,25 @@ class Start:
     nodes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """What happens on the site's side at one instant.
+
+    Attributes:
+        submitted: whether jobs come.
+        ended: whether jobs end, or nodes become idle.
+        starts: jobs that start.
+    """
+
+    submitted: bool = False
+    ended: bool = False
+    starts: tuple[Start, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether anything does."""
+        return self.submitted or self.ended or bool(self.starts)
+
+
 class LoggedSite:
     """The site at one instant. Jobs are known as Slurm would have shown them: their actual ends never are.
 
@@ -53,6 +72,11 @@ class LoggedSite:
         self.idle: set[str] = set()
 
     @property
+    def tells_of_jobs(self) -> bool:
+        """Whether the log does."""
+        return self._logged is not None
+
+    @property
     def somebody_waits(self) -> bool:
         """Whether a job waits for its turn."""
         return any(job.state is JobState.PENDING for job in self._jobs.values())
@@ -63,20 +87,25 @@ class LoggedSite:
         change_s = self._change.at_s if self._change else inf
         return min(change_s, self._job_event[0] if self._job_event else inf)
 
-    def advance(self, now_s: float) -> list[Start]:
-        """Take in all that happens until now; which jobs start."""
+    def advance(self, now_s: float) -> Happened:
+        """Take in all that happens until now."""
         starting: dict[str, str] = {}
+        kinds: set[int] = set()
         while self._job_event is not None and self._job_event[0] <= now_s:
             _, kind, row = self._job_event
             self._take_in(kind, row, starting)
+            kinds.add(kind)
             self._job_event = next(self._job_events, None)
         taken: defaultdict[str, list[str]] = defaultdict(list)
         while self._change is not None and self._change.at_s <= now_s:
             for name in self._change.left:
                 taken[starting.get(name, "")].append(name)
+            if self._change.joined:
+                kinds.add(_ENDED)
             self._move(self._change)
             self._change = next(self._changes, None)
-        return [Start(job, tuple(names)) for job, names in taken.items()]
+        starts = tuple(Start(job, tuple(names)) for job, names in taken.items())
+        return Happened(_SUBMITTED in kinds, _ENDED in kinds, starts)
 
     def delay(self, job: str, delay_s: float) -> None:
         """A job really starts so much later; when it ends the log says all the same."""

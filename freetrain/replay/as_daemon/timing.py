@@ -3,7 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
+
+_LIMITS_EVERY_S = 30.0
+"""``PERIODIC_TIMEOUT`` in ``src/slurmctld/controller.c`` of Slurm 22.05."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wakes:
+    """How long it takes until a look knows what has happened, as measured on eighteen virtual sites of 16 nodes.
+
+    Attributes:
+        submission_s: from a submission. Slurm has no job yet when it wakes the daemon, so that the second look
+            knows it: half of 205 were known after this time, counted from the full second that ``sacct`` names.
+        end_s: from the end of a job: the mean of 589.
+    """
+
+    submission_s: float = 1.2
+    end_s: float = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,24 +29,21 @@ class Timing:
 
     Attributes:
         poll_s: from one look to the next.
-        wake_s: from a submission or an end of the site's to the look that it causes; None: only polls look.
-        launch_s: from the order until a fragment runs.
-        backfill_s: from one backfill cycle of Slurm's to the next; while a job of the site waits, only these start
-            fragments, since their partition comes after the site's.
+        wakes: how quickly it looks when something happens; None: only polls look.
+        launch_s: from the order until a fragment runs, the mean of 982; while a job of the site waits only the
+            next of Slurm's backfill cycles starts it, since its partition comes after the site's.
         boot_s: from then until the node trains: Python, torch, the data set, the connection to the others.
         leave_s: from the order to end a fragment until its node is free.
         evict_s: the same where Slurm takes the node for a job that starts.
     """
 
     poll_s: float = 10.0
-    wake_s: float | None = None
-    launch_s: float = 1.5
-    backfill_s: float = 30.0
+    wakes: Wakes | None = None
+    launch_s: float = 1.3
     boot_s: float = 8.0
     leave_s: float = 0.5
     evict_s: float = 1.0
 
-    def runs_s(self, asked_s: float, somebody_waits: bool) -> float:
-        """When a fragment runs that was asked for then."""
-        soonest_s = asked_s + self.launch_s
-        return ceil(soonest_s / self.backfill_s) * self.backfill_s if somebody_waits else soonest_s
+    def limit_checked_s(self, over_s: float) -> float:
+        """When Slurm ends what has reached its time limit: it looks for that every 30 s."""
+        return ceil(over_s / _LIMITS_EVERY_S) * _LIMITS_EVERY_S if over_s < inf else inf

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import inf
 
 import numpy as np
+import pytest
 
 from freetrain.config import Config
 from freetrain.core.holes import Holes, find_holes
@@ -16,7 +17,7 @@ from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.driver import DaemonReplay
-from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs import LoggedJobs
 from freetrain.slurm.settings import SlurmSettings
@@ -58,8 +59,8 @@ def replayed(
 def test_idle_nodes_are_lent_at_a_look_and_train_when_they_have_booted() -> None:
     holes, logged = site((0.0, 0.0, 2000.0, 2000.0, (0, 1)))
     record, lent_node_s = replayed(holes, logged)
-    assert lent_node_s == 2 * (2000.0 - 1.5)
-    assert record.runs[0].node_s == 2 * (2000.0 - 1.5 - 8.0)
+    assert lent_node_s == pytest.approx(2 * (2000.0 - 1.3))
+    assert record.runs[0].node_s == pytest.approx(2 * (2000.0 - 1.3 - 8.0))
 
 
 def test_a_job_that_starts_at_once_waits_for_slurm_to_evict() -> None:
@@ -84,14 +85,50 @@ def test_without_jobs_in_the_log_only_idle_nodes_are_known() -> None:
     record, lent_node_s = replayed(holes, None)
     assert record.felt is not None
     assert (record.felt.starts, record.felt.delays_s) == (1, (1.0,))
-    assert lent_node_s == (800.0 - 1.5) + 3 * (1500.0 - 1.5)
+    assert lent_node_s == pytest.approx((800.0 - 1.3) + 3 * (1500.0 - 1.3))
 
 
 def test_a_wake_lends_sooner_than_a_poll() -> None:
     holes, logged = site((0.0, 0.0, 503.0, 600.0, (0, 1, 2, 3)))
     _, polled_s = replayed(holes, logged, Timing(poll_s=10.0))
-    _, woken_s = replayed(holes, logged, Timing(poll_s=10.0, wake_s=0.5))
-    assert (polled_s, woken_s) == (4 * (2000.0 - 511.5), 4 * (2000.0 - 505.0))
+    _, woken_s = replayed(holes, logged, Timing(poll_s=10.0, wakes=Wakes()))
+    assert polled_s == pytest.approx(4 * (2000.0 - 509.0 - 1.3)), "a poll comes right before a backfill cycle"
+    assert woken_s == pytest.approx(4 * (2000.0 - 503.4 - 1.3))
+
+
+def test_a_job_finds_its_nodes_free_if_a_look_knows_it_before_it_starts() -> None:
+    """The look that knows of a submission comes 1.2 s after it, and what is given back is free 0.5 s later."""
+    woken = Timing(poll_s=10.0, wakes=Wakes())
+    for starts_s, delays_s in ((702.0, ()), (701.0, (1.0,))):
+        record, _ = replayed(*site((700.0, starts_s, 900.0, 300.0, (0, 1, 2, 3))), woken)
+        assert record.felt is not None
+        assert record.felt.delays_s == delays_s
+
+
+def test_while_a_job_of_the_sites_waits_only_a_backfill_cycle_starts_fragments() -> None:
+    """n3 is idle from 100 s on, the order reaches Slurm at 110.3 s; it has planned at 100 s, and does at 130 s."""
+    running, waiting = (0.0, 0.0, 2000.0, 2000.0, (0, 1, 3)), (10.0, 2000.0, 3000.0, 600.0, (0, 1, 2, 3))
+    rows = running, waiting, (0.0, 0.0, 100.0, 200.0, (2,))
+    _, lent_node_s = replayed(*site(*rows, until_s=1000.0), newcomers=0.0)
+    assert lent_node_s == pytest.approx(1000.0 - 130.0)
+
+
+def test_a_fragment_starts_as_soon_as_nobody_waits_any_more() -> None:
+    """The job that waits from 10 s on starts at 115 s, before the next cycle."""
+    running, waiting = (0.0, 0.0, 115.0, 2000.0, (0, 1, 3)), (10.0, 115.0, 2000.0, 1900.0, (0, 1, 3))
+    _, lent_node_s = replayed(*site(running, waiting, (0.0, 0.0, 100.0, 200.0, (2,))), newcomers=0.0)
+    assert lent_node_s == pytest.approx(2000.0 - 115.0)
+
+
+def test_a_trainer_that_cannot_run_takes_nobodys_place() -> None:
+    holes, logged = site((0.0, 0.0, 2000.0, 2000.0, (0, 1)))
+    large = replace(TRAINER, id="large", throughput=((8, 80.0),), min_nodes=8)
+    goal = Goal.of(find_policy("freetrain"), "throughput")
+    for_one = replace(rules(), sharing=replace(rules().sharing, max_running=1))
+    record = DaemonReplay(
+        holes, logged, [large, TRAINER], for_one, goal, Timing(), NullJournal(), time.perf_counter
+    ).run()
+    assert [(run.trainer.id, run.samples > 0) for run in record.runs] == [("large", False), ("a", True)]
 
 
 def test_the_same_replay_comes_out_the_same() -> None:

@@ -20,19 +20,38 @@ TRAINER = Trainer("a", ((1, 10.0), (4, 40.0)), scale_up_s=0.0, scale_down_s=0.0,
 def begun(*nodes: str, limit_s: float = inf) -> tuple[LentNodes, TrainerRun]:
     run = TrainerRun(TRAINER, worth_per_s(TRAINER, "throughput"), 0.0)
     lent = LentNodes({"a": run}, TIMING)
-    lent.lend("a", nodes, [limit_s] * len(nodes), 0.0, TIMING.runs_s(0.0, somebody_waits=False))
+    lent.lend("a", nodes, [limit_s] * len(nodes), 0.0)
     return lent, run
 
 
-def test_while_a_job_of_the_sites_waits_only_backfill_starts_fragments() -> None:
-    assert TIMING.runs_s(25.0, somebody_waits=False) == 27.0
-    assert TIMING.runs_s(25.0, somebody_waits=True) == 30.0
-    assert TIMING.runs_s(29.0, somebody_waits=True) == 60.0
-
-
 def at(lent: LentNodes, *instants_s: float) -> None:
+    """Slurm starts whatever it has been asked for."""
     for now_s in instants_s:
         lent.advance(now_s)
+        lent.start(("n1", "n2", "n3"), {}, now_s)
+
+
+def test_slurm_starts_what_ends_before_somebody_wants_the_node() -> None:
+    lent, _ = begun("n1", "n2", limit_s=60.0)
+    lent.advance(2.0)
+    lent.start(("n1", "n2"), {"n1": 70.0, "n2": 69.0}, 9.5)
+    assert [(one.node, one.started_s) for one in lent.open] == [("n1", 9.5), ("n2", None)]
+    lent.start(("n1",), {}, 20.0)
+    assert [one.started_s for one in lent.open] == [9.5, None], "n2 is not idle"
+    lent.start(("n1", "n2"), {}, 30.0)
+    assert [one.started_s for one in lent.open] == [9.5, 30.0]
+    assert lent.queued == set()
+
+
+def test_nobody_waits_for_a_fragment_that_slurm_has_not_started() -> None:
+    lent, run = begun("n1")
+    lent.advance(2.0)
+    assert lent.take(["n1"], 3.0) == 0.0
+    assert [one.state for one in lent.open] == [FragmentState.ASKED]
+    lent.release(["n1"], None, 4.0)
+    at(lent, 5.0)
+    assert lent.open == ()
+    assert (lent.node_s, run.losses) == (0.0, {})
 
 
 def test_a_node_trains_when_slurm_has_started_it_and_it_has_booted() -> None:
@@ -84,11 +103,11 @@ def test_a_fragment_ends_at_its_limit_as_it_was_set_last() -> None:
     lent, run = begun("n1", limit_s=60.0)
     at(lent, 2.0, 10.0)
     lent.limit(["n1"], 120.0)
-    at(lent, 62.0)
-    assert run.nodes == {"n1"}
-    at(lent, 122.0)
+    at(lent, 62.0, 90.0, 122.0)
+    assert run.nodes == {"n1"}, "Slurm looks for limits every 30 s"
+    at(lent, 150.0)
     assert run.nodes == set()
-    at(lent, 123.0)
+    at(lent, 151.0)
     assert [one.end for one in lent.ended] == [End.TIMED_OUT]
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.daemon.pace import next_look_s
+from freetrain.lending.pace import next_look_s
 
 NOW_S = 1_000_000.0
 
