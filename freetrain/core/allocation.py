@@ -38,8 +38,10 @@ class Allocation:
         counts = np.asarray(self.counts)
         if counts.dtype.kind not in "iu":
             raise TypeError(f"counts must be integers, not {counts.dtype}")
-        if self.bound is not None and math.isnan(self.bound):
-            raise ValueError("bound must be a number or None, not nan")
+        if self.bound is not None:
+            if math.isnan(self.bound):
+                raise ValueError("bound must be a number or None, not nan")
+            object.__setattr__(self, "bound", float(self.bound))
         if not isinstance(self.solver, str):
             raise TypeError(f"solver must be a string, not a {type(self.solver).__name__}")
         if not isinstance(self.notes, tuple) or not all(isinstance(note, str) for note in self.notes):

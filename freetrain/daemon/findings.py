@@ -37,7 +37,8 @@ def tell_unusable(decisions: Iterable[Decision], before: frozenset[str]) -> froz
     Returns:
         What is to be handed in as ``before`` at the next look.
     """
-    now = frozenset(decision.notes[0] for decision in decisions if decision.solver == STAY)
+    unusable = (decision for decision in decisions if decision.solver == STAY)
+    now = frozenset(why for decision in unusable for why in decision.notes[:1])
     for why in sorted(now - before):
         log.error("%s", why)
     return now

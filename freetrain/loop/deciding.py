@@ -1,11 +1,13 @@
 """Deciding: a policy says how many nodes each trainer gets; here that is checked, valued and placed.
 
-Where it cannot be used, whatever the reason, the present state stands in: no defect of a policy ends a look.
+Where it cannot be used, whatever the reason, the present state stands in: no error of a policy ends a look.
+Only one that never returns cannot be helped here.
 """
 
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -48,12 +50,17 @@ def _ask(policy: Policy, problem: Problem) -> Allocation | str:
     try:
         answer: object = policy.decide(problem)
     except (Exception, SystemExit) as error:  # somebody else's policy may raise anything
-        return f"the policy {name} failed, so all stays as it is: {type(error).__name__}: {error}"
+        return f"the policy {name} failed, so all stays as it is: {_in_one_line(error)}"
     if not isinstance(answer, Allocation):
         return f"the policy {name} gave a {type(answer).__name__} and no Allocation, so all stays as it is"
     if wrong := verify_counts(problem, answer.counts):
         return f"the allocation of the policy {name} was rejected, so all stays as it is: {'; '.join(wrong)}"
     return answer
+
+
+def _in_one_line(error: BaseException) -> str:
+    """What an error says, even where it cannot say it."""
+    return " ".join("".join(traceback.format_exception_only(error)).split())
 
 
 def _decision(problem: Problem, answer: Allocation) -> Decision:

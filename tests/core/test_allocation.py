@@ -17,8 +17,9 @@ def test_an_allocation_claims_nothing_unless_it_says_so() -> None:
     assert allocation.bound is None
 
 
-def test_integers_of_any_width_and_a_status_by_its_word_will_do() -> None:
-    allocation = Allocation(ONE_NODE.astype(np.uint8), "by hand", "optimal")  # type: ignore[arg-type]
+def test_numbers_of_any_width_and_a_status_by_its_word_will_do() -> None:
+    allocation = Allocation(ONE_NODE.astype(np.uint8), "by hand", "optimal", np.float32(0.5))  # type: ignore[arg-type]
+    assert type(allocation.bound) is float
     assert allocation.counts.dtype == np.int64
     assert allocation.status is Status.OPTIMAL
 

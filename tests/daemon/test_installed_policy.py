@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from freetrain.config import Config, ConfigError
+from freetrain.core.decision import Decision, Status
 from freetrain.daemon.admission.choices import check_choices
+from freetrain.daemon.findings import tell_unusable
 from freetrain.store.store import Store
 from tests.daemon.training import Site
 from tests.installing import install_policy
@@ -49,6 +52,13 @@ def test_a_policy_from_outside_decides_and_one_that_fails_ends_no_look(
         (tmp_path / "moody_policy" / "bad-mood").unlink()
         (decision,) = site.look()
         assert decision.solver == "by mood"
+
+
+def test_a_policy_may_call_itself_what_it_likes(caplog: pytest.LogCaptureFixture) -> None:
+    mine = Decision(Status.HEURISTIC, 0.0, {}, "stay")
+    stands_in = replace(mine, notes=("the policy failed", "a warning"))
+    assert tell_unusable([mine, stands_in], frozenset()) == {"the policy failed"}
+    assert caplog.messages == ["the policy failed"]
 
 
 def test_settings_that_name_a_policy_which_cannot_be_loaded_are_refused(

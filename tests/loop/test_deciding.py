@@ -79,6 +79,19 @@ def leave(problem: Problem) -> Any:
     sys.exit("no licence")
 
 
+class UnspeakableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def fail_without_words(problem: Problem) -> Any:
+    raise UnspeakableError
+
+
+def fail_at_length(problem: Problem) -> Any:
+    raise ValueError("one\nthing\n after another")
+
+
 def write(problem: Problem) -> Any:
     problem.held[0, 0] = 9
 
@@ -88,6 +101,8 @@ def write(problem: Problem) -> Any:
     [
         (fail, "the policy Answering failed, so all stays as it is: KeyError: 'moon'"),
         (leave, "the policy Answering failed, so all stays as it is: SystemExit: no licence"),
+        (fail_without_words, "UnspeakableError: <exception str() failed>"),
+        (fail_at_length, "so all stays as it is: ValueError: one thing after another"),
         (write, "the policy Answering failed, so all stays as it is: ValueError: assignment destination is read-"),
         (lambda problem: None, "the policy Answering gave a NoneType and no Allocation, so all stays as it is"),
         (lambda problem: Allocation(ALL / 2, "half"), "all stays as it is: TypeError: counts must be integers"),
