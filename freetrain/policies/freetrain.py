@@ -47,7 +47,9 @@ class FreeTrain:
 
     def decide(self, problem: Problem) -> Allocation:
         """The optimum; HiGHS's best where its time runs out; a greedy one where it found none."""
-        if not problem.terms.possible[:, 1 : problem.node_count + 1].any():  # nobody could run, or nothing is there
+        if not problem.terms.possible[
+            :, 1 : problem.node_count + 1
+        ].any():  # nobody could run, or nothing is there
             return Allocation(np.zeros_like(problem.held), "nothing to decide", Status.OPTIMAL)
         if len(problem.classes) > 1:
             return self._with_highs(problem)

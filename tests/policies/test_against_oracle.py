@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from benchmarks.problems import NOW_S, mixed_problem, random_problem
