@@ -25,6 +25,7 @@ from freetrain.core.objectives import worth_per_s
 from freetrain.core.problem import Problem
 from freetrain.core.terms import terms_of
 from freetrain.core.throughput import rates
+from freetrain.loop.deciding import decide
 from freetrain.policies import find_policy
 from tests.oracle.published import solve_published
 
@@ -110,7 +111,8 @@ def _timed(method: Method, problem: Problem) -> tuple[float, float, bool]:
 
 def _freetrain(solver: str) -> Method:
     def solve(problem: Problem) -> Outcome:
-        decision = find_policy("freetrain", solver=solver, time_limit_s=TIME_LIMIT_S).decide(problem)
+        policy = find_policy("freetrain", solver=solver, time_limit_s=TIME_LIMIT_S)
+        decision = decide(policy, problem, time.perf_counter)
         return decision.objective, decision.status == Status.OPTIMAL
 
     return solve

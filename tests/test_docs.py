@@ -8,15 +8,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.problems import random_problem
 from freetrain.cli.main import cli
 from freetrain.core.objectives import worth_per_s
-from freetrain.core.verify import verify
 from freetrain.replay.presets import PRESETS
 from freetrain.replay.trainers import read_trainers
 
@@ -44,23 +41,6 @@ def test_the_documented_objective_works(tmp_path: Path, monkeypatch: pytest.Monk
     worth = worth_per_s(alexnet, "site_objectives:thrifty")
     assert worth[1] == 1.0
     assert worth[64] == 0.0
-
-
-def test_the_documented_policy_works() -> None:
-    names: dict[str, Any] = {}
-    imports = (
-        "import numpy as np\n"
-        "from freetrain.core.decision import Decision, Status\n"
-        "from freetrain.core.placement import place\n"
-        "from freetrain.core.problem import Problem\n"
-        "from freetrain.core.value import total_value\n"
-        "from freetrain.policies.spread import spread\n"
-    )
-    exec(imports + block("docs/policies.md", "python", "FirstComeFirstServed"), names)
-    problem = random_problem(1, 5, 50, free_share=1.0)
-    decision = names["FirstComeFirstServed"]().decide(problem)
-    assert verify(problem, decision) == ()
-    assert len(decision.placement) == 1
 
 
 def test_the_documented_trainers_are_trainers(tmp_path: Path) -> None:

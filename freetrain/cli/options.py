@@ -40,7 +40,11 @@ def options(*added: Callable[[Command], Command]) -> Callable[[Command], Command
 
 policy_options = options(
     click.option(
-        "--policy", type=click.Choice(POLICIES), default=POLICIES[0], show_default=True, help="Who decides."
+        "--policy",
+        metavar="NAME",
+        default=POLICIES[0],
+        show_default=True,
+        help=f"Who decides: {', '.join(POLICIES)}, or one of a package that you installed (docs/policies.md).",
     ),
     click.option(
         "--solver",

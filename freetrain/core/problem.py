@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from freetrain.core.classes import NodeClass, Offer, group_nodes
 from freetrain.core.objectives import find_objective
-from freetrain.core.terms import Sizes, Terms, terms_of
+from freetrain.core.terms import Sizes, Terms, read_only, terms_of
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
 
@@ -70,7 +70,7 @@ class Problem:
     @cached_property
     def capacity(self) -> NDArray[np.int64]:
         """Nodes in each class, shape (classes,)."""
-        return np.array([node_class.count for node_class in self.classes], dtype=np.int64)
+        return read_only(np.array([node_class.count for node_class in self.classes], dtype=np.int64))
 
     @cached_property
     def node_count(self) -> int:
@@ -83,13 +83,12 @@ class Problem:
         counts = [
             [len(node_class.names.get(trainer.id, ())) for node_class in self.classes] for trainer in self.trainers
         ]
-        return np.array(counts, dtype=np.int64).reshape(len(self.trainers), len(self.classes))
+        return read_only(np.array(counts, dtype=np.int64).reshape(len(self.trainers), len(self.classes)))
 
     @cached_property
     def held_nodes(self) -> Sizes:
         """Nodes that each trainer has now, shape (trainers,)."""
-        nodes: Sizes = self.held.sum(axis=1)
-        return nodes
+        return read_only(self.held.sum(axis=1))
 
     @cached_property
     def held_names(self) -> Mapping[str, tuple[str, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,13 @@ Table = NDArray[np.float64]
 """A number for each size of one trainer, shape (sizes,), or of each trainer, shape (trainers, sizes)."""
 Sizes = NDArray[np.int64]
 """Nodes of each trainer, shape (trainers,)."""
+Array = TypeVar("Array", bound=NDArray[Any])
+
+
+def read_only(array: Array) -> Array:
+    """The array itself, which cannot be written to any more: whoever decides shares it with others."""
+    array.flags.writeable = False
+    return array
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,7 @@ class Terms:
 
 @lru_cache(maxsize=512)
 def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
-    """The trainers' terms under an objective; not to be written to, for callers share them."""
+    """The trainers' terms under an objective; callers share them."""
     most = np.array([trainer.most_nodes if trainer.can_run else 0 for trainer in trainers], dtype=np.int64)
     fewest = np.array([trainer.min_nodes for trainer in trainers], dtype=np.int64)
     size = np.arange(int(most.max(initial=0)) + 1)
@@ -50,11 +58,11 @@ def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     for row, trainer in enumerate(trainers):
         worth[row, : most[row] + 1] = worth_per_s(trainer, objective)[: most[row] + 1]
     return Terms(
-        worth,
-        (size == 0) | ((size >= fewest[:, None]) & (size <= most[:, None])),
-        most,
-        np.array([trainer.scale_up_s for trainer in trainers]),
-        np.array([trainer.scale_down_s for trainer in trainers]),
-        np.array([trainer.eviction_s for trainer in trainers]),
-        np.array([trainer.start_s for trainer in trainers]),
+        read_only(worth),
+        read_only((size == 0) | ((size >= fewest[:, None]) & (size <= most[:, None]))),
+        read_only(most),
+        read_only(np.array([trainer.scale_up_s for trainer in trainers])),
+        read_only(np.array([trainer.scale_down_s for trainer in trainers])),
+        read_only(np.array([trainer.eviction_s for trainer in trainers])),
+        read_only(np.array([trainer.start_s for trainer in trainers])),
     )

@@ -1,24 +1,69 @@
-"""Verification: no decision is used, live or in a replay, before it has passed here."""
+"""Verification: nothing that was decided is used, live or in a replay, before it has passed here."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
+import numpy as np
+
 from freetrain.core.decision import Decision
 from freetrain.core.placement import Placement
-from freetrain.core.problem import Problem
+from freetrain.core.problem import Counts, Problem
+from freetrain.core.trainer import Trainer
 from freetrain.core.value import counts_of, total_value
 
 VALUE_TOLERANCE = 1e-6
 
 
+def verify_counts(problem: Problem, counts: Counts) -> tuple[str, ...]:
+    """What is wrong with a policy's counts, one clause each; empty where they can be placed.
+
+    Checked are: their shape, no more nodes of a class than there are, sizes within each trainer's limits, and no
+    migration.
+    """
+    if counts.shape != problem.held.shape:
+        return (f"its counts have shape {counts.shape}, but {problem.held.shape} is (trainers, classes)",)
+    if (counts < 0).any() or (counts > problem.capacity).any():
+        row, column = np.argwhere((counts < 0) | (counts > problem.capacity))[0]
+        return (
+            f"trainer {problem.trainers[row].id} gets {counts[row, column]} nodes of class {column}, which has "
+            f"{problem.capacity[column]}",
+        )
+    return (*_too_many(problem, counts), *_limits_and_migrations(problem, counts))
+
+
+def _too_many(problem: Problem, counts: Counts) -> Iterator[str]:
+    given = counts.sum(axis=0)
+    for column in np.flatnonzero(given > problem.capacity).tolist():
+        yield f"{given[column]} nodes of class {column} are given away, which has {problem.capacity[column]}"
+
+
+def _limits_and_migrations(problem: Problem, counts: Counts) -> Iterator[str]:
+    terms, sizes = problem.terms, counts.sum(axis=1)
+    rows = np.arange(len(sizes))
+    possible = (sizes <= terms.most_nodes) & terms.possible[rows, np.minimum(sizes, terms.most_nodes)]
+    for row in np.flatnonzero(~possible).tolist():
+        yield _outside_limits(problem.trainers[row], int(sizes[row]))
+    change = counts - problem.held
+    for row in np.flatnonzero((change < 0).any(axis=1) & (change > 0).any(axis=1)).tolist():
+        lost, gained = np.flatnonzero(change[row] < 0)[0], np.flatnonzero(change[row] > 0)[0]
+        yield (
+            f"trainer {problem.trainers[row].id} would migrate: it loses nodes of class {lost} and gains some of "
+            f"class {gained}"
+        )
+
+
+def _outside_limits(trainer: Trainer, nodes: int) -> str:
+    return f"trainer {trainer.id} gets {nodes} nodes, outside its {trainer.min_nodes} to {trainer.most_nodes}"
+
+
 def verify(problem: Problem, decision: Decision) -> tuple[str, ...]:
-    """What is wrong with a decision, one sentence each; empty where it may be used.
+    """What is wrong with a decision, one clause each; empty where it may be used.
 
     Checked are: only nodes of the problem that are not due back, one owner per node, sizes within each
-    trainer's limits, no migration (a trainer keeps all its nodes or gets no new one), and the value that the
-    policy claims.
+    trainer's limits, no migration (a trainer keeps all its nodes or gets no new one), and the value that it
+    states.
     """
     wrong = (
         *_foreign_or_shared_nodes(problem, decision.placement),
@@ -43,10 +88,7 @@ def _sizes_and_migrations(problem: Problem, placement: Placement) -> Iterator[st
     for trainer in problem.trainers:
         now, names = problem.held_names.get(trainer.id, ()), placement.get(trainer.id, ())
         if names and not trainer.min_nodes <= len(names) <= trainer.most_nodes:
-            yield (
-                f"trainer {trainer.id} gets {len(names)} nodes, outside its "
-                f"{trainer.min_nodes} to {trainer.most_nodes}"
-            )
+            yield _outside_limits(trainer, len(names))
         if now != names and not set(names).issubset(now) and not set(now).issubset(names):
             lost, gained = min(set(now).difference(names)), min(set(names).difference(now))
             yield f"trainer {trainer.id} would migrate: it loses {lost} and gains {gained}"

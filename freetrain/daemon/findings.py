@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
+from freetrain.core.decision import Decision
 from freetrain.lending.blocked_jobs import MOST_TIMES, Blocked
 from freetrain.lending.judge import Memory
+from freetrain.loop.deciding import STAY
 from freetrain.slurm.parsing import fold_nodes
 
 log = logging.getLogger(__name__)
@@ -26,6 +29,19 @@ def tell_findings(memory: Memory) -> None:
             lost.node, lost.said, lost.fragment,
         )  # fmt: skip
     _tell_blocked(memory.blocked)
+
+
+def tell_unusable(decisions: Iterable[Decision], before: frozenset[str]) -> frozenset[str]:
+    """Say why decisions could not be used, unless that was so at the look before, too.
+
+    Returns:
+        What is to be handed in as ``before`` at the next look.
+    """
+    unusable = (decision for decision in decisions if decision.solver == STAY)
+    now = frozenset(why for decision in unusable for why in decision.notes[:1])
+    for why in sorted(now - before):
+        log.error("%s", why)
+    return now
 
 
 def _tell_blocked(blocked: Blocked) -> None:

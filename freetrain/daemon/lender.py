@@ -15,7 +15,7 @@ from freetrain.daemon.admission.layout_guard import LayoutGuard
 from freetrain.daemon.calls import Calls
 from freetrain.daemon.drains import DrainsReader
 from freetrain.daemon.executor import Executor, Mode
-from freetrain.daemon.findings import tell_findings
+from freetrain.daemon.findings import tell_findings, tell_unusable
 from freetrain.daemon.live_cluster import LiveCluster, Told
 from freetrain.daemon.rejects import Rejects
 from freetrain.daemon.setup import launcher_of, roster_rules_of, rules_of
@@ -77,6 +77,7 @@ class Lender:
         before = Memory(meter=Meter(harms=tuple(ledger.harms())))
         rules = rules_of(config, settings)
         self._loop = LendingLoop(self._cluster, rules, journal, time.perf_counter, self._note, before)
+        self._unusable = frozenset[str]()
         self.last_plan_s: float | None = None
 
     def look(self, time_limit_s: float) -> list[Decision]:
@@ -95,6 +96,7 @@ class Lender:
 
         look = self._loop.look(Goal(policy_for, decide.objective))
         self._drains.note_heeded()
+        self._unusable = tell_unusable(look.decisions, self._unusable)
         return list(look.decisions)
 
     def ask_last_plan(self) -> float | None:

@@ -1,23 +1,34 @@
-"""Deciding: a policy's answer, timed and verified, or the present state where the answer is wrong."""
+"""Deciding: a policy says how many nodes each trainer gets; here that is checked, valued and placed.
+
+Where it cannot be used, whatever the reason, the present state stands in: no error of a policy ends a look.
+Only one that never returns cannot be helped here.
+"""
 
 from __future__ import annotations
 
+import math
+import traceback
 from collections.abc import Callable
 from dataclasses import replace
 
+from freetrain.core.allocation import Allocation
 from freetrain.core.decision import Decision, Status
 from freetrain.core.placement import place
 from freetrain.core.problem import Problem
 from freetrain.core.value import total_value
-from freetrain.core.verify import verify
+from freetrain.core.verify import VALUE_TOLERANCE, verify, verify_counts
 from freetrain.policies import Policy
 from freetrain.policies.spread import spread
+
+STAY = "stay"
+"""The solver of a decision that stands in for one that could not be used."""
 
 
 def decide(policy: Policy, problem: Problem, stopwatch_s: Callable[[], float]) -> Decision:
     """The policy's decision if it passes verification, else one that changes as little as possible."""
     start_s = stopwatch_s()
-    decision = policy.decide(problem)
+    answer = _ask(policy, problem)
+    decision = stay(problem, answer) if isinstance(answer, str) else _decision(problem, answer)
     solve_s = stopwatch_s() - start_s
     if wrong := verify(problem, decision):
         decision = stay(problem, f"the decision of {decision.solver} was rejected: {'; '.join(wrong)}")
@@ -30,4 +41,49 @@ def stay(problem: Problem, why: str) -> Decision:
     for row, trainer in enumerate(problem.trainers):
         sizes[row] = min(sizes[row], trainer.most_nodes) if sizes[row] >= trainer.min_nodes else 0
     counts = spread(problem, sizes) if problem.held.size else problem.held
-    return Decision(Status.FALLBACK, total_value(problem, counts), place(problem, counts), "stay", notes=(why,))
+    return Decision(Status.FALLBACK, total_value(problem, counts), place(problem, counts), STAY, notes=(why,))
+
+
+def _ask(policy: Policy, problem: Problem) -> Allocation | str:
+    """The policy's answer, or why it cannot be used."""
+    name = type(policy).__name__
+    try:
+        answer: object = policy.decide(problem)
+    except (Exception, SystemExit) as error:  # somebody else's policy may raise anything
+        return f"the policy {name} failed, so all stays as it is: {_in_one_line(error)}"
+    if not isinstance(answer, Allocation):
+        return f"the policy {name} gave a {type(answer).__name__} and no Allocation, so all stays as it is"
+    if wrong := verify_counts(problem, answer.counts):
+        return f"the allocation of the policy {name} was rejected, so all stays as it is: {'; '.join(wrong)}"
+    return answer
+
+
+def _in_one_line(error: BaseException) -> str:
+    """What an error says, even where it cannot say it."""
+    return " ".join("".join(traceback.format_exception_only(error)).split())
+
+
+def _decision(problem: Problem, answer: Allocation) -> Decision:
+    """What a usable answer comes to: its value and its nodes."""
+    value = total_value(problem, answer.counts)
+    status, gap, found_out = _held_against_bound(answer, value)
+    notes = (*answer.notes, *found_out)
+    return Decision(status, value, place(problem, answer.counts), answer.solver, gap, notes=notes)
+
+
+def _held_against_bound(answer: Allocation, value: float) -> tuple[Status, float | None, tuple[str, ...]]:
+    """How good an answer of this value is by its own bound: status, gap, and what is wrong with its claims."""
+    proven = answer.status is Status.OPTIMAL
+    if answer.bound is None or answer.bound == math.inf:
+        return answer.status, 0.0 if proven else None, ()
+    missing, tolerance = answer.bound - value, VALUE_TOLERANCE * max(abs(value), 1.0)
+    if missing < -tolerance:
+        claim = f"{answer.solver} claims that nothing is worth more than {answer.bound:g}"
+        return Status.HEURISTIC, None, (f"{claim}, but its own allocation is worth {value:g}",)
+    if proven and missing <= tolerance:
+        return Status.OPTIMAL, 0.0, ()
+    gap = max(missing, 0.0) / max(abs(value), 1e-9)
+    if proven:
+        claim = f"{answer.solver} claims the optimum, but its allocation is worth {value:g}"
+        return Status.FEASIBLE, gap, (f"{claim} and its bound is {answer.bound:g}",)
+    return answer.status, gap, ()

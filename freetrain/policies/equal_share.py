@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from freetrain.core.decision import Decision, Status
-from freetrain.core.placement import place
+from freetrain.core.allocation import Allocation
 from freetrain.core.problem import Problem
 from freetrain.core.terms import Sizes
 from freetrain.core.trainer import Trainer
-from freetrain.core.value import total_value
 from freetrain.policies.spread import spread
 
 
@@ -23,12 +21,12 @@ class EqualShare:
     is rescaled for fairness's sake alone.
     """
 
-    def decide(self, problem: Problem) -> Decision:
+    def decide(self, problem: Problem) -> Allocation:
         """Equal sizes, longest-lived nodes first to whom an eviction would cost most."""
         counts = problem.held
         if counts.size:
             counts = spread(problem, equal_sizes(problem.trainers, problem.node_count, problem.held_nodes))
-        return Decision(Status.HEURISTIC, total_value(problem, counts), place(problem, counts), "equal-share")
+        return Allocation(counts, "equal-share")
 
 
 def equal_sizes(trainers: Sequence[Trainer], nodes: int, held_nodes: Sizes | None = None) -> Sizes:

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from freetrain.core.decision import Decision, Status
-from freetrain.core.placement import place
+from freetrain.core.allocation import Allocation
+from freetrain.core.decision import Status
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Table
 from freetrain.core.value import switching_costs, total_value, value_tables
@@ -45,33 +45,33 @@ class FreeTrain:
         self._time_limit_s = time_limit_s
         self._highs = highs
 
-    def decide(self, problem: Problem) -> Decision:
+    def decide(self, problem: Problem) -> Allocation:
         """The optimum; HiGHS's best where its time runs out; a greedy one where it found none."""
         if not problem.terms.possible[
             :, 1 : problem.node_count + 1
         ].any():  # nobody could run, or nothing is there
-            return _decision(problem, Status.OPTIMAL, np.zeros_like(problem.held), "nothing to decide", gap=0.0)
+            return Allocation(np.zeros_like(problem.held), "nothing to decide", Status.OPTIMAL)
         if len(problem.classes) > 1:
             return self._with_highs(problem)
         tables = value_tables(problem.terms, problem.held_nodes, problem.classes[0])
         priced = price_out(tables, problem.node_count)
         if self._solver == Solver.HIGHS and priced.proven:
-            return _decision(problem, Status.OPTIMAL, priced.sizes[:, None], "pricing", gap=0.0)
+            return Allocation(priced.sizes[:, None], "pricing", Status.OPTIMAL, priced.bound)
         if self._solver == Solver.HIGHS:
             return self._with_highs(problem, priced)
         counts = knapsack.best_sizes(priced, problem.node_count)[:, None]
-        return _decision(problem, Status.OPTIMAL, counts, "dynamic programme", gap=0.0)
+        return Allocation(counts, "dynamic programme", Status.OPTIMAL)
 
-    def _with_highs(self, problem: Problem, priced: Priced | None = None) -> Decision:
+    def _with_highs(self, problem: Problem, priced: Priced | None = None) -> Allocation:
         menus = list(_menus(problem) if priced is None else _single_class_menus(problem, priced))
         greedy = greedy_counts(problem)
         found = self._highs.solve(problem, menus, self._time_limit_s, total_value(problem, greedy))
         if found.counts is None:
             why = f"{found.happened}; decided greedily"
-            return _decision(problem, Status.FALLBACK, greedy, "greedy", None, why)
+            return Allocation(greedy, "greedy", Status.FALLBACK, notes=(why,))
         if found.proven:
             notes = (found.happened,) if found.happened else ()
-            return _decision(problem, Status.OPTIMAL, found.counts, "HiGHS", 0.0, *notes)
+            return Allocation(found.counts, "HiGHS", Status.OPTIMAL, found.bound, notes)
         return _better_of(problem, found.counts, greedy, found.bound, found.happened)
 
 
@@ -107,17 +107,10 @@ def _interval(problem: Problem, row: int, column: int, switching: Table) -> list
     return pieces_on(gain, runs) + (pieces_on(gain - loss, runs, evicted=True) if loss.any() else [])
 
 
-def _decision(
-    problem: Problem, status: Status, counts: Counts, solver: str, gap: float | None, *notes: str
-) -> Decision:
-    return Decision(status, total_value(problem, counts), place(problem, counts), solver, gap, notes=notes)
-
-
-def _better_of(problem: Problem, incumbent: Counts, greedy: Counts, bound: float, happened: str) -> Decision:
+def _better_of(problem: Problem, incumbent: Counts, greedy: Counts, bound: float, happened: str) -> Allocation:
     """HiGHS's best answer, or the greedy one where that is worth more; ``bound`` is inf where none is known."""
     found = {"HiGHS": incumbent, "greedy": greedy}
     solver = max(found, key=lambda name: total_value(problem, found[name]))
-    value = total_value(problem, found[solver])
-    gap = max(bound - value, 0.0) / max(abs(value), 1e-9) if np.isfinite(bound) else None
     note = f"{happened}; the best allocation known then, {solver}'s, is used"
-    return _decision(problem, Status.FEASIBLE, found[solver], solver, gap, note)
+    known_bound = bound if np.isfinite(bound) else None
+    return Allocation(found[solver], solver, Status.FEASIBLE, known_bound, (note,))

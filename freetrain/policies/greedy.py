@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from freetrain.core.allocation import Allocation
 from freetrain.core.classes import NodeClass
-from freetrain.core.decision import Decision, Status
-from freetrain.core.placement import place
 from freetrain.core.problem import Counts, Problem
-from freetrain.core.value import total_value, value_tables
+from freetrain.core.value import value_tables
 from freetrain.policies.solver.pricing import price_out
 from freetrain.policies.spread import spread
 
@@ -19,10 +18,9 @@ class Greedy:
     Close to the optimum and quick at any size; also what ``freetrain`` falls back on.
     """
 
-    def decide(self, problem: Problem) -> Decision:
+    def decide(self, problem: Problem) -> Allocation:
         """Greedy sizes, valued as if all nodes lived equally long."""
-        counts = greedy_counts(problem)
-        return Decision(Status.HEURISTIC, total_value(problem, counts), place(problem, counts), "greedy")
+        return Allocation(greedy_counts(problem), "greedy")
 
 
 def greedy_counts(problem: Problem) -> Counts:

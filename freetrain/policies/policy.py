@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from freetrain.core.decision import Decision
+from freetrain.core.allocation import Allocation
 from freetrain.core.problem import Problem
 
 
 class Policy(Protocol):
-    """Decides who gets which idle node. Adding one takes one file: see docs/policies.md."""
+    """Decides how many nodes each trainer gets. docs/policies.md shows a whole one."""
 
-    def decide(self, problem: Problem) -> Decision:
+    def decide(self, problem: Problem) -> Allocation:
         """The policy's answer; the same problem always gets the same one."""

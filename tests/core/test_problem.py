@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -34,6 +35,15 @@ def test_nodes_are_put_together_by_the_time_they_stay() -> None:
     ]
     assert problem.held.tolist() == [[1, 0]]
     assert problem.held_names == {"A": ("n1",)}
+
+
+def test_whoever_decides_cannot_change_what_is() -> None:
+    """The arrays are shared: with those who verify, and the trainers' terms with later decisions."""
+    problem = problem_from_json(json.dumps(a_problem()))
+    terms = problem.terms
+    shared = [problem.held, problem.held_nodes, problem.capacity]
+    shared += [getattr(terms, field.name) for field in dataclasses.fields(terms)]
+    assert [array.flags.writeable for array in shared] == [False] * 10
 
 
 def test_a_node_that_is_due_back_is_left_out() -> None:

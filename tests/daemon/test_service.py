@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from freetrain.config import Config, ConfigError
-from freetrain.core.decision import Decision, Status
+from freetrain.core.allocation import Allocation
+from freetrain.core.decision import Status
 from freetrain.core.harm import Harm
 from freetrain.core.problem import Problem
 from freetrain.daemon import lender, timetable
@@ -21,7 +22,7 @@ from freetrain.daemon.nudge import send_nudge
 from freetrain.daemon.service import Service
 from freetrain.daemon.state_directory import claim, file_system_of
 from freetrain.errors import ExitCode, FreetrainError, StateError
-from freetrain.policies import FreeTrain
+from freetrain.policies.freetrain import FreeTrain
 from freetrain.store.store import DAEMONS_STORE, Store
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm
 from tests.daemon.training import Site
@@ -189,7 +190,7 @@ def test_a_first_placement_is_fast_and_a_proven_one_follows_at_once(
             super().__init__()
             self.time_limit_s = time_limit_s
 
-        def decide(self, problem: Problem) -> Decision:
+        def decide(self, problem: Problem) -> Allocation:
             limits_s.append(self.time_limit_s)
             status = Status.FEASIBLE if self.time_limit_s < 1 else Status.OPTIMAL
             return replace(super().decide(problem), status=status)

@@ -40,6 +40,7 @@ class Site:
         folder: where everything lies.
         store: the database.
         objective: what is maximised.
+        policy: who decides.
         slurm: the machine.
         lender: of the daemon that runs now.
     """
@@ -47,6 +48,7 @@ class Site:
     folder: Path
     store: Store
     objective: str = "speedup"
+    policy: str = "freetrain"
     slurm: FakeSlurm = field(default_factory=FakeSlurm)
     lender: Lender = field(init=False)
 
@@ -57,7 +59,7 @@ class Site:
             {
                 "lend": {"mode": "act", "launcher": "steer"},
                 "state": {"stop_file": str(self.folder / "STOP")},
-                "decide": {"objective": self.objective},
+                "decide": {"objective": self.objective, "policy": self.policy},
             }
         )
         run = NewRun("freetrain daemon", "0", {}, 0.0, 0.0, 0.0, tuple(self.slurm.nodes))

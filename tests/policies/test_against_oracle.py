@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from benchmarks.problems import NOW_S, mixed_problem, random_problem
@@ -15,6 +13,7 @@ from freetrain.policies import find_policy
 from freetrain.replay.presets import CURVES
 from tests.oracle.enumeration import best_by_enumeration
 from tests.oracle.published import solve_published
+from tests.policies.deciding import decide
 
 SOLVERS = ("auto", "highs")
 BASELINES = ("equal-share", "greedy")
@@ -27,8 +26,8 @@ def about(value: float) -> object:
     return pytest.approx(value, rel=1e-6, abs=1e-6)
 
 
-def decide(problem: Problem, solver: str) -> Decision:
-    return find_policy("freetrain", solver=solver, time_limit_s=30.0).decide(problem)
+def solve(problem: Problem, solver: str) -> Decision:
+    return decide(find_policy("freetrain", solver=solver, time_limit_s=30.0), problem)
 
 
 def assert_optimal(problem: Problem, decision: Decision, optimum: float, which: object) -> None:
@@ -43,7 +42,7 @@ def assert_optimal(problem: Problem, decision: Decision, optimum: float, which: 
 def test_freetrain_is_the_best_of_all_allocations(solver: str, lives: bool, seeds: range) -> None:
     for seed in seeds:
         problem = mixed_problem(seed, lives=lives)
-        assert_optimal(problem, decide(problem, solver), best_by_enumeration(problem), f"seed {seed}")
+        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
 
 
 @pytest.mark.parametrize("objective", ["throughput", "speedup"])
@@ -55,7 +54,7 @@ def test_freetrain_is_as_good_as_the_published_model(
     problem = random_problem(nodes, trainers, nodes, objective=objective)
     published = solve_published(problem)
     assert published.proven
-    assert_optimal(problem, decide(problem, solver), published.objective, "")
+    assert_optimal(problem, solve(problem, solver), published.objective, "")
 
 
 @pytest.mark.slow
@@ -65,15 +64,15 @@ def test_freetrain_is_as_good_as_the_published_model_on_a_small_machine(seed: in
     problem = random_problem(seed, 10, 128)
     published = solve_published(problem)
     assert published.proven
-    assert_optimal(problem, decide(problem, solver), published.objective, f"seed {seed}")
+    assert_optimal(problem, solve(problem, solver), published.objective, f"seed {seed}")
 
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize(("trainers", "nodes"), [(10, 64), (40, 256)])
 def test_both_solvers_agree_where_no_oracle_reaches(trainers: int, nodes: int, seed: int) -> None:
     problem = random_problem(seed, trainers, nodes)
-    quick = decide(problem, "auto")
-    assert_optimal(problem, decide(problem, "highs"), quick.objective, f"seed {seed}")
+    quick = solve(problem, "auto")
+    assert_optimal(problem, solve(problem, "highs"), quick.objective, f"seed {seed}")
     assert verify(problem, quick) == ()
 
 
@@ -82,7 +81,7 @@ def test_both_solvers_agree_where_no_oracle_reaches(trainers: int, nodes: int, s
 def test_a_baseline_is_usable_and_never_beats_the_optimum(baseline: str, lives: bool) -> None:
     for seed in range(300):
         problem = mixed_problem(seed, lives=lives)
-        decision = find_policy(baseline).decide(problem)
+        decision = decide(find_policy(baseline), problem)
         optimum = best_by_enumeration(problem)
         assert verify(problem, decision) == (), f"seed {seed}"
         assert decision.objective <= optimum + 1e-6 * max(1.0, abs(optimum)), f"seed {seed}"
@@ -92,9 +91,7 @@ def test_a_baseline_is_usable_and_never_beats_the_optimum(baseline: str, lives: 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_same_problem_gets_the_same_decision(policy: str, solver: str) -> None:
     for problem in (random_problem(1, 6, 24), *(mixed_problem(seed, lives=True) for seed in range(8))):
-        first, second = (
-            dataclasses.replace(find_policy(policy, solver=solver).decide(problem), solve_s=0.0) for _ in range(2)
-        )
+        first, second = (decide(find_policy(policy, solver=solver), problem) for _ in range(2))
         assert first == second
 
 
@@ -103,7 +100,7 @@ def test_one_trainer_takes_all_five_idle_nodes(solver: str) -> None:
     """The published rows, with their constant of N + 1, let it have only three."""
     shufflenet = Trainer("shufflenet", CURVES["ShuffleNet"], max_nodes=64)
     problem = Problem(NOW_S, tuple(Offer(f"n{number}") for number in range(5)), (shufflenet,), 120.0, "throughput")
-    decision = decide(problem, solver)
+    decision = solve(problem, solver)
     assert len(decision.placement["shufflenet"]) == 5
     assert_optimal(problem, decision, 1_510_296.0, "")
 
@@ -116,6 +113,6 @@ def test_a_trainer_too_large_for_the_nodes_stops_nobody_else(solver: str) -> Non
     problem = Problem(
         NOW_S, tuple(Offer(f"n{number}") for number in range(5)), (large, small), 120.0, "throughput"
     )
-    decision = decide(problem, solver)
+    decision = solve(problem, solver)
     assert set(decision.placement) == {"small"}
     assert_optimal(problem, decision, 1_510_296.0, "")

@@ -22,6 +22,7 @@ from freetrain.replay.outcome import outcome_of
 from freetrain.replay.presets import PRESETS
 from freetrain.replay.study import Costs, study
 from freetrain.replay.trainer_run import Loss
+from tests.policies.deciding import decide
 
 CURVE = ((1, 10.0), (2, 20.0), (4, 40.0))
 
@@ -177,7 +178,7 @@ def test_highs_agrees_with_the_dynamic_programme_on_every_decision_of_a_replay()
     _, kept = replay(random_holes(3), trainers, 3)
     assert len(kept.decisions) > 20
     for problem, decision in kept.decisions:
-        again = find_policy("freetrain", "highs").decide(problem)
+        again = decide(find_policy("freetrain", "highs"), problem)
         assert again.objective == pytest.approx(decision.objective, rel=1e-9)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.value import total_value
-from freetrain.core.verify import VALUE_TOLERANCE
+from freetrain.core.verify import VALUE_TOLERANCE, verify_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +51,7 @@ def find_fault(problem: Problem, counts: object) -> str:
     trainers, classes = problem.held.shape
     if not isinstance(counts, np.ndarray) or counts.shape != (trainers, classes) or counts.dtype.kind != "i":
         return f"it is not a table of whole numbers for {trainers} trainers and {classes} classes of nodes"
-    if (counts < 0).any():
-        return "it gives a trainer fewer than no nodes"
-    if (counts > problem.capacity).any() or (counts.sum(axis=0) > problem.capacity).any():
-        return "it gives away more nodes than there are"
-    return _wrong_size(problem, counts) or _migration(problem, counts)
-
-
-def _wrong_size(problem: Problem, counts: Counts) -> str:
-    sizes, possible = counts.sum(axis=1), problem.terms.possible
-    largest = possible.shape[1] - 1
-    wrong = (sizes > largest) | ~possible[np.arange(len(sizes)), np.minimum(sizes, largest)]
-    if not wrong.any():
-        return ""
-    row = int(np.argmax(wrong))
-    return f"it gives trainer {problem.trainers[row].id} {sizes[row]} nodes, which it cannot use"
-
-
-def _migration(problem: Problem, counts: Counts) -> str:
-    migrates = (counts < problem.held).any(axis=1) & (counts > problem.held).any(axis=1)
-    return f"it lets trainer {problem.trainers[int(np.argmax(migrates))].id} migrate" if migrates.any() else ""
+    return "; ".join(verify_counts(problem, counts))
 
 
 def believe(problem: Problem, answer: Answer, known_value: float) -> Believed:

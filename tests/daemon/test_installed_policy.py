@@ -1,0 +1,74 @@
+"""A daemon whose policy is somebody else's: used where it is right, and no end of any look where it is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from freetrain.config import Config, ConfigError
+from freetrain.core.decision import Decision, Status
+from freetrain.daemon.admission.choices import check_choices
+from freetrain.daemon.findings import tell_unusable
+from freetrain.store.store import Store
+from tests.daemon.training import Site
+from tests.installing import install_policy
+
+MOODY = """
+from pathlib import Path
+
+import numpy as np
+
+from freetrain.policies import Allocation
+
+class Still:
+    def decide(self, problem):
+        if Path(__file__).with_name("bad-mood").exists():
+            raise RuntimeError("leave me alone")
+        counts = np.zeros_like(problem.held)
+        counts[0, 0] = 3
+        return Allocation(counts, "by mood")
+"""
+
+
+def test_a_policy_from_outside_decides_and_one_that_fails_ends_no_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    install_policy(tmp_path, monkeypatch, "moody", "moody_policy", MOODY)
+    site = Site(tmp_path, Store.open(tmp_path / "freetrain.db"), policy="moody")
+    array = site.slurm.submit_array("freetrain:min=1")
+    with site.daemon():
+        (decision,) = site.look(2)
+        assert decision.solver == "by mood"
+        assert len(site.slurm.running(array)) == 3
+        (tmp_path / "moody_policy" / "bad-mood").touch()
+        (decision,) = site.look(2)
+        assert decision.solver == "stay"
+        assert len(site.slurm.running(array)) == 3
+        assert (
+            caplog.text.count("the policy Still failed, so all stays as it is: RuntimeError: leave me alone") == 1
+        )
+        (tmp_path / "moody_policy" / "bad-mood").unlink()
+        (decision,) = site.look()
+        assert decision.solver == "by mood"
+
+
+def test_a_policy_may_call_itself_what_it_likes(caplog: pytest.LogCaptureFixture) -> None:
+    mine = Decision(Status.HEURISTIC, 0.0, {}, "stay")
+    stands_in = replace(mine, notes=("the policy failed", "a warning"))
+    assert tell_unusable([mine, stands_in], frozenset()) == {"the policy failed"}
+    assert caplog.messages == ["the policy failed"]
+
+
+def test_settings_that_name_a_policy_which_cannot_be_loaded_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_policy(tmp_path, monkeypatch, "lame", "lame_policy", "import moonbeams")
+    with pytest.raises(ConfigError, match=r"decide\.policy: The policy 'lame' .* No module named 'moonbeams'"):
+        check_choices(Config.model_validate({"decide": {"policy": "lame"}}))
+
+
+def test_settings_may_name_a_policy_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_policy(tmp_path, monkeypatch, "fine", "fine_policy", MOODY)
+    check_choices(Config.model_validate({"decide": {"policy": "fine"}}))

@@ -1,0 +1,85 @@
+"""Policies by name, where packages of somebody else's are installed, too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from freetrain.errors import InputError
+from freetrain.policies import POLICIES, find_policy
+from tests.installing import install_policy
+
+Install = Callable[[str, str, str], None]
+STILL = "class Still:\n    def decide(self, problem):\n        ...\n"
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Installs a package for this test: policy, module, code."""
+
+    return partial(install_policy, tmp_path, monkeypatch)
+
+
+def refusal(name: str) -> InputError:
+    with pytest.raises(InputError) as refused:
+        find_policy(name)
+    return refused.value
+
+
+def test_a_package_brings_a_policy(install: Install) -> None:
+    install("still", "still_policy", STILL)
+    assert type(find_policy("still")).__name__ == "Still"
+
+
+def test_an_unknown_policy_is_refused_with_those_that_there_are(install: Install) -> None:
+    install("quiet", "quiet_policy", STILL)
+    refused = refusal("fair")
+    assert refused.what == "There is no policy 'fair'."
+    assert refused.hint == (f"Choose one of {', '.join(POLICIES)}, quiet, or install the package that has it.")
+
+
+def test_a_policy_can_be_found_as_soon_as_it_is_installed(install: Install) -> None:
+    assert "no policy 'late'" in refusal("late").what
+    install("late", "late_policy", STILL)
+    assert find_policy("late")
+
+
+def test_nobody_takes_the_name_of_one_of_freetrains_own(install: Install) -> None:
+    install("greedy", "greedier_policy", STILL)
+    assert type(find_policy("greedy")).__module__ == "freetrain.policies.greedy"
+    assert refusal("fair").hint.count("greedy") == 1
+
+
+def test_two_packages_with_the_same_policy_are_both_named(install: Install) -> None:
+    install("same", "one_policy", STILL)
+    install("same", "other_policy", STILL)
+    assert refusal("same").what == ("Several packages have a policy 'same': one_policy:Still, other_policy:Still.")
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "failed"),
+    [
+        (1, "import moonbeams", "ModuleNotFoundError: No module named 'moonbeams'"),
+        (2, "class Stil:\n    pass\n", "AttributeError: .* has no attribute 'Still'"),
+        (3, "class Still(\n", "SyntaxError: .* never closed"),
+        (4, "class Still:\n    def __init__(self, limit):\n        ...\n", "TypeError: .* 'limit'"),
+        (5, "import sys\nsys.exit('no licence')\n", "SystemExit: no licence"),
+    ],
+)
+def test_a_policy_that_cannot_be_loaded_is_refused_with_what_failed(
+    install: Install, number: int, code: str, failed: str
+) -> None:
+    install(f"broken-{number}", f"broken_policy_{number}", code)
+    refused = refusal(f"broken-{number}")
+    start = rf"The policy 'broken-{number}' \(broken_policy_{number}:Still\) cannot be loaded: "
+    assert re.match(start + failed, refused.what)
+    assert refused.hint == f"Install its package again with what it needs, or choose one of {', '.join(POLICIES)}."
+
+
+def test_what_cannot_decide_is_no_policy(install: Install) -> None:
+    install("odd", "odd_policy", "def Still():\n    return 3\n")
+    assert refusal("odd").what == "The policy 'odd' (odd_policy:Still) has no method 'decide': its type is int."
