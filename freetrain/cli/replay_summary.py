@@ -46,6 +46,8 @@ def result_document(result: Result) -> dict[str, Any]:
             "jobs": log.jobs,
             "rows": asdict(log.rows),
             "notes": list(log.notes),
+            "warnings": list(log.warnings),
+            "empty_hours": _empty_hours(log),
             "from_s": log.holes.from_s,
             "until_s": log.holes.until_s,
             "nodes": len(log.holes.node_names),
@@ -59,6 +61,19 @@ def result_document(result: Result) -> dict[str, Any]:
     }
 
 
+def _empty_hours(log: SiteLog) -> dict[str, Any] | None:
+    """The idle time with and without the hours in which nearly the whole machine was idle."""
+    if log.empty is None:
+        return None
+    return {
+        "hours": log.empty.hours,
+        "idle_node_hours": log.empty.idle_node_hours,
+        "idle_node_hours_with": log.empty.all_idle_node_hours,
+        "idle_node_hours_without": log.empty.all_idle_node_hours - log.empty.idle_node_hours,
+        "left_out": log.empty.left_out,
+    }
+
+
 def print_definitions() -> None:
     """What each figure means."""
     print_table(("figure", "definition"), {**definitions(), **definitions(SiteOutcome)}.items())
@@ -66,6 +81,8 @@ def print_definitions() -> None:
 
 def print_summary(result: Result) -> None:
     """The outcome in a few lines."""
+    for warning in result.log.warnings:
+        click.echo(f"Warning: {warning}")
     _print_rows(result.log)
     print_heading("Outcome")
     rows = _outcome_rows(result.log, result.study)

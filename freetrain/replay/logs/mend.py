@@ -122,20 +122,21 @@ class _Runs:
 
 def _mend_at(runs: _Runs, at: int, layout: Layout) -> tuple[list[str], int] | None:
     for texts in runs.joined(at, layout.begins):
-        fields = _fit("\n".join(texts).split(runs.lines.separator), layout)
+        separator = runs.lines.separator
+        fields = _fit("\n".join(texts).split(separator), layout, separator)
         if fields:
             return fields, len(texts)
     return None
 
 
-def _fit(fields: list[str], layout: Layout) -> list[str] | None:
+def _fit(fields: list[str], layout: Layout, separator: str) -> list[str] | None:
     """The fields with the surplus given to free-text columns; None if no way makes sense."""
     surplus = len(fields) - 1 - layout.separators
     anywhere = tuple(sorted((*layout.free, *layout.unread)))
     for free in (*((column,) for column in layout.free), layout.free, anywhere):
         shares = _share(fields, surplus, free, layout.checks)
         if shares is not None:
-            return _give(fields, free, shares)
+            return _give(fields, free, shares, separator)
     return None
 
 
@@ -171,10 +172,10 @@ def _share(
     return place(0, 0) if fits(0, 0) else None
 
 
-def _give(fields: list[str], free: tuple[int, ...], shares: tuple[int, ...]) -> list[str]:
+def _give(fields: list[str], free: tuple[int, ...], shares: tuple[int, ...], separator: str) -> list[str]:
     fields = list(fields)
     for column, share in zip(free, shares, strict=True):
-        fields[column : column + share + 1] = ["|".join(fields[column : column + share + 1])]
+        fields[column : column + share + 1] = [separator.join(fields[column : column + share + 1])]
     return fields
 
 

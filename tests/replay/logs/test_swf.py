@@ -32,9 +32,10 @@ def test_rows_that_ran_nowhere_are_ignored_and_bad_ones_named(write: Write) -> N
     rows = [
         swf_row(1), swf_row(2, wait=-1), swf_row(3, run=0), swf_row(4, run=-1), swf_row(5, status=3),
         swf_row(6, cores=-1), swf_row(7).replace("3600", "?"), "8 0 0 5", swf_row(9, cores=33),
+        *(swf_row(job, submit=7200) for job in (10, 11, 12)),
     ]  # fmt: skip
     log = read(write(swf(*rows)))
-    assert (log.rows.read, log.rows.used, log.rows.rejected) == (9, 1, 4)
+    assert (log.rows.read, log.rows.used, log.rows.rejected) == (12, 4, 4)
     assert set(log.rows.ignored) == {
         "never started", "ended when it started", "run time unknown", "part of a job that another row sums up",
     }  # fmt: skip
