@@ -80,26 +80,22 @@ def _documents(data: bytes, name: str) -> Iterator[Any]:
 
 
 def _fields(job: Any) -> Iterator[str]:
-    """A job's fields in the order of ``COLUMNS``; empty where it says nothing that is understood."""
+    """A job's fields in the order of ``COLUMNS``; empty where it says nothing; the time 0 is one not reached."""
     yield _text(job, "job_id")
     yield _text(job, "cluster")
     yield _text(job, "account")
     yield _text(job, "partition")
     yield _text(job, "state", "current")
-    yield _time(job, "submission")
-    yield _time(job, "start")
-    yield _time(job, "end")
+    yield _text(job, "time", "submission")
+    # What has no times is no job that never started: it is not understood.
+    yield _text(job, "time", "start") if isinstance(_value(job, "time"), dict) else "not given"
+    yield _text(job, "time", "end")
     yield _text(job, "time", "elapsed")
     yield _text(job, "time", "suspended")
     yield _text(job, "time", "limit")
     yield _text(job, "allocation_nodes") or _allocated(job, "node")
     yield _allocated(job, "cpu") or _text(job, "required", "CPUs")
     yield _text(job, "nodes")
-
-
-def _time(job: Any, which: str) -> str:
-    """Epoch seconds; 0 stands for a time that was not reached."""
-    return _text(job, "time", which)
 
 
 def _allocated(job: Any, kind: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from freetrain.errors import InputError
 from tests.replay.logs.build import HEADER, Write, holes_of, read, row, sacct
 
 WITH_COMMENT = f"{HEADER}|Comment"

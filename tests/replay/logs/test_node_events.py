@@ -60,3 +60,9 @@ def test_nodes_without_events_count_as_busy(write: Write) -> None:
     log = read(write("t,node,idle\n0,a,1\n100,a,0\n"), from_s=None, until_s=None, nodes=5)
     assert len(log.holes.node_names) == 5
     assert log.holes.mean_idle_nodes == 1
+
+
+@pytest.mark.parametrize("t", ["99999999999999999999", "-1e300", "inf", "2200-01-01T00:00:00"])
+def test_a_time_that_no_clock_shows_is_a_bad_event(write: Write, t: str) -> None:
+    log = read(write(f"t,node,idle\n0,a,1\n{t},a,0\n9,a,0\n"), from_s=None, until_s=None)
+    assert (log.rows.rejected, log.rows.first_rejects[0].line, log.holes.until_s) == (1, 3, 9)
