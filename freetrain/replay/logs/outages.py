@@ -148,9 +148,10 @@ def _with_outages(busy: BusyTimes, outages: _Outages, path: Path, timezone: str)
     )
     notes = []
     if bad:
-        notes.append(f"{bad:,} rows of {path.name} could not be understood.")
+        notes.append(f"{path.name} has {bad:,} row{'s' * (bad != 1)} that could not be understood.")
     if strangers:
-        notes.append(f"{len(strangers):,} nodes of {path.name} are not in the machine (such as {min(strangers)}).")
+        named = f"{len(strangers):,} node{'s' * (len(strangers) != 1)}"
+        notes.append(f"{path.name} names {named} that the machine does not have (such as {min(strangers)}).")
     return longer, notes
 
 

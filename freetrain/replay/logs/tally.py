@@ -66,7 +66,7 @@ class RowTally:
             return
         first = self._named(min(self.bad))
         raise InputError(
-            f"{len(self.bad):,} rows cannot be used, {self.rejected_share:.0%} of those that count; the first is "
+            f"{_rows(len(self.bad))} cannot be used, {self.rejected_share:.0%} of those that count; the first is "
             f"in {first.file}, line {first.line}: {first.reason}.",
             self.hint()
             or "Look whether the columns are right; --rejects FILE writes down what is wrong with each row.",
@@ -78,7 +78,7 @@ class RowTally:
             return []
         first = self._named(min(self.bad))
         return [
-            f"{len(self.bad):,} rows could not be used, {self.rejected_share:.0%} of those that count: nodes look "
+            f"{_rows(len(self.bad))} could not be used, {self.rejected_share:.0%} of those that count: nodes look "
             f"idle where their jobs ran. The first is in {first.file}, line {first.line}: {first.reason}."
         ]
 
@@ -116,3 +116,7 @@ class RowTally:
 
     def _named(self, row: tuple[int, int, str]) -> RejectedRow:
         return RejectedRow(self.file_names[row[0]], row[1], row[2])
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
