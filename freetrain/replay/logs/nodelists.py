@@ -138,7 +138,12 @@ def natural_order(names: Iterable[str]) -> list[str]:
     """Names sorted as people count: c2 before c10."""
 
     def key(name: str) -> list[tuple[int, str]]:
-        return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+        # Every second part is a number; the shorter one is smaller, and of equally long ones the first by text.
+        parts = re.split(r"([0-9]+)", name)
+        numbers = [part.lstrip("0") for part in parts[1::2]]
+        keys = [(-1, part) for part in parts]
+        keys[1::2] = [(len(digits), digits) for digits in numbers]
+        return keys
 
     return sorted(names, key=key)
 

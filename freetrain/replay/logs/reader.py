@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +39,7 @@ class _Source:
     name: str
     data: bytes
     format: LogFormat
+    was_json: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ def _open(path: Path, options: ReadOptions, progress: Progress) -> _Source:
     progress(f"reading {name}")
     data = read_source(path)
     if is_json(data):
-        return _Source(name, rows_of_json(data, name), LogFormat.SACCT)
+        return _Source(name, rows_of_json(data, name), LogFormat.SACCT, was_json=True)
     return _Source(name, data, detect_format(data, name, bool(options.columns), options.delimiter))
 
 
@@ -156,7 +157,9 @@ def _read_jobs(sources: Sequence[_Source], options: ReadOptions, tally: RowTally
         if source.format is LogFormat.SWF:
             files.append(read_swf(source.data, number, tally))
         else:
-            files.append(read_sacct(source.data, source.name, number, options, tally))
+            # JSON names its fields itself.
+            own = replace(options, columns=(), delimiter=None) if source.was_json else options
+            files.append(read_sacct(source.data, source.name, number, own, tally))
     if options.strict:
         tally.stop_if_bad()
     progress("placing jobs on nodes")

@@ -39,8 +39,8 @@ def cut_by_limits(runs: pl.DataFrame, last_s: float) -> tuple[pl.DataFrame, list
 def cut_by_successors(placed: Placed) -> tuple[Placed, list[str]]:
     """End jobs without an end or a limit where others began, and ended, on nodes that they had for themselves.
 
-    That they still run is believed for a week. On nodes that jobs share nothing follows from others that ran there:
-    such jobs are named, and stay.
+    That they still run is believed for a week. On nodes that jobs share, nothing follows from others there: such
+    jobs are named, and stay.
     """
     runs = placed.runs
     has_no_end = np.isinf(runs["end_s"].to_numpy())
@@ -60,11 +60,7 @@ def cut_by_successors(placed: Placed) -> tuple[Placed, list[str]]:
         )
     if not over.any():
         return placed, notes
-    notes.append(
-        _named(
-            runs.filter(pl.Series(over)), "on whose nodes others ran since count until the first of those began"
-        )
-    )
+    notes.append(_named(runs.filter(pl.Series(over)), "on whose nodes others ran since count until these began"))
     end_s = np.where(over, first_s, runs["end_s"].to_numpy())
     runs = runs.with_columns(pl.Series("end_s", end_s))
     return replace(placed, runs=runs, busy=replace(placed.busy, end_s=np.repeat(end_s, placed.count))), notes

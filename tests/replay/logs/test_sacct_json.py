@@ -104,3 +104,7 @@ def test_other_json_is_named_for_what_it_is(write: Write, text: str, sentence: s
 def test_numbers_of_thousands_of_digits_are_a_bad_row(write: Write) -> None:
     text = document(job(1), job(2, allocation_nodes=12345)).replace("12345", "9" * 4000)
     assert read(write(text)).rows.rejected == 1
+
+
+def test_what_is_said_of_columns_and_separators_is_not_meant_for_json(write: Write) -> None:
+    assert read(write(document(job())), columns=("JobID", "Start"), delimiter=";").rows.used == 1
