@@ -49,7 +49,7 @@ def detect_format(data: bytes, name: str, columns_given: bool, delimiter: str | 
     has_header = next(find_headers(data, delimiter), None) is not None
     if has_header or (columns_given and (delimiter or "|") in lines[0]):
         return LogFormat.SACCT
-    raise _no_log(lines, name)
+    raise _other_separator(data, name, delimiter) or _no_log(lines, name)
 
 
 def is_event_header(line: str) -> bool:
@@ -71,6 +71,16 @@ def _numeric(cells: list[str]) -> bool:
 def _refuse_binary(data: bytes, name: str) -> None:
     if b"\0" in data[:_HEAD_BYTES]:
         raise InputError(f"{name} is a binary file, not a log.", _EXPECTED)
+
+
+def _other_separator(data: bytes, name: str, delimiter: str | None) -> InputError | None:
+    own = next(find_headers(data), None) if delimiter is not None else None
+    if own is None:
+        return None
+    return InputError(
+        f"{name} separates its columns with {own.separator!r}, not with {delimiter!r}.",
+        "Leave --delimiter out: where there is a header, it is not needed.",
+    )
 
 
 def _no_log(lines: list[str], name: str) -> InputError:

@@ -82,6 +82,7 @@ def _site_log(
     machine: _Machine, kind: LogFormat, options: ReadOptions, tally: RowTally, progress: Progress
 ) -> SiteLog:
     progress("finding holes")
+    warnings = tally.warnings()
     window = choose_window(machine.proof, options.from_s, options.until_s)
     notes = list(machine.notes)
     busy = machine.busy
@@ -98,7 +99,6 @@ def _site_log(
     empty = find_empty_hours(holes)
     if empty is not None and options.skip_empty_hours:
         holes, empty = without_hours(holes, empty), left_out(empty)
-    warnings = tally.warnings()
     if empty is not None:
         (warnings if matter(empty) else notes).append(about_empty_hours(empty))
     rows = tally.count()
