@@ -19,6 +19,8 @@ MOST_LISTED = 200_000
 _ITEM = re.compile(r"([A-Za-z0-9_.\-]+)(?:\[([0-9,\-]+)\])?(?:,(?=.)|$)")
 _PIECE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _RANGE = re.compile(r"(\d{1,20})-(\d{1,20})")
+# NodeSet reads ranges of negative numbers, too; no node's name holds them.
+_NEGATIVE = re.compile(r"[\[,]-|--\d")
 # NodeSet reads !&^@* and blanks as operators; no node's name holds them.
 _NODE_SET = re.compile(r"[A-Za-z0-9_.\-,\[\]/:]+")
 
@@ -36,14 +38,14 @@ def expand(text: str, most: int = MOST_NODES) -> list[str]:
     # Judged before anything is counted out: that would take time and memory.
     if any(_span(low, high) > most for low, high in _RANGE.findall(text)):
         raise _too_many(text, most)
-    if not _NODE_SET.fullmatch(text):
+    if not _NODE_SET.fullmatch(text) or _NEGATIVE.search(text):
         raise NodeListError(f"node list {_short(text)} cannot be read")
     try:
         nodes = NodeSet(text, resolver=RESOLVER_NOGROUP)
         if len(nodes) > most:
             raise _too_many(text, most)
         return [str(node) for node in nodes]
-    except (NodeSetException, RangeSetException, ValueError) as error:
+    except (NodeSetException, RangeSetException, ValueError, AssertionError) as error:
         if isinstance(error, NodeListError):
             raise
         raise NodeListError(f"node list {_short(text)} cannot be read") from None

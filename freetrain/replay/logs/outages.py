@@ -130,8 +130,9 @@ def _with_outages(busy: BusyTimes, outages: _Outages, path: Path, timezone: str)
     node: list[int] = []
     row: list[int] = []
     bad, strangers = 0, set[str]()
+    names_of = {text: _names(text) for text in set(outages.nodes)}
     for number, text in enumerate(outages.nodes):
-        names = _names(text)
+        names = names_of[text]
         if names is None or not start_s[number] < until_s[number]:
             bad += 1
             continue

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC
 
 import polars as pl
 
-from freetrain.replay.logs.times import LATEST_S, parse_times
+from freetrain.replay.logs.times import LATEST_S, find_zone, parse_times
 
 _STILL_ON_NODES = ("RUNNING", "SUSPENDED", "STOPPED")
 _CLOCK = r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$"
@@ -21,16 +22,19 @@ def add_times(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
     Times are null where the log says that there is none, NaN where what it says is no time. ``end_s`` is inf for a
     job that is still on its nodes. Elapsed does not count the time for which a job was suspended: that is added.
     """
-    early, late = (_clock_times(rows, timezone, later) for later in (False, True))
+    early = _clock_times(rows, timezone, later=False)
+    # Only where clocks are put back does a time have two meanings.
+    late = early if find_zone(timezone) is UTC else _clock_times(rows, timezone, later=True)
     timed = rows.with_columns(
         parse_times(rows["submit"], timezone).alias("submit_s"),
         *early,
         *(time.alias(f"later_{time.name}") for time in late),
-        _duration_s("elapsed").alias("elapsed_s"),
-        _limit_s().alias("limit_s"),
+        _of_distinct(rows["elapsed"], _duration_s("elapsed")).alias("elapsed_s"),
+        _of_distinct(rows["suspended"], _duration_s("suspended")).fill_null(0).alias("suspended_s"),
+        _of_distinct(rows["limit"], _limit_s()).fill_null(float("inf")).alias("limit_s"),
     )
     timed = timed.with_columns(
-        (pl.col("elapsed_s") + _duration_s("suspended").fill_null(0)).alias("lasted_s"),
+        (pl.col("elapsed_s") + pl.col("suspended_s")).alias("lasted_s"),
         (pl.col("unassigned") | (pl.col("word") == "PENDING")).alias("never"),
         pl.col("word").is_in(_STILL_ON_NODES).alias("runs_on"),
     )
@@ -58,6 +62,12 @@ def time_notes(runs: pl.DataFrame, name: str) -> Iterator[str]:
         )
     if not (runs["end"] != "").any() and not (runs["suspended"] != "").any() and ended.height:
         yield f"{name} has no End: it is Start + Elapsed, too early for jobs that were suspended meanwhile."
+
+
+def _of_distinct(text: pl.Series, meaning: pl.Expr) -> pl.Series:
+    """What each text means, found out once for each that differs: limits repeat, and a column may be empty."""
+    distinct = text.unique()
+    return text.replace_strict(distinct, distinct.to_frame().select(meaning).to_series(), return_dtype=pl.Float64)
 
 
 def _clock_times(rows: pl.DataFrame, timezone: str, later: bool) -> list[pl.Series]:
@@ -91,10 +101,10 @@ def _end_s() -> pl.Expr:
 
 
 def _limit_s() -> pl.Expr:
-    """Timelimit as minutes (TimelimitRaw) or as [[DD-]HH:]MM:SS; inf where there is none, or none is known."""
+    """Timelimit as minutes (TimelimitRaw) or as [[DD-]HH:]MM:SS; null where there is none, or none is known."""
     minutes = pl.col("limit").cast(pl.Float64, strict=False)
     limit_s = pl.coalesce(60 * minutes, _duration_s("limit"))
-    return pl.when(limit_s.is_nan() | (limit_s < 0)).then(None).otherwise(limit_s).fill_null(float("inf"))
+    return pl.when(~limit_s.is_nan() & (limit_s >= 0)).then(limit_s)
 
 
 def _duration_s(column: str) -> pl.Expr:

@@ -28,7 +28,23 @@ def test_a_list_names_its_nodes(text: str, nodes: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["c[1-", "c]1[", "c[]", "c[a-b]", "c[5-1]", "c[010-9]", "a b", "@all", "c*", "c[1-2]!c1", ",", "c[1-9999999]"],
+    [
+        "c[1-",
+        "c]1[",
+        "c[]",
+        "c[a-b]",
+        "c[5-1]",
+        "c[010-9]",
+        "a b",
+        "@all",
+        "c*",
+        "c[1-2]!c1",
+        ",",
+        "c[1-9999999]",
+        "n[-99999999-5]x",
+        "c[1--5]x",
+        "n[99999999999999999999-1]x",
+    ],
 )
 def test_an_unreadable_list_is_refused(text: str) -> None:
     with pytest.raises(NodeListError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,10 @@ def test_reserved_nodes_are_not_idle(write: Write, text: str) -> None:
     assert holes_of(log, "c1") == [(0, 1), (2, 5), (8, 10), (11, 24)]
     assert holes_of(log, "c2") == [(0, 1), (2, 5), (8, 24)]
     assert any("7.0 node-hours without jobs are not idle: the nodes were reserved" in note for note in log.notes)
+
+
+def test_a_list_that_comes_again_and_again_is_read_once(write: Write) -> None:
+    rows = [event("big[1-199999]", "05", "06") for _ in range(100)]
+    begin_s = time.process_time()
+    read(write(LOG), node_states=events(write, *rows))
+    assert time.process_time() - begin_s < 5  # a hundred times as long would be a minute
