@@ -66,6 +66,8 @@ def time_notes(runs: pl.DataFrame, name: str) -> Iterator[str]:
 
 def _of_distinct(text: pl.Series, meaning: pl.Expr) -> pl.Series:
     """What each text means, found out once for each that differs: limits repeat, and a column may be empty."""
+    if text.is_empty():
+        return pl.Series(text.name, [], pl.Float64)
     distinct = text.unique()
     return text.replace_strict(distinct, distinct.to_frame().select(meaning).to_series(), return_dtype=pl.Float64)
 
