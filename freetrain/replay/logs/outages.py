@@ -76,10 +76,10 @@ def take_out(busy: BusyTimes, window: Window, options: ReadOptions) -> tuple[Bus
 def _read_node_states(path: Path, options: ReadOptions) -> _Outages:
     """Events of nodes; those of whole clusters name none, and powered-down nodes are idle ones that save power."""
     outages = _Outages()
-    for row in _rows(path, ("nodes", "start", "end"), "sacctmgr show event -P"):
+    for row in _rows(path, "sacctmgr show event -P"):
         state = row.get("state", "").upper()
         out = _MAINTENANCE in state or not facts_of_state(state)["starts_jobs"]
-        if row["nodes"] and out and row.get("cluster", "") in (options.cluster or row.get("cluster", ""), ""):
+        if row["nodes"] and out and _is_of_cluster(row, options):
             outages.add(row)
     return outages
 
@@ -94,21 +94,23 @@ def _read_reservations(path: Path, options: ReadOptions) -> _Outages:
             if shown:
                 outages.add(shown.groupdict())
         return outages
-    for row in _rows(
-        path, ("nodes", "start", "end"), "sacctmgr show reservation -P format=Cluster,NodeNames,Start,End"
-    ):
-        if row["nodes"] and row.get("cluster", "") in (options.cluster or row.get("cluster", ""), ""):
+    for row in _rows(path, "sacctmgr show reservation -P format=Cluster,NodeNames,Start,End"):
+        if row["nodes"] and _is_of_cluster(row, options):
             outages.add(row)
     return outages
 
 
-def _rows(path: Path, needed: tuple[str, ...], command: str) -> Iterator[dict[str, str]]:
+def _is_of_cluster(row: Mapping[str, str], options: ReadOptions) -> bool:
+    return options.cluster is None or row.get("cluster", "") in ("", options.cluster)
+
+
+def _rows(path: Path, command: str) -> Iterator[dict[str, str]]:
     lines = [line for line in read_source(path).decode(errors="replace").split("\n") if line.strip()]
     names = column_names(lines[0].split("|")) if lines else ()
     columns = {
         role: names.index(alias) for role, aliases in _ALIASES.items() for alias in aliases if alias in names
     }
-    if any(role not in columns for role in needed):
+    if any(role not in columns for role in ("nodes", "start", "end")):
         raise InputError(
             f"{display_name(path)} does not say when nodes were out of service: it lacks nodes, start or end.",
             f"Give the output of `{command}`.",
@@ -127,33 +129,34 @@ def _with_outages(busy: BusyTimes, outages: _Outages, path: Path, timezone: str)
     # One without an end has not ended.
     until_s = end_s.fill_null(float("inf")).to_numpy()
     position = {name: number for number, name in enumerate(busy.node_names)}
-    node: list[int] = []
-    row: list[int] = []
-    bad, strangers = 0, set[str]()
-    names_of = {text: _names(text) for text in set(outages.nodes)}
-    for number, text in enumerate(outages.nodes):
-        names = names_of[text]
-        if names is None or not start_s[number] < until_s[number]:
-            bad += 1
-            continue
-        known = [position[name] for name in names if name in position]
-        strangers.update(name for name in names if name not in position)
-        node += known
-        row += [number] * len(known)
-    _refuse_if_mostly_bad(bad, len(outages.nodes), path)
+    named = {text: _names(text) for text in set(outages.nodes)}
+    known = {text: [position[name] for name in names or () if name in position] for text, names in named.items()}
+    sound = [
+        number
+        for number, text in enumerate(outages.nodes)
+        if named[text] is not None and start_s[number] <= until_s[number]
+    ]
+    _refuse_if_mostly_bad(len(outages.nodes) - len(sound), len(outages.nodes), path)
+    node = [found for number in sound for found in known[outages.nodes[number]]]
+    row = [number for number in sound for _ in known[outages.nodes[number]]]
     longer = BusyTimes(
         busy.node_names,
         np.concatenate([busy.node, np.array(node, np.int32)]),
         np.concatenate([busy.start_s, start_s[row]]),
         np.concatenate([busy.end_s, until_s[row]]),
     )
+    strangers = set().union(*(names or () for names in named.values())) - position.keys()
+    return longer, _oddities(path.name, len(outages.nodes) - len(sound), strangers)
+
+
+def _oddities(name: str, bad: int, strangers: set[str]) -> list[str]:
     notes = []
     if bad:
-        notes.append(f"{path.name} has {bad:,} row{'s' * (bad != 1)} that could not be understood.")
+        notes.append(f"{name} has {bad:,} row{'s' * (bad != 1)} that could not be understood.")
     if strangers:
-        named = f"{len(strangers):,} node{'s' * (len(strangers) != 1)}"
-        notes.append(f"{path.name} names {named} that the machine does not have (such as {min(strangers)}).")
-    return longer, notes
+        nodes = f"{len(strangers):,} node{'s' * (len(strangers) != 1)}"
+        notes.append(f"{name} names {nodes} that the machine does not have (such as {min(strangers)}).")
+    return notes
 
 
 def _names(text: str) -> list[str] | None:

@@ -66,6 +66,7 @@ def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progres
     _check(paths, options)
     sources = [_open(path, options, progress) for path in paths]
     kind = _common_format(sources)
+    _refuse_unfit(options, kind)
     tally = RowTally(tuple(source.name for source in sources))
     read = _read_events if kind is LogFormat.NODE_EVENTS else _read_jobs
     try:
@@ -148,6 +149,20 @@ def _common_format(sources: Sequence[_Source]) -> LogFormat:
                 "Give files of one format at a time.",
             )
     return first.format
+
+
+def _refuse_unfit(options: ReadOptions, kind: LogFormat) -> None:
+    """Refuse options that would do nothing to a log of this kind."""
+    unfit = {
+        "--cluster": options.cluster is not None and kind is not LogFormat.SACCT,
+        "--ignore-partition": bool(options.ignore_partitions) and kind is not LogFormat.SACCT,
+        "--ignore-account": bool(options.ignore_accounts) and kind is not LogFormat.SACCT,
+        "--node-states": options.node_states is not None and kind is LogFormat.NODE_EVENTS,
+        "--reservations": options.reservations is not None and kind is LogFormat.NODE_EVENTS,
+    }
+    for name, is_unfit in unfit.items():
+        if is_unfit:
+            raise InputError(f"{name} has no meaning for a log in the format {kind}.", "Leave it out.")
 
 
 def _read_jobs(sources: Sequence[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> _Machine:

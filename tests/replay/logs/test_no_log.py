@@ -137,3 +137,20 @@ def test_a_machine_of_more_than_a_million_nodes_is_refused(write: Write) -> None
     pools = "".join(f'[[pools]]\nname = "p{n}"\nnodes = 900000\n' for n in range(2))
     with pytest.raises(InputError, match="more than 1,000,000 nodes"):
         read(write(sacct(row())), machine=write(f'name = "m"\n{pools}'))
+
+
+@pytest.mark.parametrize(
+    ("text", "option"),
+    [
+        ("t,node,idle\n0,a,1\n", {"node_states": Path("x")}),
+        ("t,node,idle\n0,a,1\n", {"reservations": Path("x")}),
+        ("; MaxNodes: 1\n", {"cluster": "x"}),
+        ("; MaxNodes: 1\n", {"ignore_partitions": ("x",)}),
+        ("; MaxNodes: 1\n", {"ignore_accounts": ("x",)}),
+    ],
+)
+def test_options_that_do_nothing_to_such_a_log_are_refused(
+    write: Write, text: str, option: dict[str, object]
+) -> None:
+    with pytest.raises(InputError, match="has no meaning for a log in the format"):
+        read(write(text), **option)
