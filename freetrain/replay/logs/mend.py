@@ -35,7 +35,7 @@ class Layout:
         unread: positions of columns that nothing is read from; surplus does no harm there either.
         checks: (position, test) of columns whose content tells whether a row was split rightly, by position.
         hangs_below: the last column holds free text, so text after a newline in it looks like a line of its own.
-        begins: whether a line begins as rows do; None where that cannot be told from the first columns.
+        begins: whether a line with these fields begins as rows do; None where the first columns cannot tell.
     """
 
     width: int
@@ -44,7 +44,7 @@ class Layout:
     unread: tuple[int, ...]
     checks: tuple[tuple[int, Fits], ...]
     hangs_below: bool
-    begins: Callable[[str], bool | None]
+    begins: Callable[[list[str]], bool | None]
 
     @property
     def separators(self) -> int:
@@ -104,18 +104,18 @@ class _Runs:
         ends = np.append(np.flatnonzero(~goes_on) + 1, len(self.broken))
         object.__setattr__(self, "run_end", ends[np.searchsorted(ends, np.arange(len(self.broken)), "right")])
 
-    def joined(self, at: int, begins: Callable[[str], bool | None]) -> Iterator[list[str]]:
+    def joined(self, at: int, begins: Callable[[list[str]], bool | None]) -> Iterator[list[str]]:
         """Lines that together have separators enough, from this one on, shortest first."""
         enough = int(np.searchsorted(self.total, self.total[at] + self.expected))
         last = min(int(self.run_end[at]), enough + _MOST_ENDS_TRIED, at + _MOST_LINES_PER_ROW)
         texts = [self.lines.text(int(self.broken[at]))]
-        if enough > last or (enough > at + 1 and begins(texts[0]) is False):
+        if enough > last or (enough > at + 1 and begins(texts[0].split(self.lines.separator)) is False):
             return
         for end in range(at + 1, last + 1):
             if end >= enough:
                 yield texts
             following = self.lines.text(int(self.broken[end])) if end < last else ""
-            if begins(following):
+            if begins(following.split(self.lines.separator)):
                 return
             texts.append(following)
 

@@ -122,18 +122,18 @@ def _part(
     data, separator = one_byte_separated(data, header.separator)
     lines = split_lines(data, separator)
     names = header.names
-    ends_with_one = header.text.rstrip().endswith(header.separator)
+    ends_with_one = header.text.rstrip(" \r").endswith(header.separator)
     trailing = ends_with_one if is_first_line else _ends_with_separator(lines, len(names))
     positions = _positions(names, name)
-    layout = _layout(names, positions, trailing, separator)
+    layout = _layout(names, positions, trailing, header.separator)
     body = np.arange(int(is_first_line), len(lines), dtype=np.int64)
     if repeats:
         body = np.setdiff1d(body, np.searchsorted(lines.start, np.array(repeats, np.int64)))
     sound = lines.separators[body] == layout.separators
     mended = mend(lines, body[~sound], layout)
-    frame = pl.concat(
-        [read_fields(lines, body[sound], positions), text_frame(mended.line, mended.fields, positions)]
-    )
+    # A field that owns separators has them as they stood in the file.
+    own = [[cell.replace(separator, header.separator) for cell in fields] for fields in mended.fields]
+    frame = pl.concat([read_fields(lines, body[sound], positions), text_frame(mended.line, own, positions)])
     lost = [(first_line + line + 1, reason) for line, reason in mended.lost]
     return SacctText(frame.with_columns(pl.col("line") + first_line), lost, len(repeats))
 
@@ -192,7 +192,7 @@ def _layout(names: tuple[str, ...], positions: Mapping[str, int], trailing: bool
         unread=tuple(at for at in _one_per_gap(others, fixed) if bisect(fixed, at) not in gaps),
         checks=checks,
         hangs_below=names[-1] in free_text and not trailing,
-        begins=_beginning([check for check in checks if check[0] < min(known, default=len(names))], separator),
+        begins=_beginning([check for check in checks if check[0] < min(known, default=len(names))]),
     )
 
 
@@ -211,11 +211,10 @@ def _test(name: str) -> Fits:
     return fits
 
 
-def _beginning(checks: list[tuple[int, Fits]], separator: str) -> Callable[[str], bool | None]:
+def _beginning(checks: list[tuple[int, Fits]]) -> Callable[[list[str]], bool | None]:
     """Looks at the columns before the first with free text: no newline can have come between them."""
 
-    def begins(line: str) -> bool | None:
-        fields = line.split(separator)
+    def begins(fields: list[str]) -> bool | None:
         whole = [check for check in checks if check[0] < len(fields) - 1]
         if not whole:
             return None if not checks else False

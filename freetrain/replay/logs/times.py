@@ -23,7 +23,7 @@ _RELATIVE = re.compile(
     r"|\d{1,2} [a-z]{3,9}( \d{4}| \d{1,2}:\d\d)?",
     re.IGNORECASE,
 )
-_SLASHED = re.compile(r"\d{1,4}/\d{1,2}/\d{1,4}([ T-]\d{1,2}:\d\d(:\d\d)?)?")
+_SLASHED = re.compile(r"\d{1,4}/\d{1,2}(/\d{1,4})?([ T-]\d{1,2}:\d\d(:\d\d)?)?")
 
 
 def parse_time(text: str, timezone: str = "UTC") -> float:

@@ -22,6 +22,21 @@ def test_commas_may_stand_within_node_lists(write: Write) -> None:
     assert (log.rows.used, log.holes.node_names) == (2, ("c1", "c2", "c5", "c7", "d1"))
 
 
+@pytest.mark.parametrize("separator", ["\t", "^|^"])
+def test_a_separator_may_stand_at_each_end_of_line(write: Write, separator: str) -> None:
+    text = sacct(row("1") + "|", row("2", name="a|b") + "|", header=HEADER + "|")
+    assert read(write(text.replace("|", separator))).rows.used == 2
+
+
+def test_commas_in_node_lists_may_stand_beside_quotes(write: Write) -> None:
+    rows = [
+        row("1", name='"x, y"', list="c[1-2,5]", nodes="3"),
+        row("2", name="z", list="c7", start="03", end="04"),
+    ]
+    log = read(write(sacct(*rows).replace("|", ",")))
+    assert (log.rows.used, log.holes.node_names) == (2, ("c1", "c2", "c5", "c7"))
+
+
 def test_a_spreadsheet_puts_fields_into_quotes(write: Write) -> None:
     lines = sacct(row("1", name='say ""hi"", now', list="c[1,5]")).splitlines()
     text = "\n".join(",".join(f'"{cell}"' for cell in line.split("|")) for line in lines) + "\n"

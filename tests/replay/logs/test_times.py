@@ -76,6 +76,7 @@ def test_missing_is_told_from_unreadable() -> None:
         ("Mon 08:15", "SLURM_TIME_FORMAT=relative"),
         ("13 Jan 11:20", "SLURM_TIME_FORMAT=relative"),
         ("06/03/24 10:00:00", "which number is the day"),
+        ("06/03-10:00:00", "which number is the day"),
         ("2024-06-31T00:00:00", ""),
         ("soon", ""),
     ],
