@@ -163,7 +163,7 @@ def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]
         return
     rest = without_empty_hours(done.record.timeline, log.empty, log.holes.until_s)
     yield (
-        "less empty",
+        "full hours",
         f"{rest.idle_node_hours:,.0f}",
         f"node-hours idle, {rest.lent_node_hours:,.0f} of them lent, {rest.samples:.4g} samples, without the "
         f"{log.empty.hours:,.0f} hours in which at least 95 % of the machine was idle",

@@ -105,7 +105,7 @@ def test_bad_rows_and_an_empty_machine_are_warned_of_first(log: Path) -> None:
     assert result.stdout.startswith(warnings[0])
     assert "2 rows could not be used, 40% of those that count" in warnings[0]
     assert "At least 95 % of the machine was idle for 3.0 hours" in warnings[1]
-    assert "less empty" in result.stdout
+    assert "full hours" in result.stdout
 
 
 def test_figures_with_and_without_empty_hours_are_for_programs_too(log: Path) -> None:

@@ -46,7 +46,9 @@ def trial(random: random.Random, folder: Path) -> None:
     """Read and solve a damaged problem."""
     problem = problem_to_dict(mixed_problem(random.randrange(500)))
     for _ in range(random.choice([1, 2, 3, 6])):
-        random.choice([_change_a_trainer] * 6 + [_change_a_node] * 2 + [_change_the_aim, _damage])(random, problem)
+        random.choice([_change_a_trainer] * 6 + [_change_a_node] * 2 + [_change_the_aim, _scale_all, _damage])(
+            random, problem
+        )
     text = json.dumps(problem)
     if random.random() < 0.05:
         at = random.randint(0, len(text))
@@ -78,6 +80,16 @@ def _change_the_aim(random: random.Random, problem: Any) -> None:
     problem["horizon_s"] = random.choice(NUMBERS)
     problem["objective"] = random.choice(["speedup", "throughput", "weighted"])
     problem["now"] = random.choice([*NUMBERS, -1e308, 1e308])
+
+
+def _scale_all(random: random.Random, problem: Any) -> None:
+    """Everything fast, slow, long or short at once: products of large numbers are where arithmetic ends."""
+    problem["horizon_s"] = random.choice([1e-300, 1e-9, 1e9, 1e300, 1e308])
+    problem["objective"] = random.choice(["speedup", "throughput", "weighted"])
+    factor = random.choice([1e-310, 1e-15, 1e12, 1e300, 1e308])
+    for trainer in problem.get("trainers") or ():
+        if isinstance(trainer, dict) and trainer.get("throughput"):
+            trainer["throughput"] = [[point[0], point[1] * factor] for point in trainer["throughput"]]
 
 
 def _damage(random: random.Random, record: Any) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from freetrain.errors import InputError
+from freetrain.replay.logs.headers import find_headers
 
 COLUMNS = (
     "JobID", "Cluster", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw", "Suspended",
@@ -22,7 +23,10 @@ _NOT_IN_A_FIELD = re.compile(r"[|\n\r]")
 def is_json(data: bytes) -> bool:
     """Whether a text is JSON: it begins so, or messages stand before it."""
     head = data[:_HEAD_BYTES]
-    return head.lstrip()[:1] in (b"{", b"[") or (b'"jobs"' in head and _BEGINNING.search(head) is not None)
+    if head.lstrip()[:1] in (b"{", b"["):
+        return True
+    # A job's submission may hold JSON, too.
+    return b'"jobs"' in head and _BEGINNING.search(head) is not None and next(find_headers(head), None) is None
 
 
 def rows_of_json(data: bytes, name: str) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from freetrain.errors import InputError
-from tests.replay.logs.build import Write, holes_of, hour, read
+from tests.replay.logs.build import HEADER, Write, holes_of, hour, read, row, sacct
 
 
 def job(id_: int = 7, start: float = 1, end: float = 2, **fields: Any) -> dict[str, Any]:
@@ -78,6 +78,11 @@ def test_jobs_may_come_one_a_line_alone_or_in_several_documents(write: Write) ->
 
 def test_a_message_may_stand_before(write: Write) -> None:
     assert read(write("sacct: warning: slow\n" + document(job()))).rows.used == 1
+
+
+def test_a_log_whose_jobs_were_submitted_with_json_is_none(write: Write) -> None:
+    text = sacct(f'{row("1")}|run <<EOF\n{{"jobs": []}}\nEOF', header=f"{HEADER}|SubmitLine")
+    assert read(write(text)).rows.used == 1
 
 
 def test_a_bad_job_is_named_by_its_place(write: Write) -> None:
