@@ -21,7 +21,7 @@ def test_what_was_idle_lent_and_trained_outside_empty_hours() -> None:
     trainer = Trainer("t", ((1, 10.0), (2, 20.0)), scale_up_s=0.0, scale_down_s=0.0)
     goal = Goal.of(find_policy("freetrain", "auto", 1.0), "throughput", 120.0)
     record = Replay(holes, [trainer], goal, 1, NullJournal(), lambda: 0.0).run()
-    empty = find_empty_hours(holes)
+    empty = find_empty_hours(holes, holes)
     assert empty is not None
     rest = without_empty_hours(record.timeline, empty, holes.until_s)
     assert (rest.idle_node_hours, rest.lent_node_hours) == (3.0, 3.0)

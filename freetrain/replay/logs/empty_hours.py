@@ -16,21 +16,24 @@ _MOST_NAMED = 3
 _MUCH = 0.05
 
 
-def find_empty_hours(holes: Holes) -> EmptyHours | None:
-    """The clock hours of the window in which at least 95 % of the machine was idle; None if there are none."""
-    edges_s = _clock_hours(holes.from_s, holes.until_s)
-    idle_s = np.diff(_idle_until(holes, edges_s))
-    empty = idle_s >= _NEARLY_ALL * len(holes.node_names) * np.diff(edges_s)
+def find_empty_hours(machine: Holes, holes: Holes) -> EmptyHours | None:
+    """The clock hours in which at least 95 % of the machine was idle; None if they hold no idle time.
+
+    Args:
+        machine: the holes of all nodes.
+        holes: those of the nodes that are looked at, whose idle time is counted.
+    """
+    edges_s = _clock_hours(machine.from_s, machine.until_s)
+    empty = np.diff(_idle_until(machine, edges_s)) >= _NEARLY_ALL * len(machine.node_names) * np.diff(edges_s)
     begins = np.flatnonzero(empty & ~np.append(False, empty[:-1]))
     ends = np.flatnonzero(empty & ~np.append(empty[1:], False)) + 1
     # At the window's ends stand parts of hours, which say little.
     lasting = edges_s[ends] - edges_s[begins] >= SECONDS_PER_HOUR
-    begins, ends = begins[lasting], ends[lasting]
-    if not len(begins):
+    from_s, until_s = edges_s[begins[lasting]], edges_s[ends[lasting]]
+    idle_s = float((_idle_until(holes, until_s) - _idle_until(holes, from_s)).sum())
+    if not idle_s > 0:
         return None
-    so_far_s = np.append(0.0, np.cumsum(idle_s))
-    idle_node_hours = float((so_far_s[ends] - so_far_s[begins]).sum()) / SECONDS_PER_HOUR
-    return EmptyHours(edges_s[begins], edges_s[ends], idle_node_hours, holes.idle_node_hours)
+    return EmptyHours(from_s, until_s, idle_s / SECONDS_PER_HOUR, holes.idle_node_hours)
 
 
 def without_hours(holes: Holes, hours: EmptyHours) -> Holes:

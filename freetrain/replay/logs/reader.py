@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from freetrain.core.holes import find_holes
+from freetrain.core.holes import Holes, find_holes
 from freetrain.errors import InputError
 from freetrain.replay.logs.detect import LogFormat, detect_format
 from freetrain.replay.logs.empty_hours import about_empty_hours, find_empty_hours, left_out, matter, without_hours
@@ -29,7 +29,7 @@ from freetrain.replay.logs.source import display_name, read_source
 from freetrain.replay.logs.swf import read_swf
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import find_zone
-from freetrain.replay.logs.window import choose_window
+from freetrain.replay.logs.window import Window, choose_window
 
 Progress = Callable[[str], None]
 
@@ -85,37 +85,44 @@ def _site_log(
     progress("finding holes")
     warnings = tally.warnings()
     window = choose_window(machine.proof, options.from_s, options.until_s)
-    notes = list(machine.notes)
-    busy = machine.busy
-    if machine.jobs is not None:
-        notes = [*window.notes, *notes, *settle_window(machine.jobs, window, tally)]
-        busy, out = take_out(busy, window, options)
-        notes += out
-    else:
-        notes += machine.proof.notes
+    busy, notes = _busy_times(machine, window, options, tally)
+    whole = holes = _holes(busy, window)
     if options.only_nodes is not None:
-        busy, chosen = select_nodes(busy, options.only_nodes)
-        notes += chosen
-    holes = find_holes(busy.node_names, busy.node, busy.start_s, busy.end_s, window.from_s, window.until_s)
-    empty = find_empty_hours(holes)
+        chosen, about = select_nodes(busy, options.only_nodes)
+        holes = _holes(chosen, window)
+        notes += about
+    empty = find_empty_hours(whole, holes)
     if empty is not None and options.skip_empty_hours:
         holes, empty = without_hours(holes, empty), left_out(empty)
     if empty is not None:
         (warnings if matter(empty) else notes).append(about_empty_hours(empty))
     rows = tally.count()
-    packed = machine.jobs is not None and machine.jobs.packed
-    logged = logged_jobs(machine.jobs.placed, holes) if machine.jobs is not None else None
     return SiteLog(
         holes=holes,
         rows=rows,
         format=str(kind),
-        packed=packed,
+        packed=machine.jobs is not None and machine.jobs.packed,
         notes=tuple(notes),
         jobs=rows.used if machine.jobs else 0,
-        logged=logged,
+        logged=logged_jobs(machine.jobs.placed, holes) if machine.jobs is not None else None,
         warnings=tuple(warnings),
         empty=empty,
     )
+
+
+def _busy_times(
+    machine: _Machine, window: Window, options: ReadOptions, tally: RowTally
+) -> tuple[BusyTimes, list[str]]:
+    """When nodes had jobs or were out of service, and notes."""
+    if machine.jobs is None:
+        return machine.busy, [*machine.notes, *machine.proof.notes]
+    settled = settle_window(machine.jobs, window, tally)
+    busy, out_of_service = take_out(machine.busy, window, options)
+    return busy, [*window.notes, *machine.notes, *settled, *out_of_service]
+
+
+def _holes(busy: BusyTimes, window: Window) -> Holes:
+    return find_holes(busy.node_names, busy.node, busy.start_s, busy.end_s, window.from_s, window.until_s)
 
 
 def _check(paths: Sequence[Path], options: ReadOptions) -> None:

@@ -6,7 +6,7 @@ import re
 from bisect import bisect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 
 import numpy as np
 import polars as pl
@@ -93,21 +93,21 @@ def read_sacct_text(
     begin = headers[0].begin if headers else len(data)
     if columns and begin:
         own = Header(0, (delimiter or "|").join(columns), delimiter or "|")
-        parts.append(_part(data[:begin], own, 0, name, [], is_first_line=False))
+        parts.append(_part(data[:begin], own, 0, name, [], has_header=False))
     elif begin:
         banner = sum(bool(line.strip()) for line in data[:begin].split(b"\n"))
     groups = [list(group) for _, group in groupby(headers, key=lambda header: header.text)]
     ends = [*(group[0].begin for group in groups), len(data)][1:]
     for group, end in zip(groups, ends, strict=True):
         own = group[0]
-        repeats = [header.begin - own.begin for header in group[1:]]
+        repeats = list(accumulate(data.count(b"\n", one.begin, other.begin) for one, other in pairwise(group)))
         first_line = data.count(b"\n", 0, own.begin)
         parts.append(_part(_slice(data, own.begin, end), own, first_line, name, repeats))
     return parts, banner
 
 
 def _part(
-    data: bytes, header: Header, first_line: int, name: str, repeats: list[int], is_first_line: bool = True
+    data: bytes, header: Header, first_line: int, name: str, repeats: list[int], has_header: bool = True
 ) -> SacctText:
     """The rows below one header.
 
@@ -116,19 +116,17 @@ def _part(
         header: the header.
         first_line: number of the first line within the file, from 0.
         name: the file's name in messages.
-        repeats: offsets in ``data`` of lines that repeat the header.
-        is_first_line: the header stands in ``data``.
+        repeats: lines that repeat the header, numbered from 0 within ``data``.
+        has_header: the header stands in ``data``.
     """
     data, separator = one_byte_separated(data, header.separator)
     lines = split_lines(data, separator)
     names = header.names
     ends_with_one = header.text.rstrip(" \r").endswith(header.separator)
-    trailing = ends_with_one if is_first_line else _ends_with_separator(lines, len(names))
+    trailing = ends_with_one if has_header else _ends_with_separator(lines, len(names))
     positions = _positions(names, name)
     layout = _layout(names, positions, trailing, header.separator)
-    body = np.arange(int(is_first_line), len(lines), dtype=np.int64)
-    if repeats:
-        body = np.setdiff1d(body, np.searchsorted(lines.start, np.array(repeats, np.int64)))
+    body = np.delete(np.arange(len(lines)), [0, *repeats] if has_header else [])
     sound = lines.separators[body] == layout.separators
     mended = mend(lines, body[~sound], layout)
     # A field that owns separators has them as they stood in the file.

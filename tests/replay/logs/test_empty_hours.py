@@ -38,3 +38,13 @@ def test_a_busy_machine_has_none(write: Write) -> None:
 def test_a_machine_that_was_always_idle_has_no_hole_left(write: Write) -> None:
     log = read(write(sacct(row("1"))), nodes=100, skip_empty_hours=True)
     assert (len(log.holes), log.empty is not None and log.empty.hours) == (0, 24)
+
+
+def test_the_whole_machine_decides_whichever_nodes_are_looked_at(write: Write) -> None:
+    log = read(write(WHOLE), only_nodes="c1")
+    assert log.empty is not None
+    # This node is idle from 07 to 10 and from 23 on, when all others are, too.
+    assert (log.empty.hours, log.empty.idle_node_hours, log.empty.all_idle_node_hours) == (4, 4, 4)
+    # Here it is idle from 01 to 06, while all others have jobs.
+    busy = sacct(*BUSY[2:], row("99", list="c1", start="00", end="01"))
+    assert read(write(busy), only_nodes="c1", until_s=hour(6)).empty is None

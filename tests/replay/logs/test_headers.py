@@ -69,6 +69,12 @@ def test_files_that_were_joined_may_have_other_columns_each(write: Write) -> Non
     assert log.rows.first_rejects[0].line == 5
 
 
+def test_a_header_that_comes_again_is_known_whatever_separates_its_columns(write: Write) -> None:
+    text = sacct(row("1"), HEADER, row("2"), HEADER, row("3"))
+    log = read(write(text.replace("|", "^|^")))
+    assert (log.rows.used, log.rows.ignored) == (3, {"repeated header": 2})
+
+
 def test_a_job_named_like_a_column_is_no_header(write: Write) -> None:
     assert read(write(sacct(row("1", name="JobID"), row("2", name="JobID")))).rows.used == 2
 
