@@ -96,7 +96,8 @@ def _outliers_from(ascending_s: NDArray[np.float64]) -> int:
     if begin >= count:
         return count
     gaps_s = np.diff(ascending_s[begin - 1 :])
-    covered_s = ascending_s[begin - 1 : -1] - ascending_s[0]
+    # The earliest may be outliers as well.
+    covered_s = ascending_s[begin - 1 : -1] - ascending_s[min(few, begin - 1)]
     far = np.flatnonzero(gaps_s > np.maximum(covered_s, _DAY_S))
     return begin + int(far[0]) if len(far) else count
 

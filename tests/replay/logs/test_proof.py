@@ -29,6 +29,15 @@ def test_one_job_that_ended_years_ago_does_not_either(write: Write) -> None:
     assert "job 5 ended 2004-01-02T00:00:00Z" in notes
 
 
+def test_times_far_before_and_far_after_do_not_hide_each_other(write: Write) -> None:
+    odd = {"start": "Unknown", "end": "Unknown", "state": "PENDING", "list": "None assigned"}
+    early = row("5", submit="1999-01-01T00:00:00", start="1999-01-01T00:00:00", end="1999-01-02T00:00:00")
+    begin, end, notes = window(write, early, row("77", submit="2034-01-01T00:00:00", **odd))
+    assert (begin, end) == (1, 9)
+    assert "job 5 ended" in notes
+    assert "job 77 was submitted" in notes
+
+
 def test_a_job_that_begins_long_after_the_others_is_outside_the_window(write: Write) -> None:
     late = row("77", submit="2024-12-24T00:00:00", start="2024-12-24T01:00:00", end="2024-12-24T02:00:00")
     log = read(write(sacct(*ROWS, late)), **OWN_WINDOW)
