@@ -87,9 +87,13 @@ def _scale_all(random: random.Random, problem: Any) -> None:
     problem["horizon_s"] = random.choice([1e-300, 1e-9, 1e9, 1e300, 1e308])
     problem["objective"] = random.choice(["speedup", "throughput", "weighted"])
     factor = random.choice([1e-310, 1e-15, 1e12, 1e300, 1e308])
-    for trainer in problem.get("trainers") or ():
-        if isinstance(trainer, dict) and trainer.get("throughput"):
-            trainer["throughput"] = [[point[0], point[1] * factor] for point in trainer["throughput"]]
+    trainers = problem.get("trainers")
+    for trainer in trainers if isinstance(trainers, list) else ():
+        curve = trainer.get("throughput") if isinstance(trainer, dict) else None
+        if isinstance(curve, list) and all(isinstance(point, list) and len(point) == 2 for point in curve):
+            trainer["throughput"] = [
+                [nodes, rate * factor] for nodes, rate in curve if isinstance(rate, int | float)
+            ]
 
 
 def _damage(random: random.Random, record: Any) -> None:
