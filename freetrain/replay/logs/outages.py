@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from freetrain.errors import InputError
 from freetrain.replay.logs.headers import column_names
 from freetrain.replay.logs.model import ReadOptions
 from freetrain.replay.logs.node_events import BusyTimes
-from freetrain.replay.logs.nodelists import NodeListError, expand
+from freetrain.replay.logs.nodelists import NodeIndex, NodeListError
 from freetrain.replay.logs.source import display_name, read_source
 from freetrain.replay.logs.times import parse_times
 from freetrain.replay.logs.window import Window
@@ -128,16 +128,17 @@ def _with_outages(busy: BusyTimes, outages: _Outages, path: Path, timezone: str)
     end_s = parse_times(pl.Series(outages.end, dtype=pl.String), timezone)
     # One without an end has not ended.
     until_s = end_s.fill_null(float("inf")).to_numpy()
-    position = {name: number for number, name in enumerate(busy.node_names)}
-    named = {text: _names(text) for text in set(outages.nodes)}
-    known = {text: [position[name] for name in names or () if name in position] for text, names in named.items()}
+    machine_nodes = len(busy.node_names)
+    index = NodeIndex(busy.node_names)
+    named = {text: _positions(text, index) for text in set(outages.nodes)}
     sound = [
         number
         for number, text in enumerate(outages.nodes)
         if named[text] is not None and start_s[number] <= until_s[number]
     ]
     _refuse_if_mostly_bad(len(outages.nodes) - len(sound), len(outages.nodes), path)
-    node = [found for number in sound for found in known[outages.nodes[number]]]
+    known = {text: [one for one in found or () if one < machine_nodes] for text, found in named.items()}
+    node = [one for number in sound for one in known[outages.nodes[number]]]
     row = [number for number in sound for _ in known[outages.nodes[number]]]
     longer = BusyTimes(
         busy.node_names,
@@ -145,11 +146,11 @@ def _with_outages(busy: BusyTimes, outages: _Outages, path: Path, timezone: str)
         np.concatenate([busy.start_s, start_s[row]]),
         np.concatenate([busy.end_s, until_s[row]]),
     )
-    strangers = set().union(*(names or () for names in named.values())) - position.keys()
+    strangers = list(index.position)[machine_nodes:]
     return longer, _oddities(path.name, len(outages.nodes) - len(sound), strangers)
 
 
-def _oddities(name: str, bad: int, strangers: set[str]) -> list[str]:
+def _oddities(name: str, bad: int, strangers: list[str]) -> list[str]:
     notes = []
     if bad:
         notes.append(f"{name} has {bad:,} row{'s' * (bad != 1)} that could not be understood.")
@@ -159,9 +160,9 @@ def _oddities(name: str, bad: int, strangers: set[str]) -> list[str]:
     return notes
 
 
-def _names(text: str) -> list[str] | None:
+def _positions(text: str, index: NodeIndex) -> Sequence[int] | None:
     try:
-        return expand(text)
+        return index.positions(text)
     except NodeListError:
         return None
 
