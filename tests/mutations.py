@@ -82,7 +82,8 @@ def run_apart(part: str, count: int, folder: Path) -> Record:
     """
     count = int(os.environ.get("FREETRAIN_MUTATIONS", count))
     command = [sys.executable, "-m", "tests.mutations", part, str(count), "0", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    root = Path(__file__).parents[1]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
     return Record(**json.loads(done.stdout))
 
 
