@@ -49,7 +49,7 @@ _SHAPES: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(("jobid", "jobidraw"), re.compile(r"\d+([_+.].*)?")),
     **dict.fromkeys(("submit", "eligible", "start", "end"), _TIME),
     **dict.fromkeys(
-        ("nnodes", "allocnodes", "reqnodes", "ncpus", "alloccpus", "reqcpus"), re.compile(r"\d*\.?\d*[KM]?")
+        ("nnodes", "allocnodes", "reqnodes", "ncpus", "alloccpus", "reqcpus"), re.compile(r"\d*(\.\d*)?[KM]?")
     ),
     **dict.fromkeys(
         ("elapsed", "elapsedraw", "suspended", "cputime", "cputimeraw", "uid", "gid"), re.compile(r"[\d:.-]*")
@@ -57,7 +57,7 @@ _SHAPES: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(("exitcode", "derivedexitcode"), re.compile(r"(\d+:\d+)?")),
     "state": re.compile(r"[A-Z][A-Z_]+( by \S*)?\+?|"),
     **dict.fromkeys(("partition", "account", "cluster"), re.compile(r"\S*")),
-    "alloctres": re.compile(r"(\S+=\S+)?"),
+    "alloctres": re.compile(r"([^\s=]+=\S+)?"),
     "nodelist": re.compile(r"(?=.*[A-Za-z])\S*|None assigned|"),
 }
 
