@@ -15,7 +15,7 @@ COLUMNS = (
     "TimelimitRaw", "NNodes", "NCPUS", "NodeList",
 )  # fmt: skip
 _HEAD_BYTES = 1 << 16
-_BEGINNING = re.compile(rb"^\s*[\[{]", re.MULTILINE)
+_BEGINNING = re.compile(rb"^[ \t]*[\[{]", re.MULTILINE)
 _BETWEEN = re.compile(r"[\s,\x1e]*")
 _NOT_IN_A_FIELD = re.compile(r"[|\n\r]")
 
@@ -68,7 +68,7 @@ def _jobs(data: bytes, name: str) -> Iterator[Any]:
 
 def _documents(data: bytes, name: str) -> Iterator[Any]:
     text = data.decode(errors="replace")
-    decoder, found = json.JSONDecoder(), re.search(r"^\s*[\[{]", text, re.MULTILINE)
+    decoder, found = json.JSONDecoder(), re.search(r"^[ \t]*[\[{]", text, re.MULTILINE)
     at = found.end() - 1 if found else 0
     while at < len(text):
         try:

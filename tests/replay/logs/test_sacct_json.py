@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -113,3 +114,9 @@ def test_numbers_of_thousands_of_digits_are_a_bad_row(write: Write) -> None:
 
 def test_what_is_said_of_columns_and_separators_is_not_meant_for_json(write: Write) -> None:
     assert read(write(document(job())), columns=("JobID", "Start"), delimiter=";").rows.used == 1
+
+
+def test_many_blank_lines_before_it_take_no_time(write: Write) -> None:
+    begin_s = time.process_time()
+    assert read(write("a message\n" + "\n" * 60_000 + document(job()))).rows.used == 1
+    assert time.process_time() - begin_s < 2
