@@ -19,8 +19,8 @@ def test_what_was_idle_lent_and_trained_outside_empty_hours() -> None:
     node, start_s, end_s = np.array([1, 1], np.int32), np.array([0.0, 2.0]) * HOUR_S, np.array([1.0, 4.0]) * HOUR_S
     holes = find_holes(("a", "b"), node, start_s, end_s, 0.0, 4 * HOUR_S)
     trainer = Trainer("t", ((1, 10.0), (2, 20.0)), scale_up_s=0.0, scale_down_s=0.0)
-    goal = Goal.of(find_policy("freetrain", "auto", 1.0), "throughput", 120.0)
-    record = Replay(holes, [trainer], goal, 1, NullJournal(), lambda: 0.0).run()
+    goal = Goal.of(find_policy("freetrain"), "throughput")
+    record = Replay(holes, [trainer], goal, 120.0, 1, NullJournal(), lambda: 0.0).run()
     empty = find_empty_hours(holes, holes)
     assert empty is not None
     rest = without_empty_hours(record.timeline, empty, holes.until_s)
