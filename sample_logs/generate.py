@@ -264,10 +264,12 @@ def quick_rows(random: np.random.Generator, nodes: int, days: float, rows: int) 
     for row in range(rows):
         count, low, high = int(size[row]), int(first[row]), int(second[row])
         pieces = (range(low, low + (count + 1) // 2), range(high, high + count // 2))
-        hosts = node_list(tuple(sorted({node % nodes for piece in pieces for node in piece})), width)
+        # Stretches may overlap: the job has fewer nodes then.
+        on = tuple(sorted({node % nodes for piece in pieces for node in piece}))
         yield (
             f"{100_000 + row}|{NAMES[row % len(NAMES)]}|u{user[row]:03d}|a{user[row] % 17:02d}|batch|{state[row]}"
-            f"|{submit[row]}|{start[row]}|{end[row]}|1-00:00:00|{count}|{count * CORES}|{hosts}"
+            f"|{submit[row]}|{start[row]}|{end[row]}|1-00:00:00|{len(on)}|{len(on) * CORES}"
+            f"|{node_list(on, width)}"
         )
 
 

@@ -31,6 +31,37 @@ _ORDINARY_SLURM = SlurmSettings("", "", "preempt/partition_prio", "REQUEUE", 30.
 
 log_options = options(
     click.option("--columns", metavar="A,B,…", help="Header of an sacct file that has none."),
+    click.option("--delimiter", metavar="TEXT", help="What separates an sacct file's columns [default: its own]."),
+    click.option("--cluster", metavar="NAME", help="Read this cluster's jobs alone (sacct -M, -L)."),
+    click.option(
+        "--ignore-partition",
+        "ignore_partitions",
+        multiple=True,
+        metavar="NAME",
+        help="Jobs of this partition are not the site's, as those of a scavenger queue; may be repeated.",
+    ),
+    click.option(
+        "--ignore-account",
+        "ignore_accounts",
+        multiple=True,
+        metavar="NAME",
+        help="Jobs of this account are not the site's; may be repeated.",
+    ),
+    click.option(
+        "--node-states",
+        type=_PATH,
+        metavar="FILE",
+        help="'sacctmgr show event -P': when nodes were down or drained.",
+    ),
+    click.option(
+        "--reservations",
+        type=_PATH,
+        metavar="FILE",
+        help="'scontrol show reservation', or 'sacctmgr show reservation -P': when nodes were reserved.",
+    ),
+    click.option(
+        "--skip-empty-hours", is_flag=True, help="Leave out hours in which at least 95 % of the machine was idle."
+    ),
     click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Number of nodes of the machine."),
     click.option("--machine", type=_PATH, metavar="FILE", help="TOML file that describes the machine's pools."),
     click.option("--only-nodes", metavar="NODES", help="Lend these nodes alone, such as 0-255 or c[01-16]."),
@@ -166,6 +197,13 @@ def read_options(given: Mapping[str, Any]) -> ReadOptions:
     timezone = given["timezone"]
     return ReadOptions(
         columns=tuple(name.strip() for name in given["columns"].split(",")) if given["columns"] else (),
+        delimiter=given["delimiter"],
+        cluster=given["cluster"],
+        ignore_partitions=given["ignore_partitions"],
+        ignore_accounts=given["ignore_accounts"],
+        node_states=given["node_states"],
+        reservations=given["reservations"],
+        skip_empty_hours=given["skip_empty_hours"],
         nodes=given["nodes"],
         machine=given["machine"],
         only_nodes=given["only_nodes"],

@@ -12,6 +12,7 @@ import click
 from freetrain import __version__
 from freetrain.cli.output import NOTHING, print_heading, print_table, show_time
 from freetrain.core.holes import SECONDS_PER_HOUR
+from freetrain.replay.full_hours import without_empty_hours
 from freetrain.replay.logs import RowCount, SiteLog
 from freetrain.replay.outcome import Outcome, SiteOutcome, definitions, outcome_to_dict
 from freetrain.replay.study import DaemonStudy, Study
@@ -46,6 +47,8 @@ def result_document(result: Result) -> dict[str, Any]:
             "jobs": log.jobs,
             "rows": asdict(log.rows),
             "notes": list(log.notes),
+            "warnings": list(log.warnings),
+            "empty_hours": _empty_hours(log, done),
             "from_s": log.holes.from_s,
             "until_s": log.holes.until_s,
             "nodes": len(log.holes.node_names),
@@ -59,6 +62,20 @@ def result_document(result: Result) -> dict[str, Any]:
     }
 
 
+def _empty_hours(log: SiteLog, done: Study) -> dict[str, Any] | None:
+    """The hours in which nearly the whole machine was idle, and the figures without them."""
+    empty = log.empty
+    if empty is None:
+        return None
+    without = None if empty.left_out else without_empty_hours(done.record.timeline, empty, log.holes.until_s)
+    return {
+        "hours": empty.hours,
+        "idle_node_hours": empty.idle_node_hours,
+        "left_out": empty.left_out,
+        "without": without and asdict(without),
+    }
+
+
 def print_definitions() -> None:
     """What each figure means."""
     print_table(("figure", "definition"), {**definitions(), **definitions(SiteOutcome)}.items())
@@ -66,6 +83,8 @@ def print_definitions() -> None:
 
 def print_summary(result: Result) -> None:
     """The outcome in a few lines."""
+    for warning in result.log.warnings:
+        click.echo(f"Warning: {warning}")
     _print_rows(result.log)
     print_heading("Outcome")
     rows = _outcome_rows(result.log, result.study)
@@ -126,6 +145,7 @@ def _outcome_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]]:
         f"node-hours, {_share(out.useful_node_hours, out.idle_node_hours)} of idle",
     )
     yield "samples", f"{out.samples:.4g}", ""
+    yield from _full_hours_rows(log, done)
     yield "U", _u(out.u_dedicated), f"of the same trainers on {out.dedicated_nodes:,.1f} dedicated nodes"
     yield "U oracle", _u(out.u_oracle), "of the best division at every instant, changes costing nothing"
     yield from _trouble_rows(out)
@@ -136,6 +156,18 @@ def _outcome_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]]:
         f"for {out.events:,} events in {done.wall_s:,.1f} s ({done.events_per_s:,.0f} events/s)",
     )
     yield "solve", f"{1e3 * out.solve_p50_s:.2g} ms", _solve_words(out)
+
+
+def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]]:
+    if log.empty is None or log.empty.left_out:
+        return
+    rest = without_empty_hours(done.record.timeline, log.empty, log.holes.until_s)
+    yield (
+        "full hours",
+        f"{rest.idle_node_hours:,.0f}",
+        f"node-hours idle, {rest.lent_node_hours:,.0f} of them lent, {rest.samples:.4g} samples, without the "
+        f"{log.empty.hours:,.0f} hours in which at least 95 % of the machine was idle",
+    )
 
 
 def _daemon_document(done: DaemonStudy) -> dict[str, Any]:

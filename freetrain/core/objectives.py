@@ -78,7 +78,8 @@ def worth_per_s(trainer: Trainer, objective_name: str) -> NDArray[np.float64]:
     objective = find_objective(objective_name)
     sizes = trainer.most_nodes + 1
     try:
-        table = np.array(objective(trainer), dtype=float)
+        with np.errstate(over="ignore"):  # said below, in a sentence
+            table = np.array(objective(trainer), dtype=float)
     except Exception as error:
         if objective_name in OBJECTIVES:
             raise

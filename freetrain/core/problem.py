@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from freetrain.core.classes import NodeClass, Offer, group_nodes
 from freetrain.core.objectives import find_objective
 from freetrain.core.terms import Sizes, Terms, read_only, terms_of
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import MOST_SECONDS, Trainer
 from freetrain.errors import InputError
 
 __all__ = ["Counts", "Offer", "Problem", "Question", "first_error", "problem_from_json", "problem_to_dict"]
@@ -30,6 +30,8 @@ Counts = NDArray[np.int64]
 """Nodes of each trainer in each class, shape (trainers, classes)."""
 
 PROBLEM_FORMAT = "freetrain-problem/1"
+_MOST_TABLE_CELLS = 5_000_000
+"""Trainers times sizes: each table of the solver holds so many numbers at most."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Problem:
     now_s: Annotated[float, Field(alias="now", allow_inf_nan=False)]
     nodes: tuple[Offer, ...]
     trainers: tuple[Trainer, ...]
-    horizon_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 120.0
+    horizon_s: Annotated[float, Field(gt=0, le=MOST_SECONDS)] = 120.0
     objective: str = "speedup"
 
     @cached_property
@@ -146,6 +148,7 @@ def problem_from_json(text: str | bytes) -> Problem:
         raise InputError(f"This problem cannot be solved: {first_error(error)}.") from error
     problem = Problem(file.now_s, file.nodes, file.trainers, file.horizon_s, file.objective)
     _check_names(problem)
+    _check_size(problem)
     find_objective(problem.objective)
     return problem
 
@@ -177,3 +180,13 @@ def _check_names(problem: Problem) -> None:
             raise InputError(
                 f"This problem cannot be solved: nodes[{position}].held_by: there is no trainer {node.held_by!r}."
             )
+
+
+def _check_size(problem: Problem) -> None:
+    largest = max((trainer.most_nodes for trainer in problem.trainers), default=0)
+    if len(problem.trainers) * (largest + 1) > _MOST_TABLE_CELLS:
+        raise InputError(
+            f"This problem cannot be solved: {len(problem.trainers):,} trainers on up to {largest:,} nodes are "
+            f"more than {_MOST_TABLE_CELLS:,} sizes to choose from.",
+            "Leave the largest sizes out of the throughput, or give a smaller max_nodes.",
+        )

@@ -12,7 +12,12 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from freetrain.core.throughput import Curve, check_curve, rates
 
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+# Far beyond anything real, and such that no sum or product of them is infinite.
+MOST_SECONDS = 1e9
+_MOST_WEIGHT = 1e9
+_MOST_SIZE = 1_000_000_000
+
+Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
 
 
 def _epoch_s(given: object) -> object:
@@ -53,13 +58,13 @@ class Trainer:
 
     id: Annotated[str, Field(min_length=1)]
     throughput: Annotated[Curve, Field(min_length=1)]
-    min_nodes: Annotated[int, Field(ge=1)] = 1
-    max_nodes: Annotated[int | None, Field(ge=1)] = None
+    min_nodes: Annotated[int, Field(ge=1, le=_MOST_SIZE)] = 1
+    max_nodes: Annotated[int | None, Field(ge=1, le=_MOST_SIZE)] = None
     scale_up_s: Seconds = 18.0
     scale_down_s: Seconds = 12.0
     forced_loss_s: Seconds | None = None
     start_s: Seconds = 0.0
-    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    weight: Annotated[float, Field(gt=0, le=_MOST_WEIGHT)] = 1.0
     submitted_s: Annotated[Instant | None, Field(alias="submitted")] = None
     target_samples: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
 

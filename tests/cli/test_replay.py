@@ -97,6 +97,45 @@ def test_the_summary_says_how_the_rows_add_up(log: Path) -> None:
     assert f"{log}:5:" in result.stderr
 
 
+def test_bad_rows_and_an_empty_machine_are_warned_of_first(log: Path) -> None:
+    rows = "".join(f"{n}|COMPLETED|2024-06-03T01:00:00|soon|2024-06-03T02:00:00|1|c1\n" for n in range(3, 5))
+    log.write_text(LOG + rows)
+    result = freetrain("replay", log, "--nodes", "64", "--trainers", "preset:hpo", "--no-report", "--no-store")
+    warnings = [line for line in result.stdout.splitlines() if line.startswith("Warning: ")]
+    assert result.stdout.startswith(warnings[0])
+    assert "2 rows could not be used, 40% of those that count" in warnings[0]
+    assert "At least 95 % of the machine was idle for 3.0 hours" in warnings[1]
+    assert "full hours" in result.stdout
+
+
+def test_figures_with_and_without_empty_hours_are_for_programs_too(log: Path) -> None:
+    options = ("--nodes", "64", "--trainers", "preset:hpo", "--max-running", "2")
+    given = outcome(log, *options)["log"]["empty_hours"]
+    assert (given["hours"], given["left_out"]) == (3.0, False)
+    assert given["without"] == {"idle_node_hours": 0.0, "lent_node_hours": 0.0, "samples": 0.0}
+    skipped = outcome(log, *options, "--skip-empty-hours")
+    assert (skipped["log"]["empty_hours"]["left_out"], skipped["outcome"]["idle_node_hours"]) == (True, 0.0)
+
+
+def test_the_readers_options_reach_the_reader(log: Path, tmp_path: Path) -> None:
+    states = tmp_path / "events.psv"
+    states.write_text("NodeName|TimeStart|TimeEnd|State\nc2|2024-06-03T01:00:00|2024-06-03T03:00:00|DOWN\n")
+    held = tmp_path / "reservations.txt"
+    held.write_text("ReservationName=m StartTime=2024-06-03T03:00:00 EndTime=2024-06-03T04:00:00 Nodes=c2\n")
+    quiet = ("--trainers", "preset:hpo", "--max-running", "2")
+    idle = [
+        outcome(log, *quiet, *options)["outcome"]["idle_node_hours"]
+        for options in ((), ("--node-states", states), ("--node-states", states, "--reservations", held))
+    ]
+    assert idle == [4.0, 2.0, 1.0]
+    rejected(
+        freetrain("replay", log, "--cluster", "x", "--no-report", "--no-store"), 2, "no job of the cluster 'x'"
+    )
+    rejected(
+        freetrain("replay", log, "--delimiter", "?", "--no-report", "--no-store"), 2, "with '|', not with '?'"
+    )
+
+
 def test_every_figure_is_defined_one_flag_away_and_in_the_docs() -> None:
     printed = freetrain("replay", "--definitions").stdout
     documented = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()

@@ -21,6 +21,15 @@ PROBLEM: dict[str, Any] = {
 }
 
 
+def with_curve(points: list[list[float]], **fields: Any) -> dict[str, Any]:
+    return PROBLEM | {"trainers": [{"id": "A", "throughput": points} | fields]}
+
+
+def many_large_trainers() -> dict[str, Any]:
+    trainers = [{"id": str(number), "throughput": [[1, 1.0], [100_000, 2.0]]} for number in range(60)]
+    return PROBLEM | {"nodes": [], "trainers": trainers}
+
+
 def solve(tmp_path: Path, content: str, *options: str) -> Result:
     path = tmp_path / "problem.json"
     path.write_text(content)
@@ -60,6 +69,14 @@ def test_standard_input_is_a_file_too() -> None:
     [
         (json.dumps(PROBLEM | {"horizon_s": -1}), "horizon_s: "),
         (json.dumps(PROBLEM) + "\n" + json.dumps(PROBLEM | {"now": "x"}), "Line 2: "),
+        (json.dumps(PROBLEM | {"horizon_s": 1e300}), "horizon_s: "),
+        (json.dumps(with_curve([[1, 1e308]])), "at most 1e+18 samples/s"),
+        (json.dumps(with_curve([[1, 1.0], [100_000_000, 2.0]])), "100,000,000 nodes; 100,000 is the most"),
+        (json.dumps(with_curve([[1, 5e-324], [2, 1e18]]) | {"objective": "speedup"}), "inf at 2 nodes"),
+        (json.dumps(with_curve([[1, 1.0]], min_nodes=10**30)), "min_nodes: "),
+        (json.dumps(with_curve([[1, 1.0]], weight=1e300)), "weight: "),
+        (json.dumps(with_curve([[1, 1.0]], start_s=1e300)), "start_s: "),
+        (json.dumps(many_large_trainers()), "sizes to choose from"),
         ("", "empty"),
         ("{", "Invalid JSON"),
         ("\x00\x01", "Invalid JSON"),

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 from freetrain.errors import InputError
+from freetrain.replay.logs.headers import find_headers
 
 _HEAD_BYTES = 1 << 16
 _SWF_FIELDS = 18
-_EXPECTED = "Give the output of `sacct -P`, an SWF log, or node events (CSV with the header t,node,idle)."
-# fmt: off
-_SACCT_NAMES = frozenset({
-    "jobid", "jobidraw", "jobname", "user", "uid", "group", "gid", "account", "cluster", "partition", "qos",
-    "state", "exitcode", "submit", "eligible", "start", "end", "elapsed", "elapsedraw", "timelimit",
-    "nnodes", "allocnodes", "reqnodes", "ncpus", "alloccpus", "reqcpus", "nodelist",
-})
-# fmt: on
+_EXPECTED = (
+    "Give the output of `sacct -P` or `sacct --json`, an SWF log, or node events (CSV with the header "
+    "t,node,idle)."
+)
+_TABLE_ROW = re.compile(r"\d+([_+.]\S*)?( +\S+){3,}")
 
 
 class LogFormat(StrEnum):
@@ -26,13 +25,14 @@ class LogFormat(StrEnum):
     NODE_EVENTS = "node events"
 
 
-def detect_format(data: bytes, name: str, columns_given: bool) -> LogFormat:
+def detect_format(data: bytes, name: str, columns_given: bool, delimiter: str | None = None) -> LogFormat:
     """What kind of log the text is.
 
     Args:
         data: the file's text, unpacked.
         name: the file's name in messages.
         columns_given: the user gave the header of a headerless sacct file.
+        delimiter: what separates sacct's columns, where the user says so.
 
     Raises:
         InputError: if it is none; the sentence says what was found.
@@ -44,20 +44,17 @@ def detect_format(data: bytes, name: str, columns_given: bool) -> LogFormat:
         raise InputError(f"{name} is empty.", _EXPECTED)
     if _is_swf(lines):
         return LogFormat.SWF
-    if set(_cells(lines[0], ",")) >= {"t", "node", "idle"}:
+    if any(is_event_header(line) for line in lines):
         return LogFormat.NODE_EVENTS
-    if is_sacct_header(lines[0]) or (columns_given and "|" in lines[0]):
+    has_header = next(find_headers(data, delimiter), None) is not None
+    if has_header or (columns_given and (delimiter or "|") in lines[0]):
         return LogFormat.SACCT
-    raise _no_log(lines, name)
+    raise _other_separator(data, name, delimiter) or _no_log(lines, name)
 
 
-def is_sacct_header(line: str) -> bool:
-    """True for a line of column names such as sacct prints."""
-    return "|" in line and len(_SACCT_NAMES.intersection(_cells(line, "|"))) >= 2
-
-
-def _cells(line: str, separator: str) -> list[str]:
-    return [cell.strip().lower() for cell in line.split(separator)]
+def is_event_header(line: str) -> bool:
+    """True for the header of node events."""
+    return {"t", "node", "idle"} <= {cell.strip().lower() for cell in line.split(",")}
 
 
 def _is_swf(lines: list[str]) -> bool:
@@ -76,13 +73,21 @@ def _refuse_binary(data: bytes, name: str) -> None:
         raise InputError(f"{name} is a binary file, not a log.", _EXPECTED)
 
 
+def _other_separator(data: bytes, name: str, delimiter: str | None) -> InputError | None:
+    own = next(find_headers(data), None) if delimiter is not None else None
+    if own is None:
+        return None
+    return InputError(
+        f"{name} separates its columns with {own.separator!r}, not with {delimiter!r}.",
+        "Leave --delimiter out: where there is a header, it is not needed.",
+    )
+
+
 def _no_log(lines: list[str], name: str) -> InputError:
     first = lines[0]
-    if first[0] in "{[":
-        return InputError(f"{name} is JSON, which freetrain does not read.", "Use `sacct -P` in place of --json.")
     if first[0] == "<":
         return InputError(f"{name} is HTML or XML, not a log.", _EXPECTED)
-    if len(lines) > 1 and set(lines[1]) == {"-", " "}:
+    if any(set(line) == {"-", " "} for line in lines[:50]) or _TABLE_ROW.fullmatch(first):
         return InputError(
             f"{name} looks like sacct's table for people, whose columns are cut off.",
             "Make it again with `sacct -P` (--parsable2).",

@@ -14,12 +14,13 @@ from freetrain.errors import InputError
 from freetrain.replay.logs.first_fit import peak_in_use
 from freetrain.replay.logs.machine import Machine, read_machine, uniform_machine
 from freetrain.replay.logs.model import ReadOptions
-from freetrain.replay.logs.parsed import MachineSize, ParsedFile, Proof, prove, without_repeats
+from freetrain.replay.logs.nodelists import MOST_NODES
+from freetrain.replay.logs.parsed import MachineSize, ParsedFile, without_repeats
 from freetrain.replay.logs.placing import Placed, place_by_lists, place_by_packing
+from freetrain.replay.logs.proof import Proof, prove
+from freetrain.replay.logs.runaways import cut_by_limits, cut_by_successors
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.window import Window
-
-DOWN_NODES = "Job logs do not show which nodes were down or drained: those look idle."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,12 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
     runs = without_repeats(everything)
     tally.ignore("repeated row", len(everything) - len(runs))
     if proof is None or runs.is_empty():
+        tally.stop_if_mostly_bad()
         raise _no_job_ran(tally)
+    _refuse_many_clusters(files)
+    runs, past_limit = cut_by_limits(runs, proof.latest_submit_s)
     machine = read_machine(options.machine) if options.machine is not None else None
-    notes = [note for file in files for note in file.notes]
+    notes = [*(note for file in files for note in file.notes), *past_limit]
     packed = not runs.select((pl.col("node_list") != "").any()).item()
     if packed:
         size = next((file.size for file in files if file.size is not None), None)
@@ -58,10 +62,14 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
         placed = place_by_packing(runs, machine, tally)
         notes.append(_packing_note(machine))
     else:
-        placed = place_by_lists(runs, machine, options.nodes, tally)
+        others = tuple(text for file in files for text in file.other_lists)
+        placed = place_by_lists(runs, machine, options.nodes, tally, others)
+        placed, taken_over = cut_by_successors(placed)
+        notes += taken_over
+    tally.stop_if_mostly_bad()
     if placed.runs.is_empty():
         raise _no_job_ran(tally)
-    return JobsOnNodes(placed, packed, (*notes, *placed.notes, DOWN_NODES)), proof
+    return JobsOnNodes(placed, packed, (*notes, *placed.notes)), proof
 
 
 def settle_window(jobs: JobsOnNodes, window: Window, tally: RowTally) -> list[str]:
@@ -89,7 +97,7 @@ def _assumed_machine(runs: pl.DataFrame, nodes: int | None, size: MachineSize | 
     """The machine of a log without node lists, from --nodes or the log's header."""
     if nodes is not None:
         cores = -(-size.nodes * size.cores_per_node // nodes) if size is not None else 1
-        return uniform_machine("--nodes", nodes, cores)
+        return uniform_machine("--nodes", nodes, min(cores, MOST_NODES))
     if size is not None:
         return uniform_machine("the log's header", size.nodes, size.cores_per_node)
     counted = runs["nodes"].fill_null(runs["cores"]).fill_null(0).to_numpy()
@@ -110,6 +118,15 @@ def _packing_note(machine: Machine) -> str:
         "The log names no nodes: its jobs were packed first-fit, lowest node first, on the machine of "
         f"{machine.name} ({pools}). Which nodes are idle together, and for how long, is an assumption."
     )
+
+
+def _refuse_many_clusters(files: Sequence[ParsedFile]) -> None:
+    clusters = sorted({cluster for file in files for cluster in file.clusters})
+    if len(clusters) > 1:
+        raise InputError(
+            f"The log holds jobs of {len(clusters)} clusters ({', '.join(clusters[:10])}), each its own machine.",
+            f"Choose one, as with --cluster {clusters[0]}.",
+        )
 
 
 def _no_job_ran(tally: RowTally) -> InputError:

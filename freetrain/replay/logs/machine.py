@@ -125,6 +125,8 @@ def _machine(entry: _MachineEntry, path: Path) -> Machine:
             raise InputError(f"The machine file {path} is wrong: pools[{number}].nodes: {error}.", _SEE) from None
         begin = len(names)
         names += own
+        if len(names) > MOST_NODES:
+            raise InputError(f"The machine file {path} is wrong: it has more than {MOST_NODES:,} nodes.", _SEE)
         pools.append(Pool(pool.name, begin, len(names), pool.cores, pool.gpus, pool.partitions, pool.shared))
     _refuse_twins(names, path)
     return Machine(entry.name, tuple(names), tuple(pools), all(isinstance(p.nodes, str) for p in entry.pools))

@@ -35,7 +35,7 @@ class Layout:
         unread: positions of columns that nothing is read from; surplus does no harm there either.
         checks: (position, test) of columns whose content tells whether a row was split rightly, by position.
         hangs_below: the last column holds free text, so text after a newline in it looks like a line of its own.
-        begins: whether a line begins as rows do; None where that cannot be told from the first columns.
+        begins: whether a line with these fields begins as rows do; None where the first columns cannot tell.
     """
 
     width: int
@@ -44,7 +44,7 @@ class Layout:
     unread: tuple[int, ...]
     checks: tuple[tuple[int, Fits], ...]
     hangs_below: bool
-    begins: Callable[[str], bool | None]
+    begins: Callable[[list[str]], bool | None]
 
     @property
     def separators(self) -> int:
@@ -104,38 +104,39 @@ class _Runs:
         ends = np.append(np.flatnonzero(~goes_on) + 1, len(self.broken))
         object.__setattr__(self, "run_end", ends[np.searchsorted(ends, np.arange(len(self.broken)), "right")])
 
-    def joined(self, at: int, begins: Callable[[str], bool | None]) -> Iterator[list[str]]:
+    def joined(self, at: int, begins: Callable[[list[str]], bool | None]) -> Iterator[list[str]]:
         """Lines that together have separators enough, from this one on, shortest first."""
         enough = int(np.searchsorted(self.total, self.total[at] + self.expected))
         last = min(int(self.run_end[at]), enough + _MOST_ENDS_TRIED, at + _MOST_LINES_PER_ROW)
         texts = [self.lines.text(int(self.broken[at]))]
-        if enough > last or (enough > at + 1 and begins(texts[0]) is False):
+        if enough > last or (enough > at + 1 and begins(texts[0].split(self.lines.separator)) is False):
             return
         for end in range(at + 1, last + 1):
             if end >= enough:
                 yield texts
             following = self.lines.text(int(self.broken[end])) if end < last else ""
-            if begins(following):
+            if begins(following.split(self.lines.separator)):
                 return
             texts.append(following)
 
 
 def _mend_at(runs: _Runs, at: int, layout: Layout) -> tuple[list[str], int] | None:
     for texts in runs.joined(at, layout.begins):
-        fields = _fit("\n".join(texts).split(runs.lines.separator), layout)
+        separator = runs.lines.separator
+        fields = _fit("\n".join(texts).split(separator), layout, separator)
         if fields:
             return fields, len(texts)
     return None
 
 
-def _fit(fields: list[str], layout: Layout) -> list[str] | None:
+def _fit(fields: list[str], layout: Layout, separator: str) -> list[str] | None:
     """The fields with the surplus given to free-text columns; None if no way makes sense."""
     surplus = len(fields) - 1 - layout.separators
     anywhere = tuple(sorted((*layout.free, *layout.unread)))
     for free in (*((column,) for column in layout.free), layout.free, anywhere):
         shares = _share(fields, surplus, free, layout.checks)
         if shares is not None:
-            return _give(fields, free, shares)
+            return _give(fields, free, shares, separator)
     return None
 
 
@@ -171,10 +172,10 @@ def _share(
     return place(0, 0) if fits(0, 0) else None
 
 
-def _give(fields: list[str], free: tuple[int, ...], shares: tuple[int, ...]) -> list[str]:
+def _give(fields: list[str], free: tuple[int, ...], shares: tuple[int, ...], separator: str) -> list[str]:
     fields = list(fields)
     for column, share in zip(free, shares, strict=True):
-        fields[column : column + share + 1] = ["|".join(fields[column : column + share + 1])]
+        fields[column : column + share + 1] = [separator.join(fields[column : column + share + 1])]
     return fields
 
 

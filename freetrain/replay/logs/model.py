@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.holes import Holes
+from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,13 @@ class ReadOptions:
 
     Attributes:
         columns: header of a headerless sacct file.
+        delimiter: what separates its columns; None: what its header shows.
+        cluster: read this cluster's jobs alone.
+        ignore_partitions: jobs of these partitions are not the site's.
+        ignore_accounts: nor are those of these accounts.
+        node_states: output of ``sacctmgr show event -P``: when nodes were down or drained.
+        reservations: output of ``sacctmgr show reservation -P`` or ``scontrol show reservation``.
+        skip_empty_hours: leave out hours in which nearly the whole machine was idle.
         nodes: number of nodes of the machine.
         machine: a TOML file that describes the machine (docs/logs.md).
         only_nodes: read the holes of these nodes alone, such as ``0-255`` or ``c[01-16]``.
@@ -29,6 +36,13 @@ class ReadOptions:
     """
 
     columns: tuple[str, ...] = ()
+    delimiter: str | None = None
+    cluster: str | None = None
+    ignore_partitions: tuple[str, ...] = ()
+    ignore_accounts: tuple[str, ...] = ()
+    node_states: Path | None = None
+    reservations: Path | None = None
+    skip_empty_hours: bool = False
     nodes: int | None = None
     machine: Path | None = None
     only_nodes: str | None = None
@@ -65,6 +79,35 @@ class RowCount:
     ignored: Mapping[str, int]
     rejected: int
     first_rejects: tuple[RejectedRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyHours:
+    """Hours in which at least 95 % of the machine was idle, as it is when nobody may use it.
+
+    Attributes:
+        from_s: when each stretch of such hours begins, UTC epoch seconds, shape (stretches,).
+        until_s: when it ends.
+        idle_node_hours: idle node-hours within them.
+        all_idle_node_hours: idle node-hours within the window, these included.
+        left_out: they are not among the holes.
+    """
+
+    from_s: NDArray[np.float64]
+    until_s: NDArray[np.float64]
+    idle_node_hours: float
+    all_idle_node_hours: float
+    left_out: bool = False
+
+    @property
+    def hours(self) -> float:
+        """How many hours they are together."""
+        return float((self.until_s - self.from_s).sum()) / SECONDS_PER_HOUR
+
+    @property
+    def share(self) -> float:
+        """Their part of the idle time."""
+        return self.idle_node_hours / self.all_idle_node_hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +148,8 @@ class SiteLog:
         notes: what was assumed, in sentences for the report.
         jobs: jobs that ran within the window; 0 for node events.
         logged: these; None for node events.
+        warnings: what makes the figures doubtful, in sentences for the headline.
+        empty: the hours in which nearly the whole machine was idle; None if there are none.
     """
 
     holes: Holes
@@ -114,3 +159,5 @@ class SiteLog:
     notes: tuple[str, ...]
     jobs: int
     logged: LoggedJobs | None = None
+    warnings: tuple[str, ...] = ()
+    empty: EmptyHours | None = None

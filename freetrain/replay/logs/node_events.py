@@ -8,10 +8,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from freetrain.replay.logs.detect import is_event_header
 from freetrain.replay.logs.row_checks import check_rows, sound_rows
 from freetrain.replay.logs.rows import read_fields, split_lines
 from freetrain.replay.logs.tally import RowTally
-from freetrain.replay.logs.times import parse_times
+from freetrain.replay.logs.times import LATEST_S, parse_times
 
 _STATES = {"1": True, "0": False, "true": True, "false": False}
 
@@ -36,12 +37,14 @@ class BusyTimes:
 def read_node_events(data: bytes, file: int, timezone: str, tally: RowTally) -> pl.DataFrame:
     """The events of one file: columns file, line, t_s, node, idle; rows in the file's order."""
     lines = split_lines(data, ",")
-    first = next(line for line in range(len(lines)) if lines.text(line).strip())
+    first = next(line for line in range(len(lines)) if is_event_header(lines.text(line)))
     names = [name.strip().lower() for name in lines.text(first).split(",")]
     body = np.arange(first + 1, len(lines), dtype=np.int64)
     body = body[lines.end[body] > lines.start[body]]
     sound = lines.separators[body] == len(names) - 1
-    tally.read += len(body)
+    before = sum(bool(lines.text(line).strip()) for line in range(first))
+    tally.read += len(body) + before
+    tally.ignore("before the header", before)
     tally.reject(
         (file, line + 1, f"has {lines.separators[line] + 1} fields where the header has {len(names)}")
         for line in body[~sound].tolist()
@@ -90,7 +93,7 @@ def _checked(rows: pl.DataFrame) -> pl.DataFrame:
         rows,
         ignored=[(pl.col("t").str.to_lowercase().str.strip_chars() == "t", "repeated header")],
         bad=[
-            (pl.col("t_s").is_null() | ~pl.col("t_s").is_finite(), pl.format("t '{}' is not a time", "t")),
+            (~(pl.col("t_s").abs() <= LATEST_S).fill_null(False), pl.format("t '{}' is not a time", "t")),
             (pl.col("node") == "", "names no node"),
             (pl.col("state").is_null(), pl.format("idle '{}' is neither 0 nor 1", "idle")),
         ],

@@ -6,6 +6,7 @@ import re
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
@@ -13,9 +14,13 @@ from ClusterShell.RangeSet import RangeSetException
 from numpy.typing import NDArray
 
 MOST_NODES = 1_000_000
+MOST_LISTED = 200_000
+"""A job's list names no more nodes: no machine that exists has so many."""
 _ITEM = re.compile(r"([A-Za-z0-9_.\-]+)(?:\[([0-9,\-]+)\])?(?:,(?=.)|$)")
 _PIECE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
-_RANGE = re.compile(r"(\d+)-(\d+)")
+_RANGE = re.compile(r"(\d{1,20})-(\d{1,20})")
+# NodeSet reads ranges of negative numbers, too; no node's name holds them.
+_NEGATIVE = re.compile(r"[\[,]-|--\d")
 # NodeSet reads !&^@* and blanks as operators; no node's name holds them.
 _NODE_SET = re.compile(r"[A-Za-z0-9_.\-,\[\]/:]+")
 
@@ -24,23 +29,23 @@ class NodeListError(ValueError):
     """A node list that cannot be read; the message says why."""
 
 
-def expand(text: str) -> list[str]:
+def expand(text: str, most: int = MOST_NODES) -> list[str]:
     """The nodes that a list names: nested, many-dimensional, whatever ClusterShell reads.
 
     Raises:
-        NodeListError: if it cannot be read or names more than a million nodes.
+        NodeListError: if it cannot be read or names more than ``most`` nodes.
     """
-    widths = (int(high) - int(low) for low, high in _RANGE.findall(text))
-    if any(width >= MOST_NODES for width in widths):
-        raise NodeListError(f"node list {_short(text)} names more than a million nodes")
-    if not _NODE_SET.fullmatch(text):
+    # Judged before anything is counted out: that would take time and memory.
+    if any(_span(low, high) > most for low, high in _RANGE.findall(text)):
+        raise _too_many(text, most)
+    if not _NODE_SET.fullmatch(text) or _NEGATIVE.search(text):
         raise NodeListError(f"node list {_short(text)} cannot be read")
     try:
         nodes = NodeSet(text, resolver=RESOLVER_NOGROUP)
-        if len(nodes) > MOST_NODES:
-            raise NodeListError(f"node list {_short(text)} names more than a million nodes")
+        if len(nodes) > most:
+            raise _too_many(text, most)
         return [str(node) for node in nodes]
-    except (NodeSetException, RangeSetException, ValueError) as error:
+    except (NodeSetException, RangeSetException, ValueError, AssertionError) as error:
         if isinstance(error, NodeListError):
             raise
         raise NodeListError(f"node list {_short(text)} cannot be read") from None
@@ -59,8 +64,8 @@ class NodeIndex:
         self.closed = closed
         self._memo: dict[tuple[str, str], tuple[int, ...]] = {}
 
-    def positions(self, text: str) -> Sequence[int]:
-        """Positions of the nodes that a list names; NodeListError if it cannot be read."""
+    def positions(self, text: str, most: int = MOST_LISTED) -> Sequence[int]:
+        """Positions of the nodes that a list names; NodeListError if it cannot be read or names too many."""
         if not text:
             raise NodeListError("ran but names no nodes")
         if text in self.position:
@@ -70,17 +75,21 @@ class NodeIndex:
         while at < len(text):
             item = _ITEM.match(text, at)
             if item is None:
-                return [self._of(name) for name in expand(text)]
+                return [self._of(name) for name in expand(text, most)]
             prefix, pieces = item.groups()
             if pieces is None:
                 found.append(self._of(prefix))
             else:
                 for piece in pieces.split(","):
-                    found.extend(self._memo.get((prefix, piece)) or self._piece(prefix, piece, text))
+                    room = most - len(found)
+                    known = self._memo.get((prefix, piece)) or self._piece(prefix, piece, text, room, most)
+                    found.extend(known)
             at = item.end()
+        if len(found) > most:
+            raise _too_many(text, most)
         return found
 
-    def _piece(self, prefix: str, piece: str, text: str) -> tuple[int, ...]:
+    def _piece(self, prefix: str, piece: str, text: str, room: int, most: int) -> tuple[int, ...]:
         """Positions of ``prefix[piece]``; a million lists repeat the same few thousand pieces."""
         match = _PIECE.fullmatch(piece)
         if match is None:
@@ -88,8 +97,8 @@ class NodeIndex:
         low, high = match[1], match[2] or match[1]
         if int(high) < int(low) or len(high) < len(low):
             raise NodeListError(f"node list {_short(text)} counts backwards")
-        if int(high) - int(low) >= MOST_NODES:
-            raise NodeListError(f"node list {_short(text)} names more than a million nodes")
+        if _span(low, high) > room:
+            raise _too_many(text, most)
         numbers = range(int(low), int(high) + 1)
         found = tuple(self._of(f"{prefix}{number:0{len(low)}d}") for number in numbers)
         self._memo[prefix, piece] = found
@@ -113,12 +122,14 @@ class NodeLists:
     bad: dict[int, str]
 
 
-def read_node_lists(texts: Iterable[str], index: NodeIndex) -> NodeLists:
-    """Read lists; those that cannot be read are empty and named in ``bad``."""
+def read_node_lists(
+    texts: Iterable[str], index: NodeIndex, most: Iterable[int] = repeat(MOST_LISTED)
+) -> NodeLists:
+    """Read lists; those that cannot be read, or name more than ``most`` nodes, are empty and named in ``bad``."""
     node, begin, bad = array("i"), array("q", [0]), {}
-    for number, text in enumerate(texts):
+    for number, (text, limit) in enumerate(zip(texts, most, strict=False)):
         try:
-            node.extend(index.positions(text))
+            node.extend(index.positions(text, limit))
         except NodeListError as error:
             bad[number] = str(error)
         begin.append(len(node))
@@ -129,9 +140,22 @@ def natural_order(names: Iterable[str]) -> list[str]:
     """Names sorted as people count: c2 before c10."""
 
     def key(name: str) -> list[tuple[int, str]]:
-        return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+        # Every second part is a number; the shorter one is smaller, and of equally long ones the first by text.
+        parts = re.split(r"([0-9]+)", name)
+        numbers = [part.lstrip("0") for part in parts[1::2]]
+        keys = [(-1, part) for part in parts]
+        keys[1::2] = [(len(digits), digits) for digits in numbers]
+        return keys
 
     return sorted(names, key=key)
+
+
+def _span(low: str, high: str) -> int:
+    return int(high) - int(low) + 1
+
+
+def _too_many(text: str, most: int) -> NodeListError:
+    return NodeListError(f"node list {_short(text)} names more than {most:,} node{'s' * (most != 1)}")
 
 
 def _short(text: str) -> str:

@@ -12,8 +12,12 @@ from freetrain.errors import InputError
 from freetrain.replay.logs.first_fit import Group, pack
 from freetrain.replay.logs.machine import Machine, made_up
 from freetrain.replay.logs.node_events import BusyTimes
-from freetrain.replay.logs.nodelists import NodeIndex, NodeLists, natural_order, read_node_lists
+from freetrain.replay.logs.nodelists import MOST_LISTED, NodeIndex, NodeLists, natural_order, read_node_lists
 from freetrain.replay.logs.tally import RowTally
+
+_SHORTENED_FROM = 1024
+_ROUNDED = 200
+"""Slurm shortens counts from 1,024 on (1.46K for 1,500): they may be off by one in so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +39,34 @@ class Placed:
     notes: tuple[str, ...] = ()
 
 
-def place_by_lists(runs: pl.DataFrame, machine: Machine | None, nodes: int | None, tally: RowTally) -> Placed:
+def place_by_lists(
+    runs: pl.DataFrame,
+    machine: Machine | None,
+    nodes: int | None,
+    tally: RowTally,
+    other_lists: tuple[str, ...] = (),
+) -> Placed:
     """Put each run on the nodes that its list names.
 
     Args:
         runs: runs, of which at least one has a node list.
         machine: the machine, if it was described.
         nodes: the machine's number of nodes, if it was given.
-        tally: counts runs whose list is missing, unreadable or names a node outside the machine.
+        tally: counts runs whose list is missing, unreadable, names a node outside the machine, or not as many as
+            the job had.
+        other_lists: lists of nodes that belong to the machine besides.
     """
     index = NodeIndex(machine.node_names, closed=True) if machine and machine.named else NodeIndex()
-    distinct = runs["node_list"].unique().sort()
-    lists = read_node_lists(distinct, index)
+    distinct = runs.group_by("node_list").agg(_most_listed()).sort("node_list")
+    lists = read_node_lists(distinct["node_list"], index, distinct["most"])
     code = (runs["node_list"].rank("dense") - 1).to_numpy().astype(np.int64)
-    runs, code = _without_bad(runs, code, lists.bad, tally)
+    runs, code = _without_bad(runs, code, lists, tally)
     node, count = _gathered(lists, code)
     if index.closed:
         names, notes = tuple(index.position), tuple[str, ...]()
     else:
-        node, seen = _in_natural_order(node, list(index.position))
+        others = read_node_lists(other_lists, index)
+        node, seen = _in_natural_order(node, list(index.position), others.node)
         names, notes = _padded(seen, len(machine.node_names) if machine else nodes)
     return Placed(_busy(names, node, count, runs), runs, count, np.zeros(len(runs)), notes)
 
@@ -110,13 +123,30 @@ def _group(machine: Machine, partition: str) -> Group | None:
     return Group(position, cores, pools[0].shared)
 
 
+def _most_listed() -> pl.Expr:
+    """How many nodes a list may name, by what the log says beside it of the jobs with that list."""
+    said = pl.col("nodes").max().clip(upper_bound=MOST_LISTED)
+    unsaid = (pl.col("nodes").is_null() | (pl.col("nodes") == 0)).any()
+    slack = pl.when(said >= _SHORTENED_FROM).then(said // _ROUNDED + 1).otherwise(0)
+    return pl.when(unsaid).then(MOST_LISTED).otherwise(said + slack).alias("most")
+
+
 def _without_bad(
-    runs: pl.DataFrame, code: NDArray[np.int64], why: dict[int, str], tally: RowTally
+    runs: pl.DataFrame, code: NDArray[np.int64], lists: NodeLists, tally: RowTally
 ) -> tuple[pl.DataFrame, NDArray[np.int64]]:
-    if not why:
+    """The runs whose list can be read and names as many nodes as the log says."""
+    listed = np.diff(lists.begin)[code]
+    said = runs["nodes"].fill_null(0).to_numpy()
+    unread = np.isin(code, list(lists.bad)) if lists.bad else np.zeros(len(code), bool)
+    slack = np.where(said >= _SHORTENED_FROM, said // _ROUNDED + 1, 0)
+    bad = unread | ((said > 0) & (np.abs(said - listed) > slack))
+    if not bad.any():
         return runs, code
-    bad = np.isin(code, list(why))
-    _reject(runs, bad, [why[number] for number in code[bad].tolist()], tally)
+    rows = zip(code[bad].tolist(), said[bad].tolist(), listed[bad].tolist(), strict=True)
+    reasons = [
+        lists.bad.get(number) or f"had {had:,} nodes, but its list names {names:,}" for number, had, names in rows
+    ]
+    _reject(runs, bad, reasons, tally)
     return runs.filter(pl.Series(~bad)), code[~bad]
 
 
@@ -133,9 +163,11 @@ def _gathered(lists: NodeLists, code: NDArray[np.int64]) -> tuple[NDArray[np.int
     return lists.node[np.repeat(lists.begin[:-1][code], count) + within], count
 
 
-def _in_natural_order(node: NDArray[np.int32], names: list[str]) -> tuple[NDArray[np.int32], list[str]]:
-    """Renumber nodes so that c2 comes before c10; names that no sound row uses are dropped."""
-    used = np.unique(node).tolist()
+def _in_natural_order(
+    node: NDArray[np.int32], names: list[str], others: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], list[str]]:
+    """Renumber nodes so that c2 comes before c10; names in no sound row and not in ``others`` are dropped."""
+    used = np.union1d(node, others).tolist()
     ordered = natural_order(names[position] for position in used)
     place = {name: position for position, name in enumerate(ordered)}
     new = np.zeros(len(names), np.int32)

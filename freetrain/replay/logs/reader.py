@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from freetrain.core.holes import find_holes
+from freetrain.core.holes import Holes, find_holes
 from freetrain.errors import InputError
 from freetrain.replay.logs.detect import LogFormat, detect_format
+from freetrain.replay.logs.empty_hours import about_empty_hours, find_empty_hours, left_out, matter, without_hours
 from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, settle_window
 from freetrain.replay.logs.logged import logged_jobs
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.logs.model import ReadOptions, SiteLog
 from freetrain.replay.logs.node_events import BusyTimes, busy_times, read_node_events
-from freetrain.replay.logs.parsed import ParsedFile, Proof
+from freetrain.replay.logs.nodelists import MOST_NODES
+from freetrain.replay.logs.outages import take_out
+from freetrain.replay.logs.parsed import ParsedFile
+from freetrain.replay.logs.proof import Proof, prove_by_events
 from freetrain.replay.logs.sacct_jobs import read_sacct
+from freetrain.replay.logs.sacct_json import is_json, rows_of_json
 from freetrain.replay.logs.selecting import add_always_busy, select_nodes
 from freetrain.replay.logs.source import display_name, read_source
 from freetrain.replay.logs.swf import read_swf
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import find_zone
-from freetrain.replay.logs.window import choose_window
+from freetrain.replay.logs.window import Window, choose_window
 
 Progress = Callable[[str], None]
 
@@ -34,6 +39,7 @@ class _Source:
     name: str
     data: bytes
     format: LogFormat
+    was_json: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,7 @@ def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progres
     _check(paths, options)
     sources = [_open(path, options, progress) for path in paths]
     kind = _common_format(sources)
+    _refuse_unfit(options, kind)
     tally = RowTally(tuple(source.name for source in sources))
     read = _read_events if kind is LogFormat.NODE_EVENTS else _read_jobs
     try:
@@ -76,19 +83,46 @@ def _site_log(
     machine: _Machine, kind: LogFormat, options: ReadOptions, tally: RowTally, progress: Progress
 ) -> SiteLog:
     progress("finding holes")
+    warnings = tally.warnings()
     window = choose_window(machine.proof, options.from_s, options.until_s)
-    notes = list(machine.notes)
-    if machine.jobs is not None:
-        notes = [*window.notes, *notes, *settle_window(machine.jobs, window, tally)]
-    busy = machine.busy
+    busy, notes = _busy_times(machine, window, options, tally)
+    whole = holes = _holes(busy, window)
     if options.only_nodes is not None:
-        busy, chosen = select_nodes(busy, options.only_nodes)
-        notes += chosen
-    holes = find_holes(busy.node_names, busy.node, busy.start_s, busy.end_s, window.from_s, window.until_s)
+        chosen, about = select_nodes(busy, options.only_nodes)
+        holes = _holes(chosen, window)
+        notes += about
+    empty = find_empty_hours(whole, holes)
+    if empty is not None and options.skip_empty_hours:
+        holes, empty = without_hours(holes, empty), left_out(empty)
+    if empty is not None:
+        (warnings if matter(empty) else notes).append(about_empty_hours(empty))
     rows = tally.count()
-    packed = machine.jobs is not None and machine.jobs.packed
-    logged = logged_jobs(machine.jobs.placed, holes) if machine.jobs is not None else None
-    return SiteLog(holes, rows, str(kind), packed, tuple(notes), rows.used if machine.jobs else 0, logged)
+    return SiteLog(
+        holes=holes,
+        rows=rows,
+        format=str(kind),
+        packed=machine.jobs is not None and machine.jobs.packed,
+        notes=tuple(notes),
+        jobs=rows.used if machine.jobs else 0,
+        logged=logged_jobs(machine.jobs.placed, holes) if machine.jobs is not None else None,
+        warnings=tuple(warnings),
+        empty=empty,
+    )
+
+
+def _busy_times(
+    machine: _Machine, window: Window, options: ReadOptions, tally: RowTally
+) -> tuple[BusyTimes, list[str]]:
+    """When nodes had jobs or were out of service, and notes."""
+    if machine.jobs is None:
+        return machine.busy, [*machine.notes, *machine.proof.notes]
+    settled = settle_window(machine.jobs, window, tally)
+    busy, out_of_service = take_out(machine.busy, window, options)
+    return busy, [*window.notes, *machine.notes, *settled, *out_of_service]
+
+
+def _holes(busy: BusyTimes, window: Window) -> Holes:
+    return find_holes(busy.node_names, busy.node, busy.start_s, busy.end_s, window.from_s, window.until_s)
 
 
 def _check(paths: Sequence[Path], options: ReadOptions) -> None:
@@ -98,8 +132,8 @@ def _check(paths: Sequence[Path], options: ReadOptions) -> None:
         raise InputError("No log was given.", "Name a file, or - for standard input.")
     if options.nodes is not None and options.machine is not None:
         raise InputError("--nodes and --machine both say what the machine is.", "Give one of them.")
-    if options.nodes is not None and options.nodes < 1:
-        raise InputError(f"A machine of {options.nodes} nodes has no holes.", "Give --nodes 1 or more.")
+    if options.nodes is not None and not 1 <= options.nodes <= MOST_NODES:
+        raise InputError(f"No machine has {options.nodes:,} nodes.", f"Give --nodes from 1 to {MOST_NODES:,}.")
     if options.from_s is not None and options.until_s is not None and options.until_s <= options.from_s:
         raise InputError("The window is empty: --until is not after --from.", "Give a later --until.")
 
@@ -108,7 +142,9 @@ def _open(path: Path, options: ReadOptions, progress: Progress) -> _Source:
     name = display_name(path)
     progress(f"reading {name}")
     data = read_source(path)
-    return _Source(name, data, detect_format(data, name, bool(options.columns)))
+    if is_json(data):
+        return _Source(name, rows_of_json(data, name), LogFormat.SACCT, was_json=True)
+    return _Source(name, data, detect_format(data, name, bool(options.columns), options.delimiter))
 
 
 def _common_format(sources: Sequence[_Source]) -> LogFormat:
@@ -122,6 +158,20 @@ def _common_format(sources: Sequence[_Source]) -> LogFormat:
     return first.format
 
 
+def _refuse_unfit(options: ReadOptions, kind: LogFormat) -> None:
+    """Refuse options that would do nothing to a log of this kind."""
+    unfit = {
+        "--cluster": options.cluster is not None and kind is not LogFormat.SACCT,
+        "--ignore-partition": bool(options.ignore_partitions) and kind is not LogFormat.SACCT,
+        "--ignore-account": bool(options.ignore_accounts) and kind is not LogFormat.SACCT,
+        "--node-states": options.node_states is not None and kind is LogFormat.NODE_EVENTS,
+        "--reservations": options.reservations is not None and kind is LogFormat.NODE_EVENTS,
+    }
+    for name, is_unfit in unfit.items():
+        if is_unfit:
+            raise InputError(f"{name} has no meaning for a log in the format {kind}.", "Leave it out.")
+
+
 def _read_jobs(sources: Sequence[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> _Machine:
     files: list[ParsedFile] = []
     for number, source in enumerate(sources):
@@ -129,7 +179,9 @@ def _read_jobs(sources: Sequence[_Source], options: ReadOptions, tally: RowTally
         if source.format is LogFormat.SWF:
             files.append(read_swf(source.data, number, tally))
         else:
-            files.append(read_sacct(source.data, source.name, number, options.columns, options.timezone, tally))
+            # JSON names its fields itself.
+            own = replace(options, columns=(), delimiter=None) if source.was_json else options
+            files.append(read_sacct(source.data, source.name, number, own, tally))
     if options.strict:
         tally.stop_if_bad()
     progress("placing jobs on nodes")
@@ -146,6 +198,7 @@ def _read_events(
     )
     if options.strict:
         tally.stop_if_bad()
+    tally.stop_if_mostly_bad()
     if events.is_empty():
         raise InputError(f"There is no event in the log: {tally.summary()}.", "Check that it is the right file.")
     busy = busy_times(events, tally)
@@ -154,8 +207,7 @@ def _read_events(
         total = len(read_machine(options.machine).node_names)
     busy, notes = add_always_busy(busy, total)
     t_s = events["t_s"].to_numpy()
-    first_s, last_s = float(t_s.min()), float(t_s.max())
-    return _Machine(busy, Proof(first_s, last_s, first_s, last_s), notes)
+    return _Machine(busy, prove_by_events(t_s, events["node"]), notes)
 
 
 def _write_rejects(path: Path, sources: Sequence[_Source], tally: RowTally) -> None:

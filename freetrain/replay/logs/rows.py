@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 _NEWLINE = 10
+_UNIT_SEPARATOR = "\x1f"
+_OF_SPREADSHEETS = (",", ";", "\t")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,30 @@ class Lines:
     def text(self, line: int) -> str:
         """One line's text; bytes that are no UTF-8 are replaced."""
         return self.data[self.start[line] : self.end[line]].decode(errors="replace")
+
+
+def one_byte_separated(data: bytes, separator: str) -> tuple[bytes, str]:
+    """The text with one byte between its fields, and that byte; lines stay where they are.
+
+    Separators of several bytes are replaced, and so are those of spreadsheets, which put fields into quotes.
+    """
+    quoted = separator in _OF_SPREADSHEETS and b'"' in data
+    if len(separator.encode()) == 1 and not quoted:
+        return data, separator
+    data = data.replace(_UNIT_SEPARATOR.encode(), b" ")
+    if not quoted:
+        return data.replace(separator.encode(), _UNIT_SEPARATOR.encode()), _UNIT_SEPARATOR
+    lines = data.decode(errors="replace").split("\n")
+    return "\n".join(_unquoted(line, separator) for line in lines).encode(errors="replace"), _UNIT_SEPARATOR
+
+
+def _unquoted(line: str, separator: str) -> str:
+    if '"' not in line:
+        return line.replace(separator, _UNIT_SEPARATOR)
+    try:
+        return _UNIT_SEPARATOR.join(next(csv.reader([line], delimiter=separator)))
+    except (csv.Error, StopIteration):
+        return line.replace(separator, _UNIT_SEPARATOR)
 
 
 def split_lines(data: bytes, separator: str) -> Lines:

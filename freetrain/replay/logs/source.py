@@ -11,6 +11,7 @@ from freetrain.errors import InputError
 
 _GZIP = b"\x1f\x8b"
 _GZIP_WBITS = 31
+_UTF16_HEAD_BYTES = 64
 _OTHER_PACKERS = {
     b"\xfd7zXZ": "xz",
     b"BZh": "bzip2",
@@ -25,7 +26,7 @@ def display_name(path: Path) -> str:
 
 
 def read_source(path: Path) -> bytes:
-    """The text of a log: unpacked, without byte-order mark, lines ending in a newline character alone.
+    """The text of a log as UTF-8: unpacked, without byte-order mark, lines ending in a newline character alone.
 
     Raises:
         InputError: if the file cannot be read, or is cut off or damaged within.
@@ -40,8 +41,22 @@ def read_source(path: Path) -> bytes:
                 f"{name} is packed with {packer}, which freetrain does not read.",
                 "Unpack it first, or pipe it in: give - as the file for standard input.",
             )
-    data = data.removeprefix(codecs.BOM_UTF8)
+    data = _as_utf8(data).removeprefix(codecs.BOM_UTF8)
     return data.replace(b"\r\n", b"\n") if b"\r\n" in data else data
+
+
+def _as_utf8(data: bytes) -> bytes:
+    """Windows' shells write UTF-16, with a byte-order mark or without: every second byte of ASCII text is 0."""
+    head = data[:_UTF16_HEAD_BYTES]
+    zeros = [head[odd::2].count(0) for odd in (0, 1)]
+    encoding = None
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif len(head) >= 8 and zeros[0] == 0 and zeros[1] == len(head) // 2:
+        encoding = "utf-16-le"
+    elif len(head) >= 8 and zeros[1] == 0 and zeros[0] == (len(head) + 1) // 2:
+        encoding = "utf-16-be"
+    return data if encoding is None else data.decode(encoding, errors="replace").encode(errors="replace")
 
 
 def _read_bytes(path: Path, name: str) -> bytes:

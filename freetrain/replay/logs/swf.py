@@ -8,10 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from freetrain.replay.logs.parsed import RUN_SCHEMA, TIMES, MachineSize, ParsedFile
+from freetrain.replay.logs.nodelists import MOST_NODES
+from freetrain.replay.logs.parsed import MOST_COUNTED, RUN_SCHEMA, TIMES, MachineSize, ParsedFile
 from freetrain.replay.logs.row_checks import check_rows, sound_rows
 from freetrain.replay.logs.rows import Lines, read_fields, split_lines
 from freetrain.replay.logs.tally import RowTally
+from freetrain.replay.logs.times import LATEST_S
 
 _FIELDS = 18
 _COLUMNS = {
@@ -26,7 +28,8 @@ _COLUMNS = {
     "partition": 15,
 }
 _PARTIAL = (2.0, 3.0, 4.0)
-_HEADER = re.compile(r"^;\s*(\w+):\s*(-?\d+)")
+_HEADER = re.compile(r"^;\s*(\w+):\s*(-?\d{1,18})\b")
+_MOST_CORES = 100_000
 
 
 def read_swf(data: bytes, file: int, tally: RowTally) -> ParsedFile:
@@ -45,11 +48,17 @@ def read_swf(data: bytes, file: int, tally: RowTally) -> ParsedFile:
         pl.col(name).cast(pl.Float64, strict=False) for name in _COLUMNS if name not in ("job", "partition")
     )
     begin_s = float(header.get("UnixStartTime", 0))
+    notes = []
+    if not 0 < begin_s <= LATEST_S:
+        notes.append("The SWF header has no UnixStartTime that is a time: times count from 1970-01-01.")
+        begin_s = 0.0
     checked = _checked(_timed(numbers, begin_s))
-    seen = checked.filter(pl.col("bad").is_null()).select(TIMES)
+    seen = checked.filter(pl.col("bad").is_null()).select("job", *TIMES)
     runs = sound_rows(checked, tally).select(*RUN_SCHEMA)
-    notes = () if begin_s > 0 else ("The SWF header has no UnixStartTime: times count from 1970-01-01.",)
-    return ParsedFile(runs, seen, _size(header), notes)
+    size = _size(header)
+    if size is None and {"MaxNodes", "MaxProcs"} & header.keys():
+        notes.append("What the SWF header says of MaxNodes and MaxProcs is no machine.")
+    return ParsedFile(runs, seen, size, tuple(notes))
 
 
 def _header(lines: Lines) -> Mapping[str, int]:
@@ -104,14 +113,18 @@ def _checked(rows: pl.DataFrame) -> pl.DataFrame:
             (~unread & (pl.col("run") < 0), "run time unknown"),
             (~unread & (pl.col("run") == 0), "ended when it started"),
         ],
-        bad=[(unread, "has a field that is not a number"), (pl.col("cores") <= 0, "has no number of processors")],
+        bad=[
+            (unread, "has a field that is not a number"),
+            (~(pl.max_horizontal("submit_s", "start_s", "end_s") <= LATEST_S), "has a time after the year 2100"),
+            (~pl.col("cores").is_between(1, MOST_COUNTED).fill_null(False), "has no number of processors"),
+        ],
     )
 
 
 def _size(header: Mapping[str, int]) -> MachineSize | None:
+    """The machine; None if the header does not say, or says what no machine is like."""
     cores = header.get("MaxProcs", 0)
     nodes = header.get("MaxNodes", 0)
-    if nodes <= 0 and cores <= 0:
-        return None
     nodes = nodes if nodes > 0 else cores
-    return MachineSize(nodes, max(1, -(-cores // nodes)))
+    each = max(1, -(-cores // nodes)) if nodes > 0 else 1
+    return MachineSize(nodes, each) if 0 < nodes <= MOST_NODES and each <= _MOST_CORES else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -9,8 +10,12 @@ from pathlib import Path
 
 from freetrain.errors import InputError
 from freetrain.replay.logs.model import RejectedRow, RowCount
+from freetrain.replay.logs.times import form_hint
 
 SHOWN_REJECTS = 20
+_MANY = 0.05
+_TOO_MANY = 0.5
+_NO_TIME = re.compile(r"(?:Submit|Start|End) '(.*)' is not a time")
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
@@ -46,8 +51,41 @@ class RowTally:
         first = self._named(min(self.bad))
         raise InputError(
             f"{first.file}, line {first.line}: {first.reason}.",
-            "Mend or remove the row, or read without --strict, which counts bad rows and goes on.",
+            self.hint() or "Mend or remove the row, or read without --strict, which counts bad rows and goes on.",
         )
+
+    @property
+    def rejected_share(self) -> float:
+        """Bad rows among those that should have told of busy nodes."""
+        told = self.read - sum(self.ignored.values())
+        return len(self.bad) / told if told > 0 else 0.0
+
+    def stop_if_mostly_bad(self) -> None:
+        """Raise an InputError if more than half of the rows that matter are bad: what is left is no log."""
+        if self.rejected_share <= _TOO_MANY:
+            return
+        first = self._named(min(self.bad))
+        raise InputError(
+            f"{_rows(len(self.bad))} cannot be used, {self.rejected_share:.0%} of those that count; the first is "
+            f"in {first.file}, line {first.line}: {first.reason}.",
+            self.hint()
+            or "Look whether the columns are right; --rejects FILE writes down what is wrong with each row.",
+        )
+
+    def warnings(self) -> list[str]:
+        """Says so if so many rows are bad that the figures suffer."""
+        if self.rejected_share <= _MANY:
+            return []
+        first = self._named(min(self.bad))
+        return [
+            f"{_rows(len(self.bad))} could not be used, {self.rejected_share:.0%} of those that count: nodes look "
+            f"idle where their jobs ran. The first is in {first.file}, line {first.line}: {first.reason}."
+        ]
+
+    def hint(self) -> str:
+        """What to do about times of a form that cannot be read; empty where there are none."""
+        texts = (_NO_TIME.search(reason) for _, _, reason in sorted(self.bad)[:SHOWN_REJECTS])
+        return next((hint for found in texts if found and (hint := form_hint(found[1]))), "")
 
     def count(self) -> RowCount:
         """The final count; every row that was neither ignored nor rejected was used."""
@@ -78,3 +116,7 @@ class RowTally:
 
     def _named(self, row: tuple[int, int, str]) -> RejectedRow:
         return RejectedRow(self.file_names[row[0]], row[1], row[2])
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"

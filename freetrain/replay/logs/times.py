@@ -10,11 +10,20 @@ import polars as pl
 
 from freetrain.errors import InputError
 
-MISSING_WORDS = ("", "unknown", "none", "n/a", "null", "(null)", "invalid", "none assigned")
+MISSING_WORDS = ("", "unknown", "none", "n/a", "na", "nan", "null", "(null)", "invalid", "none assigned")
+LATEST_S = 4_102_444_800.0
+"""The year 2100: a later time is a number that slipped into the wrong column."""
 _EPOCH = re.compile(r"\d{1,11}(\.\d+)?")
 _NAIVE = "%Y-%m-%dT%H:%M:%S"
 # In a log a shorter number is not a time but a field that slipped into the wrong column.
 _EPOCH_IN_LOG = r"^(0|\d{9,11}(\.\d+)?)$"
+# What SLURM_TIME_FORMAT makes of times: "relative", and formats that strftime reads.
+_RELATIVE = re.compile(
+    r"(yesterday|ystday|today|tomorr?ow|tomorr|mon|tue|wed|thu?r?|fri|sat|sun)?[a-z]*\s*\d{1,2}:\d\d(:\d\d)?"
+    r"|\d{1,2} [a-z]{3,9}( \d{4}| \d{1,2}:\d\d)?",
+    re.IGNORECASE,
+)
+_SLASHED = re.compile(r"\d{1,4}/\d{1,2}(/\d{1,4})?([ T-]\d{1,2}:\d\d(:\d\d)?)?")
 
 
 def parse_time(text: str, timezone: str = "UTC") -> float:
@@ -69,6 +78,21 @@ def parse_times(text: pl.Series, timezone: str, later: bool = False) -> pl.Serie
     return _with_odd_forms(text, seconds, zone, later)
 
 
+def form_hint(text: str) -> str:
+    """What to do about times of a form that cannot be read; empty where the form is not a known one."""
+    if _RELATIVE.fullmatch(text.strip()):
+        return (
+            f"{text!r} is a time as SLURM_TIME_FORMAT=relative prints it, which depends on the day: run sacct "
+            "again with SLURM_TIME_FORMAT=standard."
+        )
+    if _SLASHED.fullmatch(text.strip()):
+        return (
+            f"{text!r} does not say which number is the day and which the month: run sacct again with "
+            "SLURM_TIME_FORMAT=standard."
+        )
+    return ""
+
+
 def iso(time_s: float) -> str:
     """A time for people: ISO in UTC, to the second."""
     return datetime.fromtimestamp(round(time_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -85,7 +109,8 @@ def _with_odd_forms(text: pl.Series, seconds: pl.Series, zone: tzinfo, later: bo
         meaning = {value: _parse_or_nan(value, zone, later) for value in distinct}
         values = [meaning[value] for value in text.gather(odd)]
         seconds = seconds.scatter(odd, pl.Series(values, dtype=pl.Float64))
-    return pl.select(pl.when(missing).then(None).otherwise(seconds)).to_series()
+    sane = pl.when(seconds > LATEST_S).then(float("nan")).otherwise(seconds)
+    return pl.select(pl.when(missing).then(None).otherwise(sane)).to_series()
 
 
 def _epochs(text: pl.Series) -> pl.Series:
@@ -107,7 +132,16 @@ def _parse_or_nan(text: str, zone: tzinfo, later: bool) -> float:
 
 
 def _parse(text: str, zone: tzinfo, later: bool = False) -> float:
-    text = text.strip()
+    seconds = _seconds(text.strip(), zone, later)
+    if seconds is None or seconds > LATEST_S:
+        raise InputError(
+            f"{text.strip()!r} is not a time.",
+            "Write it as 2024-03-31, 2024-03-31T02:30:00, with +02:00, or as epoch seconds.",
+        )
+    return seconds
+
+
+def _seconds(text: str, zone: tzinfo, later: bool) -> float | None:
     if _EPOCH.fullmatch(text):
         return float(text)
     try:
@@ -116,7 +150,4 @@ def _parse(text: str, zone: tzinfo, later: bool = False) -> float:
             time = time.replace(tzinfo=zone, fold=int(later))
         return time.timestamp()
     except (ValueError, OverflowError):
-        raise InputError(
-            f"{text!r} is not a time.",
-            "Write it as 2024-03-31, 2024-03-31T02:30:00, with +02:00, or as epoch seconds.",
-        ) from None
+        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from freetrain.errors import InputError
-from freetrain.replay.logs.parsed import Proof
+from freetrain.replay.logs.proof import Proof
 from freetrain.replay.logs.times import iso
 
 
@@ -43,8 +43,9 @@ def choose_window(proof: Proof, from_s: float | None, until_s: float | None) -> 
             "Choose --from and --until within the log, or leave them out.",
         )
     if from_s is None and until_s is None:
-        return Window(chosen.from_s, chosen.until_s, notes)
-    return Window(chosen.from_s, chosen.until_s, _beyond(chosen, proven))
+        return Window(chosen.from_s, chosen.until_s, (*notes, *proof.notes))
+    odd = proof.notes if from_s is None or until_s is None else ()
+    return Window(chosen.from_s, chosen.until_s, (*_beyond(chosen, proven), *odd))
 
 
 def _proven(proof: Proof) -> tuple[Window, tuple[str, ...]]:

@@ -15,7 +15,12 @@ Write = Callable[[str], Path]
 
 
 def row(job: str = "1", **fields: str) -> str:
-    """A sound row of sacct; hours of the day stand for times, so that 08 is 2024-06-03T08:00:00."""
+    """A sound row of sacct; hours of the day stand for times, so that 08 is 2024-06-03T08:00:00.
+
+    Who gives a node list, and no number of nodes, says nothing about their number.
+    """
+    if "list" in fields:
+        fields = {"nodes": ""} | fields
     given = {
         "name": "job", "partition": "batch", "state": "COMPLETED",
         "submit": "00", "start": "01", "end": "02", "nodes": "1", "cores": "8", "list": "c1",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from freetrain.errors import InputError
 from tests.replay.logs.build import HEADER, Write, holes_of, read, row, sacct
 
 WITH_COMMENT = f"{HEADER}|Comment"
@@ -66,5 +69,13 @@ def test_line_numbers_are_those_of_the_file(write: Write) -> None:
 
 
 def test_a_long_run_of_broken_lines_takes_no_time(write: Write) -> None:
-    log = read(write(sacct(row("1"), *["x"] * 50_000)))
-    assert log.rows.rejected == 50_000
+    with pytest.raises(InputError, match="50,000 rows cannot be used, 100%"):
+        read(write(sacct(row("1"), *["x"] * 50_000)))
+
+
+def test_a_broken_row_with_thousands_of_digits_takes_no_time(write: Write) -> None:
+    begin_s = time.process_time()
+    rows = [row(str(number), name="a|b", nodes="9" * 5000 + "x", list="c1") for number in range(20)]
+    log = read(write(sacct(*[row(str(number)) for number in range(20)], *rows)))
+    assert log.rows.rejected == 20
+    assert time.process_time() - begin_s < 2

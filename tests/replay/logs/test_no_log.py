@@ -22,6 +22,8 @@ from tests.replay.logs.build import Write, read, row, sacct
         (b"\n \n\n", "is empty"),
         (b"\x7fELF\x02\x01\0\0\0", "binary"),
         (b'{"jobs": []}', "JSON"),
+        (b"1234         wrap      batch    user+          8  COMPLETED      0:0\n", "table for people"),
+        (b"sacct: a message\nJobID  State\n------ -----\n1  COMPLETED\n", "table for people"),
         (b"<html></html>", "HTML or XML"),
         (b"\xfd7zXZ\x00\x00", "packed with xz"),
         (b"JobID  State\n------ -----\n1  COMPLETED\n", "table for people"),
@@ -92,3 +94,63 @@ def test_options_that_contradict_each_other_are_refused(write: Write) -> None:
     for wrong in ({"nodes": 4, "machine": path}, {"nodes": 0}, {"from_s": 5.0, "until_s": 5.0}, {"timezone": "X"}):
         with pytest.raises(InputError):
             read(path, **wrong)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_windows_writes_utf_16(write: Write, encoding: str) -> None:
+    log = read(write(sacct(row("1", name="café"), row("2")).encode(encoding)))
+    assert log.rows.used == 2
+
+
+def test_many_bad_rows_are_a_warning_and_mostly_bad_ones_an_error(write: Write) -> None:
+    good = [row(str(number), list=f"c{number}") for number in range(100)]
+
+    def bad(count: int) -> list[str]:
+        return [row(str(number), end="soon") for number in range(count)]
+
+    assert not any("could not be used" in warning for warning in read(write(sacct(*good, *bad(5)))).warnings)
+    warning = read(write(sacct(*good, *bad(6)))).warnings[0]
+    assert "6 rows could not be used, 6% of those that count" in warning
+    assert "line 102: End 'soon' is not a time" in warning
+    with pytest.raises(InputError, match="101 rows cannot be used, 50% of those that count"):
+        read(write(sacct(*good, *bad(101))))
+
+
+def test_steps_and_jobs_that_never_ran_are_not_counted_in_the_share_of_bad_rows(write: Write) -> None:
+    steps = [row("1.batch") for _ in range(100)]
+    log = read(write(sacct(row("1"), row("2"), *steps, row("3", end="soon"))))
+    assert "33% of those that count" in log.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("time", "hint"), [("Ystday 09:00", "SLURM_TIME_FORMAT=standard"), ("06/03/24 09:00:00", "day")]
+)
+def test_times_of_a_form_that_cannot_be_read_have_a_hint_that_fits(write: Write, time: str, hint: str) -> None:
+    with pytest.raises(InputError, match="is not a time") as caught:
+        read(write(sacct(row("1", submit=time, start=time, end=time))))
+    assert hint in caught.value.hint
+
+
+def test_a_machine_of_more_than_a_million_nodes_is_refused(write: Write) -> None:
+    with pytest.raises(InputError, match="No machine has"):
+        read(write(sacct(row())), nodes=10**9)
+    pools = "".join(f'[[pools]]\nname = "p{n}"\nnodes = 900000\n' for n in range(2))
+    with pytest.raises(InputError, match="more than 1,000,000 nodes"):
+        read(write(sacct(row())), machine=write(f'name = "m"\n{pools}'))
+
+
+@pytest.mark.parametrize(
+    ("text", "option"),
+    [
+        ("t,node,idle\n0,a,1\n", {"node_states": Path("x")}),
+        ("t,node,idle\n0,a,1\n", {"reservations": Path("x")}),
+        ("; MaxNodes: 1\n", {"cluster": "x"}),
+        ("; MaxNodes: 1\n", {"ignore_partitions": ("x",)}),
+        ("; MaxNodes: 1\n", {"ignore_accounts": ("x",)}),
+    ],
+)
+def test_options_that_do_nothing_to_such_a_log_are_refused(
+    write: Write, text: str, option: dict[str, object]
+) -> None:
+    with pytest.raises(InputError, match="has no meaning for a log in the format"):
+        read(write(text), **option)

@@ -38,10 +38,10 @@ def test_rows_may_be_out_of_order_and_columns_too(write: Write) -> None:
 
 
 def test_bad_events_are_named(write: Write) -> None:
-    path = write("t,node,idle\n0,a,1\nx,a,0\n5,,1\n6,a,2\n7,a\nnan,a,1\n9,a,0\n")
+    path = write("t,node,idle\n0,a,1\nx,a,0\n5,,1\n6,a,2\n7,a\nnan,a,1\n9,a,0\n10,a,1\n11,a,0\n12,a,1\n")
     log = read(path, from_s=None, until_s=None)
     assert [reject.line for reject in log.rows.first_rejects] == [3, 4, 5, 6, 7]
-    assert (log.rows.read, log.rows.used, log.rows.rejected) == (7, 2, 5)
+    assert (log.rows.read, log.rows.used, log.rows.rejected) == (10, 5, 5)
 
 
 def test_a_numeric_range_selects_nodes_whose_names_are_numbers(write: Write) -> None:
@@ -60,3 +60,9 @@ def test_nodes_without_events_count_as_busy(write: Write) -> None:
     log = read(write("t,node,idle\n0,a,1\n100,a,0\n"), from_s=None, until_s=None, nodes=5)
     assert len(log.holes.node_names) == 5
     assert log.holes.mean_idle_nodes == 1
+
+
+@pytest.mark.parametrize("t", ["99999999999999999999", "-1e300", "inf", "2200-01-01T00:00:00"])
+def test_a_time_that_no_clock_shows_is_a_bad_event(write: Write, t: str) -> None:
+    log = read(write(f"t,node,idle\n0,a,1\n{t},a,0\n9,a,0\n"), from_s=None, until_s=None)
+    assert (log.rows.rejected, log.rows.first_rejects[0].line, log.holes.until_s) == (1, 3, 9)

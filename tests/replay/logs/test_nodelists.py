@@ -28,7 +28,23 @@ def test_a_list_names_its_nodes(text: str, nodes: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["c[1-", "c]1[", "c[]", "c[a-b]", "c[5-1]", "c[010-9]", "a b", "@all", "c*", "c[1-2]!c1", ",", "c[1-9999999]"],
+    [
+        "c[1-",
+        "c]1[",
+        "c[]",
+        "c[a-b]",
+        "c[5-1]",
+        "c[010-9]",
+        "a b",
+        "@all",
+        "c*",
+        "c[1-2]!c1",
+        ",",
+        "c[1-9999999]",
+        "n[-99999999-5]x",
+        "c[1--5]x",
+        "n[99999999999999999999-1]x",
+    ],
 )
 def test_an_unreadable_list_is_refused(text: str) -> None:
     with pytest.raises(NodeListError):
@@ -37,7 +53,7 @@ def test_an_unreadable_list_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["c[1-99999999999999]x", "r[1-900000]n[1-900000]"])
 def test_a_list_that_names_too_many_nodes_is_refused_at_once(text: str) -> None:
-    with pytest.raises(NodeListError, match="million"):
+    with pytest.raises(NodeListError, match="names more than 1,000,000 nodes"):
         expand(text)
 
 
@@ -57,3 +73,8 @@ def test_the_fast_path_reads_what_clustershell_writes(numbers: set[int], width: 
 
 def test_names_sort_as_people_count() -> None:
     assert natural_order(["c10", "c2", "gpu1", "7", "10", "c"]) == ["7", "10", "c", "c2", "c10", "gpu1"]
+
+
+def test_names_with_thousands_of_digits_and_with_other_scripts_sort_too() -> None:
+    long = "9" * 5000
+    assert natural_order([long, "c²", "c٣", "c2", "3"]) == ["3", long, "c2", "c²", "c٣"]

@@ -32,9 +32,10 @@ def test_rows_that_ran_nowhere_are_ignored_and_bad_ones_named(write: Write) -> N
     rows = [
         swf_row(1), swf_row(2, wait=-1), swf_row(3, run=0), swf_row(4, run=-1), swf_row(5, status=3),
         swf_row(6, cores=-1), swf_row(7).replace("3600", "?"), "8 0 0 5", swf_row(9, cores=33),
+        *(swf_row(job, submit=7200) for job in (10, 11, 12)),
     ]  # fmt: skip
     log = read(write(swf(*rows)))
-    assert (log.rows.read, log.rows.used, log.rows.rejected) == (9, 1, 4)
+    assert (log.rows.read, log.rows.used, log.rows.rejected) == (12, 4, 4)
     assert set(log.rows.ignored) == {
         "never started", "ended when it started", "run time unknown", "part of a job that another row sums up",
     }  # fmt: skip
@@ -53,3 +54,31 @@ def test_a_plain_row_of_eighteen_numbers_is_swf_without_header(write: Write) -> 
     log = read(write(swf_row(1, submit=BEGIN) + "\n"), nodes=10)
     assert log.format == "SWF"
     assert any("UnixStartTime" in note for note in log.notes)
+
+
+@pytest.mark.parametrize("header", ["MaxProcs: 99999999999", "MaxNodes: 99999999999", "MaxProcs: " + "9" * 5000])
+def test_a_header_with_an_impossible_machine_is_not_believed(write: Write, header: str) -> None:
+    path = write(swf(swf_row(1), nodes=None, cores=None).replace("; Version: 2.2", f"; {header}"))
+    with pytest.raises(InputError, match="size of the machine is not known"):
+        read(path)
+    assert len(read(path, nodes=8).holes.node_names) == 8
+
+
+def test_cores_that_fit_no_number_of_the_machine_are_bad_rows(write: Write) -> None:
+    rows = [swf_row(1), swf_row(2, cores=10**12), swf_row(3, submit=60, cores=2 * 10**9), swf_row(4, submit=9000)]
+    log = read(write(swf(*rows)), nodes=1)
+    assert (log.rows.used, log.rows.rejected) == (2, 2)
+
+
+def test_a_header_with_an_impossible_time_is_not_believed(write: Write) -> None:
+    text = swf(swf_row(1, submit=BEGIN)).replace(f"UnixStartTime: {BEGIN}", "UnixStartTime: 99999999999999")
+    log = read(write(text))
+    assert log.rows.used == 1
+    assert any("no UnixStartTime that is a time" in note for note in log.notes)
+
+
+def test_a_time_after_2100_is_a_bad_row(write: Write) -> None:
+    log = read(write(swf(swf_row(1), swf_row(2, submit=10**15), swf_row(3, submit=7200))))
+    assert [(reject.line, reject.reason) for reject in log.rows.first_rejects] == [
+        (6, "has a time after the year 2100")
+    ]

@@ -7,7 +7,7 @@ import pytest
 
 from freetrain.errors import InputError
 from freetrain.replay.logs import parse_time
-from freetrain.replay.logs.times import parse_times
+from freetrain.replay.logs.times import form_hint, parse_times
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,10 @@ def test_a_time_without_offset_is_in_the_given_zone() -> None:
     assert parse_time("2024-06-03T02:00:00", "Europe/Berlin") == parse_time("2024-06-03T00:00:00")
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2024-13-01", "2024-06-31T00:00:00", "nan", "1e9", "-5"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "yesterday", "2024-13-01", "2024-06-31T00:00:00", "nan", "1e9", "-5", "9" * 20, "9" * 11, "2101-01-01"],
+)
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is not a time"):
         parse_time(text)
@@ -63,3 +66,21 @@ def test_missing_is_told_from_unreadable() -> None:
     ).to_list()
     assert times[:5] == [None] * 5
     assert all(math.isnan(time) for time in times[5:])
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("Ystday 09:00", "SLURM_TIME_FORMAT=relative"),
+        ("10:45:01", "SLURM_TIME_FORMAT=relative"),
+        ("Mon 08:15", "SLURM_TIME_FORMAT=relative"),
+        ("13 Jan 11:20", "SLURM_TIME_FORMAT=relative"),
+        ("06/03/24 10:00:00", "which number is the day"),
+        ("06/03-10:00:00", "which number is the day"),
+        ("2024-06-31T00:00:00", ""),
+        ("soon", ""),
+    ],
+)
+def test_a_form_that_depends_on_the_reader_has_a_hint_that_fits(text: str, hint: str) -> None:
+    assert hint in form_hint(text)
+    assert bool(hint) == bool(form_hint(text))

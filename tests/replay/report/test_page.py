@@ -152,6 +152,12 @@ def test_packed_log_says_so(report: ReportInput, page: str) -> None:
     assert sentence in render(replace(report, log=replace(report.log, packed=True)))
 
 
+def test_what_makes_the_figures_doubtful_stands_above_them(report: ReportInput) -> None:
+    log = replace(report.log, warnings=("Half the rows are <bad>.",))
+    page = render(replace(report, log=log))
+    assert page.index("Half the rows are &lt;bad&gt;.") < page.index("Key figures")
+
+
 def test_file_is_written(tmp_path: Path, report: ReportInput, page: str) -> None:
     path = tmp_path / "report.html"
     write_report(path, report)

@@ -1,0 +1,111 @@
+"""Runaway jobs: by the log they still run, but they ended long ago, and Slurm's database never heard of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from freetrain.replay.logs.placing import Placed
+from freetrain.replay.logs.times import iso
+
+_GRACE_S = 86_400.0
+"""A job may outlast its limit: suspended meanwhile, or as Slurm's OverTimeLimit allows."""
+_Times = NDArray[np.float64]
+_WEEK_S = 7 * 86_400.0
+_MOMENT_S = 60.0
+"""Jobs that overlap for less have the node one after the other."""
+_HINT = "`sacctmgr show runawayjobs` finds such jobs and mends them."
+
+
+def cut_by_limits(runs: pl.DataFrame, last_s: float) -> tuple[pl.DataFrame, list[str]]:
+    """End jobs without an end at their limits if these passed more than a day before the log's end.
+
+    Args:
+        runs: columns as of a parsed file.
+        last_s: when the log ends.
+    """
+    limit = pl.col("start_s") + pl.col("limit_s")
+    past = pl.col("end_s").is_infinite() & (limit + _GRACE_S < last_s)
+    gone = runs.filter(past)
+    if gone.is_empty():
+        return runs, []
+    note = _named(gone, "that are past their time limits count until these passed")
+    return runs.with_columns(pl.when(past).then(limit).otherwise(pl.col("end_s")).alias("end_s")), [note]
+
+
+def cut_by_successors(placed: Placed) -> tuple[Placed, list[str]]:
+    """End jobs without an end or a limit where others began, and ended, on nodes that they had for themselves.
+
+    That they still run is believed for a week. On nodes that jobs share, nothing follows from others there: such
+    jobs are named, and stay.
+    """
+    runs = placed.runs
+    has_no_end = np.isinf(runs["end_s"].to_numpy())
+    suspect = has_no_end & np.isinf(runs["limit_s"].to_numpy())
+    if not suspect.any():
+        return placed, []
+    first_s, last_s = _next_starts_s(placed, has_no_end)
+    old = suspect & (last_s >= runs["start_s"].to_numpy() + _WEEK_S)
+    over = old & ~_on_shared_nodes(placed, has_no_end)
+    notes = []
+    if (old & ~over).any():
+        notes.append(
+            _named(
+                runs.filter(pl.Series(old & ~over)),
+                "count as running, though others have run on their nodes for a week",
+            )
+        )
+    if not over.any():
+        return placed, notes
+    notes.append(_named(runs.filter(pl.Series(over)), "on whose nodes others ran since count until these began"))
+    end_s = np.where(over, first_s, runs["end_s"].to_numpy())
+    runs = runs.with_columns(pl.Series("end_s", end_s))
+    return replace(placed, runs=runs, busy=replace(placed.busy, end_s=np.repeat(end_s, placed.count))), notes
+
+
+def _next_starts_s(
+    placed: Placed, has_no_end: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """When the first and the last job that has an end began on any of each run's nodes, after that run did.
+
+    inf and -inf where none did.
+    """
+    _, node, start_s, run = _by_node(placed)
+    ended = np.flatnonzero(~has_no_end[run])
+    first_s, last_s = np.full(len(placed.count), np.inf), np.full(len(placed.count), -np.inf)
+    if len(ended):
+        first = ended[np.searchsorted(ended, np.arange(len(run)), "right").clip(max=len(ended) - 1)]
+        last = ended[np.searchsorted(node[ended], node, "right") - 1]
+        for found, best, keep in ((first, first_s, np.minimum), (last, last_s, np.maximum)):
+            later = (node[found] == node) & (start_s[found] > start_s)
+            keep.at(best, run[later], start_s[found][later])
+    return first_s, last_s
+
+
+def _on_shared_nodes(placed: Placed, has_no_end: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """For each run, whether one of its nodes had two jobs at a time, both of them with an end or both without."""
+    order, node, start_s, run = _by_node(placed)
+    end_s = placed.busy.end_s[order]
+    shared = np.zeros(len(placed.busy.node_names), bool)
+    for kind in (has_no_end, ~has_no_end):
+        of_kind = np.flatnonzero(kind[run])
+        one, other = of_kind[:-1], of_kind[1:]
+        beside = (node[one] == node[other]) & (start_s[other] + _MOMENT_S < end_s[one])
+        shared[node[other][beside]] = True
+    return np.bincount(run, weights=shared[node], minlength=len(placed.count)) > 0
+
+
+def _by_node(placed: Placed) -> tuple[NDArray[np.int64], NDArray[np.int32], _Times, NDArray[np.int64]]:
+    """The order of the busy times by node and start; nodes, starts and runs in that order."""
+    run = np.repeat(np.arange(len(placed.count)), placed.count)
+    order = np.lexsort((placed.busy.start_s, placed.busy.node))
+    return order, placed.busy.node[order], placed.busy.start_s[order], run[order]
+
+
+def _named(gone: pl.DataFrame, what: str) -> str:
+    first = gone.sort("start_s").row(0, named=True)
+    which = f"the first: job {first['job']}, started {iso(first['start_s'])}"
+    return f"Jobs without an end in the log {what}: {len(gone):,} ({which}). {_HINT}"

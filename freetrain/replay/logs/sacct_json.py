@@ -1,0 +1,134 @@
+"""``sacct --json``: the same rows as of ``sacct -P``, whatever the release makes of a job's fields."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from freetrain.errors import InputError
+from freetrain.replay.logs.headers import find_headers
+
+COLUMNS = (
+    "JobID", "Cluster", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw", "Suspended",
+    "TimelimitRaw", "NNodes", "NCPUS", "NodeList",
+)  # fmt: skip
+_HEAD_BYTES = 1 << 16
+_BEGINNING = re.compile(rb"^[ \t]*[\[{]", re.MULTILINE)
+_BETWEEN = re.compile(r"[\s,\x1e]*")
+_NOT_IN_A_FIELD = re.compile(r"[|\n\r]")
+
+
+def is_json(data: bytes) -> bool:
+    """Whether a text is JSON: it begins so, or messages stand before it."""
+    head = data[:_HEAD_BYTES]
+    if head.lstrip()[:1] in (b"{", b"["):
+        return True
+    # A job's submission may hold JSON, too.
+    return b'"jobs"' in head and _BEGINNING.search(head) is not None and next(find_headers(head), None) is None
+
+
+def rows_of_json(data: bytes, name: str) -> bytes:
+    """The jobs of a JSON document as ``sacct -P`` would print them, one a line; job n stands in line n + 1.
+
+    Numbers are plain (21.08) or say whether they are set (23.02 and later), states are words or lists of them.
+    Several documents may follow one another, and jobs may stand alone, one a line.
+
+    Raises:
+        InputError: it is not JSON, or holds no jobs as sacct prints them.
+    """
+    jobs = list(_jobs(data, name))
+    if not jobs:
+        raise InputError(
+            f"{name} is JSON, but its list of jobs is empty.", "Run sacct with -a and the right -S and -E."
+        )
+    if not any(isinstance(job, dict) and isinstance(job.get("time"), dict) for job in jobs):
+        raise InputError(
+            f"{name} is JSON, but its jobs have no times as sacct --json gives them.",
+            "Give the output of `sacct --json` or `sacct -P`; squeue shows what runs now alone.",
+        )
+    lines = ["|".join(COLUMNS), *("|".join(_fields(job)) for job in jobs)]
+    return ("\n".join(lines) + "\n").encode(errors="replace")
+
+
+def _jobs(data: bytes, name: str) -> Iterator[Any]:
+    for document in _documents(data, name):
+        if isinstance(document, list):
+            yield from document
+        elif isinstance(document, dict) and isinstance(document.get("jobs"), list):
+            yield from document["jobs"]
+        elif isinstance(document, dict) and "job_id" in document:
+            yield document
+        else:
+            raise InputError(
+                f"{name} is JSON, but has no list of jobs.", "Give the output of `sacct --json` or `sacct -P`."
+            )
+
+
+def _documents(data: bytes, name: str) -> Iterator[Any]:
+    text = data.decode(errors="replace")
+    decoder, found = json.JSONDecoder(), re.search(r"^[ \t]*[\[{]", text, re.MULTILINE)
+    at = found.end() - 1 if found else 0
+    while at < len(text):
+        try:
+            document, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            where = text.count("\n", 0, error.pos) + 1 if isinstance(error, json.JSONDecodeError) else 1
+            raise InputError(
+                f"{name} is JSON that is damaged or cut off at line {where:,}; nothing was read from it.",
+                "Make it again, and look whether the disk was full.",
+            ) from None
+        yield document
+        at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]  # matches nothing, too
+
+
+def _fields(job: Any) -> Iterator[str]:
+    """A job's fields in the order of ``COLUMNS``; empty where it says nothing; the time 0 is one not reached."""
+    yield _text(job, "job_id")
+    yield _text(job, "cluster")
+    yield _text(job, "account")
+    yield _text(job, "partition")
+    yield _text(job, "state", "current")
+    yield _text(job, "time", "submission")
+    # What has no times is no job that never started: it is not understood.
+    yield _text(job, "time", "start") if isinstance(_value(job, "time"), dict) else "not given"
+    yield _text(job, "time", "end")
+    yield _text(job, "time", "elapsed")
+    yield _text(job, "time", "suspended")
+    yield _text(job, "time", "limit")
+    yield _text(job, "allocation_nodes") or _allocated(job, "node")
+    yield _allocated(job, "cpu") or _text(job, "required", "CPUs")
+    yield _text(job, "nodes")
+
+
+def _allocated(job: Any, kind: str) -> str:
+    allocated = _value(job, "tres", "allocated")
+    for entry in allocated if isinstance(allocated, list) else ():
+        if _text(entry, "type") == kind:
+            return _text(entry, "count")
+    return ""
+
+
+def _value(record: Any, *path: str) -> Any:
+    for key in path:
+        record = record.get(key) if isinstance(record, dict) else None
+    return record
+
+
+def _text(record: Any, *path: str) -> str:
+    value = _value(record, *path)
+    if isinstance(value, dict):
+        value = value.get("number") if value.get("set") and not value.get("infinite") else None
+    if isinstance(value, list):
+        value = "+".join(str(word) for word in value)
+    if value is None or isinstance(value, bool | dict):
+        return ""
+    return _NOT_IN_A_FIELD.sub(" ", _plain(value))
+
+
+def _plain(value: Any) -> str:
+    try:
+        return str(value)
+    except ValueError:  # an integer of thousands of digits
+        return "a number of thousands of digits"

@@ -1,0 +1,113 @@
+"""Whose jobs the rows of sacct are, and on how many nodes they ran."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from freetrain.errors import InputError
+from freetrain.replay.logs import ReadOptions, read_site_log
+from tests.replay.logs.build import HEADER, Write, holes_of, hour, read, row, sacct
+
+CLUSTERS = sacct(
+    row("1", name="big", start="01", end="02"),
+    row("2", name="small", start="05", end="06"),
+    row("3.batch", name="small"),
+    header=HEADER.replace("JobName", "Cluster"),
+)
+ACCOUNTS = sacct(
+    row("1", name="physics", start="01", end="02"),
+    row("2", name="scavenger", start="05", end="06", list="c[1-3]"),
+    row("3", name="physics", partition="idle", start="08", end="09", list="c4"),
+    header=HEADER.replace("JobName", "Account"),
+)
+
+
+def test_several_clusters_are_not_one_machine(write: Write) -> None:
+    with pytest.raises(InputError, match=r"jobs of 2 clusters \(big, small\)") as caught:
+        read(write(CLUSTERS))
+    assert "--cluster big" in caught.value.hint
+
+
+def test_several_clusters_in_several_files_are_not_either(write: Write) -> None:
+    header = HEADER.replace("JobName", "Cluster")
+    paths = [write(sacct(row(name=name), header=header)) for name in ("big", "small")]
+    with pytest.raises(InputError, match="jobs of 2 clusters"):
+        read_site_log(paths, ReadOptions(from_s=hour(0), until_s=hour(24)))
+
+
+def test_one_of_several_clusters_can_be_chosen(write: Write) -> None:
+    log = read(write(CLUSTERS), cluster="small")
+    assert holes_of(log, "c1") == [(0, 5), (6, 24)]
+    assert log.rows.ignored == {"job step": 1, "of another cluster": 1}
+
+
+@pytest.mark.parametrize("text", [CLUSTERS, sacct(row())])
+def test_a_cluster_that_is_not_there_is_refused(write: Write, text: str) -> None:
+    with pytest.raises(InputError, match="holds no job of the cluster 'none'"):
+        read(write(text), cluster="none")
+
+
+def test_jobs_of_ignored_partitions_and_accounts_leave_their_nodes_idle(write: Write) -> None:
+    log = read(write(ACCOUNTS), ignore_partitions=("idle",), ignore_accounts=("scavenger",))
+    assert log.holes.node_names == ("c1", "c2", "c3", "c4")
+    assert holes_of(log, "c1") == [(0, 1), (2, 24)]
+    assert holes_of(log, "c4") == [(0, 24)]
+    assert log.rows.ignored == {"of an ignored partition or account": 2}
+
+
+def test_a_name_to_ignore_that_no_job_has_is_told(write: Write) -> None:
+    log = read(write(ACCOUNTS), ignore_partitions=("idel",))
+    assert "No job names the partition 'idel' (--ignore-partition)." in log.notes
+
+
+@pytest.mark.parametrize(
+    ("nodes", "list_", "reason"),
+    [
+        ("1", "n[1-999999]", "names more than 1 node"),
+        ("1", "c1,c2", "names more than 1 node"),
+        ("4", "c[1-3]", "had 4 nodes, but its list names 3"),
+        ("", "n[1-999999]", "names more than 200,000 nodes"),
+    ],
+)
+def test_a_list_that_names_other_than_as_many_nodes_as_the_job_had_is_a_bad_row(
+    write: Write, nodes: str, list_: str, reason: str
+) -> None:
+    begin_s = time.process_time()
+    log = read(write(sacct(row("1"), row("2", nodes=nodes, list=list_))))
+    assert reason in log.rows.first_rejects[0].reason
+    assert log.holes.node_names == ("c1",)
+    assert time.process_time() - begin_s < 2  # a million names take ten times as long
+
+
+def test_counts_that_slurm_has_shortened_need_not_be_exact(write: Write) -> None:
+    log = read(write(sacct(row("1", nodes="1.46K", list="c[1-1500]"), row("2", nodes="0", list="c1"))))
+    assert log.rows.used == 2
+
+
+def test_the_nodes_a_job_asked_for_need_not_be_those_it_had(write: Write) -> None:
+    header = HEADER.replace("NNodes", "ReqNodes")
+    assert read(write(sacct(row("1", nodes="1", list="c[1-4]"), header=header))).rows.used == 1
+
+
+def test_the_node_count_may_stand_in_the_list_of_resources_alone(write: Write) -> None:
+    text = (
+        "JobID|Start|End|AllocTRES\n"
+        "1|2024-06-03T01:00:00|2024-06-03T02:00:00|billing=64,cpu=64,mem=1000G,node=3\n"
+        "2|2024-06-03T05:00:00|2024-06-03T06:00:00|cpu=8,mem=1G,gres/gpu:a100=4,node=1\n"
+    )
+    log = read(write(text), nodes=4)
+    assert [holes_of(log, f"node{n}") for n in (1, 3)] == [[(0, 1), (2, 5), (6, 24)], [(0, 1), (2, 24)]]
+
+
+@pytest.mark.parametrize("missing", ["NA", "N/A", "nan", "NaN", "Unknown"])
+def test_what_is_not_available_is_missing(write: Write, missing: str) -> None:
+    waiting = row("2", start=missing, end=missing, nodes=missing, list=missing, state="PENDING")
+    log = read(write(sacct(row("1", submit=missing, nodes=missing), waiting)))
+    assert (log.rows.used, log.rows.ignored) == (1, {"never started": 1})
+
+
+@pytest.mark.parametrize("count", ["9" * 25, "1e300", "99999999999"])
+def test_a_count_beyond_all_machines_is_a_bad_row(write: Write, count: str) -> None:
+    assert read(write(sacct(row("1"), row("2", nodes=count)))).rows.rejected == 1
