@@ -24,6 +24,7 @@ class Guest:
         memory_bytes: most address space that it may have; none: no limit.
         start_s: wall seconds its start may take, imports included.
         patience_s: wall seconds by which an answer may be late; starting anew costs more than a little waiting.
+        rest_s: wall seconds after a start that failed until another one is tried: each may take ``start_s``.
     """
 
     def __init__(
@@ -32,10 +33,13 @@ class Guest:
         memory_bytes: int | None = None,
         start_s: float = 30.0,
         patience_s: float = 0.5,
+        rest_s: float = 600.0,
     ) -> None:
         self._arguments = (tuple(imports), memory_bytes)
         self._start_s = start_s
         self._patience_s = patience_s
+        self._rest_s = rest_s
+        self._failed: tuple[float, Report] | None = None
         self._turn = threading.Lock()
         self._running: Running | None = None
 
@@ -65,15 +69,23 @@ class Guest:
             return None
         self._end()
         began_s = time.monotonic()
+        if self._failed is not None and began_s < self._failed[0] + self._rest_s:
+            return self._failed[1]
         try:
             self._running = Running(*self._arguments)
         except OSError as error:
-            return Report(Ending.NOT_STARTED, None, f"could not be started: {error}", time.monotonic() - began_s)
+            return self._not_started(str(error), began_s)
         hello = self._exchange(None, began_s + self._start_s)
         if hello.ending is Ending.ANSWERED:
             return None
         self._end()
-        return Report(Ending.NOT_STARTED, None, f"could not be started: it {hello.said}", hello.took_s)
+        return self._not_started(f"it {hello.said}", began_s)
+
+    def _not_started(self, why: str, began_s: float) -> Report:
+        now_s = time.monotonic()
+        report = Report(Ending.NOT_STARTED, None, f"could not be started: {why}", now_s - began_s)
+        self._failed = now_s, report
+        return report
 
     def _exchange(self, question: bytes | None, until_s: float) -> Report:
         """Send a question, if there is one, and wait for the answer."""

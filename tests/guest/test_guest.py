@@ -155,6 +155,14 @@ def test_a_start_that_hangs_ends_too() -> None:
     assert "had not answered after" in report.said
 
 
+@pytest.mark.parametrize(("rest_s", "is_same"), [(600.0, True), (0.0, False)])
+def test_after_a_start_that_failed_none_is_tried_for_a_while(rest_s: float, is_same: bool) -> None:
+    guest = Guest(imports=("tests.guest.never_imported",), start_s=0.1, rest_s=rest_s)
+    first, second = (guest.ask(named(planted.echo), 1, time_s=LONG_S) for _ in range(2))
+    assert second.ending is Ending.NOT_STARTED
+    assert (second is first) is is_same
+
+
 def test_without_an_interpreter_it_says_so(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     report = guest.ask(named(planted.echo), 1, time_s=LONG_S)
