@@ -7,26 +7,19 @@ second later reorders what is behind it.
 
 from __future__ import annotations
 
-import random
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import click
 
-from benchmarks.live.workload import SAMPLE_LOG, SiteJob, draw, read_samples
-from benchmarks.queue.daemon import Habits, SimulatedDaemon
-from benchmarks.queue.slurm import PARTITION, Pace, SimulatedSlurm
-from freetrain.core.curves import prior_curve
-from freetrain.core.trainer import Trainer
-from freetrain.lending.rules import FairShare, FragmentRules, HarmRules, NodeRules, Rules, SharingRules
-from freetrain.lending.shadow import BackfillRules
+from benchmarks.live.workload import SiteJob
+from benchmarks.queue.daemon import Habits
+from benchmarks.queue.sites import play, rules_of, workloads_of
+from benchmarks.queue.slurm import SimulatedSlurm
+from freetrain.lending.rules import Rules
 
-NODES, LATE_S = 16, 10.0
-TRAINERS = [
-    Trainer(str(number), prior_curve(most), fewest, most, scale_up_s=0.5, scale_down_s=0.5, start_s=10.0)
-    for number, (fewest, most) in enumerate(((1, 8), (1, 8), (1, 16), (2, 16)))
-]
+LATE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +35,9 @@ class Pair:
     lent_s: dict[int, tuple[float, float]]
 
 
-def play(jobs: Sequence[SiteJob], rules: Rules, habits: Habits | None, seed: int) -> SimulatedSlurm:
-    """One site; without habits it has no daemon."""
-    slurm = SimulatedSlurm(NODES, jobs, rules.nodes.backfill, Pace(), random.Random(seed))
-    if habits is not None:
-        SimulatedDaemon(slurm, rules, habits, TRAINERS)
-    slurm.run()
-    return slurm
-
-
 def compare(jobs: Sequence[SiteJob], rules: Rules, habits: Habits | None, seed: int, until_s: float) -> Pair:
     """The second site lends, if there are habits."""
-    first, second = play(jobs, rules, None, 2 * seed), play(jobs, rules, habits, 2 * seed + 1)
+    first, second = play(jobs, rules, None, 2 * seed)[0], play(jobs, rules, habits, 2 * seed + 1)[0]
     added_s = [second.started_s[job] - at_s for job, at_s in first.started_s.items()]
     return Pair(added_s, {shortest_s: _lent_s(second, shortest_s, until_s) for shortest_s in (30, 60)})
 
@@ -76,31 +60,6 @@ def _holes(slurm: SimulatedSlurm, until_s: float) -> Iterator[tuple[str, float, 
             if begin_s > at_s:
                 yield name, at_s, min(begin_s, until_s)
             at_s = max(at_s, end_s)
-
-
-def workloads_of(sites: int, minutes: float, load: float) -> list[list[SiteJob]]:
-    """The jobs of so many sites, which fill this share of the machine."""
-    samples = read_samples(SAMPLE_LOG)
-    return [
-        [replace(job, nodes=min(job.nodes, NODES)) for job in draw(samples, NODES, 60 * minutes, load, seed)]
-        for seed in range(sites)
-    ]
-
-
-def rules_of(bf_interval_s: float, newcomers: float = 0.75, next_within_s: float = 60.0) -> Rules:
-    """How these sites lend."""
-    backfill = BackfillRules(interval_s=bf_interval_s, window_s=7 * 86400.0)
-    return Rules(
-        NodeRules(
-            PARTITION, shortest_hole_s=15.0, margin_s=15.0, claim_s=2 * bf_interval_s + 5,
-            newcomers=newcomers, next_within_s=next_within_s, backfill=backfill,
-        ),
-        FragmentRules(3600.0, bf_interval_s + 60, 3 * bf_interval_s),
-        HarmRules(60.0, 3600.0, 10**9, 0.0),
-        SharingRules(FairShare.OFF),
-        "speedup",
-        120.0,
-    )  # fmt: skip
 
 
 def show(name: str, pairs: Sequence[Pair]) -> None:

@@ -7,16 +7,14 @@ cleared up, is drawn anew.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import click
 
 from benchmarks.live.workload import SiteJob
-from benchmarks.queue.__main__ import NODES, TRAINERS, rules_of, workloads_of
-from benchmarks.queue.daemon import Habits, SimulatedDaemon
-from benchmarks.queue.slurm import Pace, SimulatedSlurm
+from benchmarks.queue.daemon import Habits
+from benchmarks.queue.sites import play, rules_of, workloads_of
 from freetrain.core.harm import Harm
 from freetrain.lending.rules import Rules
 
@@ -38,25 +36,13 @@ class Measured:
     true_s: float
 
 
-def play(
-    jobs: Sequence[SiteJob], rules: Rules, seed: int, lends_until_s: float | None = None
-) -> tuple[SimulatedSlurm, list[Harm]]:
-    """One site, and the delays that were counted there."""
-    slurm = SimulatedSlurm(NODES, jobs, rules.nodes.backfill, Pace(), random.Random(seed))
-    daemon = SimulatedDaemon(slurm, rules, Habits(), TRAINERS)
-    if lends_until_s is not None:
-        slurm.at(lends_until_s, slurm.lend_no_more)
-    slurm.run()
-    return slurm, daemon.harms
-
-
 def measure(jobs: Sequence[SiteJob], rules: Rules, seed: int, least_s: float, step: int) -> list[Measured]:
     """The delays of one site: all that are large, and of the others one in so many."""
-    slurm, harms = play(jobs, rules, seed)
+    slurm, harms = play(jobs, rules, Habits(), seed)
     chosen = [one for number, one in enumerate(harms) if one.delay_s >= least_s or number % step == 0]
     measured = []
     for harm in chosen:
-        without, _ = play(jobs, rules, seed, harm.started_s - harm.delay_s - _BEFORE_S)
+        without, _ = play(jobs, rules, Habits(), seed, harm.started_s - harm.delay_s - _BEFORE_S)
         job = int(harm.job)
         measured.append(Measured(seed, harm, slurm.started_s[job] - without.started_s[job]))
     return measured

@@ -57,12 +57,12 @@ def expect(
     looked_s: float | None,
     rules: NodeRules,
 ) -> ExpectedStarts:
-    """Who waits although he would have started.
+    """Which jobs wait although they would have started.
 
-    1. Who has started, or is gone, is not waiting.
+    1. A job that has started, or is gone, is not waiting.
     2. What backfill would have done counts only if the shadow still has it so when that cycle is over.
-    3. Who did not start while the shadow said so, and his nodes were free, would not have started before.
-    4. Who would start now, and finds fragments on his nodes, is expected from now on.
+    3. A job that did not start while its nodes were free, and the shadow said so, would not have started before.
+    4. A job that would start now, and finds fragments on its nodes, is expected from now on.
 
     Args:
         before: what was known at the last look.

@@ -151,9 +151,9 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     """Judge what a look showed.
 
     1. What the site's jobs would do if nothing were lent, and how much later they start as it is.
-    2. What may be lent: each node by itself, but for those that are kept for newcomers; then what is taken back
-       for jobs that fragments block, because nothing is to be lent at all, and where Slurm does not start what was
-       asked for.
+    2. What may be lent: each node by itself, but for those that are kept for who is next in line and for
+       newcomers; then what is taken back for jobs that fragments block, because nothing is to be lent at all, and
+       where Slurm does not start what was asked for.
     3. Which trainers compete, and how the nodes are dealt among their owners; who does not compete keeps none.
     """
     snapshot, nodes, now_s = facts.snapshot, rules.nodes, facts.snapshot.time_s

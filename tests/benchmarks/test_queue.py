@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 from benchmarks.live.workload import SiteJob
-from benchmarks.queue.__main__ import compare, play, rules_of
+from benchmarks.queue.__main__ import compare
 from benchmarks.queue.daemon import Habits
+from benchmarks.queue.sites import play, rules_of
 from benchmarks.queue.slurm import Pace, SimulatedSlurm
 
 DICE = random.Random(7)
@@ -18,7 +19,7 @@ RULES = rules_of(10.0)
 
 
 def test_all_jobs_start_where_nodes_are_lent_and_none_beside_a_fragment() -> None:
-    site = play(JOBS, RULES, Habits(), 1)
+    site, _ = play(JOBS, RULES, Habits(), 1)
     assert site.started_s.keys() == set(range(len(JOBS)))
     assert sum(until_s - from_s for _, from_s, until_s in site.lent) > 1000
     for name, from_s, until_s in site.stays:
