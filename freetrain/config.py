@@ -290,7 +290,7 @@ def _read(path: Path) -> dict[str, Any]:
         document = tomllib.loads(path.read_text())
     except OSError as error:
         raise ConfigError(
-            f"cannot read the configuration {path}: {error.strerror}.", "Name another with --config."
+            f"cannot read the configuration {path}: {error.strerror}.", "Name a file that you can read."
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}.") from error
