@@ -35,14 +35,16 @@ class Pace:
         self.slow = out / "pace"
         self.generations = Path(os.environ["FREETRAIN_TRAINER"]) / "generations"
         self.steps = 0
+        # What a step takes one worker while the file is there; N of them take one N-th. 0: as above, on any number.
+        self.alone_s = float(os.environ.get("STEP_ALONE_S", "0"))
 
     def enter_world(self, _resize):
         self.steps = 0
         self.world = self.newest_world()
 
-    def rest(self):
+    def rest(self, workers):
         self.steps += 1
-        until_s = time.monotonic() + (0.03 if self.steps <= QUICK_STEPS else 0.5)
+        until_s = time.monotonic() + (self.alone_s / workers or (0.03 if self.steps <= QUICK_STEPS else 0.5))
         while time.monotonic() < until_s and self.slow.exists() and self.newest_world() == self.world:
             time.sleep(0.01)
 
@@ -69,7 +71,7 @@ def main():
         facts = {"step": result.step, "loss": result.loss, "world": result.world, "rank": result.rank}
         log.write(json.dumps({**facts, "ids": result.ids, "mine": result.my_ids, "t_s": time.time()}) + "\n")
         log.flush()
-        pace.rest()
+        pace.rest(result.world)
 
     batch = elastic.FixedBatch(BATCH, at_most_per_pass=5)
     every_s = float(os.environ.get("CHECKPOINT_EVERY_S", "600"))
