@@ -121,7 +121,7 @@ def _interval(problem: Problem, row: int, column: int, switching: Table) -> list
     whole = column == len(problem.classes) - 1
     shorter_life_s = 0.0 if whole else problem.classes[column + 1].life_s
     gain: Table = (node_class.life_s - shorter_life_s) * worth - (switching if whole else 0.0)
-    loss: Table = (node_class.taken_back * terms.eviction_s[row]) * worth
+    loss: Table = (node_class.taken_back * terms.known_end_s[row]) * worth
     if column == 0:  # every node is gone after it, so this loss is certain
         gain, loss = gain - loss, np.zeros_like(loss)
     most = min(int(terms.most_nodes[row]), int(problem.capacity[: column + 1].sum()))

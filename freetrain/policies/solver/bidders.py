@@ -19,7 +19,7 @@ class Bidders:
     Attributes:
         worth: worth per second by size, shape (kinds, sizes).
         switching: cost of changing to each size, inf where it is impossible, shape (kinds, sizes).
-        eviction_s: seconds lost when nodes are taken back, shape (kinds,).
+        known_end_s: seconds lost when nodes leave at a known time, shape (kinds,).
         held: nodes each of them has now, shape (kinds, classes).
         number: how many trainers are of the kind, shape (kinds,).
         alone_s: how long the nodes of each class and of those that live longer are alive and no others, shape
@@ -30,7 +30,7 @@ class Bidders:
 
     worth: Table
     switching: Table
-    eviction_s: NDArray[np.float64]
+    known_end_s: NDArray[np.float64]
     held: Counts
     number: Sizes
     alone_s: NDArray[np.float64]
@@ -46,7 +46,7 @@ class Bidders:
         return Bidders(
             self.worth[kinds],
             self.switching[kinds],
-            self.eviction_s[kinds],
+            self.known_end_s[kinds],
             self.held[kinds],
             self.number[kinds],
             self.alone_s,
@@ -57,7 +57,7 @@ class Bidders:
     def values_of(self, kind: int, counts: Counts) -> NDArray[np.float64]:
         """What some choices of one kind are worth, shape of ``counts`` without its last axis."""
         alive = np.cumsum(counts, axis=-1)
-        useful_s = self.alone_s - (counts > 0) * self.taken_back * self.eviction_s[kind]
+        useful_s = self.alone_s - (counts > 0) * self.taken_back * self.known_end_s[kind]
         values: NDArray[np.float64] = (useful_s * self.worth[kind][alive]).sum(axis=-1)
         return values - self.switching[kind][alive[..., -1]]
 
@@ -68,7 +68,7 @@ def bidders_of(problem: Problem) -> tuple[Bidders, list[list[int]]]:
     switching = np.where(terms.possible, switching_costs(terms, problem.held_nodes), np.inf)
     members: dict[bytes, list[int]] = {}
     for row in range(len(problem.trainers)):
-        parts = (terms.worth[row], switching[row], terms.eviction_s[row], problem.held[row])
+        parts = (terms.worth[row], switching[row], terms.known_end_s[row], problem.held[row])
         members.setdefault(b"".join(np.ascontiguousarray(part).tobytes() for part in parts), []).append(row)
     rows = list(members.values())
     first = [each[0] for each in rows]
@@ -77,7 +77,7 @@ def bidders_of(problem: Problem) -> tuple[Bidders, list[list[int]]]:
     bidders = Bidders(
         terms.worth[first, :sizes],
         switching[first, :sizes],
-        terms.eviction_s[first],
+        terms.known_end_s[first],
         problem.held[first],
         np.array([len(each) for each in rows]),
         lives_s - np.append(lives_s[1:], 0.0),

@@ -5,7 +5,7 @@ classes sorted by life, longest first, and :math:`N_c = n_0 + \dots + n_c`, is w
 
 .. math:: -\mathrm{switch}(N) + \sum_c \bigl(\Delta_c\,o(N_c) - [n_c > 0]\,\ell_c\,o(N_c) - \lambda_c n_c\bigr)
 
-(``freetrain.core.value``; :math:`\ell_c` is what an eviction costs where the class is taken back, else 0). That is
+(``freetrain.core.value``; :math:`\ell_c` is what a known end costs where the class is taken back, else 0). That is
 a sum over the classes of terms of :math:`N_{c-1}` and :math:`N_c`: a dynamic programme over the classes, for all
 trainers at once. Nobody migrates, so there are two of them: one for who keeps all nodes and may get more, and one
 for who gets none and may lose some.
@@ -145,13 +145,13 @@ class _Programme:
 
 def _solve(bidders: Bidders, prices: Prices, rows: Rows, fewest: Counts, most: Counts) -> _Programme:
     states = min(int(most.sum(axis=1).max(initial=0)) + 1, bidders.worth.shape[1])
-    worth, eviction_s = bidders.worth[rows], bidders.eviction_s[rows][:, None]
+    worth, known_end_s = bidders.worth[rows], bidders.known_end_s[rows][:, None]
     best = np.full((len(rows), states), -np.inf)
     best[:, 0] = 0.0
     best_at, gains, losses = [best], [], []
     for column, offset in enumerate(np.cumsum(fewest, axis=1).T):
         worth_now = _shifted(worth, offset, states, 0.0)
-        loss = eviction_s * bidders.taken_back[column] * worth_now
+        loss = known_end_s * bidders.taken_back[column] * worth_now
         must = fewest[:, column][:, None]
         gain = bidders.alone_s[column] * worth_now - prices[column] * must - np.where(must > 0, loss, 0.0)
         loss = np.where(must > 0, 0.0, loss)
