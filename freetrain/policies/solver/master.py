@@ -101,7 +101,7 @@ class Master:
         """
         every = np.arange(len(self), dtype=np.int32)
         self._bound(np.zeros(len(self), np.int64), self._bidders.number[self.kinds])
-        limits = {"mip_max_nodes": branches, "time_limit": self._highs.getRunTime() + time_limit_s}
+        limits = {"mip_max_nodes": branches, "time_limit": max(time_limit_s, 0.0)}
         for option, value in {**limits, "mip_rel_gap": 0.0, "mip_abs_gap": gap}.items():
             self._highs.setOptionValue(option, value)
         self._are(every, highspy.HighsVarType.kInteger)
