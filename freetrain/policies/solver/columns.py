@@ -39,8 +39,8 @@ _FEW_COLUMNS = 200
 _MANY_COLUMNS = 1200
 _COLUMNS_OF_EACH = 60
 _NEIGHBOURS = 8
-_MOST_IMPROVEMENTS = 60
-_MOST_IN_VAIN = 12
+_MOST_IMPROVEMENTS = 40
+_MOST_IN_VAIN = 8
 _BRANCHES = 200
 _WHOLE = 1e-6
 
@@ -89,7 +89,7 @@ def combine(bidders: Bidders, left_s: Clock) -> tuple[Plan, float]:
         if slack <= _EXACT * max(1.0, abs(bound)) or left_s() <= 0:
             break
         if _add_all_within(slack, relaxed.replies, master):
-            plan, bound = master.whole(plan, _EXACT * abs(bound), 10 * _BRANCHES, left_s())
+            plan, bound = master.whole(plan, _EXACT * abs(bound), 5 * _BRANCHES, left_s())
             break
         if slack <= GOOD_ENOUGH * abs(bound) or vain == _MOST_IN_VAIN:
             break

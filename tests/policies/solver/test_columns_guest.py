@@ -38,7 +38,8 @@ def decide(guest: Guest, solver: Callable[..., object], time_limit_s: float = LO
 
 
 def test_what_is_good_enough_is_feasible_and_needs_no_note() -> None:
-    decision = deciding.decide(find_policy("freetrain", time_limit_s=LONG_S), PROBLEM)
+    large = problem_with_ends(0, 300, 3000, 4, (18.0, 12.0, 12.0, 0.0))
+    decision = deciding.decide(find_policy("freetrain", time_limit_s=LONG_S), large)
     assert (decision.status, decision.solver, decision.notes) == (Status.FEASIBLE, "columns", ())
     assert decision.gap is not None
     assert 0 < decision.gap <= GOOD_ENOUGH
