@@ -95,8 +95,8 @@ def _best_of(problem: Problem, found: Found, solver: str, greedy: Counts) -> All
     known = {solver: found.counts, "greedy": greedy}
     best = max(known, key=lambda name: total_value(problem, known[name]))
     bound = found.bound if np.isfinite(found.bound) else None
-    notes = tuple(f"{note}; the best allocation known then, {best}'s, is used" for note in notes)
-    return Allocation(known[best], best, Status.FEASIBLE, bound, notes)
+    used = tuple(f"{note}; the best allocation known then, {best}'s, is used" for note in notes)
+    return Allocation(known[best], best, Status.FEASIBLE, bound, used)
 
 
 def _single_class_menus(problem: Problem, priced: Priced) -> Iterator[Menu]:

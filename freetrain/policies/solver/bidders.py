@@ -59,7 +59,8 @@ class Bidders:
         alive = np.cumsum(counts, axis=-1)
         useful_s = self.alone_s - (counts > 0) * self.taken_back * self.known_end_s[kind]
         values: NDArray[np.float64] = (useful_s * self.worth[kind][alive]).sum(axis=-1)
-        return values - self.switching[kind][alive[..., -1]]
+        values -= self.switching[kind][alive[..., -1]]
+        return values
 
 
 def bidders_of(problem: Problem) -> tuple[Bidders, list[list[int]]]:
