@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.throughput import Curve
@@ -59,6 +60,40 @@ def _random_holder(draw: random.Random, free_share: float, room: dict[str, int])
     if room[holder] <= 0:
         del room[holder]
     return holder
+
+
+def problem_with_ends(
+    seed: int,
+    trainers: int,
+    nodes: int,
+    ends: int,
+    costs: tuple[float, float, float, float],
+    *,
+    horizon_s: float = 600.0,
+) -> Problem:
+    """A random problem whose nodes are due back at different times.
+
+    Args:
+        seed: which problem of this kind.
+        trainers: how many there are.
+        nodes: how many there are.
+        ends: how many times there are at which nodes are due back; one of them is after the horizon.
+        costs: seconds for growing, shrinking, an eviction and a start.
+        horizon_s: how far ahead value is counted.
+    """
+    draw = random.Random(seed + 1000)
+    problem = random_problem(seed, trainers, nodes, horizon_s=horizon_s)
+    within = (NOW_S + horizon_s * draw.uniform(0.05, 0.95) for _ in range(ends - 1))
+    due_s = [*within, None]
+    up_s, down_s, eviction_s, start_s = costs
+    return replace(
+        problem,
+        nodes=tuple(replace(node, free_until_s=draw.choice(due_s)) for node in problem.nodes),
+        trainers=tuple(
+            replace(trainer, scale_up_s=up_s, scale_down_s=down_s, forced_loss_s=eviction_s, start_s=start_s)
+            for trainer in problem.trainers
+        ),
+    )
 
 
 def mixed_problem(seed: int, *, lives: bool = False) -> Problem:

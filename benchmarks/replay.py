@@ -12,6 +12,7 @@ from typing import Any
 from freetrain.cli.output import print_table
 from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import POLICIES, find_policy
+from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log
 from freetrain.replay.presets import PRESETS
 from freetrain.replay.study import Costs, study
@@ -26,7 +27,9 @@ def measure_replay(log: SiteLog, policy: str, max_running: int) -> dict[str, Any
     speeds, outcome = [], None
     for _ in range(REPEATS):
         goal = Goal.of(find_policy(policy), "speedup")
-        done = study(log.holes, PRESETS["mix"], Costs(), goal, 0.0, max_running, NullJournal(), time.perf_counter)
+        done = study(
+            log.holes, PRESETS["mix"], Costs(), goal, Foresight(), max_running, NullJournal(), time.perf_counter
+        )
         speeds.append(done.events_per_s)
         outcome = done.outcome
     assert outcome is not None

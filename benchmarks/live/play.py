@@ -9,7 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.live.figures import Spread, delays_s, holes_of, latencies_s, lent_within_s, node_hours, spread
+from benchmarks.live.figures import (
+    Spread,
+    delays_s,
+    first_in_line_s,
+    holes_of,
+    latencies_s,
+    lent_within_s,
+    node_hours,
+    spread,
+)
 from benchmarks.live.prediction import predict_node_hours
 from benchmarks.live.site import Ran, Site, configuration
 from benchmarks.live.workload import SiteJob
@@ -66,6 +75,7 @@ class Outcome:
     Attributes:
         delays: from submission to start of the site's jobs, on each site.
         latencies: what of it the jobs waited although their nodes were free of the site's jobs, on each site.
+        first: what of it those waited who were first in line and for whom there were enough such nodes.
         added_delays: of each job, what it waited more than on the first site: on the second, and on the third.
         idle_node_hours: that the site's jobs left, with freetrain.
         lent_node_hours: of these.
@@ -76,6 +86,7 @@ class Outcome:
 
     delays: tuple[Spread, Spread, Spread]
     latencies: tuple[Spread, Spread, Spread]
+    first: tuple[Spread, Spread, Spread]
     added_delays: tuple[Spread, Spread]
     idle_node_hours: float
     lent_node_hours: float
@@ -89,6 +100,7 @@ class Outcome:
         return [
             *_by_site("start delay", self.delays),
             *_by_site("wait on free nodes", self.latencies),
+            *_by_site("wait of the first in line", self.first),
             ("added delay per job, again", str(self.added_delays[0])),
             ("added delay per job, with", str(self.added_delays[1])),
             ("idle node-hours", f"{self.idle_node_hours:.3f}"),
@@ -181,6 +193,7 @@ def compare(comparisons: Sequence[Comparison], interval_s: float) -> Outcome:
     return Outcome(
         delays=_spreads(comparisons, lambda played: played.delays_s),
         latencies=_spreads(comparisons, lambda played: played.latencies_s),
+        first=_spreads(comparisons, lambda played: first_in_line_s(played.site, len(played.nodes))),
         added_delays=(
             spread(_added((one.without, one.again) for one in comparisons)),
             spread(_added((one.without, one.with_) for one in comparisons)),

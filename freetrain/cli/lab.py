@@ -69,6 +69,12 @@ def lab_group() -> None:
     metavar="FILE",
     help="A job_submit.lua to install.",
 )
+@click.option(
+    "--job-comp",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A jobcomp.lua to install.",
+)
 def up_command(directory: Path, settings: tuple[str, ...], **options: Any) -> None:
     """Make a lab and start it; one that ended in the same directory makes room."""
     started_s = time.monotonic()

@@ -14,5 +14,5 @@ from freetrain.daemon.nudge import send_nudge
 @click.command("nudge")
 @config_option
 def nudge_command(config_path: Path | None) -> None:
-    """Make the daemon on this machine look at the cluster at once; for PrologSlurmctld and EpilogSlurmctld."""
+    """Make the daemon on this machine look at the cluster at once; for scripts."""
     send_nudge(Path(load_config(config_path).config.state.directory))

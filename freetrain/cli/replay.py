@@ -35,6 +35,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.errors import FreetrainError, StateError
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_policy
+from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import SiteLog, read_site_log
 from freetrain.replay.outcome import outcome_to_dict
 from freetrain.replay.report import ReportInput, require_matplotlib, write_report
@@ -114,7 +115,7 @@ def _replay(
             trainers,
             costs(given),
             goal,
-            given["horizon_s"],
+            Foresight(given["horizon_s"], given["foresight"] == "perfect"),
             given["max_running"],
             journal,
             time.perf_counter,
@@ -136,6 +137,7 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
         "solver": given["solver"],
         "objective": given["objective"],
         "horizon_s": given["horizon_s"],
+        "foresight": given["foresight"],
         "poll_s": given["poll_s"],
         "trainers": given["trainers_source"],
         "max_running": given["max_running"],

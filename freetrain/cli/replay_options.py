@@ -125,6 +125,14 @@ aim_options = options(
         "learned on the way.",
     ),
     click.option(
+        "--foresight",
+        type=click.Choice(["none", "perfect"]),
+        default="none",
+        show_default=True,
+        help="What is known of the ends of holes. perfect: each of them within the horizon, as nobody can know: "
+        "the most that better forecasts could bring. As daemon, what Slurm would have shown is known in any case.",
+    ),
+    click.option(
         "--poll",
         "poll_s",
         type=_SECONDS,

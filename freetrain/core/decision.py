@@ -12,6 +12,8 @@ from typing import Any
 from freetrain.core.placement import Placement
 
 RESULT_FORMAT = "freetrain-result/1"
+GOOD_ENOUGH = 5e-4
+"""Relative gap at which a solver may stop: what is missing is less than what a second's delay costs."""
 
 
 class Status(StrEnum):
@@ -20,7 +22,7 @@ class Status(StrEnum):
     OPTIMAL = "optimal"
     """Proven: no allocation is worth more."""
     FEASIBLE = "feasible"
-    """The best answer known when the solver's time ran out or its proof was refuted; ``gap`` bounds the rest."""
+    """The best answer known when it was good enough, its time ran out or its proof was refuted; see ``gap``."""
     FALLBACK = "fallback"
     """The solver gave no usable answer, so a simpler method's stands in; the notes say why."""
     HEURISTIC = "heuristic"

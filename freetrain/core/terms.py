@@ -36,6 +36,7 @@ class Terms:
         scale_up_s: cost of growing, shape (trainers,); the other costs likewise.
         scale_down_s: cost of shrinking.
         eviction_s: cost of losing nodes unasked.
+        known_end_s: cost of losing nodes at a time that was known.
         start_s: cost of starting from nothing.
     """
 
@@ -45,6 +46,7 @@ class Terms:
     scale_up_s: NDArray[np.float64]
     scale_down_s: NDArray[np.float64]
     eviction_s: NDArray[np.float64]
+    known_end_s: NDArray[np.float64]
     start_s: NDArray[np.float64]
 
 
@@ -64,5 +66,6 @@ def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
         read_only(np.array([trainer.scale_up_s for trainer in trainers])),
         read_only(np.array([trainer.scale_down_s for trainer in trainers])),
         read_only(np.array([trainer.eviction_s for trainer in trainers])),
+        read_only(np.array([trainer.known_end_s for trainer in trainers])),
         read_only(np.array([trainer.start_s for trainer in trainers])),
     )

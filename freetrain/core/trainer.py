@@ -94,6 +94,14 @@ class Trainer:
         return self.scale_down_s if self.forced_loss_s is None else self.forced_loss_s
 
     @property
+    def known_end_s(self) -> float:
+        """Seconds lost when nodes leave at a time that was known.
+
+        They are given back in good order before that, or it is evicted where that costs less.
+        """
+        return min(self.scale_down_s, self.eviction_s)
+
+    @property
     def samples_per_s(self) -> NDArray[np.float64]:
         """Samples/s on 0 … ``most_nodes`` nodes, shape (most_nodes + 1,), whatever its minimum."""
         return rates(self.throughput, self.most_nodes)

@@ -5,7 +5,7 @@ seconds between the times at which nodes are expected back is worth
 
 .. math:: \sum_i \Delta_i\,o(N_i) \;-\; \mathrm{switch}(C, N_0) \;-\; \sum_{i:\,N_{i+1} < N_i} f\,o(N_i)
 
-where *o* is its worth per second, *C* the nodes it has now, *f* its eviction cost in seconds, and
+where *o* is its worth per second, *C* the nodes it has now, *f* what it loses in seconds at a known end, and
 ``switch`` charges ``scale_up_s`` or ``scale_down_s`` at the old worth o(C), or ``start_s`` at the new
 one where o(C) is 0. With no node due back within the horizon T this is FreeTrain's published objective,
 T·o(N) − o(C)·(up if N > C, down if N < C).
@@ -41,7 +41,7 @@ def value_tables(terms: Terms, held_nodes: Sizes, node_class: NodeClass) -> Tabl
 
     Sizes that a trainer may not have are worth -inf.
     """
-    useful_s: NDArray[np.float64] = node_class.life_s - node_class.taken_back * terms.eviction_s
+    useful_s: NDArray[np.float64] = node_class.life_s - node_class.taken_back * terms.known_end_s
     table = useful_s[:, None] * terms.worth - switching_costs(terms, held_nodes)
     table[~terms.possible] = -np.inf
     return table
@@ -64,7 +64,7 @@ def total_value(problem: Problem, counts: Counts) -> float:
         worth = terms.worth[rows, alive[:, column]]
         value += (lives_s[column] - lives_s[column + 1]) * float(worth.sum())
         if node_class.taken_back:
-            value -= float((terms.eviction_s * worth)[counts[:, column] > 0].sum())
+            value -= float((terms.known_end_s * worth)[counts[:, column] > 0].sum())
     return value
 
 

@@ -24,6 +24,7 @@ from freetrain.daemon.trainers.entries import Entry
 from freetrain.daemon.trainers.progress_reader import Place, ProgressReader
 from freetrain.lending.judge import Judgement, Memory
 from freetrain.lending.meter import Meter
+from freetrain.lending.stays import Stays
 from freetrain.loop.cycle import Goal
 from freetrain.loop.lending_loop import LendingLoop
 from freetrain.policies import Policy, find_policy
@@ -35,6 +36,8 @@ from freetrain.store.ledger import Ledger
 
 _LEAST_TIME_LIMIT_S = 0.05
 """What the solver may take for one decision, however many there are."""
+_KEEP_STAYS_S = 600.0
+"""So often what was learned of the nodes' stays is written down."""
 
 
 class Lender:
@@ -73,8 +76,10 @@ class Lender:
         self._executor = Executor(gateway, ledger, Mode(config.lend.mode))
         self._launcher = launcher_of(config, gateway)
         self._cluster = LiveCluster(gateway, self._launcher, self._executor, ledger, self._told)
-        # A pause outlives a restart: delays of before count as long as those of now.
-        before = Memory(meter=Meter(harms=tuple(ledger.harms())))
+        # A pause outlives a restart: delays of before count as long as those of now. So does what was learned.
+        known = ledger.stays(config.slurm.partition)
+        before = Memory(meter=Meter(harms=tuple(ledger.harms())), stays=Stays(*known) if known else Stays())
+        self._stays_kept_s = -float("inf")
         rules = rules_of(config, settings)
         self._loop = LendingLoop(self._cluster, rules, journal, time.perf_counter, self._note, before)
         self._unusable = frozenset[str]()
@@ -188,7 +193,13 @@ class Lender:
             self._ledger.record_harm(harm)
         if memory.blocked.new:
             self._guard.ask_now()
+        self._keep(memory.stays, snapshot.time_s)
         self._follow_progress(len(snapshot.partitions[self._config.slurm.partition].nodes))
+
+    def _keep(self, stays: Stays, now_s: float) -> None:
+        if now_s - self._stays_kept_s >= _KEEP_STAYS_S:
+            self._ledger.save_stays(self._config.slurm.partition, stays.idle_node_s, stays.left)
+            self._stays_kept_s = now_s
 
     def _follow_progress(self, most_nodes: int) -> None:
         self._progress.look_at(

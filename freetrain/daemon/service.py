@@ -12,7 +12,7 @@ from pathlib import Path
 
 from freetrain import __version__
 from freetrain.config import Config
-from freetrain.core.decision import Decision, Status
+from freetrain.core.decision import GOOD_ENOUGH, Decision, Status
 from freetrain.daemon.admission.admission import Admission
 from freetrain.daemon.admission.checks import read_settings
 from freetrain.daemon.lender import Lender
@@ -203,8 +203,9 @@ def _read_progress(lender: Lender, timetable: Timetable) -> None:
 
 
 def _is_proven(decision: Decision) -> bool:
-    """Whether the solver would find nothing better with more time."""
-    return decision.status not in (Status.FEASIBLE, Status.FALLBACK)
+    """Whether the solver would find nothing better with more time, or nothing that matters."""
+    is_near = decision.gap is not None and decision.gap <= GOOD_ENOUGH
+    return is_near or decision.status not in (Status.FEASIBLE, Status.FALLBACK)
 
 
 def _with_what_stays(new: Config, old: Config) -> Config:

@@ -72,6 +72,8 @@ def slurm_conf(layout: Layout, options: LabOptions, people: People, host: str) -
         settings["GresTypes"] = "gpu"
     if options.job_submit:
         settings["JobSubmitPlugins"] = "lua"
+    if options.job_comp:
+        settings["JobCompType"] = "jobcomp/lua"
     lines = [f"{key}={value}" for key, value in _overridden(settings, options.settings).items()]
     return "\n".join([*lines, *_node_lines(options, host), *_partition_lines(options)]) + "\n"
 

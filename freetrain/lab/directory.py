@@ -46,7 +46,8 @@ def _remove_earlier(layout: Layout) -> None:
     for directory in (*layout.services, layout.nodes):
         if directory.exists():
             shutil.rmtree(directory)
-    for file in (layout.slurm_conf, layout.slurmdbd_conf, layout.gres_conf, layout.cgroup_conf, layout.job_submit):
+    configuration = (layout.slurm_conf, layout.slurmdbd_conf, layout.gres_conf, layout.cgroup_conf)
+    for file in (*configuration, layout.job_submit, layout.job_comp):
         file.unlink(missing_ok=True)
 
 

@@ -142,8 +142,9 @@ class Lab:
         if options.accounting:
             # slurmdbd refuses a file that anyone else could read or owns.
             write_private(layout.slurmdbd_conf, slurmdbd_conf(layout, options, people), people.service_ids)
-        if options.job_submit:
-            layout.job_submit.write_bytes(options.job_submit.read_bytes())
+        for script, where in ((options.job_submit, layout.job_submit), (options.job_comp, layout.job_comp)):
+            if script:
+                where.write_bytes(script.read_bytes())
 
     def _start(self) -> None:
         self._daemons.start_munge()

@@ -57,6 +57,11 @@ class Layout:
         return self.root / "job_submit.lua"
 
     @property
+    def job_comp(self) -> Path:
+        """The script that is told of each end of a job; slurmctld looks for it there, too."""
+        return self.root / "jobcomp.lua"
+
+    @property
     def munge(self) -> Path:
         """Directory of munged's key and socket."""
         return self.root / "munge"

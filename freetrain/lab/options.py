@@ -32,6 +32,9 @@ _OWN_SETTINGS = {
 """What a lab must choose itself, or it does not find its daemons again."""
 
 
+_SCRIPTS = ("job_submit", "job_comp")
+
+
 @dataclass(frozen=True)
 class LabOptions:
     """What a lab is to be.
@@ -50,6 +53,7 @@ class LabOptions:
         preempt_mode: what happens to preempted jobs of partition freetrain.
         settings: further settings of slurm.conf, which override the lab's.
         job_submit: a job_submit.lua to install.
+        job_comp: a jobcomp.lua to install.
     """
 
     nodes: int = 4
@@ -65,6 +69,7 @@ class LabOptions:
     preempt_mode: str = "REQUEUE"
     settings: Mapping[str, str] = field(default_factory=dict)
     job_submit: Path | None = None
+    job_comp: Path | None = None
 
     def __post_init__(self) -> None:
         _require(1 <= self.nodes <= MOST_NODES, f"A lab has between 1 and {MOST_NODES} nodes, not {self.nodes}.")
@@ -126,16 +131,14 @@ class LabOptions:
 
     def to_json(self) -> dict[str, Any]:
         """As a document."""
-        return asdict(self) | {
-            "settings": dict(self.settings),
-            "job_submit": str(self.job_submit) if self.job_submit else None,
-        }
+        scripts = {name: str(path) if (path := getattr(self, name)) else None for name in _SCRIPTS}
+        return asdict(self) | {"settings": dict(self.settings)} | scripts
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> LabOptions:
         """From the document."""
-        job_submit = document["job_submit"]
-        return cls(**document | {"job_submit": Path(job_submit) if job_submit else None})
+        scripts = {name: Path(path) if (path := document[name]) else None for name in _SCRIPTS}
+        return cls(**document | scripts)
 
 
 def _require(fine: bool, otherwise: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -14,19 +14,21 @@ from freetrain.core.terms import Table
 from freetrain.core.value import switching_costs, total_value, value_tables
 from freetrain.policies.greedy import greedy_counts
 from freetrain.policies.solver import knapsack
+from freetrain.policies.solver.columns_guest import COLUMNS, ColumnsGuest
 from freetrain.policies.solver.highs_guest import HIGHS, HighsGuest
 from freetrain.policies.solver.menu import Menu
 from freetrain.policies.solver.pieces import Piece, linear_runs, pieces_on
 from freetrain.policies.solver.pricing import Priced, price_out
+from freetrain.policies.solver.solver_guest import Found
 
 
 class Solver(StrEnum):
     """Which solver decides."""
 
     AUTO = "auto"
-    """The exact dynamic programme where all nodes are alike, HiGHS where they are not."""
+    """The exact dynamic programme where all nodes are alike, columns where they are not."""
     HIGHS = "highs"
-    """HiGHS wherever there is something left to solve."""
+    """The whole model, stated in Pyomo and solved by HiGHS, wherever pricing leaves something to solve."""
 
 
 class FreeTrain:
@@ -36,43 +38,65 @@ class FreeTrain:
         solver: which solver decides.
         time_limit_s: wall seconds that HiGHS may take for one problem; it is ended soon after.
         highs: HiGHS, where something else shall answer for it.
+        columns: what combines columns, likewise.
     """
 
     def __init__(
-        self, solver: Solver | str = Solver.AUTO, time_limit_s: float = 10.0, highs: HighsGuest = HIGHS
+        self,
+        solver: Solver | str = Solver.AUTO,
+        time_limit_s: float = 10.0,
+        *,
+        highs: HighsGuest = HIGHS,
+        columns: ColumnsGuest = COLUMNS,
     ) -> None:
         self._solver = Solver(solver)
         self._time_limit_s = time_limit_s
         self._highs = highs
+        self._columns = columns
 
     def decide(self, problem: Problem) -> Allocation:
-        """The optimum; HiGHS's best where its time runs out; a greedy one where it found none."""
+        """The optimum, or what is known to be close; the best known where time runs out; greedy where none is."""
         if not problem.terms.possible[
             :, 1 : problem.node_count + 1
         ].any():  # nobody could run, or nothing is there
             return Allocation(np.zeros_like(problem.held), "nothing to decide", Status.OPTIMAL)
+        if len(problem.classes) > 1 and self._solver == Solver.HIGHS:
+            return self._with_highs(problem, list(_menus(problem)))
         if len(problem.classes) > 1:
-            return self._with_highs(problem)
+            return self._with_columns(problem)
         tables = value_tables(problem.terms, problem.held_nodes, problem.classes[0])
         priced = price_out(tables, problem.node_count)
         if self._solver == Solver.HIGHS and priced.proven:
             return Allocation(priced.sizes[:, None], "pricing", Status.OPTIMAL, priced.bound)
         if self._solver == Solver.HIGHS:
-            return self._with_highs(problem, priced)
+            return self._with_highs(problem, list(_single_class_menus(problem, priced)))
         counts = knapsack.best_sizes(priced, problem.node_count)[:, None]
         return Allocation(counts, "dynamic programme", Status.OPTIMAL)
 
-    def _with_highs(self, problem: Problem, priced: Priced | None = None) -> Allocation:
-        menus = list(_menus(problem) if priced is None else _single_class_menus(problem, priced))
+    def _with_highs(self, problem: Problem, menus: Sequence[Menu]) -> Allocation:
         greedy = greedy_counts(problem)
         found = self._highs.solve(problem, menus, self._time_limit_s, total_value(problem, greedy))
-        if found.counts is None:
-            why = f"{found.happened}; decided greedily"
-            return Allocation(greedy, "greedy", Status.FALLBACK, notes=(why,))
-        if found.proven:
-            notes = (found.happened,) if found.happened else ()
-            return Allocation(found.counts, "HiGHS", Status.OPTIMAL, found.bound, notes)
-        return _better_of(problem, found.counts, greedy, found.bound, found.happened)
+        return _best_of(problem, found, "HiGHS", greedy)
+
+    def _with_columns(self, problem: Problem) -> Allocation:
+        greedy = greedy_counts(problem)
+        found = self._columns.solve(problem, self._time_limit_s, total_value(problem, greedy))
+        return _best_of(problem, found, "columns", greedy)
+
+
+def _best_of(problem: Problem, found: Found, solver: str, greedy: Counts) -> Allocation:
+    """What the solver found, or the greedy allocation where that is worth more or nothing was found."""
+    if found.counts is None:
+        why = f"{found.happened}; decided greedily"
+        return Allocation(greedy, "greedy", Status.FALLBACK, notes=(why,))
+    notes = (found.happened,) if found.happened else ()
+    if found.proven:
+        return Allocation(found.counts, solver, Status.OPTIMAL, found.bound, notes)
+    known = {solver: found.counts, "greedy": greedy}
+    best = max(known, key=lambda name: total_value(problem, known[name]))
+    bound = found.bound if np.isfinite(found.bound) else None
+    used = tuple(f"{note}; the best allocation known then, {best}'s, is used" for note in notes)
+    return Allocation(known[best], best, Status.FEASIBLE, bound, used)
 
 
 def _single_class_menus(problem: Problem, priced: Priced) -> Iterator[Menu]:
@@ -97,7 +121,7 @@ def _interval(problem: Problem, row: int, column: int, switching: Table) -> list
     whole = column == len(problem.classes) - 1
     shorter_life_s = 0.0 if whole else problem.classes[column + 1].life_s
     gain: Table = (node_class.life_s - shorter_life_s) * worth - (switching if whole else 0.0)
-    loss: Table = (node_class.taken_back * terms.eviction_s[row]) * worth
+    loss: Table = (node_class.taken_back * terms.known_end_s[row]) * worth
     if column == 0:  # every node is gone after it, so this loss is certain
         gain, loss = gain - loss, np.zeros_like(loss)
     most = min(int(terms.most_nodes[row]), int(problem.capacity[: column + 1].sum()))
@@ -105,12 +129,3 @@ def _interval(problem: Problem, row: int, column: int, switching: Table) -> list
     sizes = [size for size in possible if size <= most]
     runs = list(linear_runs(worth, sizes, int(problem.held_nodes[row]) if whole else -1))
     return pieces_on(gain, runs) + (pieces_on(gain - loss, runs, evicted=True) if loss.any() else [])
-
-
-def _better_of(problem: Problem, incumbent: Counts, greedy: Counts, bound: float, happened: str) -> Allocation:
-    """HiGHS's best answer, or the greedy one where that is worth more; ``bound`` is inf where none is known."""
-    found = {"HiGHS": incumbent, "greedy": greedy}
-    solver = max(found, key=lambda name: total_value(problem, found[name]))
-    note = f"{happened}; the best allocation known then, {solver}'s, is used"
-    known_bound = bound if np.isfinite(bound) else None
-    return Allocation(found[solver], solver, Status.FEASIBLE, known_bound, (note,))

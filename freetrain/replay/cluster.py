@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -12,7 +12,9 @@ from freetrain.core.objectives import worth_per_s
 from freetrain.core.plan import Action, Lend, Release
 from freetrain.core.problem import Offer, Question
 from freetrain.core.trainer import Trainer
+from freetrain.lending.offers import in_few_classes
 from freetrain.lending.stays import Stays
+from freetrain.replay.foresight import Foresight
 from freetrain.replay.trainer_run import TrainerRun
 
 
@@ -20,7 +22,7 @@ from freetrain.replay.trainer_run import TrainerRun
 class Idle:
     """All that is idle at one instant, for all trainers together: nobody judges which of it may be lent.
 
-    That is what holes allow. When nodes will be taken back is not known beforehand.
+    That is what holes allow.
 
     Attributes:
         now_s: that instant, UTC epoch seconds.
@@ -66,7 +68,7 @@ class ReplayedCluster:
     Args:
         now_s: that instant, UTC epoch seconds.
         objective: name of what is maximised.
-        horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
+        foresight: what is known of the time to come.
         as_published: charge evictions as the published method does.
 
     Attributes:
@@ -76,9 +78,9 @@ class ReplayedCluster:
         retired_samples: samples of the trainers that have reached their target.
     """
 
-    def __init__(self, now_s: float, objective: str, horizon_s: float, as_published: bool = False) -> None:
+    def __init__(self, now_s: float, objective: str, foresight: Foresight, as_published: bool = False) -> None:
         self._objective = objective
-        self._horizon_s = horizon_s
+        self._foresight = foresight
         self._stays = Stays()
         self._as_published = as_published
         self.now_s = now_s
@@ -96,8 +98,11 @@ class ReplayedCluster:
         """What there is now."""
         trainers = tuple(run.trainer for run in self.running.values())
         self._stays = self._stays.after(self.now_s, Nodes(self._idle))
-        horizon_s = self._horizon_s or self._stays.expected_s
-        return Idle(self.now_s, tuple(self._idle.values()), trainers, horizon_s)
+        horizon_s = self._foresight.horizon_s or self._stays.expected_s
+        nodes = tuple(self._idle.values())
+        if self._foresight.sees_ends:
+            nodes = in_few_classes(nodes, self.now_s, horizon_s)
+        return Idle(self.now_s, nodes, trainers, horizon_s)
 
     def act(self, action: Action, decision: str | None = None) -> None:
         """Lend or release nodes; there is nothing else to be done here."""
@@ -115,19 +120,21 @@ class ReplayedCluster:
         held = self._idle.get(node)
         return None if held is None else held.held_by or ""
 
-    def join(self, nodes: Iterable[str]) -> None:
-        """These nodes become idle."""
-        self._hold(nodes, None)
+    def join(self, nodes: Mapping[str, float]) -> None:
+        """These nodes become idle, until then (inf: until the window ends)."""
+        for name, until_s in nodes.items():
+            is_known = self._foresight.sees_ends and until_s < inf
+            self._idle[name] = Offer(name, until_s if is_known else None)
 
     def leave(self, nodes: Sequence[str]) -> None:
-        """These nodes are taken back; whoever has some of them is hurt once."""
+        """These nodes are taken back; whoever has some of them is hurt once, less where it was known."""
         evicted: defaultdict[str, set[str]] = defaultdict(set)
         for name in nodes:
             holder = self._idle.pop(name).held_by
             if holder is not None:
                 evicted[holder].add(name)
         for holder, names in evicted.items():
-            self.running[holder].evict(names, self.now_s)
+            self.running[holder].evict(names, self.now_s, was_known=self._foresight.sees_ends)
             self.lent_nodes -= len(names)
 
     def admit(self, trainer: Trainer) -> TrainerRun:
@@ -146,4 +153,4 @@ class ReplayedCluster:
 
     def _hold(self, nodes: Iterable[str], holder: str | None) -> None:
         for name in nodes:
-            self._idle[name] = Offer(name, None, holder)
+            self._idle[name] = replace(self._idle[name], held_by=holder)

@@ -10,6 +10,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, Journal, run_cycle
 from freetrain.replay.cluster import Idle, ReplayedCluster
 from freetrain.replay.course import Course, ReplayRecord
+from freetrain.replay.foresight import Foresight
 from freetrain.replay.node_changes import NodeChange, node_changes
 
 
@@ -23,7 +24,7 @@ class Replay:
         holes: what the log left idle.
         trainers: who wants it, in order of submission.
         goal: what is wanted.
-        horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
+        foresight: what is known of the time to come.
         max_running: most trainers that may compete at once, of those that could run.
         journal: where decisions are kept.
         stopwatch_s: running seconds, to measure how long deciding takes.
@@ -35,7 +36,7 @@ class Replay:
         holes: Holes,
         trainers: Iterable[Trainer],
         goal: Goal,
-        horizon_s: float,
+        foresight: Foresight,
         max_running: int,
         journal: Journal,
         stopwatch_s: Callable[[], float],
@@ -44,7 +45,7 @@ class Replay:
         self._until_s = holes.until_s
         self._goal = goal
         self._stopwatch_s = stopwatch_s
-        self._cluster = ReplayedCluster(holes.from_s, goal.objective, horizon_s, as_published)
+        self._cluster = ReplayedCluster(holes.from_s, goal.objective, foresight, as_published)
         self._course = Course(self._cluster, holes, trainers, goal.objective, max_running, journal)
         self._changes = node_changes(holes)
         self._next_change = next(self._changes, None)

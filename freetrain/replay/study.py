@@ -14,6 +14,7 @@ from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.dedicated import DedicatedRecord, train_dedicated
 from freetrain.replay.driver import Replay
+from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import SiteLog
 from freetrain.replay.outcome import Outcome, SiteOutcome, outcome_of, site_outcome_of
 
@@ -104,7 +105,7 @@ def study(
     trainers: Iterable[Trainer],
     costs: Costs,
     goal: Goal,
-    horizon_s: float,
+    foresight: Foresight,
     max_running: int,
     journal: Journal,
     stopwatch_s: Callable[[], float],
@@ -113,7 +114,7 @@ def study(
     """Replay a log, and compare it with a dedicated machine of as many node-hours."""
     start_s = stopwatch_s()
     replay = Replay(
-        holes, costs.apply(trainers), goal, horizon_s, max_running, journal, stopwatch_s, costs.as_published
+        holes, costs.apply(trainers), goal, foresight, max_running, journal, stopwatch_s, costs.as_published
     )
     record = replay.run(progress)
     wall_s = stopwatch_s() - start_s

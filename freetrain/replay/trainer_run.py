@@ -97,11 +97,12 @@ class TrainerRun:
             self._lose(Loss.SCALE_DOWN, self.trainer.scale_down_s)
         self._resize(self.nodes.difference(nodes))
 
-    def evict(self, nodes: set[str], now_s: float) -> None:
-        """Lose nodes to the site's own jobs."""
+    def evict(self, nodes: set[str], now_s: float, was_known: bool = False) -> None:
+        """Lose nodes to the site's own jobs; who knew it has saved before, where that costs less."""
         self.settle(now_s)
         if self.rate > 0:
-            self._lose(Loss.EVICTION, self._eviction_s)
+            eviction_s = self._eviction_s
+            self._lose(Loss.EVICTION, min(eviction_s, self.trainer.scale_down_s) if was_known else eviction_s)
         self.evicted_nodes += len(nodes)
         self._saved_samples = self.samples
         self._resize(self.nodes - nodes)

@@ -159,6 +159,14 @@ def _of_the_cluster(question: Question) -> Iterator[Finding]:
             "CompleteWait=0",
             settings.complete_wait_s > question.tolerable_s,
         )
+    if settings.epilog:
+        yield Finding(
+            "A job that ends while slurmctld runs something for it does not make Slurm's main scheduler run "
+            f"(EpilogSlurmctld={settings.epilog}): who is first in line for nodes that were lent may wait for a "
+            "backfill cycle.",
+            "EpilogSlurmctld=  # JobCompType=jobcomp/lua or jobcomp/script has no such effect",
+            False,
+        )
     yield from _of_parameters("PreemptParameters", settings.preempt_parameters)
     yield from _of_parameters("SchedulerParameters", settings.scheduler_parameters)
     if settings.preempt_type == BY_PARTITION:

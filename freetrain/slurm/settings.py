@@ -32,6 +32,7 @@ class SlurmSettings:
         slurm_user: the account that the controller runs as.
         exempt_s: for how long after its start no job is preempted.
         complete_wait_s: how long no job starts while nodes that a job has left are cleared up.
+        epilog: what slurmctld runs at the end of each job (EpilogSlurmctld).
         preempt_parameters: as written.
         scheduler_parameters: as written.
         scheduler_type: as ``sched/backfill``.
@@ -50,6 +51,7 @@ class SlurmSettings:
     backfill_most_jobs: int = _BACKFILL_JOBS
     exempt_s: float = 0.0
     complete_wait_s: float = 0.0
+    epilog: str = ""
     preempt_parameters: str = ""
     scheduler_parameters: str = ""
     scheduler_type: str = "sched/backfill"
@@ -86,7 +88,7 @@ def parse_settings(text: str) -> SlurmSettings:
     Raises:
         SlurmUnclearError: it says something else.
     """
-    values = {key: value.strip() for key, value in re.findall(r"^(\w+)\s*= (.*)$", text, re.MULTILINE)}
+    values = {key: value.strip() for key, value in re.findall(r"^([\w\[\]]+)\s*= (.*)$", text, re.MULTILINE)}
     if "PreemptType" not in values:
         raise SlurmUnclearError("scontrol show config", f"it names no PreemptType ({text[:80]!r})")
     parameters = dict(re.findall(r"\b(bf_\w+)=(\d+)", values.get("SchedulerParameters", "")))
@@ -102,6 +104,7 @@ def parse_settings(text: str) -> SlurmSettings:
         slurm_user=values.get("SlurmUser", "").partition("(")[0].strip(),
         exempt_s=_seconds(values.get("PreemptExemptTime", "")),
         complete_wait_s=float(values.get("CompleteWait", "0").split()[0]),
+        epilog=_known(values.get("EpilogSlurmctld", values.get("EpilogSlurmctld[0]", ""))),
         preempt_parameters=_known(values.get("PreemptParameters", "")),
         scheduler_parameters=_known(values.get("SchedulerParameters", "")),
         scheduler_type=values.get("SchedulerType", "sched/backfill"),

@@ -16,7 +16,7 @@ from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.throughput_fit import Observation, usable
 from freetrain.store.engine import for_writing
 from freetrain.store.store_errors import explained, sensible
-from freetrain.store.tables import CommandRow, DecisionRow, FragmentRow, HarmRow, LiveTrainerRow, RunRow
+from freetrain.store.tables import CommandRow, DecisionRow, FragmentRow, HarmRow, LiveTrainerRow, RunRow, StaysRow
 
 DAEMON_COMMAND = "freetrain daemon"
 """What the daemon's runs are called in the list of runs."""
@@ -125,6 +125,18 @@ class Ledger:
                 Harm(row.job, row.started_s, row.unnoticed_s, row.leaving_s, row.window_s, tuple(row.fragments))
                 for row in session.scalars(query)
             ]
+
+    def save_stays(self, partition: str, idle_node_s: float, departures: float) -> None:
+        """Keep how long the nodes of a partition stayed idle, and how many were taken."""
+        row = StaysRow(partition=partition, idle_node_s=idle_node_s, departures=departures)
+        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+            session.merge(row)
+
+    def stays(self, partition: str) -> tuple[float, float] | None:
+        """What was kept last: node-seconds and departures."""
+        with self._reading() as session:
+            row = session.get(StaysRow, partition)
+            return None if row is None else (row.idle_node_s, row.departures)
 
     def forget(self, before_s: float) -> None:
         """Drop commands, harms and the decisions of the daemon that are older."""

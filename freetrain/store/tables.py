@@ -142,3 +142,13 @@ class HarmRow(Base):
     leaving_s: Mapped[float]
     window_s: Mapped[float]
     fragments: Mapped[list[str]] = mapped_column(JSON)
+
+
+class StaysRow(Base):
+    """How long the nodes of a partition stayed idle, and how many were taken; both fade."""
+
+    __tablename__ = "stays"
+
+    partition: Mapped[str] = mapped_column(primary_key=True)
+    idle_node_s: Mapped[float]
+    departures: Mapped[float]

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.live.figures import holes_of, latencies_s, lent_within_s, node_hours, spread
+from benchmarks.live.figures import first_in_line_s, holes_of, latencies_s, lent_within_s, node_hours, spread
 from benchmarks.live.play import NODES, PORTS, compare, play_all
 from benchmarks.live.shadow import verdicts
 from benchmarks.live.site import Ran
@@ -48,6 +48,16 @@ def test_a_job_waits_on_free_nodes_from_when_the_last_job_of_the_site_left_them(
     ]
     submitted_s, started_s = {"1": 4.0, "3": 5.0}, {"1": 10.5, "3": 23.5}
     assert latencies_s(site, submitted_s, started_s) == [6.5, 3.5]
+
+
+def test_who_is_first_in_line_waits_from_when_enough_nodes_are_free() -> None:
+    site = [
+        Ran("1", 0, 0, 50, "a", "COMPLETED"),
+        Ran("2", 5, 57, 90, "a,b", "COMPLETED"),
+        Ran("3", 6, 20, 40, "b", "COMPLETED"),
+        Ran("4", 7, 95, 99, "b", "COMPLETED"),
+    ]
+    assert first_in_line_s(site, 2) == [0, 7, 5], "3 went before 2"
 
 
 def test_a_start_is_compared_with_the_shadows_at_each_submission_and_end() -> None:

@@ -27,6 +27,11 @@ def test_an_eviction_costs_as_much_as_shrinking_unless_told_otherwise() -> None:
     assert Trainer("a", CURVE, scale_down_s=5, forced_loss_s=60).eviction_s == 60
 
 
+def test_a_known_end_costs_a_change_in_good_order_or_an_eviction_where_that_is_less() -> None:
+    assert Trainer("a", CURVE, scale_down_s=5, forced_loss_s=60).known_end_s == 5
+    assert Trainer("a", CURVE, scale_down_s=5, forced_loss_s=1).known_end_s == 1
+
+
 def test_a_minimum_above_the_maximum_is_refused() -> None:
     with pytest.raises(ValueError, match="min_nodes 5 is more than max_nodes 3"):
         Trainer("a", CURVE, min_nodes=5, max_nodes=3)

@@ -41,9 +41,7 @@ sleep 1
 while [ $SLURM_ARRAY_TASK_ID -ge 8 ] && [ ! -e {out}/go-on ]; do sleep 0.2; done
 echo ran >> {out}/task-$SLURM_ARRAY_TASK_ID
 """
-EPILOG = """#!/bin/sh
-[ ! -e {directory}/wakes ] || printf . >> {directory}/state/wake
-"""
+JOB_COMP = Path(__file__).parents[2] / "etc/slurm/jobcomp.lua"
 DONE = """#!/bin/bash
 srun --quiet bash -c 'trap "exit 0" TERM; while [ ! -e {flag} ]; do sleep 0.2; done'
 """
@@ -60,13 +58,10 @@ def site_of(options: LabOptions, more: Mapping[str, str] = {}) -> Iterator[Site]
     require_python_for_all()
     planning = f"bf_continue,bf_interval={POLL_S},bf_resolution=60"
     with short_directory() as directory:
-        epilog = directory / "epilog"
-        epilog.write_text(EPILOG.format(directory=directory))
-        epilog.chmod(0o755)
-        settings = {
-            "SchedulerParameters": planning, "SlurmdTimeout": "15", "EpilogSlurmctld": str(epilog), **more,
-        }  # fmt: skip
-        site = Site(directory, on_free_ports(replace(options, settings=settings)))
+        job_comp = directory / "freetrain.lua"
+        job_comp.write_text(JOB_COMP.read_text().replace("/var/lib/freetrain/wake", str(directory / "wake")))
+        settings = {"SchedulerParameters": planning, "SlurmdTimeout": "15", **more}
+        site = Site(directory, on_free_ports(replace(options, settings=settings, job_comp=job_comp)))
         try:
             yield site
         finally:
@@ -336,15 +331,15 @@ def test_a_nudge_wakes_it_at_once(site: Site) -> None:
             wait_until(lambda: site.freetrain("alice", "nudge").returncode == 0, 20, site)
 
 
-def test_a_byte_from_slurms_epilog_wakes_it_at_once(site: Site) -> None:
-    (site.directory / "wakes").touch()
+def test_a_byte_from_slurm_at_the_end_of_a_job_wakes_it_at_once(site: Site) -> None:
+    (site.directory / "wake").symlink_to(site.directory / "state/wake")
     with daemon_that_polls_every(60, site):
         time.sleep(2)
         trainer = site.submit_trainer("alice", 4, "min=1")
         site.submit(SiteJob(0, 1, 1, 1))
         wait_until(lambda: lent(site, trainer) == 4, 30, site)
         assert "every 60 s" in site.daemon_says, "no poll came in between"
-    (site.directory / "wakes").unlink()
+    (site.directory / "wake").unlink()
 
 
 def test_a_training_whose_tasks_have_all_failed_is_kept_and_its_owner_can_resume_it(site: Site) -> None:

@@ -22,6 +22,7 @@ from freetrain.daemon.nudge import send_nudge
 from freetrain.daemon.service import Service
 from freetrain.daemon.state_directory import claim, file_system_of
 from freetrain.errors import ExitCode, FreetrainError, StateError
+from freetrain.lending.stays import Stays
 from freetrain.policies.freetrain import FreeTrain
 from freetrain.store.store import DAEMONS_STORE, Store
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm
@@ -367,3 +368,15 @@ def test_a_pause_after_too_many_delays_outlives_a_restart(tmp_path: Path) -> Non
         site.look()
         assert restarted.judgement is not None
         assert restarted.judgement.stopped == "the site's own jobs had to wait too often"
+
+
+def test_how_long_nodes_stay_is_remembered_beyond_a_restart(config: Config) -> None:
+    slurm = FakeSlurm()
+    slurm.submit_array("freetrain:min=1")
+    Service(config, slurm, lambda: config).run(cycles=1)
+    ledger = Store.open_existing(Path(config.state.directory) / DAEMONS_STORE).ledger()
+    assert ledger.stays(config.slurm.partition) == (Stays().idle_node_s, Stays().left)
+    ledger.save_stays(config.slurm.partition, 50_000.0, 10.0)
+    Service(config, slurm, lambda: config).run(cycles=1)
+    store = Store.open_existing(Path(config.state.directory) / DAEMONS_STORE)
+    assert store.decision(2, 1)[0].horizon_s == 5_000.0

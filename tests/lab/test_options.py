@@ -25,7 +25,9 @@ def test_node_names_are_of_one_width(nodes: int, first: str, last: str) -> None:
 
 
 def test_options_survive_their_document() -> None:
-    options = LabOptions(nodes=2, settings={"KillWait": "5"}, job_submit=Path("/tmp/x.lua"), preempt_mode="CANCEL")
+    options = LabOptions(
+        nodes=2, settings={"KillWait": "5"}, job_submit=Path("/tmp/x.lua"), job_comp=Path("/tmp/y.lua")
+    )
     assert LabOptions.from_json(json.loads(json.dumps(options.to_json()))) == options
     assert LabOptions.from_json(LabOptions().to_json()) == LabOptions()
 

@@ -91,8 +91,9 @@ def _value(
 
     With o the worth per second, C the nodes held now, N₀ ≥ N₁ ≥ … those it has in the intervals of Δᵢ seconds::
 
-        Σᵢ Δᵢ·o(Nᵢ)  −  switch  −  Σ over ends before the horizon at which it loses a node: eviction·o(N before)
+        Σᵢ Δᵢ·o(Nᵢ)  −  switch  −  Σ over ends before the horizon at which it loses a node: f·o(N before)
 
+        f = down, or eviction where that is less
         switch = up·o(C) if N₀ > C,  down·o(C) if N₀ < C,  and start·o(N₀) instead where o(C) = 0
     """
     nodes = sum(amounts)
@@ -100,8 +101,8 @@ def _value(
     for (start_s, end_s), leaving in zip(pairwise((0.0, *ends_s)), amounts, strict=True):
         value += (end_s - start_s) * worth[nodes]
         if leaving and end_s < problem.horizon_s:
-            lost_s = trainer.scale_down_s if trainer.forced_loss_s is None else trainer.forced_loss_s
-            value -= lost_s * worth[nodes]
+            forced_s = trainer.scale_down_s if trainer.forced_loss_s is None else trainer.forced_loss_s
+            value -= min(forced_s, trainer.scale_down_s) * worth[nodes]
         nodes -= leaving
     return value
 

@@ -99,21 +99,20 @@ def test_enumeration_charges_a_start_at_the_new_rate() -> None:
     assert best_by_enumeration(problem) == pytest.approx((100 - 30) * 20)
 
 
-def test_enumeration_charges_a_forced_loss_of_its_own() -> None:
-    fragile = Trainer("a", ((1, 10.0), (4, 40.0)), forced_loss_s=40.0)
+def test_enumeration_charges_a_known_end_as_a_change_in_good_order() -> None:
+    fragile = Trainer("a", ((1, 10.0), (4, 40.0)), scale_down_s=40.0, forced_loss_s=400.0)
     assert best_by_enumeration(problem_of((60.0, None), trainers=(fragile,))) == pytest.approx((60 - 40) * 10)
 
 
-def test_enumeration_shrinks_at_once_to_escape_a_worse_eviction() -> None:
-    fragile = Trainer("a", ((1, 10.0), (4, 40.0)), forced_loss_s=40.0)
-    problem = problem_of((None, "a"), (10.0, "a"), trainers=(fragile,))
-    assert best_by_enumeration(problem) == pytest.approx(100 * 10 - 12 * 20)
+def test_enumeration_is_evicted_where_that_costs_less() -> None:
+    sturdy = Trainer("a", ((1, 10.0), (4, 40.0)), scale_down_s=40.0, forced_loss_s=5.0)
+    assert best_by_enumeration(problem_of((60.0, None), trainers=(sturdy,))) == pytest.approx((60 - 5) * 10)
 
 
 def test_enumeration_lets_nobody_swap_nodes() -> None:
     """Each would do better with the other's node, but nobody may give a node up and take another."""
-    sturdy = Trainer("sturdy", ((1, 10.0),), forced_loss_s=0.0)
-    fragile = Trainer("fragile", ((1, 10.0),), forced_loss_s=50.0)
+    sturdy = Trainer("sturdy", ((1, 10.0),), scale_down_s=0.0)
+    fragile = Trainer("fragile", ((1, 10.0),), scale_down_s=50.0)
     problem = problem_of((None, "sturdy"), (60.0, "fragile"), trainers=(sturdy, fragile))
     assert best_by_enumeration(problem) == pytest.approx(100 * 10 + (60 - 50) * 10)
 

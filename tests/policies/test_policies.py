@@ -64,8 +64,8 @@ def test_every_policy_verifies_on_a_machine_of_some_size(policy: str) -> None:
 
 
 def test_short_lived_nodes_go_to_the_trainer_that_is_hurt_least() -> None:
-    fragile = Trainer("fragile", ((1, 10.0), (2, 20.0)), forced_loss_s=50)
-    robust = Trainer("robust", ((1, 10.0), (2, 20.0)), forced_loss_s=0)
+    fragile = Trainer("fragile", ((1, 10.0), (2, 20.0)), scale_down_s=50)
+    robust = Trainer("robust", ((1, 10.0), (2, 20.0)), scale_down_s=0)
     nodes = (Offer("long1"), Offer("long2"), Offer("short1", 60.0), Offer("short2", 60.0))
     decision = decide(find_policy("freetrain"), Problem(0.0, nodes, (fragile, robust)))
     assert set(decision.placement["robust"]) == {"short1", "short2"}

@@ -18,6 +18,7 @@ from freetrain.policies import find_policy
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.dedicated import train_dedicated
 from freetrain.replay.driver import Replay
+from freetrain.replay.foresight import Foresight
 from freetrain.replay.outcome import outcome_of
 from freetrain.replay.presets import PRESETS
 from freetrain.replay.study import Costs, study
@@ -51,10 +52,12 @@ def replay(
     max_running: int = 10,
     policy: str = "freetrain",
     horizon_s: float = 120.0,
+    sees_ends: bool = False,
 ) -> tuple[ReplayRecord, Kept]:
     kept = Kept()
     goal = Goal.of(find_policy(policy), "throughput")
-    return Replay(idle, trainers, goal, horizon_s, max_running, kept, time.perf_counter).run(), kept
+    foresight = Foresight(horizon_s, sees_ends)
+    return Replay(idle, trainers, goal, foresight, max_running, kept, time.perf_counter).run(), kept
 
 
 def test_one_trainer_on_one_hole_trains_as_long_as_it_lasts() -> None:
@@ -77,6 +80,25 @@ def test_losing_two_nodes_at_once_hurts_once() -> None:
     assert run.evicted_nodes == 2
     assert run.losses[Loss.EVICTION] == 1
     assert run.samples == 500 * 30 + 500 * 10 - 12 * 30
+
+
+DEAR = Trainer("A", CURVE, scale_down_s=12.0, forced_loss_s=200.0, start_s=60.0)
+
+
+def test_who_sees_an_end_gives_back_in_good_order() -> None:
+    unseen, _ = replay(holes((0, 0, 500)), [DEAR], horizon_s=600.0)
+    seen, _ = replay(holes((0, 0, 500)), [DEAR], horizon_s=600.0, sees_ends=True)
+    assert unseen.runs[0].samples == (500 - 60 - 200) * 10
+    assert seen.runs[0].samples == (500 - 60 - 12) * 10
+
+
+def test_who_sees_ends_starts_nothing_that_a_hole_is_too_short_for() -> None:
+    rows = (0, 0, 70), (1, 100, 1000)
+    unseen, _ = replay(holes(*rows), [DEAR], horizon_s=600.0)
+    seen, _ = replay(holes(*rows), [DEAR], horizon_s=600.0, sees_ends=True)
+    assert unseen.runs[0].losses[Loss.START] == 2
+    assert seen.runs[0].losses[Loss.START] == 1
+    assert seen.runs[0].samples == (900 - 60) * 10
 
 
 def test_growing_costs_seconds_at_the_old_rate() -> None:
@@ -185,7 +207,7 @@ def test_highs_agrees_with_the_dynamic_programme_on_every_decision_of_a_replay()
 def test_without_costs_a_replay_reaches_the_best_division() -> None:
     goal = Goal.of(find_policy("freetrain"), "throughput")
     free = Costs(scale_up_s=0, scale_down_s=0, forced_loss_s=0, start_s=0)
-    done = study(random_holes(4), PRESETS["hpo"], free, goal, 120.0, 3, Kept(), time.perf_counter)
+    done = study(random_holes(4), PRESETS["hpo"], free, goal, Foresight(120.0), 3, Kept(), time.perf_counter)
     assert done.outcome.u_oracle == pytest.approx(1.0)
 
 

@@ -129,6 +129,14 @@ def test_what_is_wrong_with_the_clusters_settings(
     assert found.is_unsafe is is_unsafe
 
 
+@pytest.mark.parametrize("name", ["EpilogSlurmctld", "EpilogSlurmctld[0]"])
+def test_what_slurmctld_runs_at_the_end_of_jobs_delays_who_is_first_in_line(name: str) -> None:
+    (found,) = judged(f"{CONFIG}\n{name}         = /etc/slurm/end")
+    assert "(EpilogSlurmctld=/etc/slurm/end)" in found.what
+    assert not found.is_unsafe
+    assert judged(f"{CONFIG}\n{name}         = (null)") == []
+
+
 @pytest.mark.parametrize(
     ("parameter", "is_unsafe"), [("youngest_first", False), ("min_exempt_priority=1000", True)]
 )

@@ -129,3 +129,11 @@ def test_spans_lent_are_told_with_their_users(ledger: Ledger) -> None:
     ledger.save_fragments([running, over, replace(ASKED, trainer=TRAINER.id)])
     assert sorted(ledger.lent_spans(0.0)) == [(TRAINER.owner, 100.0, 200.0), (TRAINER.owner, 800.0, None)]
     assert ledger.lent_spans(300.0) == [(TRAINER.owner, 800.0, None)]
+
+
+def test_stays_are_kept_for_each_partition_as_they_were_last(ledger: Ledger) -> None:
+    ledger.save_stays("one", 100.0, 2.0)
+    ledger.save_stays("other", 5.0, 1.0)
+    ledger.save_stays("one", 300.0, 4.0)
+    assert ledger.stays("one") == (300.0, 4.0)
+    assert ledger.stays("none") is None

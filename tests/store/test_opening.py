@@ -20,13 +20,14 @@ from freetrain.store.store_errors import explained
 from freetrain.store.tables import Base
 from tests.store.samples import PROBLEM, decide, new_run
 
-SHIPPED_MIGRATIONS = schema.MIGRATIONS
-ADD_A_COLUMN = """
+SHIPPED_MIGRATIONS, SHIPPED = schema.MIGRATIONS, schema.SCHEMA
+NEXT = f"{int(SHIPPED) + 1:04}"
+ADD_A_COLUMN = f"""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0006"
-down_revision = "0005"
+revision = "{NEXT}"
+down_revision = "{SHIPPED}"
 
 
 def upgrade():
@@ -56,9 +57,9 @@ def newer_freetrain(tmp_path, monkeypatch):
     """A freetrain with one more migration."""
     migrations = tmp_path / "a 100% newer freetrain" / "migrations"
     shutil.copytree(schema.MIGRATIONS, migrations)
-    (migrations / "versions" / "0006_comment.py").write_text(ADD_A_COLUMN)
+    (migrations / "versions" / f"{NEXT}_comment.py").write_text(ADD_A_COLUMN)
     monkeypatch.setattr(schema, "MIGRATIONS", migrations)
-    monkeypatch.setattr(schema, "SCHEMA", "0006")
+    monkeypatch.setattr(schema, "SCHEMA", NEXT)
 
 
 def test_the_migrations_make_the_tables_as_they_are_declared(tmp_path):
@@ -116,7 +117,7 @@ def test_two_runs_at_a_time_are_both_recorded(tmp_path):
 def test_an_old_store_is_migrated_and_its_old_state_kept_beside(tmp_path, newer_freetrain, monkeypatch):
     path = tmp_path / "runs.db"
     with monkeypatch.context() as older:
-        older.setattr(schema, "SCHEMA", "0005")
+        older.setattr(schema, "SCHEMA", SHIPPED)
         older.setattr(schema, "MIGRATIONS", SHIPPED_MIGRATIONS)
         with Store.open(path).begin_run(new_run()) as run:
             run.record(PROBLEM, decide())
@@ -124,8 +125,8 @@ def test_an_old_store_is_migrated_and_its_old_state_kept_beside(tmp_path, newer_
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT comment, command FROM runs").fetchall() == [(None, "replay log.txt")]
         assert connection.execute("SELECT count(*) FROM decisions").fetchone() == (1,)
-    with closing(sqlite3.connect(tmp_path / "runs.db.schema-0005.backup")) as backup:
-        assert backup.execute("SELECT version_num FROM alembic_version").fetchone() == ("0005",)
+    with closing(sqlite3.connect(tmp_path / f"runs.db.schema-{SHIPPED}.backup")) as backup:
+        assert backup.execute("SELECT version_num FROM alembic_version").fetchone() == (SHIPPED,)
         assert backup.execute("SELECT count(*) FROM decisions").fetchone() == (1,)
 
 

@@ -74,7 +74,7 @@ def state_model(menus: Sequence[Menu], capacity: Sequence[int]) -> pyo.ConcreteM
     classes_suffice(model, capacity)
     if len(capacity) > 1:
         nobody_migrates(model, menus, capacity)
-        evictions_hurt(model, menus, capacity)
+        ends_hurt(model, menus, capacity)
     value_is_maximal(model, menus)
     return model
 
@@ -159,8 +159,8 @@ def nobody_migrates(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) 
     model.gains = pyo.Constraint(model.trainer, model.klass, rule=gains)
 
 
-def evictions_hurt(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) -> None:
-    """Who has nodes of a class that is taken back picks a piece that charges the eviction, once.
+def ends_hurt(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) -> None:
+    """Who has nodes of a class that is taken back picks a piece that charges its end, once.
 
     With p over the pieces that charge it: nodes[j,c] ≤ Σ_p min(capacity_c, most_p) · picks[j,c,p].
     """

@@ -45,7 +45,7 @@ def guest() -> Iterator[Guest]:
 def decide(guest: Guest, solver: Callable[..., object], time_limit_s: float = LONG_S) -> Decision:
     """The decision, whatever the solver does: usable, and as good as the greedy one."""
     highs = HighsGuest(guest, f"{solver.__module__}:{solver.__name__}")
-    decision = deciding.decide(FreeTrain(time_limit_s=time_limit_s, highs=highs), PROBLEM)
+    decision = deciding.decide(FreeTrain(Solver.HIGHS, time_limit_s, highs=highs), PROBLEM)
     assert verify(PROBLEM, decision) == ()
     assert decision.objective >= GREEDY.objective
     return decision
@@ -53,7 +53,7 @@ def decide(guest: Guest, solver: Callable[..., object], time_limit_s: float = LO
 
 @pytest.fixture(scope="module")
 def optimum() -> float:
-    decision = deciding.decide(find_policy("freetrain", time_limit_s=LONG_S), PROBLEM)
+    decision = deciding.decide(find_policy("freetrain", solver="highs", time_limit_s=LONG_S), PROBLEM)
     assert (decision.status, decision.solver, decision.notes) == (Status.OPTIMAL, "HiGHS", ())
     return decision.objective
 
@@ -173,9 +173,9 @@ def test_the_second_try_has_what_is_left_of_the_time(guest: Guest) -> None:
 
 
 def test_a_worker_of_its_own_gets_the_same_plan(guest: Guest, optimum: float) -> None:
-    first = deciding.decide(find_policy("freetrain", time_limit_s=LONG_S), PROBLEM)
+    first = deciding.decide(find_policy("freetrain", solver="highs", time_limit_s=LONG_S), PROBLEM)
     fresh = Guest(imports=("freetrain.policies.solver.highs",))
-    again = deciding.decide(FreeTrain(time_limit_s=LONG_S, highs=HighsGuest(fresh)), PROBLEM)
+    again = deciding.decide(FreeTrain(Solver.HIGHS, LONG_S, highs=HighsGuest(fresh)), PROBLEM)
     fresh.close()
     assert again == first
 

@@ -16,6 +16,7 @@ from freetrain.policies import find_policy
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.dedicated import train_dedicated
 from freetrain.replay.driver import Replay
+from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs.model import RejectedRow, RowCount, SiteLog
 from freetrain.replay.outcome import outcome_of
 from freetrain.replay.presets import CURVES, PRESETS
@@ -38,7 +39,9 @@ def make_record(holes: Holes, trainers: Iterable[Trainer], max_running: int = 4)
     """Replay FreeTrain's own policy over holes."""
     goal = Goal.of(find_policy("freetrain"), "throughput")
     ticks = count()
-    return Replay(holes, trainers, goal, 600.0, max_running, NullJournal(), lambda: 0.001 * next(ticks)).run()
+    return Replay(
+        holes, trainers, goal, Foresight(600.0), max_running, NullJournal(), lambda: 0.001 * next(ticks)
+    ).run()
 
 
 def make_input(

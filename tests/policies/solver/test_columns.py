@@ -1,0 +1,94 @@
+"""Allocations out of columns: usable, as good as they say, the same each time, also where time is short."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.problems import mixed_problem, problem_with_ends
+from freetrain.core.decision import GOOD_ENOUGH
+from freetrain.core.problem import Offer, Problem
+from freetrain.core.trainer import Trainer
+from freetrain.core.value import total_value
+from freetrain.core.verify import verify_counts
+from freetrain.policies.solver.answer import Answer
+from freetrain.policies.solver.bidders import bidders_of
+from freetrain.policies.solver.columns import solve
+
+CHEAP, DEAR = (18.0, 12.0, 12.0, 0.0), (60.0, 60.0, 360.0, 60.0)
+
+
+def answer_of(problem: Problem, seconds: float = 60.0) -> Answer:
+    answer = solve(*bidders_of(problem), left_s=lambda: seconds)
+    assert answer.counts is not None
+    assert verify_counts(problem, answer.counts) == ()
+    assert total_value(problem, answer.counts) <= answer.bound + 1e-9 * abs(answer.bound)
+    return answer
+
+
+def missing(problem: Problem, answer: Answer) -> float:
+    """Share of the bound that the allocation lies below it."""
+    assert answer.counts is not None
+    return (answer.bound - total_value(problem, answer.counts)) / abs(answer.bound)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("costs", [CHEAP, DEAR])
+def test_a_small_problem_is_decided_exactly(costs: tuple[float, float, float, float], seed: int) -> None:
+    problem = problem_with_ends(seed, 4, 12, 3, costs)
+    answer = answer_of(problem)
+    assert answer.proven
+    assert missing(problem, answer) <= 1e-9
+
+
+@pytest.mark.parametrize("costs", [CHEAP, DEAR])
+@pytest.mark.parametrize(("trainers", "nodes", "ends"), [(10, 64, 4), (60, 600, 6)])
+def test_a_larger_one_is_decided_closely(
+    trainers: int, nodes: int, ends: int, costs: tuple[float, float, float, float]
+) -> None:
+    problem = problem_with_ends(1, trainers, nodes, ends, costs)
+    assert missing(problem, answer_of(problem)) <= 20 * GOOD_ENOUGH
+
+
+def test_many_trainers_on_many_nodes_are_no_harder() -> None:
+    problem = problem_with_ends(0, 300, 3000, 4, CHEAP)
+    assert missing(problem, answer_of(problem)) <= GOOD_ENOUGH
+
+
+@pytest.mark.parametrize("costs", [CHEAP, DEAR])
+def test_without_time_there_is_an_allocation_nevertheless(costs: tuple[float, float, float, float]) -> None:
+    problem = problem_with_ends(2, 20, 200, 5, costs)
+    answer = answer_of(problem, seconds=0.0)
+    assert answer.out_of_time
+    assert not answer.proven or missing(problem, answer) <= 1e-9
+
+
+def test_the_same_problem_gets_the_same_allocation() -> None:
+    problem = problem_with_ends(3, 10, 64, 4, CHEAP)
+    first, again = answer_of(problem), answer_of(problem)
+    assert np.array_equal(first.counts, again.counts)
+    assert first.bound == again.bound
+
+
+def test_trainers_that_do_not_differ_are_one_kind_and_get_different_nodes() -> None:
+    alike = tuple(Trainer(f"t{number}", ((1, 10.0), (2, 19.0), (3, 27.0))) for number in range(4))
+    nodes = tuple(Offer(f"n{number}", 60.0 if number % 2 else None) for number in range(8))
+    problem = Problem(0.0, nodes, alike)
+    bidders, rows = bidders_of(problem)
+    assert rows == [[0, 1, 2, 3]]
+    assert bidders.number.tolist() == [4]
+    answer = answer_of(problem)
+    assert answer.proven
+    assert answer.counts.sum() == 8
+
+
+def test_who_has_more_nodes_than_he_may_have_is_given_fewer() -> None:
+    over_full = [
+        problem
+        for problem in (mixed_problem(seed, lives=True) for seed in range(300))
+        if len(problem.classes) > 1 and (problem.held_nodes > problem.terms.most_nodes).any()
+    ]
+    assert over_full
+    for problem in over_full:
+        counts = answer_of(problem).counts
+        assert (counts.sum(axis=1) <= problem.terms.most_nodes).all()

@@ -1,0 +1,75 @@
+"""What a trainer would take at some prices: held against all that it could take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+import pytest
+
+from benchmarks.problems import mixed_problem
+from freetrain.core.problem import Counts
+from freetrain.policies.solver.bidders import Bidders, bidders_of
+from freetrain.policies.solver.replies import _largest_of_last, best_replies
+
+SEEDS = [seed for seed in range(60) if len(mixed_problem(seed, lives=True).classes) > 1]
+
+
+def all_choices(bidders: Bidders, kind: int) -> Iterator[Counts]:
+    """Whatever is there, all nodes kept and some more, or none got and some lost."""
+    held = bidders.held[kind]
+    for each in product(*(range(count + 1) for count in bidders.capacity.tolist())):
+        counts = np.array(each, dtype=np.int64)
+        stays_within = counts.sum() < bidders.worth.shape[1]
+        if stays_within and ((counts >= held).all() or (counts <= held).all()):
+            yield counts
+
+
+def reduced(bidders: Bidders, kind: int, counts: Counts, prices: np.ndarray) -> float:
+    return float(bidders.values_of(kind, counts) - counts @ prices)
+
+
+def some_prices(bidders: Bidders, seed: int) -> np.ndarray:
+    """About as much as a node is worth."""
+    return np.random.default_rng(seed).uniform(0, 2, len(bidders.capacity)) * bidders.worth.max() * 10
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_better_than_the_best_reply(seed: int) -> None:
+    bidders, _ = bidders_of(mixed_problem(seed, lives=True))
+    prices = some_prices(bidders, seed)
+    replies = best_replies(bidders, prices)
+    for kind, counts in enumerate(replies.counts):
+        best = max(reduced(bidders, kind, choice, prices) for choice in all_choices(bidders, kind))
+        assert replies.value[kind] == pytest.approx(best)
+        assert reduced(bidders, kind, counts, prices) == pytest.approx(best)
+        assert any((counts == choice).all() for choice in all_choices(bidders, kind))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_choice_that_is_nearly_as_good_is_found_and_no_other(seed: int) -> None:
+    bidders, _ = bidders_of(mixed_problem(seed, lives=True))
+    prices = some_prices(bidders, seed)
+    replies = best_replies(bidders, prices)
+    for kind in range(len(bidders.number)):
+        slack = 0.3 * max(1.0, abs(float(replies.value[kind]))) + 0.123
+        found = {tuple(counts.tolist()) for counts in replies.nearly_best(kind, slack)}
+        least = float(replies.value[kind]) - slack
+        expected = {
+            tuple(choice.tolist())
+            for choice in all_choices(bidders, kind)
+            if reduced(bidders, kind, choice, prices) >= least
+        }
+        assert found == expected
+
+
+@pytest.mark.parametrize("positions", [1, 2, 7, 16, 33])
+def test_the_largest_of_those_before_is_found_for_windows_of_any_width(positions: int) -> None:
+    draw = np.random.default_rng(positions)
+    table, widths = draw.normal(size=(40, positions)), draw.integers(0, positions, 40)
+    expected = [
+        [max(row[max(0, at - width) : at], default=-np.inf) for at in range(positions)]
+        for row, width in zip(table.tolist(), widths.tolist(), strict=True)
+    ]
+    assert _largest_of_last(table, widths).tolist() == expected
