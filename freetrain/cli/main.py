@@ -12,6 +12,7 @@ from freetrain.errors import ExitCode, FreetrainError
 
 _COMMANDS = {
     "audit": "freetrain.cli.audit:audit_command",
+    "config": "freetrain.cli.config:config_group",
     "curve": "freetrain.cli.curve:curve_command",
     "daemon": "freetrain.cli.daemon:daemon_command",
     "drain": "freetrain.cli.drain:drain_command",

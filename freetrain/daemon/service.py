@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from freetrain import __version__
-from freetrain.config import Config
+from freetrain.config import NEEDS_RESTART, Config
+from freetrain.config.settings import keeping_what_needs_restart
 from freetrain.core.decision import GOOD_ENOUGH, Decision, Status
 from freetrain.daemon.admission.admission import Admission
 from freetrain.daemon.admission.checks import read_settings
@@ -167,14 +168,14 @@ class Service:
         self._reloading = False
         notify(RELOADING="1", MONOTONIC_USEC=monotonic_usec())
         try:
-            config = _with_what_stays(self._reload(), self._config)
+            config = keeping_what_needs_restart(self._reload(), self._config)
             admission.admit(config)
             lender.change(config)
         except FreetrainError as error:
             log.error("the settings stay as they are: %s", error.what)
         else:
             self._config = config
-            log.info("new settings; changes of slurm, state, pace.poll, lend.launcher need a restart")
+            log.info("new settings; changes of %s need a restart", ", ".join(sorted(NEEDS_RESTART)))
         notify(READY="1")
 
     @contextlib.contextmanager
@@ -206,15 +207,3 @@ def _is_proven(decision: Decision) -> bool:
     """Whether the solver would find nothing better with more time, or nothing that matters."""
     is_near = decision.gap is not None and decision.gap <= GOOD_ENOUGH
     return is_near or decision.status not in (Status.FEASIBLE, Status.FALLBACK)
-
-
-def _with_what_stays(new: Config, old: Config) -> Config:
-    """The new settings, but for those that a running daemon cannot change."""
-    return new.model_copy(
-        update={
-            "slurm": old.slurm,
-            "state": old.state,
-            "pace": new.pace.model_copy(update={"poll": old.pace.poll}),
-            "lend": new.lend.model_copy(update={"launcher": old.lend.launcher}),
-        }
-    )

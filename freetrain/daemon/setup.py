@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from math import inf
+
 from freetrain.config import Config
 from freetrain.daemon.trainers.ends import Patience
 from freetrain.daemon.trainers.entries import RosterRules
-from freetrain.lending.rules import FairShare, FragmentRules, HarmRules, NodeRules, Rules, SharingRules
+from freetrain.lending.rules import (
+    FairShare,
+    FragmentRules,
+    HarmRules,
+    NodeRules,
+    PowerRules,
+    Rules,
+    SharingRules,
+)
 from freetrain.lending.shadow import BackfillRules
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
@@ -33,6 +44,7 @@ def rules_of(config: Config, settings: SlurmSettings) -> Rules:
             cool_down_s=pace.cool_down,
             newcomers=lend.newcomers,
             next_within_s=lend.next_in_line,
+            power=_power(settings) if lend.spare_suspendable else None,
             backfill=BackfillRules(
                 settings.backfill_interval_s,
                 settings.backfill_resolution_s,
@@ -77,6 +89,15 @@ def launcher_of(config: Config, gateway: Gateway) -> Launcher:
     if config.lend.launcher == "steer":
         return Steering()
     return Submitting(config.slurm.partition, PatternReader(gateway), act_as)
+
+
+def _power(settings: SlurmSettings) -> PowerRules | None:
+    """None where Slurm powers nothing down. Of ``c[1-9]:4`` it keeps any four, so that none is sure to stay up."""
+    if settings.suspend_s == inf:
+        return None
+    nodes, partitions = settings.suspend_not
+    sure = ",".join(part for part in re.split(r",(?![^\[]*\])", nodes) if ":" not in part)
+    return PowerRules(expand_nodes(sure), frozenset(filter(None, partitions.split(","))))
 
 
 def _rhythm_s(config: Config, settings: SlurmSettings) -> float:

@@ -30,10 +30,7 @@ def claim(directory: Path, mounts: str | None = None) -> IO[str]:
     """
     try:
         _make(directory)
-        kind = file_system_of(
-            directory, mounts if mounts is not None else Path("/proc/self/mountinfo").read_text()
-        )
-        if kind.startswith(_NETWORK):
+        if kind := network_file_system(directory, mounts):
             raise StateError(
                 f"{directory} is on a network file system ({kind}), where locks and SQLite fail.", _HINT
             )
@@ -90,6 +87,17 @@ def is_claimed(directory: Path) -> bool:
     except OSError:
         return False
     return False
+
+
+def network_file_system(path: Path, mounts: str | None = None) -> str:
+    """The type of the network file system that holds a path, or will; empty: it is on a local disk.
+
+    Args:
+        path: which; it need not be there.
+        mounts: what to believe instead of ``/proc/self/mountinfo``.
+    """
+    kind = file_system_of(path, mounts if mounts is not None else Path("/proc/self/mountinfo").read_text())
+    return kind if kind.startswith(_NETWORK) else ""
 
 
 def file_system_of(path: Path, mounts: str) -> str:

@@ -169,6 +169,8 @@ def _why_unfit(
         if node.name not in why and not _is_free(node, lent, ends):
             why[node.name] = f"Slurm says {node.said}"
     why |= drained
+    if rules.power is not None:
+        why |= dict.fromkeys(rules.power.suspendable(snapshot, rules.partition), "Slurm powers it down when idle")
     why |= dict.fromkeys(rules.exclude, "excluded by the site")
     missing = snapshot.partitions[rules.partition].nodes - snapshot.node.keys()
     return why | dict.fromkeys(missing, "Slurm does not show it")

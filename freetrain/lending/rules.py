@@ -11,6 +11,24 @@ from freetrain.lending.shadow import BackfillRules
 
 
 @dataclass(frozen=True, slots=True)
+class PowerRules:
+    """Which nodes Slurm never powers down, of those that it manages: all others are left to it.
+
+    Attributes:
+        nodes: these.
+        partitions: and those of these.
+    """
+
+    nodes: Nodes = frozenset()
+    partitions: frozenset[str] = frozenset()
+
+    def suspendable(self, snapshot: Snapshot, partition: str) -> Nodes:
+        """The nodes of a partition that Slurm powers down when they are idle."""
+        named = (snapshot.partitions[name].nodes for name in self.partitions & snapshot.partitions.keys())
+        return snapshot.partitions[partition].nodes.difference(self.nodes, *named)
+
+
+@dataclass(frozen=True, slots=True)
 class NodeRules:
     """Which nodes may be lent.
 
@@ -28,6 +46,7 @@ class NodeRules:
         next_within_s: how soon the end has to be expected that lets the first waiting job of a partition start, so
             that its nodes are kept free.
         backfill: how Slurm plans.
+        power: which nodes Slurm powers down and are left alone for that; None: none.
     """
 
     partition: str
@@ -42,6 +61,7 @@ class NodeRules:
     newcomers: float = 0.0
     next_within_s: float = 0.0
     backfill: BackfillRules = field(default_factory=BackfillRules)
+    power: PowerRules | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,17 @@ RUN_FIELDS = ("JobID", "State", "Start", "End")
 
 QOS_FIELDS = ("Name", "Preempt", "PreemptMode", "GraceTime", "PreemptExemptTime")
 
+QOS_TERM_FIELDS = (
+    "Name",
+    "UsageFactor",
+    "GrpTRES",
+    "GrpJobs",
+    "MaxTRESPU",
+    "MaxJobsPU",
+    "MaxTRESPA",
+    "MaxJobsPA",
+)
+
 ENVIRONMENT = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C", "SLURM_BITSTR_LEN": "0"}
 """Epoch seconds, English, and arrays of waiting tasks never cut short."""
 
@@ -184,6 +195,21 @@ def ask_settings() -> Command:
 def ask_qos() -> Command:
     """All QOS, of which accounting knows."""
     return ("sacctmgr", "-n", "-P", "show", "qos", f"format={','.join(QOS_FIELDS)}")
+
+
+def ask_qos_terms() -> Command:
+    """What each QOS allows its jobs, and what they are charged."""
+    return ("sacctmgr", "-n", "-P", "show", "qos", f"format={','.join(QOS_TERM_FIELDS)}")
+
+
+def ask_accounts() -> Command:
+    """The names of all accounts."""
+    return ("sacctmgr", "-n", "-P", "show", "account", "format=Account")
+
+
+def ask_users() -> Command:
+    """The names of all users of whom accounting knows."""
+    return ("sacctmgr", "-n", "-P", "show", "user", "format=User")
 
 
 def ask_statistics() -> Command:

@@ -7,27 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from freetrain.durations import show_duration
+from freetrain.slurm.finding import Finding, update
 from freetrain.slurm.layout_facts import PartitionRules, Qos, SlurmLayout
+from freetrain.slurm.parsing import fold_nodes
 
 BY_PARTITION, BY_QOS = "preempt/partition_prio", "preempt/qos"
 
 _STOPS = frozenset({"CANCEL", "REQUEUE"})
 """What Slurm may do to a fragment that it preempts; anything else leaves it on its node."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something in Slurm's layout that is not as it should be.
-
-    Attributes:
-        what: a sentence.
-        mend: the command, or the line of slurm.conf or freetrain.toml, that mends it.
-        is_unsafe: whether the site's jobs could wait for fragments; otherwise it only costs something.
-    """
-
-    what: str
-    mend: str
-    is_unsafe: bool = True
 
 
 @dataclass(frozen=True)
@@ -89,27 +76,23 @@ def judge(question: Question) -> list[Finding]:
     return sorted(dict.fromkeys(found), key=lambda finding: not finding.is_unsafe)
 
 
-def describe(findings: Iterable[Finding]) -> str:
-    """The findings with what mends them, one below the other."""
-    return "".join(f"\n- {finding.what}\n    {finding.mend}" for finding in findings)
-
-
 def _of_the_partition(question: Question) -> Iterator[Finding]:
     ours, sharing = question.ours, question.sharing
     if ours.is_default:
         is_lowest = all(one.partition.priority_tier >= ours.partition.priority_tier for one in sharing)
         yield Finding(
             f"Partition {ours.name} is Slurm's default: the site's jobs that name no partition run in it.",
-            _update(ours.name, "Default=NO") if is_lowest else _name_lowest(question),
+            update(ours.name, "Default=NO") if is_lowest else _name_lowest(question),
         )
     if not sharing:
         yield Finding(
             f"No other partition has nodes of {ours.name}: the site's own jobs run in it, or never on its nodes.",
-            f"PartitionName=<the site's> Nodes=<of {ours.name}> PriorityTier={ours.partition.priority_tier + 1}",
+            f"PartitionName=<the site's> Nodes={fold_nodes(ours.partition.nodes)} "
+            f"PriorityTier={ours.partition.priority_tier + 1} State=UP",
         )
     if ours.state != "UP":
         yield Finding(
-            f"Partition {ours.name} is {ours.state}: no fragment can start.", _update(ours.name, "State=UP"), False
+            f"Partition {ours.name} is {ours.state}: no fragment can start.", update(ours.name, "State=UP"), False
         )
     kept_out = sorted(one for one in question.owners if one[1] and not ours.admits_account(one[1]))
     if kept_out:
@@ -127,9 +110,9 @@ def _name_lowest(question: Question) -> str:
 def _admit(ours: PartitionRules, kept_out: Iterable[tuple[str, str]]) -> str:
     accounts = {account for _, account in kept_out}
     if ours.allow_accounts is not None:
-        return _update(ours.name, f"AllowAccounts={','.join(sorted(ours.allow_accounts | accounts))}")
+        return update(ours.name, f"AllowAccounts={','.join(sorted(ours.allow_accounts | accounts))}")
     left = ours.deny_accounts - accounts
-    return _update(ours.name, f"DenyAccounts={','.join(sorted(left))}")
+    return update(ours.name, f"DenyAccounts={','.join(sorted(left))}")
 
 
 def _of_the_cluster(question: Question) -> Iterator[Finding]:
@@ -139,7 +122,7 @@ def _of_the_cluster(question: Question) -> Iterator[Finding]:
         yield Finding(
             f"Slurm does not preempt, or freetrain does not know how (PreemptType={settings.preempt_type}, "
             f"PreemptMode={settings.preempt_mode}): the site's jobs would wait for fragments.",
-            f"PreemptType={BY_PARTITION} and PreemptMode=REQUEUE in slurm.conf",
+            f"PreemptType={BY_PARTITION}\nPreemptMode=REQUEUE",
         )
     if "PRIORITY" in modes:
         yield Finding(
@@ -204,14 +187,12 @@ def _by_partition(question: Question) -> Iterator[Finding]:
         if "PRIORITY" in modes:
             yield Finding(
                 f"Jobs in partition {other.name} preempt only what has less priority (PreemptMode=PRIORITY).",
-                _update(other.name, f"PreemptMode={','.join(sorted(modes - {'PRIORITY'})) or 'OFF'}"),
+                update(other.name, f"PreemptMode={','.join(sorted(modes - {'PRIORITY'})) or 'OFF'}"),
             )
     yield from _mode(
-        ours.partition.preempt_mode, f"partition {ours.name}", _update(ours.name, "PreemptMode=REQUEUE")
+        ours.partition.preempt_mode, f"partition {ours.name}", update(ours.name, "PreemptMode=REQUEUE")
     )
-    yield from _grace(
-        question, ours.partition.grace_s, f"partition {ours.name}", _update(ours.name, "GraceTime=0")
-    )
+    yield from _grace(question, ours.partition.grace_s, f"partition {ours.name}", update(ours.name, "GraceTime=0"))
 
 
 def _mend_tier(question: Question, other: PartitionRules) -> str:
@@ -221,8 +202,8 @@ def _mend_tier(question: Question, other: PartitionRules) -> str:
     if max(tiers) < tier or (question.ours.is_default and min(tiers) < tier):
         return _name_lowest(question)  # it is one of the site's own that somebody named
     if min(tiers) > 0:
-        return _update(question.partition, f"PriorityTier={min(tiers) - 1}")
-    return _update(other.name, f"PriorityTier={tier + 1}")
+        return update(question.partition, f"PriorityTier={min(tiers) - 1}")
+    return update(other.name, f"PriorityTier={tier + 1}")
 
 
 def _by_qos(question: Question) -> Iterator[Finding]:
@@ -237,7 +218,7 @@ def _by_qos(question: Question) -> Iterator[Finding]:
     if ours.allow_qos is None:
         yield Finding(
             f"Partition {ours.name} admits every QOS, and fragments may have one that the site's do not preempt.",
-            _update(ours.name, f"AllowQos={','.join(names)}"),
+            update(ours.name, f"AllowQos={','.join(names)}"),
         )
     for name in names:
         if name not in known:
@@ -273,7 +254,7 @@ def _qos_of(question: Question, other: PartitionRules, known: Mapping[str, Qos])
             )
             yield Finding(
                 f"Jobs in partition {other.name} that ask for QOS {qos.name} do not preempt fragments.",
-                _update(other.name, what),
+                update(other.name, what),
                 False,
             )
             continue
@@ -319,10 +300,6 @@ def _exempt(question: Question, exempt_s: float, mend: str, where: str) -> Itera
             mend,
             exempt_s > question.tolerable_s,
         )
-
-
-def _update(partition: str, what: str) -> str:
-    return f"scontrol update PartitionName={partition} {what}"
 
 
 def _words(mode: str) -> frozenset[str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from freetrain.core.cluster import Partition
 from freetrain.durations import parse_duration
 from freetrain.slurm.commands import QOS_FIELDS
 from freetrain.slurm.parsing import parse_partitions, partition_fields
-from freetrain.slurm.settings import SlurmSettings
+from freetrain.slurm.settings import SlurmSettings, parse_over_time
 
 Names = frozenset[str]
 
@@ -26,6 +28,14 @@ class PartitionRules:
         deny_accounts: accounts that may not.
         allow_qos: QOS that jobs in it may have; None: all.
         deny_qos: QOS that they may not have.
+        qos: the QOS whose limits count for all jobs in it; empty: none.
+        billing: what is charged of each resource, by name in small letters; None: one for each CPU.
+        min_nodes: fewest nodes of a job.
+        max_nodes: most nodes of a job, inf without a limit.
+        max_cpus: most CPUs that its jobs may have on one node, inf without a limit.
+        over_s: how long jobs may go on after their limit; None: as the cluster says.
+        root_only: whether only root may submit.
+        reserved_only: whether its jobs must run in a reservation.
     """
 
     partition: Partition
@@ -35,6 +45,14 @@ class PartitionRules:
     deny_accounts: Names = frozenset()
     allow_qos: Names | None = None
     deny_qos: Names = frozenset()
+    qos: str = ""
+    billing: Mapping[str, float] | None = None
+    min_nodes: int = 0
+    max_nodes: float = inf
+    max_cpus: float = inf
+    over_s: float | None = None
+    root_only: bool = False
+    reserved_only: bool = False
 
     @property
     def name(self) -> str:
@@ -103,8 +121,26 @@ def parse_partition_rules(text: str) -> tuple[dict[str, PartitionRules], list[st
                 _names_or_all(fields.get("DenyAccounts", "")) or frozenset(),
                 _names_or_all(fields.get("AllowQos", "ALL")),
                 _names_or_all(fields.get("DenyQos", "")) or frozenset(),
+                qos=fields.get("QoS", "").replace("N/A", ""),
+                billing=parse_billing(fields.get("TRESBillingWeights", "")),
+                min_nodes=int(_bound(fields.get("MinNodes", "0"))),
+                max_nodes=_bound(fields.get("MaxNodes", "UNLIMITED")),
+                max_cpus=_bound(fields.get("MaxCPUsPerNode", "UNLIMITED")),
+                over_s=parse_over_time(fields.get("OverTimeLimit", "NONE")),
+                root_only=fields.get("RootOnly") == "YES",
+                reserved_only=fields.get("ReqResv") == "YES",
             )
     return rules, rejected
+
+
+def parse_billing(text: str) -> Mapping[str, float] | None:
+    """Weights such as ``CPU=1.0,Mem=0.25G,GRES/gpu=8``; None: none are given, and each CPU counts 1."""
+    found = re.findall(r"([^=,]+)=([0-9.]+)", text)
+    return {name.lower(): float(weight) for name, weight in found} if found else None
+
+
+def _bound(text: str) -> float:
+    return float(text) if text.isdigit() else inf
 
 
 def parse_qos(text: str) -> tuple[dict[str, Qos], list[str]]:

@@ -36,6 +36,14 @@ _PARTITION_FIELDS = (
     "DenyAccounts",
     "AllowQos",
     "DenyQos",
+    "QoS",
+    "TRESBillingWeights",
+    "MinNodes",
+    "MaxNodes",
+    "MaxCPUsPerNode",
+    "OverTimeLimit",
+    "RootOnly",
+    "ReqResv",
 )
 
 

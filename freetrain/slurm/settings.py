@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 from freetrain.durations import parse_duration
 from freetrain.slurm.errors import SlurmUnclearError
@@ -38,6 +39,12 @@ class SlurmSettings:
         scheduler_type: as ``sched/backfill``.
         hides_jobs: whether users see only their own jobs.
         default_memory_mb: of a job that asks for none, per CPU or per node; 0: no limit.
+        has_accounting: whether there is a slurmdbd.
+        enforces: what accounting keeps jobs from: associations, limits, qos, safe.
+        priority_type: as ``priority/multifactor``.
+        over_s: how long jobs may go on after their limit.
+        suspend_s: after how long idle nodes are powered down; inf: never.
+        suspend_not: nodes and partitions that never are, as written.
     """
 
     cluster: str
@@ -57,6 +64,18 @@ class SlurmSettings:
     scheduler_type: str = "sched/backfill"
     hides_jobs: bool = False
     default_memory_mb: int = 0
+    has_accounting: bool = False
+    enforces: frozenset[str] = frozenset()
+    priority_type: str = "priority/basic"
+    over_s: float = 0.0
+    suspend_s: float = inf
+    suspend_not: tuple[str, str] = ("", "")
+
+    @property
+    def charges(self) -> bool:
+        """Whether what jobs use counts against their users: in priorities, or in limits."""
+        counts = self.priority_type == "priority/multifactor" or bool(self.enforces & {"limits", "safe"})
+        return self.has_accounting and counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +129,26 @@ def parse_settings(text: str) -> SlurmSettings:
         scheduler_type=values.get("SchedulerType", "sched/backfill"),
         hides_jobs="jobs" in values.get("PrivateData", "").strip().split(","),
         default_memory_mb=default_memory_mb(values),
+        has_accounting=values.get("AccountingStorageType", "") == "accounting_storage/slurmdbd",
+        enforces=frozenset(values.get("AccountingStorageEnforce", "").split(",")),
+        priority_type=values.get("PriorityType", "priority/basic"),
+        over_s=parse_over_time(values.get("OverTimeLimit", "")) or 0.0,
+        suspend_s=_suspend_s(values),
+        suspend_not=(_known(values.get("SuspendExcNodes", "")), _known(values.get("SuspendExcParts", ""))),
     )
+
+
+def _suspend_s(values: Mapping[str, str]) -> float:
+    """Nothing is powered down without a program that does it."""
+    word = values.get("SuspendTime", "NONE").split()[0]
+    has_program = bool(_known(values.get("SuspendProgram", "")))
+    return float(word) if word.isdigit() and has_program else inf
+
+
+def parse_over_time(text: str) -> float | None:
+    """Seconds of an OverTimeLimit in minutes; None: it is not given here."""
+    word = text.split()[0] if text.split() else "NONE"
+    return 60.0 * float(word) if word.isdigit() else inf if word == "UNLIMITED" else None
 
 
 def _whole(parameters: Mapping[str, str], name: str, default: int) -> int:

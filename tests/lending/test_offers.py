@@ -6,7 +6,7 @@ from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, 
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.problem import Offer
 from freetrain.lending.offers import Offers, find_offers, in_few_classes, shadow_of
-from freetrain.lending.rules import NodeRules
+from freetrain.lending.rules import NodeRules, PowerRules
 from freetrain.lending.sightings import Sightings
 from freetrain.slurm.states import waits_for
 from tests.facts import node
@@ -46,6 +46,15 @@ def offers_of(
 
 def offered(answer: Offers) -> list[str]:
     return [node.name for node in answer.offered]
+
+
+def test_nodes_that_slurm_powers_down_are_left_to_it() -> None:
+    found = snapshot()
+    spared = replace(RULES, power=PowerRules(frozenset({"n1", "n2"}), frozenset({"stays", "gone"})))
+    stays = {**found.partitions, "stays": Partition("stays", frozenset({"n6"}))}
+    answer = offers_of(replace(found, partitions=stays), [], spared)
+    assert offered(answer) == ["n1", "n2", "n6"]
+    assert answer.withheld["n3"] == "Slurm powers it down when idle"
 
 
 def test_idle_nodes_are_offered_and_others_are_not() -> None:

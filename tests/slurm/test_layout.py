@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.slurm.layout import Finding, Question, describe, judge
+from freetrain.slurm.finding import Finding, describe
+from freetrain.slurm.layout import Question, judge
 from freetrain.slurm.layout_facts import SlurmLayout, parse_partition_rules, parse_qos
 from freetrain.slurm.settings import parse_settings
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from freetrain.config import Config
 from freetrain.core.cluster import Snapshot
 from freetrain.daemon.admission.checks import check_rights
-from freetrain.daemon.admission.choices import check_choices, warn_of_unknown_nodes
+from freetrain.daemon.admission.choices import check_choices
 from freetrain.daemon.admission.layout_guard import LayoutGuard
+from freetrain.daemon.admission.names import unknown_nodes
 from freetrain.daemon.admission.sole_lender import SoleLender
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
+
+log = logging.getLogger(__name__)
 
 
 class Admission:
@@ -48,7 +52,8 @@ class Admission:
             self._sole.claim(snapshot)
         else:
             self._sole.release()
-        warn_of_unknown_nodes(config, snapshot)
+        if unknown := unknown_nodes(config, snapshot):
+            log.warning("%s", unknown.what)
         return snapshot
 
     def renew(self) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from freetrain.config import Config, ConfigError
 from freetrain.errors import FreetrainError
 from freetrain.slurm.errors import SlurmMissingError, SlurmUnreachableError
+from freetrain.slurm.finding import Finding
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
 
@@ -45,19 +46,36 @@ def check_rights(config: Config, gateway: Gateway, settings: SlurmSettings) -> N
     Raises:
         ConfigError: it may not.
     """
-    user = getpass.getuser()
-    if config.lend.mode != "act" or config.lend.launcher != "steer" or user in ("root", settings.slurm_user):
+    if config.lend.mode != "act":
         return
+    user = getpass.getuser()
     try:
-        rights = gateway.rights(user)
+        lack = lacking_rights(config, gateway, settings, user)
     except FreetrainError:
         log.warning("cannot find out which rights %s has: accounting does not answer", user)
         return
+    if lack is None:
+        return
+    if lack.is_unsafe:
+        raise ConfigError(lack.what, f"Run: {lack.mend}; or make it coordinator of an account.")
+    log.info("%s", lack.what)
+
+
+def lacking_rights(config: Config, gateway: Gateway, settings: SlurmSettings, user: str) -> Finding | None:
+    """What this account may not do that the daemon has to; None: it may do everything.
+
+    Raises:
+        FreetrainError: accounting does not answer.
+    """
+    if config.lend.launcher != "steer" or user in ("root", settings.slurm_user):
+        return None
+    rights = gateway.rights(user)
+    mend = f"sacctmgr -i modify user {user} set AdminLevel=Operator"
     if rights is None or not rights.may_steer:
         level = rights.admin_level if rights else "unknown"
-        raise ConfigError(
-            f"{user} has no right to steer the jobs of others (AdminLevel {level}).",
-            f"Run: sacctmgr modify user {user} set AdminLevel=Operator; or make it coordinator of an account.",
-        )
-    if rights.coordinates and not rights.is_operator:
-        log.info("%s is coordinator of %s: only their jobs can be steered", user, ", ".join(rights.coordinates))
+        lines = mend if rights else f"sacctmgr -i add user {user} account=root\n{mend}"
+        return Finding(f"{user} has no right to steer the jobs of others (AdminLevel {level}).", lines)
+    if rights.is_operator:
+        return None
+    coordinated = ", ".join(rights.coordinates)
+    return Finding(f"{user} is coordinator of {coordinated}: only their jobs can be steered.", mend, False)

@@ -1,19 +1,14 @@
-"""What settings name, looked for when they are read: a policy, an objective, nodes."""
+"""What settings name, looked for when they are read: a policy and an objective."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from freetrain.config import Config, ConfigError
-from freetrain.core.cluster import Snapshot
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
 from freetrain.policies import find_policy
-from freetrain.slurm.parsing import expand_nodes, fold_nodes
-
-log = logging.getLogger(__name__)
 
 _SMALL = Trainer("trial", ((1, 1.0), (2, 1.9), (4, 3.5)), max_nodes=4)
 
@@ -24,23 +19,25 @@ def check_choices(config: Config) -> None:
     Raises:
         ConfigError: something is not; the sentence says which setting.
     """
-    _resolve("decide.policy", lambda: find_policy(config.decide.policy))
+    for error in wrong_choices(config).values():
+        raise error
+
+
+def wrong_choices(config: Config) -> Mapping[str, ConfigError]:
+    """Setting → what is wrong with it."""
     worth_per_s.cache_clear()  # the objective may have been changed since
-    _resolve("decide.objective", lambda: worth_per_s(_SMALL, config.decide.objective))
+    wrong = {
+        "decide.policy": _why_not(lambda: find_policy(config.decide.policy)),
+        "decide.objective": _why_not(lambda: worth_per_s(_SMALL, config.decide.objective)),
+    }
+    return {
+        setting: ConfigError(f"{setting}: {error.what}", error.hint) for setting, error in wrong.items() if error
+    }
 
 
-def warn_of_unknown_nodes(config: Config, snapshot: Snapshot) -> None:
-    """Name the nodes of ``lend.exclude_nodes`` that Slurm does not have.
-
-    This is not an error: a node that has been taken out of Slurm must not keep the daemon from starting.
-    """
-    unknown = expand_nodes(config.lend.exclude_nodes) - snapshot.node.keys()
-    if unknown:
-        log.warning("lend.exclude_nodes names %s, which Slurm does not have", fold_nodes(unknown))
-
-
-def _resolve(setting: str, find: Callable[[], object]) -> None:
+def _why_not(find: Callable[[], object]) -> InputError | None:
     try:
         find()
     except InputError as error:
-        raise ConfigError(f"{setting}: {error.what}", error.hint) from error
+        return error
+    return None

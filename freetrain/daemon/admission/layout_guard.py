@@ -6,8 +6,10 @@ import logging
 
 from freetrain.config import Config, ConfigError
 from freetrain.core.cluster import Snapshot
+from freetrain.daemon.admission.names import missing_partition
+from freetrain.slurm.finding import Finding, describe
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.layout import Finding, Question, describe, judge
+from freetrain.slurm.layout import Question, judge
 from freetrain.slurm.layout_facts import SlurmLayout
 from freetrain.slurm.submissions import find_submissions
 
@@ -16,16 +18,24 @@ log = logging.getLogger(__name__)
 _MAX_AGE_S = 180.0
 """Slurm's layout changes when an admin changes it."""
 
-_ALL_QUESTIONS = 3
+ALL_QUESTIONS = 3
 
 
 Owners = frozenset[tuple[str, str]]
 """Users with the accounts that their trainings are charged to."""
 
 
+def question_of(config: Config, layout: SlurmLayout, snapshot: Snapshot) -> Question:
+    """What is judged when settings are taken or checked."""
+    name = config.slurm.partition
+    submissions = find_submissions(snapshot.jobs, name).values()
+    owners = frozenset((one.owner, one.tasks[0].account) for one in submissions)
+    return Question(layout, name, config.harm.limit, owners)
+
+
 def layout_age_s(poll_s: float) -> float:
     """How old the layout may be; at least every second look has a question left to ask when Slurm plans."""
-    return max(_MAX_AGE_S, 2 * _ALL_QUESTIONS * poll_s)
+    return max(_MAX_AGE_S, 2 * ALL_QUESTIONS * poll_s)
 
 
 class LayoutGuard:
@@ -52,16 +62,10 @@ class LayoutGuard:
             ConfigError: there is no such partition, or what is to be mended before anything is lent.
             SlurmError: Slurm does not answer.
         """
-        name = config.slurm.partition
-        layout = self._gateway.layout(0.0, _ALL_QUESTIONS)
-        if name not in layout.partitions:
-            raise ConfigError(
-                f"Slurm has no partition {name}.",
-                f"Name one of {', '.join(sorted(layout.partitions))}, or add it (docs/daemon.md)",
-            )
-        submissions = find_submissions(snapshot.jobs, name).values()
-        owners = frozenset((one.owner, one.tasks[0].account) for one in submissions)
-        findings = self._judge(Question(layout, name, config.harm.limit, owners))
+        layout = self._gateway.layout(0.0, ALL_QUESTIONS)
+        if missing := missing_partition(config, layout):
+            raise ConfigError(missing.what, f"Name one of them, or add it to slurm.conf: {missing.mend}")
+        findings = self._judge(question_of(config, layout, snapshot))
         unsafe = [finding for finding in findings if finding.is_unsafe]
         if unsafe and config.lend.mode == "act":
             raise ConfigError(
@@ -100,7 +104,7 @@ class LayoutGuard:
 
     def ask_now(self) -> None:
         """Look at all of the layout at the next looks: something in it is not as it seems."""
-        self._ask_now = _ALL_QUESTIONS
+        self._ask_now = ALL_QUESTIONS
 
     def _judge(self, question: Question) -> list[Finding]:
         """As the last time, unless something has changed: this is asked at each look."""
@@ -114,7 +118,7 @@ class LayoutGuard:
         for finding in findings:
             if finding not in self._said:
                 number = logging.ERROR if finding.is_unsafe and level == "error" else logging.WARNING
-                log.log(number, "%s Mend it with: %s", finding.what, finding.mend)
+                log.log(number, "%s Mend it with: %s", finding.what, "; ".join(finding.mend.splitlines()))
         if any(one.is_unsafe for one in self._said) and not any(one.is_unsafe for one in now):
             log.info("Slurm's layout is safe again")
         if problem and problem != self._problem:

@@ -1,32 +1,13 @@
-"""The settings of the daemon: one model, from which the checks and the example file are made."""
+"""The settings: one model, from which come the checks, the example file, the reference page and the man page."""
 
 from __future__ import annotations
 
-import difflib
-import os
-import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
-from pydantic.fields import FieldInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from freetrain.durations import parse_duration, show_duration
-from freetrain.errors import ExitCode, FreetrainError
+from freetrain.durations import parse_duration
 from freetrain.slurm.parsing import expand_nodes
-
-CONFIG_VARIABLE = "FREETRAIN_CONFIG"
-DEFAULT_PATH = Path("/etc/freetrain/freetrain.toml")
 
 
 def _seconds(given: object) -> object:
@@ -107,6 +88,13 @@ class Lend(Section):
         ),
     ] = 60.0
     most_nodes: Annotated[int, Field(ge=0, description="Most nodes to lend at once; 0: no limit.")] = 0
+    spare_suspendable: Annotated[
+        bool,
+        Field(
+            description="Leave nodes alone that Slurm powers down when they are idle for SuspendTime: a lent node "
+            "never is, and stays powered up."
+        ),
+    ] = False
     idle_for: Annotated[Duration, Field(description="How long a node must have been idle before it is lent.")] = (
         0.0
     )
@@ -229,112 +217,5 @@ class Config(Section):
     state: State = State()
 
 
-class ConfigError(FreetrainError):
-    """The configuration cannot be used."""
-
-    def __init__(self, what: str, hint: str = "") -> None:
-        super().__init__(what, hint, ExitCode.CONFIGURATION)
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A configuration and the files that it came from.
-
-    Attributes:
-        config: what counts.
-        sources: the files, later ones override earlier ones; none: the defaults.
-    """
-
-    config: Config
-    sources: tuple[Path, ...]
-
-
-def load_config(named: Path | None = None) -> Loaded:
-    """The configuration of this file, or of ``$FREETRAIN_CONFIG``, or of the default place; drop-ins included.
-
-    Drop-ins are ``conf.d/*.toml`` beside the file, in the order of their names.
-
-    Raises:
-        ConfigError: a file cannot be read, or says something that cannot be.
-    """
-    given = named or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
-    path = given or DEFAULT_PATH
-    if given is None and not path.exists():
-        return Loaded(Config(), ())
-    sources = (path, *sorted((path.parent / "conf.d").glob("*.toml")))
-    merged: dict[str, Any] = {}
-    for source in sources:
-        document = _read(source)
-        _validate(document, source)
-        for section, values in document.items():
-            merged.setdefault(section, {}).update(values)
-    return Loaded(_validate(merged, path), sources)
-
-
-def example_file() -> str:
-    """Every setting with its meaning and its default, commented out."""
-    blocks = ["# Settings of freetrain's daemon. All are shown with their defaults; uncomment what you change."]
-    for name, field in Config.model_fields.items():
-        section = field.annotation
-        assert isinstance(section, type)
-        assert issubclass(section, Section)
-        lines = [f"# {(section.__doc__ or '').strip()}", f"[{name}]"]
-        for setting, inner in section.model_fields.items():
-            lines += ["", *_wrap(inner.description or ""), f"# {setting} = {_toml(inner)}"]
-        blocks.append("\n".join(lines))
-    return "\n\n".join(blocks) + "\n"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        document = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read the configuration {path}: {error.strerror}.", "Name a file that you can read."
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}.") from error
-    return document
-
-
-def _validate(document: Mapping[str, Any], path: Path) -> Config:
-    try:
-        return Config.model_validate(document)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        if first["type"] == "extra_forbidden":
-            raise ConfigError(f"{path}: there is no setting {where}.", _did_you_mean(first["loc"])) from error
-        said = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"{path}: {where}: {said} (it says {first['input']!r}).") from error
-
-
-def _did_you_mean(loc: tuple[int | str, ...]) -> str:
-    known: Iterable[str] = Config.model_fields
-    if len(loc) > 1:
-        section = Config.model_fields[str(loc[0])].annotation
-        known = section.model_fields if isinstance(section, type) and issubclass(section, Section) else ()
-    near = difflib.get_close_matches(str(loc[-1]), list(known), 1)
-    return f"Did you mean {near[0]}?" if near else f"There are {', '.join(known)}."
-
-
-def _wrap(text: str, width: int = 110) -> list[str]:
-    lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) > width:
-            lines.append("")
-        lines[-1] += f" {word}"
-    return [f"#{line}" for line in lines]
-
-
-def _toml(field: FieldInfo) -> str:
-    value = field.default
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "{}"
-    if isinstance(value, str):
-        choices = get_args(field.annotation)
-        return f'"{value}"' + (f"          # {' | '.join(choices)}" if choices else "")
-    is_duration = any(isinstance(one, BeforeValidator) for one in field.metadata)
-    return f'"{show_duration(value)}"' if is_duration else str(value)
+NEEDS_RESTART = frozenset({"slurm", "state", "lend.launcher", "pace.poll"})
+"""Sections and settings that a running daemon cannot change."""

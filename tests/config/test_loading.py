@@ -1,31 +1,14 @@
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from freetrain.config import Config, ConfigError, example_file, load_config
-
-EXAMPLE = Path(__file__).parents[1] / "etc" / "freetrain.toml"
-
-
-def test_the_example_file_is_made_from_the_model() -> None:
-    assert EXAMPLE.read_text() == example_file()
-
-
-def test_the_example_file_uncommented_says_the_defaults() -> None:
-    settings = [line.removeprefix("# ") for line in example_file().splitlines() if " = " in line]
-    sections = [line for line in example_file().splitlines() if line.startswith("[")]
-    assert len(settings) > 15
-    text, waiting = "", iter(example_file().splitlines())
-    for line in waiting:
-        text += (line.removeprefix("# ") if " = " in line else line if line in sections else "") + "\n"
-    assert Config.model_validate(tomllib.loads(text)) == Config()
+from freetrain.config import Config, ConfigError, find_mistakes, load_config
 
 
 def test_without_any_file_the_defaults_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("freetrain.config.DEFAULT_PATH", tmp_path / "none.toml")
+    monkeypatch.setattr("freetrain.config.loading.DEFAULT_PATH", tmp_path / "none.toml")
     monkeypatch.delenv("FREETRAIN_CONFIG", raising=False)
     assert load_config().config == Config()
     assert load_config().config.lend.mode == "observe"
@@ -40,6 +23,10 @@ def test_drop_ins_override_in_the_order_of_their_names(tmp_path: Path) -> None:
     loaded = load_config(main)
     assert (loaded.config.pace.poll, loaded.config.pace.back_off, loaded.config.lend.mode) == (7, 120, "act")
     assert [source.name for source in loaded.sources] == ["freetrain.toml", "10-site.toml", "20-site.toml"]
+    origins = {setting: source.name for setting, source in loaded.origins.items()}
+    assert origins == {
+        "pace.poll": "20-site.toml", "pace.back_off": "freetrain.toml", "lend.mode": "10-site.toml"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -47,6 +34,8 @@ def test_drop_ins_override_in_the_order_of_their_names(tmp_path: Path) -> None:
     [
         ("[pace]\npol = 5\n", "there is no setting pace.pol", "Did you mean poll?"),
         ("[pase]\npoll = 5\n", "there is no setting pase", "Did you mean pace?"),
+        ('[pace]\nmode = "act"\n', "there is no setting pace.mode", "It belongs into [lend]."),
+        ("[pace]\nxyz = 5\n", "there is no setting pace.xyz", "There are poll, cool_down, back_off"),
         ('[pace]\npoll = "soon"\n', "pace.poll: 'soon' is not a duration", ""),
         ("[pace]\npoll = 0\n", "pace.poll: Input should be greater than or equal to 1", ""),
         ('[lend]\nmode = "on"\n', "lend.mode: Input should be 'observe', 'advise' or 'act'", ""),
@@ -64,6 +53,26 @@ def test_a_wrong_file_is_answered_with_a_sentence(tmp_path: Path, text: str, com
     assert complaint in caught.value.what
     assert hint in caught.value.hint
     assert caught.value.exit_code == 78
+
+
+def test_every_mistake_of_a_file_can_be_had_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "freetrain.toml"
+    path.write_text('[pace]\npoll = 0\nback_off = "soon"\n[lend]\nmoed = "act"\n')
+    found = find_mistakes(path)
+    assert [mistake.mend for mistake in found] == [
+        '[lend]\nmode = "act"', '[pace]\npoll = "00:00:10"', '[pace]\nback_off = "00:01:00"'
+    ]  # fmt: skip
+    path.write_text("[pace]\npoll = 5\n")
+    assert find_mistakes(path) == []
+
+
+def test_what_only_all_files_together_say_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "freetrain.toml"
+    path.write_text('[lend]\nfair_share = "off"\n')
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "10.toml").write_text("[lend]\nmost_nodes_per_user = 4\n")
+    (found,) = find_mistakes(path)
+    assert "limits per user and account need fair_share" in found.what
 
 
 def test_a_named_file_must_be_there(tmp_path: Path) -> None:

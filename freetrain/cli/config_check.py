@@ -1,0 +1,106 @@
+"""``freetrain config check``: what is wrong with the configuration, and with Slurm's side of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from freetrain.cli.options import config_option
+from freetrain.cli.output import print_json, printable
+from freetrain.config import find_mistakes, find_sources, load_config
+from freetrain.daemon.admission.inspection import (
+    Inspection,
+    daemons_account,
+    inspect,
+    inspect_files,
+    of_mistake,
+)
+from freetrain.errors import ExitCode
+from freetrain.slurm.errors import SlurmError
+from freetrain.slurm.finding import Finding
+from freetrain.slurm.opening import OpenedWhenAsked
+
+FORMAT = "freetrain-check/1"
+
+
+@click.command("check")
+@config_option
+@click.option("--user", "account", help="The daemon's account  [default: that of its directory, or freetrain].")
+@click.option("--offline", is_flag=True, help="Look at the files alone; ask no Slurm.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check_command(config_path: Path | None, account: str | None, offline: bool, as_json: bool) -> None:
+    """Find what is wrong with the configuration, and what in Slurm would keep it from lending well.
+
+    Each finding comes with the lines that mend it, for slurm.conf, freetrain.toml or a shell; what scontrol
+    changes belongs into slurm.conf, too. An error keeps the daemon from lending, a warning costs something.
+
+    The exit status is 0 without errors, 78 with some, and 69 if Slurm does not answer.
+    """
+    mistakes = find_mistakes(config_path)
+    if mistakes:
+        _finish(Inspection([of_mistake(one) for one in mistakes]), config_path, as_json)
+    loaded = load_config(config_path)
+    config, sources = loaded.config, loaded.sources
+    if offline:
+        _finish(inspect_files(config, sources), config_path, as_json)
+    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
+    try:
+        found = inspect(config, sources, gateway, account or daemons_account(config))
+    except SlurmError:
+        _print(inspect_files(config, sources), config_path, as_json)
+        raise
+    _finish(found, config_path, as_json)
+
+
+def lines_of(finding: Finding) -> Iterator[str]:
+    """A finding for people."""
+    yield f"{'error' if finding.is_unsafe else 'warning'}: {finding.what}"
+    for place, line in finding.mends:
+        yield f"    {place}: {line}"
+
+
+def _finish(found: Inspection, config_path: Path | None, as_json: bool) -> None:
+    _print(found, config_path, as_json)
+    is_bad = any(finding.is_unsafe for finding in found.findings)
+    raise SystemExit(ExitCode.CONFIGURATION if is_bad else ExitCode.OK)
+
+
+def _print(found: Inspection, config_path: Path | None, as_json: bool) -> None:
+    sources = find_sources(config_path)
+    if as_json:
+        print_json(_document(found, sources))
+        return
+    click.echo(f"Configuration: {', '.join(map(str, sources)) or 'no file, so the defaults count'}.")
+    if found.layout is None:
+        click.echo("Slurm was not asked.")
+    else:
+        settings = found.layout.settings
+        click.echo(f"Slurm {settings.version}, cluster {settings.cluster}, {settings.preempt_type}.")
+    for finding in found.findings:
+        for line in lines_of(finding):
+            click.echo(printable(line))
+    for what in found.not_checked:
+        click.echo(f"not checked: {printable(what)}")
+    errors = sum(finding.is_unsafe for finding in found.findings)
+    click.echo(f"{errors} errors, {len(found.findings) - errors} warnings.")
+
+
+def _document(found: Inspection, sources: tuple[Path, ...]) -> dict[str, Any]:
+    settings = found.layout.settings if found.layout else None
+    return {
+        "format": FORMAT,
+        "sources": [str(source) for source in sources],
+        "slurm": {"cluster": settings.cluster, "version": settings.version} if settings else None,
+        "findings": [
+            {
+                "what": finding.what,
+                "is_error": finding.is_unsafe,
+                "mends": [{"place": place, "line": line} for place, line in finding.mends],
+            }
+            for finding in found.findings
+        ],
+        "not_checked": list(found.not_checked),
+    }

@@ -1,0 +1,105 @@
+"""What all listings have in common: a table for people, fields for scripts, JSON for programs."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from freetrain.cli.options import options
+from freetrain.cli.output import print_json, print_table, printable
+from freetrain.errors import InputError
+
+LISTING = {"help_option_names": ["--help"]}
+"""Settings of a listing's command: its ``-h`` leaves out the header, as those of Slurm's commands do."""
+
+Command = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a listing is to be printed.
+
+    Attributes:
+        as_json: as a document, with everything.
+        parsable: fields separated by ``|``, never padded.
+        columns: which, in this order; none: all.
+        header: whether their names come first.
+    """
+
+    as_json: bool
+    parsable: bool
+    columns: tuple[str, ...]
+    header: bool
+
+    def print(
+        self,
+        document: Mapping[str, Any],
+        before: Iterable[str],
+        columns: Sequence[str],
+        rows: Iterable[Sequence[str]],
+        right: Sequence[str] = (),
+        otherwise: str = "",
+    ) -> None:
+        """Print it.
+
+        Args:
+            document: for programs; ``format`` says its name and version.
+            before: lines that come before the table, for people; beside what scripts read.
+            columns: names of the fields.
+            rows: the fields of each.
+            right: columns that are aligned to the right.
+            otherwise: a sentence where there are no rows, for people.
+
+        Raises:
+            InputError: there is no such column.
+        """
+        chosen = self._chosen(columns)
+        if self.as_json:
+            print_json(document)
+            return
+        is_for_scripts = self.parsable or not self.header
+        for line in before:
+            click.echo(line, err=is_for_scripts)
+        cells = [[row[number] for number in chosen] for row in rows]
+        names = [columns[number] for number in chosen]
+        if self.parsable:
+            for fields in ([names] if self.header else []) + cells:
+                click.echo("|".join(printable(field).replace("|", "/") for field in fields))
+        elif cells:
+            print_table(names, cells, right, self.header)
+        elif otherwise and not is_for_scripts:
+            click.echo(otherwise)
+
+    def _chosen(self, columns: Sequence[str]) -> list[int]:
+        wanted = self.columns or tuple(columns)
+        for name in wanted:
+            if name not in columns:
+                near = difflib.get_close_matches(name, columns, 1)
+                hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(columns)}."
+                raise InputError(f"--format: there is no column {name}.", hint)
+        return [columns.index(name) for name in wanted]
+
+
+def _shape_options(command: Command) -> Command:
+    return options(
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        click.option("-P", "--parsable", is_flag=True, help="Separate fields by |, for scripts."),
+        click.option("-o", "--format", "columns", metavar="COLUMN,…", default="", help="Only these fields."),
+        click.option("-h", "--noheader", is_flag=True, help="Leave out the header."),
+    )(command)
+
+
+def listing_options(command: Command) -> Command:
+    """The options of a listing, which the command gets as one argument, ``shape``."""
+
+    @functools.wraps(command)
+    def shaped(*, as_json: bool, parsable: bool, columns: str, noheader: bool, **given: Any) -> Any:
+        names = tuple(name.strip().upper() for name in columns.split(",") if name.strip())
+        return command(shape=Shape(as_json, parsable, names, not noheader), **given)
+
+    return _shape_options(shaped)

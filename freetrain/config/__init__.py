@@ -1,0 +1,30 @@
+"""The daemon's configuration: one model, its files, and the texts that are made from it."""
+
+from freetrain.config.loading import (
+    CONFIG_VARIABLE,
+    DEFAULT_PATH,
+    ConfigError,
+    Loaded,
+    find_mistakes,
+    find_sources,
+    load_config,
+)
+from freetrain.config.model import NEEDS_RESTART, Config, Slurm
+from freetrain.config.settings import Setting, find_setting, settings, value_of
+
+__all__ = [
+    "CONFIG_VARIABLE",
+    "DEFAULT_PATH",
+    "NEEDS_RESTART",
+    "Config",
+    "ConfigError",
+    "Loaded",
+    "Setting",
+    "Slurm",
+    "find_mistakes",
+    "find_setting",
+    "find_sources",
+    "load_config",
+    "settings",
+    "value_of",
+]

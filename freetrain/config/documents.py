@@ -1,0 +1,139 @@
+"""What is made from the model: the example file, the reference page and the man page. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from freetrain.config.model import Section
+from freetrain.config.settings import Setting, sections, settings
+
+_WIDTH = 110
+
+_PLACES = """
+The daemon and all commands read /etc/freetrain/freetrain.toml, or the file that the variable FREETRAIN_CONFIG or
+the option --config names, and then the drop-ins conf.d/*.toml beside it in the order of their names: what is read
+later overrides what was read before. The form is TOML. Without any file the defaults count.
+"""
+_VALUES = """
+A duration is a number of seconds, or text as Slurm writes it: "90s", "15m", "2h", "10:00", "1:00:00", "1-12",
+"UNLIMITED". Nodes are written as "c[01-16,20]".
+"""
+_CHECKING = """
+'freetrain config check' finds what is wrong with the files and with Slurm's side of them, and prints the lines
+that mend it; 'freetrain config show --origin' says which file each value comes from, 'freetrain config diff' what
+differs from the defaults, and 'freetrain config init' writes a first configuration for the Slurm that it finds.
+'systemctl reload freetrain' (SIGHUP) takes new settings over, all of them or, if something is wrong, none; those
+that need a restart stay as they were until then.
+"""
+
+
+def example_file(given: Mapping[str, object] | None = None) -> str:
+    """Every setting with its meaning and its default, commented out.
+
+    Args:
+        given: setting, as ``lend.mode`` → a value, to be written instead and not commented out.
+    """
+    given = given or {}
+    blocks = ["# Settings of freetrain's daemon. All are shown with their defaults; uncomment what you change."]
+    for section, kind in sections():
+        lines = [f"# {_doc(kind)}", f"[{section}]"]
+        for setting in _of(section):
+            lines += ["", *_comment(setting.means), _line(setting, given)]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n"
+
+
+def reference_page() -> str:
+    """The page of the documentation."""
+    blocks = ["# Configuration", *map(_wrapped, (_PLACES, _VALUES, _CHECKING))]
+    blocks.append("Settings marked with \\* need a restart of the daemon. This page is made from the model.")
+    for section, kind in sections():
+        blocks.append(f"## [{section}]\n\n{_doc(kind)}")
+        rows = ["| setting | default | values | meaning |", "|---|---|---|---|"]
+        for each in _of(section):
+            star = "\\*" if each.needs_restart else ""
+            takes = each.takes.replace("|", "\\|")
+            rows.append(f"| `{each.name}`{star} | `{each.show(each.default)}` | {takes} | {each.means} |")
+        blocks.append("\n".join(rows))
+    return "\n\n".join(blocks) + "\n"
+
+
+def man_page() -> str:
+    """freetrain.toml(5)."""
+    lines = [
+        '.TH FREETRAIN.TOML 5 "" freetrain "File formats"',
+        ".SH NAME",
+        "freetrain.toml \\- settings of freetrain's daemon",
+        ".SH SYNOPSIS",
+        *("/etc/freetrain/freetrain.toml", ".br", "/etc/freetrain/conf.d/*.toml"),
+        ".SH DESCRIPTION",
+    ]
+    for number, text in enumerate((_PLACES, _VALUES, _CHECKING)):
+        lines += [*([".PP"] if number else []), _roff(text.strip())]
+    lines.append(".SH SETTINGS")
+    for section, kind in sections():
+        lines += [f".SS [{section}]", _roff(_doc(kind))]
+        for each in _of(section):
+            needs = " Needs a restart." if each.needs_restart else ""
+            lines += [".TP", f".B {_roff(each.line)}", _roff(each.means), ".br"]
+            lines.append(_roff(f"Takes {each.takes}.{needs}"))
+    lines += [".SH SEE ALSO", ".BR slurm.conf (5),", ".BR scontrol (1),", ".BR sacctmgr (1)"]
+    return "\n".join(lines) + "\n"
+
+
+DOCUMENTS: Mapping[str, Callable[[], str]] = {
+    "etc/freetrain.toml": example_file,
+    "docs/configuration.md": reference_page,
+    "etc/man/freetrain.toml.5": man_page,
+}
+"""Each with where it lies in the project."""
+
+
+def write_documents(project: Path) -> None:
+    """Write them all.
+
+    Args:
+        project: the folder that holds ``etc`` and ``docs``.
+    """
+    for name, made in DOCUMENTS.items():
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(made())
+
+
+def _of(section: str) -> Iterable[Setting]:
+    return (each for each in settings() if each.section == section)
+
+
+def _doc(kind: type[Section]) -> str:
+    return (kind.__doc__ or "").strip()
+
+
+def _line(setting: Setting, given: Mapping[str, object]) -> str:
+    if setting.path in given:
+        return f"{setting.name} = {setting.show(given[setting.path])}"
+    choices = f"          # {' | '.join(setting.choices)}" if setting.choices else ""
+    return f"# {setting.line}{choices}"
+
+
+def _comment(text: str) -> list[str]:
+    return [f"# {line}" for line in _lines(text, _WIDTH)]
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(_lines(text, _WIDTH))
+
+
+def _lines(text: str, width: int) -> list[str]:
+    lines = [""]
+    for word in text.split():
+        if len(lines[-1]) + len(word) >= width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".lstrip()
+    return lines
+
+
+def _roff(text: str) -> str:
+    """Text in which nothing is a request or a special character."""
+    plain = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace('"', "\\(dq")
+    return f"\\&{plain}" if plain.startswith(".") else plain

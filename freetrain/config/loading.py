@@ -1,0 +1,163 @@
+"""Reads the files of the configuration, and says what is wrong with them."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from freetrain.config.model import Config
+from freetrain.config.settings import find_setting, sections
+from freetrain.errors import ExitCode, FreetrainError
+
+CONFIG_VARIABLE = "FREETRAIN_CONFIG"
+DEFAULT_PATH = Path("/etc/freetrain/freetrain.toml")
+
+
+class ConfigError(FreetrainError):
+    """The configuration cannot be used.
+
+    Args:
+        what: one sentence on what is wrong.
+        hint: one sentence on what to do about it.
+        mend: the lines of freetrain.toml that mend it; empty: nobody can say.
+    """
+
+    def __init__(self, what: str, hint: str = "", mend: str = "") -> None:
+        super().__init__(what, hint, ExitCode.CONFIGURATION)
+        self.mend = mend
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration and the files that it came from.
+
+    Attributes:
+        config: what counts.
+        sources: the files, later ones override earlier ones; none: the defaults.
+        origins: setting, as ``lend.mode`` → the file that gave it; the others have their defaults.
+    """
+
+    config: Config
+    sources: tuple[Path, ...]
+    origins: Mapping[str, Path]
+
+
+def find_sources(named: Path | None = None) -> tuple[Path, ...]:
+    """This file, or that of ``$FREETRAIN_CONFIG``, or that of the default place, and its drop-ins.
+
+    Drop-ins are ``conf.d/*.toml`` beside the file, in the order of their names. Where nobody names a file and
+    there is none in the default place, there are no sources.
+    """
+    given = named or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
+    path = given or DEFAULT_PATH
+    if given is None and not path.exists():
+        return ()
+    return (path, *sorted((path.parent / "conf.d").glob("*.toml")))
+
+
+def load_config(named: Path | None = None) -> Loaded:
+    """The configuration that :func:`find_sources` finds; drop-ins override what is read before them.
+
+    Raises:
+        ConfigError: a file cannot be read, or says something that cannot be.
+    """
+    sources = find_sources(named)
+    for mistake in _mistakes(sources):
+        raise mistake
+    merged, origins = _merged({source: _read(source) for source in sources})
+    return Loaded(Config.model_validate(merged), sources, origins)
+
+
+def find_mistakes(named: Path | None = None) -> list[ConfigError]:
+    """All that keeps the configuration from being read; none: it can be."""
+    return list(_mistakes(find_sources(named)))
+
+
+def _mistakes(sources: Iterable[Path]) -> Iterator[ConfigError]:
+    """Those of each file by itself, then, where there are none, those of all of them together."""
+    documents: dict[Path, dict[str, Any]] = {}
+    clean = True
+    for source in sources:
+        try:
+            documents[source] = _read(source)
+        except ConfigError as error:
+            yield error
+            clean = False
+            continue
+        for mistake in _mistakes_of(documents[source], source):
+            yield mistake
+            clean = False
+    if clean and len(documents) > 1:
+        yield from _mistakes_of(_merged(documents)[0], next(iter(documents)))
+
+
+def _merged(documents: Mapping[Path, Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Path]]:
+    merged: dict[str, Any] = {}
+    origins: dict[str, Path] = {}
+    for source, document in documents.items():
+        for section, values in document.items():
+            merged.setdefault(section, {}).update(values)
+            origins |= {f"{section}.{name}": source for name in values}
+    return merged, origins
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the configuration {path}: {error.strerror}.", "Name a file that you can read."
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path} is not TOML: {error}.", 'Write tables as [lend] and text as mode = "act".'
+        ) from error
+    return document
+
+
+def _mistakes_of(document: Mapping[str, Any], path: Path) -> Iterator[ConfigError]:
+    try:
+        Config.model_validate(document)
+    except ValidationError as error:
+        for details in error.errors(include_url=False):
+            yield _mistake(details, path)
+
+
+def _mistake(details: ErrorDetails, path: Path) -> ConfigError:
+    loc, given = tuple(map(str, details["loc"])), details["input"]
+    where = ".".join(loc)
+    if details["type"] == "extra_forbidden":
+        return ConfigError(f"{path}: there is no setting {where}.", *_did_you_mean(loc, given))
+    said = details["msg"].removeprefix("Value error, ")
+    setting = find_setting(".".join(loc[:2]))
+    what = f"{path}: {where}: {said} (it says {given!r})."
+    if setting is None:
+        return ConfigError(what, "", f"[{loc[0]}]" if loc else "")
+    return ConfigError(what, f"It takes {setting.takes}.", f"[{setting.section}]\n{setting.line}")
+
+
+def _did_you_mean(loc: tuple[str, ...], given: object) -> tuple[str, str]:
+    """A hint, and the lines that mend it."""
+    known = {name: list(kind.model_fields) for name, kind in sections()}
+    among = known.get(loc[0], []) if len(loc) > 1 else list(known)
+    if near := difflib.get_close_matches(loc[-1], among, 1):
+        line = f"[{near[0]}]" if len(loc) == 1 else _line(f"{loc[0]}.{near[0]}", given)
+        return f"Did you mean {near[0]}?", line
+    if homes := [section for section, names in known.items() if loc[-1] in names]:
+        return f"It belongs into [{homes[0]}].", _line(f"{homes[0]}.{loc[-1]}", given)
+    return f"There are {', '.join(among)}.", ""
+
+
+def _line(path: str, given: object) -> str:
+    setting = find_setting(path)
+    assert setting is not None
+    shown = setting.show(given) if isinstance(given, str | int | float | dict) else setting.show(setting.default)
+    return f"[{setting.section}]\n{setting.name} = {shown}"

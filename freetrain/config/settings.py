@@ -1,0 +1,130 @@
+"""The model as a list of settings, for whatever shows or describes them. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, get_args
+
+from annotated_types import Ge, Le
+from pydantic import BeforeValidator
+from pydantic.fields import FieldInfo
+
+from freetrain.config.model import NEEDS_RESTART, Config, Section
+from freetrain.durations import show_duration
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        section: its table in the file.
+        name: within the table.
+        default: its value where no file gives one.
+        means: what it is, in a sentence or two.
+        choices: the words that it may be; none: it is no word of a few.
+        least: its smallest value; None: there is none that is worth mentioning.
+        most: its largest value; None: there is none.
+        is_duration: whether it is given in seconds, or as Slurm writes times.
+        needs_restart: whether a reload is not enough to change it.
+    """
+
+    section: str
+    name: str
+    default: Any
+    means: str
+    choices: tuple[str, ...]
+    least: float | None
+    most: float | None
+    is_duration: bool
+    needs_restart: bool
+
+    @property
+    def path(self) -> str:
+        """As ``lend.mode``."""
+        return f"{self.section}.{self.name}"
+
+    @property
+    def line(self) -> str:
+        """As the file says it, with the default."""
+        return f"{self.name} = {self.show(self.default)}"
+
+    @property
+    def takes(self) -> str:
+        """What values it can have, in a few words."""
+        if self.choices:
+            return ", ".join(self.choices)
+        kinds = {bool: "true or false", int: "a whole number", float: "a number", dict: "a table of numbers"}
+        kind = "a duration" if self.is_duration else kinds.get(type(self.default), "text")
+        if self.least is not None and self.most is not None:
+            return f"{kind} from {self._bound(self.least)} to {self._bound(self.most)}"
+        return kind if self.least is None else f"{kind}, {self._bound(self.least)} or more"
+
+    def _bound(self, number: float) -> str:
+        return show_duration(number) if self.is_duration else f"{number:g}"
+
+    def show(self, value: object) -> str:
+        """A value of this setting as TOML."""
+        if self.is_duration and isinstance(value, int | float):
+            return f'"{show_duration(value)}"'
+        if isinstance(value, Mapping):
+            return f"{{{', '.join(f'{key} = {each}' for key, each in value.items())}}}"
+        return json.dumps(value, ensure_ascii=False)
+
+
+@cache
+def settings() -> tuple[Setting, ...]:
+    """All of them, in the order of the model."""
+    return tuple(_setting(section, name, field) for section, kind in sections() for name, field in _fields(kind))
+
+
+def sections() -> Iterator[tuple[str, type[Section]]]:
+    """The tables of the file, each with its part of the model."""
+    for name, field in Config.model_fields.items():
+        kind = field.annotation
+        assert isinstance(kind, type)
+        assert issubclass(kind, Section)
+        yield name, kind
+
+
+def find_setting(path: str) -> Setting | None:
+    """The setting of this path, as ``lend.mode``; None: there is none."""
+    return next((each for each in settings() if each.path == path), None)
+
+
+def value_of(config: Config, setting: Setting) -> object:
+    """What a configuration says."""
+    return getattr(getattr(config, setting.section), setting.name)
+
+
+def keeping_what_needs_restart(new: Config, old: Config) -> Config:
+    """The new settings, but for those that a running daemon cannot change."""
+    document = new.model_dump()
+    for setting in settings():
+        if setting.needs_restart:
+            document[setting.section][setting.name] = value_of(old, setting)
+    return Config.model_validate(document)
+
+
+def _fields(kind: type[Section]) -> Iterator[tuple[str, FieldInfo]]:
+    yield from kind.model_fields.items()
+
+
+def _setting(section: str, name: str, field: FieldInfo) -> Setting:
+    least = max((each.ge for each in field.metadata if isinstance(each, Ge)), default=None)
+    most = min((each.le for each in field.metadata if isinstance(each, Le)), default=None)
+    choices = get_args(field.annotation) if isinstance(field.default, str) else ()
+    return Setting(
+        section=section,
+        name=name,
+        default=field.default,
+        means=field.description or "",
+        choices=tuple(map(str, choices)),
+        least=float(str(least)) if least or most else None,
+        most=None if most is None else float(str(most)),
+        is_duration=any(isinstance(each, BeforeValidator) for each in field.metadata),
+        needs_restart=bool({section, f"{section}.{name}"} & NEEDS_RESTART),
+    )

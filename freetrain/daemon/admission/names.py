@@ -1,0 +1,96 @@
+"""Names in the settings that lie in Slurm: those that it does not have."""
+
+from __future__ import annotations
+
+import difflib
+import pwd
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from freetrain.config import Config
+from freetrain.core.cluster import Snapshot
+from freetrain.slurm import commands
+from freetrain.slurm.errors import SlurmRefusedError
+from freetrain.slurm.finding import Finding
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.layout_facts import SlurmLayout
+from freetrain.slurm.parsing import expand_nodes, fold_nodes
+from freetrain.slurm.terms_facts import parse_names
+
+
+def missing_partition(config: Config, layout: SlurmLayout) -> Finding | None:
+    """``slurm.partition``, if Slurm has no such one: another one's name, or the line that makes it."""
+    name = config.slurm.partition
+    if name in layout.partitions:
+        return None
+    near = difflib.get_close_matches(name, layout.partitions, 1)
+    return Finding(
+        f"Slurm has no partition {name}; it has {', '.join(sorted(layout.partitions)) or 'none'}.",
+        f'[slurm]\npartition = "{near[0]}"' if near else partition_line(name, layout),
+    )
+
+
+def partition_line(name: str, layout: SlurmLayout) -> str:
+    """The line of slurm.conf that makes a partition for fragments, of the default partition's nodes, below all."""
+    rules = list(layout.partitions.values())
+    lowest = min((one.partition.priority_tier for one in rules), default=1)
+    of_default = [one.partition.nodes for one in rules if one.is_default] or [one.partition.nodes for one in rules]
+    nodes = fold_nodes(frozenset().union(*of_default)) if of_default else "<all>"
+    return (
+        f"PartitionName={name} Nodes={nodes} PriorityTier={max(0, lowest - 1)} PreemptMode=REQUEUE GraceTime=0 "
+        "MaxTime=1-0 State=UP"
+    )
+
+
+def unknown_nodes(config: Config, snapshot: Snapshot) -> Finding | None:
+    """Nodes of ``lend.exclude_nodes`` that Slurm does not have.
+
+    This is not an error: a node that has been taken out of Slurm must not keep the daemon from starting.
+    """
+    named = expand_nodes(config.lend.exclude_nodes)
+    unknown = named - snapshot.node.keys()
+    if not unknown:
+        return None
+    known = named - unknown
+    return Finding(
+        f"lend.exclude_nodes names {fold_nodes(unknown)}, which Slurm does not have.",
+        f'[lend]\nexclude_nodes = "{fold_nodes(known) if known else ""}"',
+        False,
+    )
+
+
+def unknown_people(config: Config, layout: SlurmLayout, gateway: Gateway) -> Iterator[Finding]:
+    """Users or accounts of ``lend.shares`` that nobody knows.
+
+    Raises:
+        SlurmError: accounting does not answer.
+    """
+    shares = config.lend.shares
+    if not shares or config.lend.fair_share == "off":
+        return
+    kind = config.lend.fair_share
+    known = _people(kind, shares, layout, gateway)
+    for name in sorted(shares.keys() - known) if known is not None else ():
+        near = difflib.get_close_matches(name, known or (), 1)
+        mended = {name: near[0]} if near else {}
+        left = {mended.get(each, each): weight for each, weight in shares.items() if each != name or near}
+        lines = ["[lend.shares]", *(f"{each} = {weight:g}" for each, weight in left.items())]
+        yield Finding(f"lend.shares names {kind} {name}, whom Slurm does not know.", "\n".join(lines), False)
+
+
+def _people(kind: str, wanted: Iterable[str], layout: SlurmLayout, gateway: Gateway) -> frozenset[str] | None:
+    """Those there are; None: nobody can say."""
+    if not layout.settings.has_accounting:
+        return frozenset(filter(_has_login, wanted)) if kind == "user" else None
+    question = commands.ask_users() if kind == "user" else commands.ask_accounts()
+    with suppress(SlurmRefusedError):  # PrivateData hides them from some
+        return parse_names(gateway.perform(question))
+    return None
+
+
+def _has_login(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True

@@ -1,0 +1,63 @@
+"""Findings: what is not as it should be, each with the lines that mend it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+_PARTITION_UPDATE = re.compile(r"scontrol update PartitionName=(\S+) (.+)")
+
+
+class Place(StrEnum):
+    """Where a line belongs."""
+
+    COMMAND = "run"
+    SLURM_CONF = "slurm.conf"
+    FREETRAIN_TOML = "freetrain.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it should be.
+
+    Attributes:
+        what: a sentence.
+        mend: the commands, or the lines of slurm.conf or freetrain.toml, that mend it, one below the other.
+        is_unsafe: whether freetrain cannot lend so, or the site's jobs could wait for fragments; otherwise it only
+            costs something.
+    """
+
+    what: str
+    mend: str
+    is_unsafe: bool = True
+
+    @property
+    def mends(self) -> list[tuple[Place, str]]:
+        """Each line with where it belongs; what a command changes in slurmctld belongs into slurm.conf, too."""
+        lines = []
+        for line in self.mend.splitlines():
+            lines.append((_place(line), line))
+            if updated := _PARTITION_UPDATE.fullmatch(line):
+                lines.append((Place.SLURM_CONF, f"PartitionName={updated[1]} … {updated[2]}"))
+        return lines
+
+
+def describe(findings: Iterable[Finding]) -> str:
+    """The findings with what mends them, one below the other."""
+    return "".join(
+        f"\n- {finding.what}" + "".join(f"\n    {line}" for line in finding.mend.splitlines())
+        for finding in findings
+    )
+
+
+def update(partition: str, what: str) -> str:
+    """The command that changes a partition until slurmctld reads its configuration again."""
+    return f"scontrol update PartitionName={partition} {what}"
+
+
+def _place(line: str) -> Place:
+    if line.startswith("[") or re.match(r"[a-z_.\"]+ = ", line):
+        return Place.FREETRAIN_TOML
+    return Place.SLURM_CONF if re.match(r"[A-Z]\w+=", line) else Place.COMMAND

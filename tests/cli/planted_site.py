@@ -1,0 +1,138 @@
+"""A site without mistakes, in which some can be planted, and whose admin types what 'config check' says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.commands import JOB_FIELDS, QOS_FIELDS, QOS_TERM_FIELDS, SEPARATOR, Command
+
+RECORDED = Path(__file__).parents[1] / "slurm" / "recorded"
+MAIN, FREETRAIN, DEBUG = (RECORDED / "layout_22.05.txt").read_text().splitlines()
+NODE = "NodeName={} CPUAlloc=0 CPUTot=4 RealMemory=1000 State=IDLE Partitions=main,freetrain,debug \n"
+NOTHING = dict.fromkeys((*QOS_FIELDS, *QOS_TERM_FIELDS), "") | {
+    "PreemptMode": "cluster",
+    "GraceTime": "00:00:00",
+    "UsageFactor": "1.000000",
+}
+
+
+class PlantedSite(CommandLine):
+    """Slurm's commands, with the answers of a site that is as it should be.
+
+    Args:
+        directory: where its freetrain.toml is.
+        by_qos: whether it preempts by QOS.
+    """
+
+    def __init__(self, directory: Path, by_qos: bool = False) -> None:
+        super().__init__()
+        self.path = directory / "freetrain.toml"
+        self.config = (RECORDED / "config_22.05.txt").read_text().replace("= SUSPEND,GANG", "= REQUEUE")
+        self.toml = ""
+        self.people = {"freetrain": "Operator", "alice": "None", "bob": "None"}
+        self.jobs = ""
+        fragments = "AllowQos=scavenger" if by_qos else "AllowQos=ALL"
+        self.partitions = {
+            "main": MAIN,
+            "freetrain": FREETRAIN.replace("AllowQos=scavenger,normal", fragments)
+            .replace("QoS=scavenger", "QoS=scavenger TRESBillingWeights=CPU=0.0")
+            .replace("PreemptMode=OFF", "PreemptMode=REQUEUE"),
+            "debug": DEBUG.replace("State=INACTIVE", "State=UP").replace("DenyAccounts=phys", "AllowAccounts=ALL"),
+        }
+        self.qos = {
+            "normal": NOTHING | {"Name": "normal"},
+            "scavenger": NOTHING | {"Name": "scavenger", "PreemptMode": "requeue", "GrpTRES": "node=4"},
+        }
+        if by_qos:
+            self.conf("PreemptType=preempt/qos")
+            self.partitions["main"] = MAIN.replace("AllowQos=ALL", "DenyQos=scavenger")
+            self.qos["normal"]["Preempt"] = "scavenger"
+
+    def conf(self, line: str) -> None:
+        """Give slurm.conf another value."""
+        key, value = line.split("=", 1)
+        self.config, count = re.subn(rf"(?m)^{key} *= .*$", f"{key:<23} = {value}", self.config)
+        if not count:
+            self.config += f"{key:<23} = {value}\n"
+
+    def partition(self, name: str, *changes: str) -> None:
+        """Change fields of a partition, as ``scontrol update`` would."""
+        for change in changes:
+            key, value = change.split("=", 1)
+            new = rf"\1={value or '(null)'}"  # Slurm shows the key as it likes to
+            line, count = re.subn(rf"(?i)(?<= )({key})=\S+", new, self.partitions[name])
+            self.partitions[name] = line if count else f"{line} {change}"
+
+    def write(self) -> None:
+        """Put the settings into the file; those of the directories, too, unless they are given."""
+        text = "" if "state" in _tables(self.toml) else "[state]\ndirectory = '/nonexistent/freetrain'\n"
+        text += "" if "slurm" in _tables(self.toml) else "[slurm]\nbackend = 'cli'\n"
+        self.path.write_text(text + self.toml)
+
+    def type(self, lines: list[tuple[str, str]]) -> None:
+        """Do what is said, each line where it belongs; the planted settings are replaced."""
+        settings = [line for place, line in lines if place == "freetrain.toml"]
+        if settings:
+            self.toml = "\n".join(settings) + "\n"
+        for place, line in lines:
+            if place == "slurm.conf" and not line.startswith("PartitionName="):
+                self.conf(line)
+            elif place == "run":
+                self._run(shlex.split(line))
+
+    def _run(self, command: list[str]) -> None:
+        match command:
+            case ("scontrol", "update", name, change):
+                self.partition(name.partition("=")[2], change)
+            case ("sacctmgr", "-i", "add", "qos", name):
+                self.qos[name] = NOTHING | {"Name": name}
+            case ("sacctmgr", "-i", "modify", "qos", name, "set", change):
+                key, value = change.replace("+=", "=").split("=", 1)
+                self.qos[name][key] = value
+            case ("sacctmgr", "-i", "add", "user", name, _):
+                self.people[name] = "None"
+            case ("sacctmgr", "-i", "modify", "user", name, "set", change):
+                self.people[name] = change.partition("=")[2]
+            case _:
+                raise AssertionError(f"not a command that mends anything: {command}")
+
+    def _ask(self, command: Command, stdin: str = "") -> str:
+        match command:
+            case ("squeue", *_, columns):
+                return f"{columns}\n" + self.jobs.replace("MARK", columns.partition(SEPARATOR)[0])
+            case (*_, "config"):
+                return self.config
+            case (*_, "partition"):
+                return "".join(f"{line}\n" for line in self.partitions.values())
+            case (*_, "nodes"):
+                return "".join(NODE.format(f"n{number:03}") for number in range(1, 5))
+            case (*_, "reservation"):
+                return "No reservations in the system\n"
+            case ("sacctmgr", _, _, "show", "qos", fields):
+                names = fields.removeprefix("format=").split(",")
+                return "".join(f"{'|'.join(qos[name] for name in names)}\n" for qos in self.qos.values())
+            case ("sacctmgr", _, _, "show", "user", "format=User"):
+                return "".join(f"{name}\n" for name in self.people)
+            case ("sacctmgr", _, _, "show", "account", _):
+                return "ml\nphysics\n"
+            case ("sacctmgr", _, _, "show", "user", name, *_):
+                return f"{self.people[name]}|\n" if name in self.people else ""
+        raise AssertionError(f"not asked in a check: {command}")
+
+
+def waiting_trainer(user: str, account: str) -> str:
+    """The record of a tagged job in freetrain's partition."""
+    fields = dict.fromkeys(JOB_FIELDS, "") | {"%i": "7_0", "%F": "7", "%u": user, "%a": account, "%P": "freetrain"}
+    fields |= {"%T": "PENDING", "%V": "1", "%l": "1:00:00", "%D": "1", "%Q": "0", "%k": "freetrain:min=1"}
+    return SEPARATOR.join(("MARK", *fields.values())) + "\n"
+
+
+def _tables(toml: str) -> set[str]:
+    try:
+        return set(tomllib.loads(toml))
+    except tomllib.TOMLDecodeError:
+        return {"slurm", "state"}

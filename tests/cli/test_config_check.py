@@ -1,0 +1,309 @@
+"""Mistakes in slurm.conf, in accounting and in freetrain.toml: each is found, with the line that mends it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from freetrain.cli.main import cli
+from freetrain.errors import ExitCode
+from freetrain.slurm.errors import SlurmUnreachableError
+from tests.cli.planted_site import PlantedSite, waiting_trainer
+
+Plant = Callable[[PlantedSite], object]
+Site = Callable[[bool], PlantedSite]
+UPDATE = "scontrol update PartitionName=freetrain"
+
+
+@pytest.fixture
+def new_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    def made(by_qos: bool) -> PlantedSite:
+        site = PlantedSite(tmp_path, by_qos)
+        monkeypatch.setattr("freetrain.cli.config_check.OpenedWhenAsked", lambda *_: site)
+        return site
+
+    return made
+
+
+def check(site: PlantedSite, *arguments: str) -> Result:
+    site.write()
+    command = ["config", "check", "--config", str(site.path), "--user", "freetrain", *arguments]
+    return CliRunner().invoke(cli, command)
+
+
+def findings(site: PlantedSite) -> list[dict[str, object]]:
+    found = json.loads(check(site, "--json").stdout)["findings"]
+    assert isinstance(found, list)
+    return found
+
+
+def lines(finding: dict[str, object]) -> list[tuple[str, str]]:
+    mends = finding["mends"]
+    assert isinstance(mends, list)
+    return [(mend["place"], mend["line"]) for mend in mends]
+
+
+def toml(text: str) -> Plant:
+    return lambda site: setattr(site, "toml", text)
+
+
+def conf(line: str) -> Plant:
+    return lambda site: site.conf(line)
+
+
+def ours(change: str) -> Plant:
+    return lambda site: site.partition("freetrain", change)
+
+
+def qos(name: str, **fields: str) -> Plant:
+    return lambda site: site.qos[name].update(fields)
+
+
+IN_SLURM_CONF = {
+    "no preemption": (conf("PreemptType=preempt/none"), "PreemptType=preempt/partition_prio", True),
+    "preemption off": (conf("PreemptMode=OFF"), "PreemptMode=REQUEUE", True),
+    "priority decides": (conf("PreemptMode=REQUEUE,PRIORITY"), "PreemptMode=REQUEUE", True),
+    "long exempt time": (conf("PreemptExemptTime=00:02:00"), "PreemptExemptTime=00:00:00", True),
+    "long complete wait": (conf("CompleteWait=90 sec"), "CompleteWait=0", True),
+    "youngest first": (
+        conf("SchedulerParameters=bf_continue,preempt_youngest_first"), "SchedulerParameters=bf_continue", False
+    ),
+    "defer": (conf("SchedulerParameters=bf_continue,defer"), "SchedulerParameters=bf_continue", False),
+    "exempt priority": (
+        conf("PreemptParameters=strict_order,min_exempt_priority=9"), "PreemptParameters=strict_order", True
+    ),
+    "no backfill": (conf("SchedulerType=sched/builtin"), "SchedulerType=sched/backfill", False),
+    "limits are not kept": (conf("OverTimeLimit=10 min"), f"{UPDATE} OverTimeLimit=0", False),
+    "limits are not enforced": (
+        conf("AccountingStorageEnforce=none"), "AccountingStorageEnforce=associations,limits,qos", False
+    ),
+    "nodes are powered down": (
+        lambda site: (site.conf("SuspendTime=300 sec"), site.conf("SuspendProgram=/sbin/off")),
+        "spare_suspendable = true", False,
+    ),
+    "tier of another too low": (
+        lambda site: site.partition("debug", "PriorityTier=0"),
+        "scontrol update PartitionName=debug PriorityTier=1", True,
+    ),
+    "tier too high": (ours("PriorityTier=1"), f"{UPDATE} PriorityTier=0", True),
+    "default partition": (ours("Default=YES"), f"{UPDATE} Default=NO", True),
+    "never preempted": (ours("PreemptMode=OFF"), f"{UPDATE} PreemptMode=REQUEUE", True),
+    "suspended": (ours("PreemptMode=SUSPEND"), f"{UPDATE} PreemptMode=REQUEUE", True),
+    "long grace time": (ours("GraceTime=600"), f"{UPDATE} GraceTime=0", True),
+    "partition down": (ours("State=DOWN"), f"{UPDATE} State=UP", False),
+    "root only": (ours("RootOnly=YES"), f"{UPDATE} RootOnly=NO", True),
+    "reservations only": (ours("ReqResv=YES"), f"{UPDATE} ReqResv=NO", True),
+    "several nodes only": (ours("MinNodes=2"), f"{UPDATE} MinNodes=0", True),
+    "no nodes": (ours("MaxNodes=0"), f"{UPDATE} MaxNodes=1", True),
+    "parts of nodes": (ours("MaxCPUsPerNode=8"), f"{UPDATE} MaxCPUsPerNode=UNLIMITED", False),
+    "short jobs only": (ours("MaxTime=00:01:00"), f"{UPDATE} MaxTime=1-00:00:00", False),
+    "an owner kept out": (
+        lambda site: (setattr(site, "jobs", waiting_trainer("alice", "ml")),
+                      site.partition("freetrain", "AllowAccounts=physics")),
+        f"{UPDATE} AllowAccounts=ml,physics", False,
+    ),
+    "dear nodes": (ours("TRESBillingWeights=CPU=1.0"), f"{UPDATE} TRESBillingWeights=CPU=0.0", False),
+    "no fence": (ours("QoS=N/A"), f"{UPDATE} QOS=freetrain", False),
+}  # fmt: skip
+
+IN_ACCOUNTING = {
+    "no limit": (qos("scavenger", GrpTRES=""), "sacctmgr -i modify qos scavenger set GrpTRES=node=4", False),
+    "no right": (
+        lambda site: site.people.update(freetrain="None"),
+        "sacctmgr -i modify user freetrain set AdminLevel=Operator", True,
+    ),
+    "unknown account": (
+        lambda site: site.people.pop("freetrain"), "sacctmgr -i add user freetrain account=root", True
+    ),
+}  # fmt: skip
+
+IN_QOS = {
+    "one that does not preempt": (
+        qos("normal", Preempt=""), "sacctmgr -i modify qos normal set Preempt+=scavenger", True
+    ),
+    "a new one that does not": (
+        lambda site: site.qos.update(urgent=site.qos["normal"] | {"Name": "urgent", "Preempt": ""}),
+        "sacctmgr -i modify qos urgent set Preempt+=scavenger", True,
+    ),
+    "long grace time": (
+        qos("scavenger", GraceTime="00:10:00"), "sacctmgr -i modify qos scavenger set GraceTime=0", True
+    ),
+    "long exempt time": (
+        qos("scavenger", PreemptExemptTime="00:05:00"),
+        "sacctmgr -i modify qos scavenger set PreemptExemptTime=00:00:00", True,
+    ),
+    "suspended": (
+        qos("scavenger", PreemptMode="suspend"), "sacctmgr -i modify qos scavenger set PreemptMode=requeue", True
+    ),
+    "priority decides": (
+        qos("normal", PreemptMode="priority"), "sacctmgr -i modify qos normal set PreemptMode=cluster", True
+    ),
+    "every QOS": (ours("AllowQos=ALL"), f"{UPDATE} AllowQos=scavenger", True),
+    "dear nodes": (
+        ours("TRESBillingWeights=CPU=1.0"), "sacctmgr -i modify qos scavenger set UsageFactor=0", False
+    ),
+    "site's jobs in it": (
+        lambda site: site.partition("debug", "DenyQos="),
+        "scontrol update PartitionName=debug DenyQos=scavenger", False,
+    ),
+}  # fmt: skip
+
+IN_FREETRAIN_TOML = {
+    "misspelt setting": ("[pace]\npol = 5\n", 'poll = "00:00:05"', True),
+    "misspelt section": ("[pase]\npoll = 5\n", "[pace]", True),
+    "wrong section": ('[pace]\nmode = "act"\n', 'mode = "act"', True),
+    "no duration": ('[pace]\npoll = "soon"\n', 'poll = "00:00:10"', True),
+    "no such word": ('[lend]\nmode = "on"\n', 'mode = "observe"', True),
+    "text for a number": ('[lend]\nreserve_nodes = "3"\n', "reserve_nodes = 0", True),
+    "no list of nodes": ('[lend]\nexclude_nodes = "c[01-"\n', 'exclude_nodes = ""', True),
+    "out of range": ("[lend]\nnewcomers = 3.0\n", "newcomers = 0.75", True),
+    "misspelt partition": ('[slurm]\nbackend = "cli"\npartition = "freetrian"\n', 'partition = "freetrain"', True),
+    "misspelt policy": ('[decide]\npolicy = "freetrian"\n', 'policy = "freetrain"', True),
+    "misspelt objective": ('[decide]\nobjective = "weigthed"\n', 'objective = "weighted"', True),
+    "unknown node": ('[lend]\nexclude_nodes = "n[001,099]"\n', 'exclude_nodes = "n001"', False),
+    "every node excluded": ('[lend]\nexclude_nodes = "n[001-004]"\n', 'exclude_nodes = ""', False),
+    "every node in reserve": ("[lend]\nreserve_nodes = 4\n", "reserve_nodes = 1", False),
+    "misspelt user": ("[lend.shares]\nalcie = 2\n", "alice = 2", False),
+    "unknown account": ('[lend]\nfair_share = "account"\n[lend.shares]\nchem = 2\n', "[lend.shares]", False),
+    "shares for nobody": ('[lend]\nfair_share = "off"\n[lend.shares]\nbob = 2\n', 'fair_share = "user"', False),
+    "short fragments": ('[lend]\nlongest_fragment = "1m"\n', 'longest_fragment = "1-00:00:00"', False),
+    "long margin": ('[lend]\nmargin = "5m"\n', 'shortest_hole = "00:06:00"', False),
+    "seldom looks": ('[pace]\npoll = "5m"\n', 'poll = "00:00:10"', False),
+    "harm without pause": ("[harm]\npause = 0\n", 'pause = "01:00:00"', False),
+    "relative stop file": (
+        '[state]\ndirectory = "/nonexistent/f"\nstop_file = "STOP"\n', 'stop_file = "/run/freetrain/STOP"', True
+    ),
+}  # fmt: skip
+
+MISTAKES = [
+    pytest.param(by_qos, plant, mend, is_error, id=f"{where}: {name}")
+    for where, by_qos, table in (
+        ("slurm.conf", False, IN_SLURM_CONF),
+        ("accounting", False, IN_ACCOUNTING),
+        ("QOS", True, IN_QOS),
+        ("freetrain.toml", False, {key: (toml(text), *rest) for key, (text, *rest) in IN_FREETRAIN_TOML.items()}),
+    )
+    for name, (plant, mend, is_error) in table.items()
+]
+
+
+def test_more_than_thirty_mistakes_are_known() -> None:
+    assert len(MISTAKES) >= 60
+
+
+@pytest.mark.parametrize("by_qos", [False, True])
+def test_a_site_without_mistakes_has_no_findings(new_site: Site, by_qos: bool) -> None:
+    result = check(new_site(by_qos))
+    assert result.exit_code == ExitCode.OK, result.output
+    assert "0 errors, 0 warnings." in result.stdout
+    assert "not checked" not in result.stdout
+
+
+@pytest.mark.parametrize(("by_qos", "plant", "mend", "is_error"), MISTAKES)
+def test_each_mistake_is_found_and_the_line_that_is_named_mends_it(
+    new_site: Site, by_qos: bool, plant: Plant, mend: str, is_error: bool
+) -> None:
+    site = new_site(by_qos)
+    plant(site)
+    (found,) = findings(site)
+    assert found["is_error"] is is_error
+    assert mend in [line for _, line in lines(found)]
+    assert check(site).exit_code == (ExitCode.CONFIGURATION if is_error else ExitCode.OK)
+    site.type(lines(found))
+    assert findings(site) == []
+
+
+def test_several_mistakes_are_found_at_once_errors_first(new_site: Site) -> None:
+    site = new_site(False)
+    site.partition("freetrain", "GraceTime=30", "PriorityTier=5")
+    site.toml = "[lend]\nreserve_nodes = 4\n"
+    said = check(site).stdout
+    assert said.index("error: Partition debug shares 4 nodes") < said.index("warning: The site's jobs wait up to")
+    assert f"    run: {UPDATE} GraceTime=0\n    slurm.conf: PartitionName=freetrain … GraceTime=0\n" in said
+    assert said.endswith("1 errors, 2 warnings.\n")
+
+
+def test_all_mistakes_of_all_files_are_found_at_once(new_site: Site, tmp_path: Path) -> None:
+    site = new_site(False)
+    site.toml = "[pace]\npol = 5\nback_off = 'soon'\n"
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "10-site.toml").write_text("[lend\n")
+    said = [str(found["what"]) for found in findings(site)]
+    assert len(said) == 3
+    assert "10-site.toml is not TOML" in said[2]
+    result = check(site)
+    assert result.exit_code == ExitCode.CONFIGURATION
+    assert "Slurm was not asked." in result.stdout
+
+
+def test_a_partition_that_is_not_there_is_made_below_all_others(new_site: Site) -> None:
+    site = new_site(False)
+    site.toml = '[slurm]\nbackend = "cli"\npartition = "idle"\n'
+    (found,) = findings(site)
+    (made,) = [line for place, line in lines(found) if place == "slurm.conf"]
+    assert made.startswith("PartitionName=idle Nodes=n[001-004] PriorityTier=0 PreemptMode=REQUEUE GraceTime=0 ")
+
+
+def test_a_coordinator_may_steer_some(new_site: Site) -> None:
+    site = new_site(False)
+    site.people["freetrain"] = "None|ml"
+    (found,) = findings(site)
+    assert found["is_error"] is False
+    assert "coordinator of ml: only their jobs" in str(found["what"])
+
+
+def test_a_file_that_everybody_may_write_is_an_error(new_site: Site) -> None:
+    site = new_site(False)
+    site.write()
+    site.path.chmod(0o666)
+    (found,) = findings(site)
+    assert lines(found) == [("run", f"chmod o-w {site.path}")]
+
+
+def test_without_accounting_nothing_is_charged_and_nothing_is_asked_of_it(new_site: Site) -> None:
+    site = new_site(False)
+    site.conf("AccountingStorageType=accounting_storage/none")
+    site.partition("freetrain", "TRESBillingWeights=CPU=1.0", "QoS=N/A")
+    site.qos.clear()
+    assert findings(site) == []
+
+
+def test_where_accounting_is_silent_that_is_said(new_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = new_site(False)
+    ask = site._ask
+
+    def silent(command: tuple[str, ...], stdin: str = "") -> str:
+        if command[0] == "sacctmgr":
+            raise SlurmUnreachableError("slurmdbd is away.")
+        return ask(command, stdin)
+
+    monkeypatch.setattr(site, "_ask", silent)
+    said = check(site).stdout
+    assert "not checked: limits and charges of QOS (slurmdbd is away.)" in said
+    assert "not checked: the rights of freetrain (slurmdbd is away.)" in said
+
+
+def test_where_slurm_is_silent_the_files_are_checked_and_the_status_says_so(
+    new_site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = new_site(False)
+    site.toml = "[harm]\npause = 0\n"
+
+    def silent(command: tuple[str, ...], stdin: str = "") -> str:
+        raise SlurmUnreachableError("Slurm's controller is away.")
+
+    monkeypatch.setattr(site, "_ask", silent)
+    result = check(site)
+    assert result.exit_code == ExitCode.UNREACHABLE
+    assert "warning: harm.pause is 0" in result.stdout
+    assert "Slurm's controller is away." in result.stderr
+
+
+def test_offline_no_slurm_is_asked(new_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = new_site(False)
+    monkeypatch.setattr(site, "_ask", None)
+    assert check(site, "--offline").exit_code == ExitCode.OK

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from freetrain.slurm.finding import Finding, Place, describe, update
+
+
+def test_each_line_that_mends_goes_where_it_belongs() -> None:
+    lines = [
+        "sacctmgr -i add qos freetrain",
+        "PreemptType=preempt/qos",
+        "[lend]",
+        'mode = "act"',
+        "chmod o-w /etc/freetrain/freetrain.toml",
+    ]
+    assert [place for place, _ in Finding("Wrong.", "\n".join(lines)).mends] == [
+        Place.COMMAND,
+        Place.SLURM_CONF,
+        Place.FREETRAIN_TOML,
+        Place.FREETRAIN_TOML,
+        Place.COMMAND,
+    ]
+
+
+def test_what_scontrol_changes_belongs_into_slurm_conf_too() -> None:
+    assert Finding("Wrong.", update("freetrain", "GraceTime=0")).mends == [
+        (Place.COMMAND, "scontrol update PartitionName=freetrain GraceTime=0"),
+        (Place.SLURM_CONF, "PartitionName=freetrain … GraceTime=0"),
+    ]
+
+
+def test_findings_are_described_one_below_the_other() -> None:
+    assert describe([Finding("Wrong.", "A=1\nB=2"), Finding("Bad.", "C=3")]) == (
+        "\n- Wrong.\n    A=1\n    B=2\n- Bad.\n    C=3"
+    )
