@@ -206,6 +206,30 @@ class State(Section):
     ] = "/run/freetrain/STOP"
 
 
+def _address(given: str) -> str:
+    host, _, port = given.rpartition(":")
+    if given and not (host and port.isdecimal() and int(port) < 65536):
+        raise ValueError("write an address and a port, as 127.0.0.1:9810")
+    return given
+
+
+class Metrics(Section):
+    """Where Prometheus finds freetrain's own metrics."""
+
+    textfile: Annotated[
+        str,
+        Field(
+            description="File that is written after each look, for node_exporter's textfile collector, as "
+            "/var/lib/node_exporter/freetrain.prom; empty: none."
+        ),
+    ] = ""
+    listen: Annotated[
+        str,
+        AfterValidator(_address),
+        Field(description="Address and port on which GET /metrics is answered, as 127.0.0.1:9810; empty: none."),
+    ] = ""
+
+
 class Config(Section):
     """Everything that can be set."""
 
@@ -215,7 +239,8 @@ class Config(Section):
     pace: Pace = Pace()
     harm: Harm = Harm()
     state: State = State()
+    metrics: Metrics = Metrics()
 
 
-NEEDS_RESTART = frozenset({"slurm", "state", "lend.launcher", "pace.poll"})
+NEEDS_RESTART = frozenset({"slurm", "state", "metrics", "lend.launcher", "pace.poll"})
 """Sections and settings that a running daemon cannot change."""

@@ -20,6 +20,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from freetrain.core.cluster import Nodes
+from freetrain.daemon.whole_file import replace_file
 from freetrain.errors import StateError
 
 log = logging.getLogger(__name__)
@@ -102,7 +103,8 @@ def changing(directory: Path, now_s: float) -> Iterator[list[Drain]]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             drains = list(read_drains(directory, now_s))
             yield drains
-            _replace(directory / _FILE, _File(drains=tuple(drains)).model_dump_json() + "\n")
+            text = _File(drains=tuple(drains)).model_dump_json() + "\n"
+            replace_file(directory / _FILE, text.encode(), 0o644)
         finally:
             os.close(lock)
     except OSError as error:
@@ -149,18 +151,11 @@ class DrainsReader:
         """All that follows from what was read last has been ordered."""
         path = self._directory / _HEEDED
         if self._text is not None and not (path.exists() and path.read_bytes() == self._text):
-            _replace(path, self._text.decode())
+            replace_file(path, self._text, 0o644)
 
     def _read_text(self) -> bytes | None:
         path = self._directory / _FILE
         return path.read_bytes() if path.exists() else None
-
-
-def _replace(path: Path, text: str) -> None:
-    new = path.with_suffix(".new")
-    new.write_text(text)
-    new.chmod(0o644)
-    new.replace(path)
 
 
 def _until(until_s: float | None) -> str:

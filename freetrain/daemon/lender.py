@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from freetrain.config import Config
 from freetrain.core.decision import Decision
-from freetrain.core.fragment import FragmentState
+from freetrain.core.fragment import End, FragmentState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.admission.layout_guard import LayoutGuard
 from freetrain.daemon.calls import Calls
@@ -121,6 +121,11 @@ class Lender:
     def entries(self) -> tuple[Entry, ...]:
         """The trainers that the last look showed."""
         return self._cluster.registered.entries
+
+    @property
+    def ends(self) -> Mapping[str, Mapping[End, int]]:
+        """Trainer → how often its fragments ended in which way."""
+        return self._cluster.ends
 
     @property
     def judgement(self) -> Judgement | None:

@@ -17,6 +17,8 @@ from freetrain.core.decision import GOOD_ENOUGH, Decision, Status
 from freetrain.daemon.admission.admission import Admission
 from freetrain.daemon.admission.checks import read_settings
 from freetrain.daemon.lender import Lender
+from freetrain.daemon.metrics import Metrics
+from freetrain.daemon.metrics_outlets import Textfile, serving
 from freetrain.daemon.notify import monotonic_usec, notify
 from freetrain.daemon.nudge import Senders
 from freetrain.daemon.outage import Outage
@@ -49,6 +51,8 @@ class _Parts:
     timetable: Timetable
     admission: Admission
     status: StatusFile
+    metrics: Metrics
+    textfile: Textfile
 
 
 class Service:
@@ -100,9 +104,12 @@ class Service:
                     timetable.every(_OWNERS_EVERY_S, lambda: senders.admit(lender.owners))
                     timetable.every(_FORGET_EVERY_S, lambda: self._forget(ledger))
                     self._say_hello(poll_s)
-                    with self._signals(timetable), timetable.running():
+                    metrics = Metrics()
+                    textfile = Textfile(self._config.metrics.textfile, metrics.registry)
+                    answering = serving(self._config.metrics.listen, metrics.registry)
+                    with answering, self._signals(timetable), timetable.running():
                         status.looked(self._config, None)
-                        self._loop(_Parts(lender, timetable, admission, status), cycles)
+                        self._loop(_Parts(lender, timetable, admission, status, metrics, textfile), cycles)
                     journal.finish({}, [], self._clock_s())
                 status.stopped()
             notify(STOPPING="1", STATUS="stopped; fragments go on")
@@ -149,12 +156,23 @@ class Service:
             self._outage.goes_on(error)
             notify(WATCHDOG="1", STATUS=error.what)
             parts.status.silent(error.what)
+            parts.metrics.noticed(parts.lender.judgement)
+            parts.metrics.silent()
+            self._publish_metrics(parts)
             return []
         self._outage.ends()
         notify(READY="1", WATCHDOG="1", STATUS=parts.lender.summary())
         look = parts.lender.last_look(time.monotonic() - began_s)
         parts.status.looked(self._config, replace(look, woken_s=parts.timetable.woken_s))
+        assert parts.lender.judgement is not None
+        acts = self._config.lend.mode == "act"
+        parts.metrics.looked(parts.lender.judgement, look, decisions, parts.lender.ends, acts)
+        self._publish_metrics(parts)
         return decisions
+
+    def _publish_metrics(self, parts: _Parts) -> None:
+        parts.metrics.called(self._gateway.calls)
+        parts.textfile.write()
 
     def _forget(self, ledger: Ledger) -> None:
         """In another thread, where an error ends nothing: the next look finds out by itself what is wrong."""

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from freetrain import __version__
 from freetrain.config import Config
 from freetrain.daemon.status import Identity, LookStatus, Status
+from freetrain.daemon.whole_file import replace_file
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ class StatusFile:
     def _publish(self, status: Status) -> None:
         self._status = status
         try:
-            _replace(self._path, json.dumps(asdict(status)).encode(), self._permissions)
+            replace_file(self._path, json.dumps(asdict(status)).encode(), self._permissions)
         except OSError as error:
             if not self._failed:
                 log.warning(
@@ -106,12 +107,3 @@ class StatusFile:
             self._failed = True
         else:
             self._failed = False
-
-
-def _replace(path: Path, content: bytes, permissions: int) -> None:
-    """Write a file that is there as a whole or not at all."""
-    new = path.with_name(f"{path.name}.new")
-    with new.open("wb") as file:
-        os.fchmod(file.fileno(), permissions)  # whatever the daemon's umask is
-        file.write(content)
-    new.replace(path)

@@ -1,0 +1,166 @@
+"""The daemon's own metrics, for Prometheus; what Slurm itself exports is not repeated."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Mapping
+from typing import get_args
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from freetrain import __version__
+from freetrain.core.cluster import NodeState
+from freetrain.core.decision import Decision
+from freetrain.core.fragment import End
+from freetrain.core.known_trainer import TrainerState
+from freetrain.daemon.node_seconds import Use, UseMeter
+from freetrain.daemon.status import LookStatus, NodeStanding
+from freetrain.lending.judge import Judgement
+from freetrain.slurm.parsing import expand_nodes
+
+_HARM_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
+_LOOK_S = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
+_SOLVE_S = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10)
+_NODE_STATES = get_args(NodeStanding)
+
+
+class Metrics:
+    """Counts what the daemon does; counters begin with it, but for the ends of fragments, which it remembers.
+
+    Attributes:
+        registry: from which the text is made.
+    """
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        Info("freetrain_build", "Which freetrain this is.", registry=registry).info({"version": __version__})
+        self._ends = _Ends()
+        registry.register(self._ends)
+        self._meter = UseMeter()
+        self._calls = 0
+        self._last: Judgement | None = None
+
+        def counter(name: str, help_: str, labels: tuple[str, ...] = ()) -> Counter:
+            return Counter(f"freetrain_{name}", help_, labels, registry=registry)
+
+        def gauge(name: str, help_: str, labels: tuple[str, ...] = ()) -> Gauge:
+            return Gauge(f"freetrain_{name}", help_, labels, registry=registry)
+
+        def histogram(name: str, help_: str, buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(f"freetrain_{name}", help_, buckets=buckets, registry=registry)
+
+        self._lends = gauge("lends", "1 if nodes may be lent, 0 in other modes, stopped or paused.")
+        self._answers = gauge("slurm_answers", "1 if Slurm answered the last look.")
+        self._looked_s = gauge("last_look_timestamp_seconds", "When Slurm last answered a look.")
+        self._nodes = gauge("nodes", "Nodes of the partition.", ("state",))
+        self._trainers = gauge("trainers", "Elastic trainings.", ("state",))
+        self._idle = counter("idle_node_seconds", "Node time that the site's own jobs did not use.")
+        self._offered = counter("offered_node_seconds", "Of that, what could be lent.")
+        self._lent = counter("lent_node_seconds", "Of that, what was lent.")
+        self._useful = counter("useful_node_seconds", "Of that, what trainings that report progress trained in.")
+        self._harm = histogram("harm_seconds", "How much later jobs of the site started.", _HARM_S)
+        self._looks = counter("looks", "Looks at Slurm.", ("result",))
+        self._look_s = histogram("look_seconds", "How long a look took, deciding and acting included.", _LOOK_S)
+        self._decisions = counter("decisions", "Decisions.", ("status",))
+        self._solve_s = histogram("solve_seconds", "How long a decision took.", _SOLVE_S)
+        self._slurm_calls = counter("slurm_calls", "Questions and commands to Slurm.")
+        self._rejected = gauge("slurm_lines_not_understood", "Lines of Slurm's last answers.")
+        for result in ("answered", "silent"):
+            self._looks.labels(result)
+
+    def looked(
+        self,
+        judgement: Judgement,
+        look: LookStatus,
+        decisions: Iterable[Decision],
+        ends: Mapping[str, Mapping[End, int]],
+        acts: bool,
+    ) -> None:
+        """Slurm answered a look.
+
+        Args:
+            judgement: on what it showed.
+            look: what it came to.
+            decisions: that were taken.
+            ends: trainer → how often its fragments ended in which way, ever.
+            acts: whether the mode lets anything be lent.
+        """
+        self.noticed(judgement)
+        self._looks.labels("answered").inc()
+        self._look_s.observe(look.took_s)
+        self._answers.set(1)
+        self._looked_s.set(look.time_s)
+        self._lends.set(acts and not look.stopped_by)
+        self._rejected.set(look.rejected)
+        for decision in decisions:
+            self._decisions.labels(str(decision.status)).inc()
+            self._solve_s.observe(decision.solve_s)
+        self._ends.counts = sum((Tally(each) for each in ends.values()), Tally())
+        self._count_states(look)
+        self._count_use(judgement, look)
+
+    def noticed(self, judgement: Judgement | None) -> None:
+        """What a look has found out, even if Slurm fell silent before all was done about it; each counts once."""
+        if judgement is not None and judgement is not self._last:
+            for harm in judgement.memory.meter.new:
+                self._harm.observe(harm.delay_s)
+        self._last = judgement
+
+    def silent(self) -> None:
+        """Slurm did not answer a look; nobody knows what the nodes did meanwhile."""
+        self._looks.labels("silent").inc()
+        self._answers.set(0)
+        self._meter = UseMeter()
+
+    def called(self, total: int) -> None:
+        """Slurm has been asked or told something so often since the daemon began."""
+        self._slurm_calls.inc(max(0, total - self._calls))
+        self._calls = total
+
+    def _count_states(self, look: LookStatus) -> None:
+        nodes: Tally[str] = Tally()
+        for group in look.nodes:
+            nodes[group.state] += len(expand_nodes(group.nodes))
+        for state in _NODE_STATES:
+            self._nodes.labels(state).set(nodes[state])
+        trainers = Tally(trainer.state for trainer in look.trainers)
+        for known in TrainerState:
+            self._trainers.labels(str(known)).set(trainers[str(known)])
+
+    def _count_use(self, judgement: Judgement, look: LookStatus) -> None:
+        snapshot, partition = judgement.facts.snapshot, judgement.rules.nodes.partition
+        ours = snapshot.partitions[partition].nodes
+        lent: Tally[str] = Tally()
+        for group in look.nodes:
+            if group.state == "lent":
+                lent[group.trainer] += len(expand_nodes(group.nodes))
+        idle = sum(node.state is NodeState.IDLE for node in snapshot.nodes if node.name in ours)
+        use = Use(
+            time_s=look.time_s,
+            idle=idle + sum(lent.values()),
+            offered=len(judgement.offers.offered),
+            lent=lent,
+            samples={one.id: one.samples_done for one in look.trainers},
+        )
+        self._meter, spent = self._meter.after(use)
+        self._idle.inc(spent.idle)
+        self._offered.inc(spent.offered)
+        self._lent.inc(spent.lent)
+        self._useful.inc(spent.useful)
+
+
+class _Ends(Collector):
+    """How fragments ended, as the database remembers it: this counter outlives the daemon."""
+
+    def __init__(self) -> None:
+        self.counts: Tally[End] = Tally()
+
+    def collect(self) -> Iterable[Metric]:
+        """As :mod:`prometheus_client` asks for it."""
+        family = CounterMetricFamily("freetrain_fragment_ends", "How fragments ended.", labels=["end"])
+        for end in End:
+            family.add_metric([str(end)], self.counts[end])
+        yield family
