@@ -10,33 +10,27 @@ from typing import Any
 import click
 
 from freetrain.cli.daemons_ledger import daemons_ledger
-from freetrain.cli.options import config_option
-from freetrain.cli.output import NOTHING, print_json, print_table, show_time
+from freetrain.cli.listing import LISTING, Shape, listing_options
+from freetrain.cli.options import config_option, since_option
+from freetrain.cli.output import NOTHING, show_time
+from freetrain.cli.standing import find_standing
 from freetrain.config import load_config
-from freetrain.durations import parse_duration
-from freetrain.errors import InputError
 
 
-def _seconds(_context: click.Context, _option: click.Parameter, given: str) -> float:
-    try:
-        return parse_duration(given)
-    except ValueError as error:
-        raise InputError(f"--since: {error}.") from error
-
-
-@click.command("audit")
+@click.command("audit", context_settings=LISTING)
 @config_option
-@click.option(
-    "--since", "since_s", default="1d", show_default=True, callback=_seconds, help="How far back, as 90s, 2h, 7d."
-)
+@since_option
 @click.option("--decision", metavar="RUN:NUMBER", help="Only what this decision led to.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def audit_command(config_path: Path | None, since_s: float, decision: str | None, as_json: bool) -> None:
+@listing_options
+def audit_command(config_path: Path | None, since_s: float, decision: str | None, shape: Shape) -> None:
     """List the commands that the daemon gave to Slurm: when, why, by which decision, and with what result.
 
     A decision can be solved again with 'freetrain solve --decision RUN:NUMBER'.
     """
-    ledger = daemons_ledger(load_config(config_path).config)
+    config = load_config(config_path).config
+    standing = find_standing(config)
+    shape.begin(standing)
+    ledger = daemons_ledger(config)
     rows: list[dict[str, Any]] = [
         {
             "time": row.time_s,
@@ -48,10 +42,8 @@ def audit_command(config_path: Path | None, since_s: float, decision: str | None
         for row in ledger.commands(time.time() - since_s)
         if decision in (None, row.decision)
     ]
-    if as_json:
-        print_json({"format": "freetrain-audit/1", "commands": rows})
-        return
-    print_table(
+    shape.print(
+        {"format": "freetrain-audit/1", "daemon": standing.document(), "commands": rows},
         ("TIME", "DECISION", "WHY", "COMMAND", "RESULT"),
         [
             (
@@ -63,4 +55,5 @@ def audit_command(config_path: Path | None, since_s: float, decision: str | None
             )
             for row in rows
         ],
+        otherwise="Slurm was told nothing in that time.",
     )

@@ -66,7 +66,7 @@ def diff_command(config_path: Path | None, other: Path | None, shape: Shape) -> 
     ]
     columns = ("SETTING", "OTHER" if base else "DEFAULT", "VALUE", "FROM")
     otherwise = "No setting differs."
-    shape.print(_document(loaded, found), (), columns, rows, otherwise=otherwise)
+    shape.print(_document(loaded, found), columns, rows, otherwise=otherwise)
 
 
 def _base_value(base: Loaded | None, setting: Setting) -> object:

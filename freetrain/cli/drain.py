@@ -5,19 +5,17 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 
 import click
 
-from freetrain.cli.options import config_option
+from freetrain.cli.options import config_option, end_of, end_options, read_duration
 from freetrain.cli.output import print_json, print_table, show_time
 from freetrain.config import Config, load_config
 from freetrain.core.cluster import Nodes, Snapshot
 from freetrain.daemon.drains import Drain, are_heeded, changing, read_drains, without
 from freetrain.daemon.nudge import send_nudge
 from freetrain.daemon.state_directory import is_claimed
-from freetrain.durations import parse_duration
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.opening import OpenedWhenAsked
@@ -27,27 +25,12 @@ _LOOK_EVERY_S = 0.5
 _PATIENCE = "5m"
 
 
-def _duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
-    try:
-        return None if text is None else parse_duration(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-
-
-def _time(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
-    try:
-        return None if text is None else datetime.fromisoformat(text).astimezone().timestamp()
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} is not a time; write 2026-01-31T08:00") from error
-
-
 @click.command("drain")
 @config_option
-@click.option("--until", "until_s", callback=_time, metavar="TIME", help="When it ends, as 2026-01-31T08:00.")
-@click.option("--for", "for_s", callback=_duration, metavar="DURATION", help="How long it lasts, as 8h.")
+@end_options
 @click.option("--wait", is_flag=True, help="Return when no fragment is left on the nodes; status 75 if one stays.")
 @click.option(
-    "--timeout", "timeout_s", callback=_duration, default=_PATIENCE, show_default=True, metavar="DURATION",
+    "--timeout", "timeout_s", callback=read_duration, default=_PATIENCE, show_default=True, metavar="DURATION",
     help="How long --wait waits at most.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, where drains are listed.")
@@ -75,7 +58,7 @@ def drain_command(
     slurm = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     _require_known(names, slurm.snapshot(), config)
     now_s = time.time()
-    end_s = _end(until_s, for_s, now_s)
+    end_s = end_of(until_s, for_s, now_s)
     with changing(directory, now_s) as drains:
         drains[:] = [*without(drains, names), Drain(nodes=names, until_s=end_s)]
     _tell_daemon(directory, wait)
@@ -128,15 +111,6 @@ def _require_known(names: Nodes, snapshot: Snapshot, config: Config) -> None:
         click.echo(
             f"freetrain: {fold_nodes(outside)} is not in partition {partition.name} and is never lent.", err=True
         )
-
-
-def _end(until_s: float | None, for_s: float | None, now_s: float) -> float | None:
-    if until_s is not None and for_s is not None:
-        raise InputError("--until and --for say the same in two ways.", "Give one of them.")
-    end_s = now_s + for_s if for_s is not None else until_s
-    if end_s is not None and end_s <= now_s:
-        raise InputError("The time until which the nodes are to be drained has passed.")
-    return None if end_s == float("inf") else end_s
 
 
 def _tell_daemon(directory: Path, must_run: bool) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
+from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option
-from freetrain.cli.output import NOTHING, print_json, print_table
+from freetrain.cli.output import NOTHING
 from freetrain.cli.standing import Standing, find_standing
 from freetrain.config import Config, load_config
 from freetrain.core.cluster import JobState, Snapshot
@@ -28,20 +29,18 @@ _COLUMNS = ("ID", "NAME", "USER", "NODES", "ASKED", "WANTS", "SAMPLES", "EVICTIO
 _NUMBERS = ("NODES", "ASKED", "SAMPLES", "EVICTIONS")
 
 
-@click.command("jobs")
+@click.command("jobs", context_settings=LISTING)
 @config_option
 @click.option("--user", help="Only this user's.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def jobs_command(config_path: Path | None, user: str | None, as_json: bool) -> None:
+@listing_options
+def jobs_command(config_path: Path | None, user: str | None, shape: Shape) -> None:
     """List the trainings that freetrain lends nodes to, or that wait for some, with what is wrong with their tags.
 
     Slurm is asked which run where; what the daemon found at its last look says the rest. Anybody may ask.
     """
     config = load_config(config_path).config
     standing = find_standing(config)
-    if not as_json:
-        for line in standing.lines():
-            click.echo(line)
+    shape.begin(standing)
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     snapshot = gateway.snapshot()
     lent = _lent_nodes(snapshot, config, gateway)
@@ -51,12 +50,9 @@ def jobs_command(config_path: Path | None, user: str | None, as_json: bool) -> N
         for one in find_submissions(snapshot.jobs, config.slurm.partition).values()
         if user in (None, one.owner)
     ]
-    if as_json:
-        print_json({"format": "freetrain-jobs/2", "daemon": standing.document(), "jobs": rows})
-    elif rows:
-        print_table(_COLUMNS, map(_cells, rows), right=_NUMBERS)
-    else:
-        click.echo(f"No training waits or runs in partition {config.slurm.partition}.")
+    document = {"format": "freetrain-jobs/2", "daemon": standing.document(), "jobs": rows}
+    otherwise = f"No training waits or runs in partition {config.slurm.partition}."
+    shape.print(document, _COLUMNS, map(_cells, rows), right=_NUMBERS, otherwise=otherwise)
 
 
 def _lent_nodes(snapshot: Snapshot, config: Config, gateway: Gateway) -> Mapping[str, set[str]]:

@@ -12,6 +12,7 @@ import click
 
 from freetrain.cli.options import options
 from freetrain.cli.output import print_json, print_table, printable
+from freetrain.cli.standing import Standing
 from freetrain.errors import InputError
 
 LISTING = {"help_option_names": ["--help"]}
@@ -36,10 +37,19 @@ class Shape:
     columns: tuple[str, ...]
     header: bool
 
+    @property
+    def is_for_scripts(self) -> bool:
+        """Whether somebody reads the fields by their places."""
+        return self.parsable or not self.header
+
+    def begin(self, standing: Standing) -> None:
+        """Say how the daemon stands, before anything is asked that may fail; beside what scripts read."""
+        for line in [] if self.as_json else standing.lines():
+            click.echo(line, err=self.is_for_scripts)
+
     def print(
         self,
         document: Mapping[str, Any],
-        before: Iterable[str],
         columns: Sequence[str],
         rows: Iterable[Sequence[str]],
         right: Sequence[str] = (),
@@ -49,7 +59,6 @@ class Shape:
 
         Args:
             document: for programs; ``format`` says its name and version.
-            before: lines that come before the table, for people; beside what scripts read.
             columns: names of the fields.
             rows: the fields of each.
             right: columns that are aligned to the right.
@@ -62,9 +71,6 @@ class Shape:
         if self.as_json:
             print_json(document)
             return
-        is_for_scripts = self.parsable or not self.header
-        for line in before:
-            click.echo(line, err=is_for_scripts)
         cells = [[row[number] for number in chosen] for row in rows]
         names = [columns[number] for number in chosen]
         if self.parsable:
@@ -72,7 +78,7 @@ class Shape:
                 click.echo("|".join(printable(field).replace("|", "/") for field in fields))
         elif cells:
             print_table(names, cells, right, self.header)
-        elif otherwise and not is_for_scripts:
+        elif otherwise and not self.is_for_scripts:
             click.echo(otherwise)
 
     def _chosen(self, columns: Sequence[str]) -> list[int]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import click
 
+from freetrain.durations import parse_duration
+from freetrain.errors import InputError
 from freetrain.policies import POLICIES, Solver
 
 Command = Callable[..., Any]
@@ -27,6 +31,46 @@ config_option = click.option(
 )
 
 
+def read_duration(_context: click.Context, option: click.Parameter, given: str | None) -> float | None:
+    """Seconds of an option."""
+    try:
+        return None if given is None else parse_duration(given)
+    except ValueError as error:
+        raise InputError(f"--{str(option.name).removesuffix('_s')}: {error}.") from error
+
+
+def _read_time(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    try:
+        return None if text is None else datetime.fromisoformat(text).astimezone().timestamp()
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is not a time; write 2026-01-31T08:00") from error
+
+
+def end_of(until_s: float | None, for_s: float | None, now_s: float) -> float | None:
+    """When something ends, by the options of :func:`end_options`, UTC epoch seconds; None: it does not.
+
+    Raises:
+        InputError: both are given, or the time has passed.
+    """
+    if until_s is not None and for_s is not None:
+        raise InputError("--until and --for say the same in two ways.", "Give one of them.")
+    end_s = now_s + for_s if for_s is not None else until_s
+    if end_s is not None and end_s <= now_s:
+        raise InputError("The time that is given has passed.")
+    return None if end_s == inf else end_s
+
+
+since_option = click.option(
+    "--since",
+    "since_s",
+    default="1d",
+    show_default=True,
+    callback=read_duration,
+    metavar="DURATION",
+    help="How far back, as 90s, 2h, 7d.",
+)
+
+
 def options(*added: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """One decorator for several options; help lists them in this order."""
 
@@ -37,6 +81,13 @@ def options(*added: Callable[[Command], Command]) -> Callable[[Command], Command
 
     return add
 
+
+end_options = options(
+    click.option(
+        "--until", "until_s", callback=_read_time, metavar="TIME", help="When it ends, as 2026-01-31T08:00."
+    ),
+    click.option("--for", "for_s", callback=read_duration, metavar="DURATION", help="How long it lasts, as 8h."),
+)
 
 policy_options = options(
     click.option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import click
 
 from freetrain.cli.options import config_option
+from freetrain.cli.pause import end_pause
 from freetrain.cli.standing import find_standing
 from freetrain.config import Config, load_config
 from freetrain.core.known_trainer import TrainerState
@@ -25,14 +27,20 @@ _WHEN = "from the daemon's next look on"
 
 @click.command("resume")
 @config_option
-@click.argument("id_", metavar="ID")
-def resume_command(config_path: Path | None, id_: str) -> None:
-    """Let a training that freetrain paused after failures compete for nodes again.
+@click.option("--dry-run", is_flag=True, help="Print what would be done.")
+@click.argument("id_", metavar="ID", required=False)
+def resume_command(config_path: Path | None, dry_run: bool, id_: str | None) -> None:
+    """End the site's pause; or let the training ID, which was paused after failures, compete for nodes again.
 
-    This asks for it in the job's comment, which only its owner may change, or an operator; the daemon takes it out
-    again. A training that rests after a failure need not rest any longer.
+    Without ID this is for root and the daemon's account: it ends what 'freetrain pause' began.
+
+    With ID it asks for it in the job's comment, which only its owner may change, or an operator; the daemon takes
+    it out again. A training that rests after a failure need not rest any longer.
     """
     config = load_config(config_path).config
+    if id_ is None:
+        end_pause(Path(config.state.directory), dry_run)
+        return
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     submission = find_submissions(gateway.snapshot().jobs, config.slurm.partition).get(id_)
     if submission is None:
@@ -40,6 +48,9 @@ def resume_command(config_path: Path | None, id_: str) -> None:
     known = _known_state(config, id_)
     _check(submission, known)
     asking = commands.set_comment(submission.open_tasks, ask_to_resume(submission.comment, time.time()))
+    if dry_run:
+        click.echo(shlex.join(asking))
+        return
     perform_patiently(gateway, asking, pauses_s=USERS_PAUSES_S)
     with suppress(FreetrainError):  # the daemon may be on another machine; it looks by itself
         send_nudge(Path(config.state.directory))

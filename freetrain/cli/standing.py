@@ -57,12 +57,19 @@ class Standing:
         return {trainer.id: trainer for trainer in look.trainers} if look else {}
 
     @property
+    def stopped_by(self) -> str:
+        """Why nothing is lent at all, although it may be in this mode; empty: nodes are lent."""
+        return self._stopped_by(self.status.look if self.status else None)
+
+    @property
     def nothing_is_lent(self) -> str:
         """Why nothing is lent to anybody, as a clause; empty: nodes are lent."""
         if not self.is_at_work or self.status is None:
             return "waits for a daemon"
         if self.stop_file or (self.status.look and self.status.look.stopped_by):
             return self._stopped_by(self.status.look)
+        if self.look and self.look.paused_by:
+            return f"nothing more is lent: {printable(self.look.paused_by)}"
         mode = self.status.daemon.mode
         return "" if mode == "act" else f"the daemon lends nothing in mode {mode}"
 
@@ -88,6 +95,7 @@ class Standing:
             "is_at_work": self.is_at_work,
             "why_not": self.why_not,
             "stopped_by": self._stopped_by(look),
+            "paused_by": look.paused_by if look else "",
             "identity": asdict(status.daemon) if status else None,
             "last_look_s": look.time_s if look else None,
             "last_look_took_s": look.took_s if look else None,
@@ -113,6 +121,8 @@ class Standing:
             yield "Slurm answers."
         if stopped_by := self._stopped_by(look):
             yield f"Nothing is lent: {stopped_by}."
+        elif look is not None and look.paused_by:
+            yield f"Nothing more is lent: {printable(look.paused_by)}."
         if look is not None and look.rejected:
             first = printable(look.rejected_examples[0])
             yield f"{look.rejected} lines of Slurm's were not understood, as {first}"

@@ -17,6 +17,7 @@ from freetrain.daemon.drains import DrainsReader
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.findings import tell_findings, tell_unusable
 from freetrain.daemon.live_cluster import LiveCluster, Told
+from freetrain.daemon.pause import PauseReader
 from freetrain.daemon.rejects import Rejects
 from freetrain.daemon.setup import launcher_of, roster_rules_of, rules_of
 from freetrain.daemon.status import LookStatus, status_of
@@ -73,6 +74,7 @@ class Lender:
         self._progress = ProgressReader()
         self._rejects = Rejects()
         self._drains = DrainsReader(Path(config.state.directory))
+        self._pause = PauseReader(Path(config.state.directory))
         self._executor = Executor(gateway, ledger, Mode(config.lend.mode))
         self._launcher = launcher_of(config, gateway)
         self._cluster = LiveCluster(gateway, self._launcher, self._executor, ledger, self._told)
@@ -178,6 +180,7 @@ class Lender:
             reports=self._progress.reports(),
             drained=self._drains.read(self._clock_s()),
             stopped=f"stopped by {stop_file}" if Path(stop_file).exists() else unsafe,
+            paused=self._pause.read(self._clock_s()),
             last_plan_s=self.last_plan_s,
         )
 

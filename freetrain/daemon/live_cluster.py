@@ -34,6 +34,7 @@ class Told:
         reports: trainer → what its directory says.
         drained: nodes that must not be lent → why.
         stopped: why nothing is to be lent at all; empty: lend.
+        paused: why nothing more is to be lent; empty: lend.
         last_plan_s: when Slurm last planned, UTC epoch seconds; None: nobody knows.
     """
 
@@ -42,6 +43,7 @@ class Told:
     reports: Mapping[str, Report] = field(default_factory=dict)
     drained: Mapping[str, str] = field(default_factory=dict)
     stopped: str = ""
+    paused: str = ""
     last_plan_s: float | None = None
 
 
@@ -107,6 +109,7 @@ class LiveCluster:
             used_hours=self._lent_hours.hours(snapshot.time_s, told.half_life_s),
             drained=told.drained,
             stopped=told.stopped,
+            paused=told.paused,
             to_put_right=tuple(entry.trainer.id for entry in self.registered.entries),
             last_plan_s=told.last_plan_s,
         )

@@ -93,7 +93,7 @@ class Metrics:
         self._look_s.observe(look.took_s)
         self._answers.set(1)
         self._looked_s.set(look.time_s)
-        self._lends.set(acts and not look.stopped_by)
+        self._lends.set(acts and not look.stopped_by and not look.paused_by)
         self._rejected.set(look.rejected)
         for decision in decisions:
             self._decisions.labels(str(decision.status)).inc()

@@ -102,6 +102,7 @@ class LookStatus:
         time_s: when Slurm was asked, UTC epoch seconds.
         took_s: how long it took, deciding and acting included.
         stopped_by: why nothing is lent at all; empty: nodes are lent.
+        paused_by: why nothing more is lent, although what is lent stays; empty: nodes are lent.
         rejected: lines of Slurm's answers that were not understood.
         rejected_examples: the first of them.
         nodes: every node of the partition.
@@ -125,6 +126,7 @@ class LookStatus:
     planned_differently: int = 0
     calls: int = 0
     woken_s: float | None = None
+    paused_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,7 @@ def status_of(
         time_s=snapshot.time_s,
         took_s=took_s,
         stopped_by=judgement.stopped,
+        paused_by=judgement.facts.paused,
         rejected=len(rejected),
         rejected_examples=tuple(line[:_LONGEST] for line in rejected[:_MOST_EXAMPLES]),
         planned=judgement.plans_compared.jobs,

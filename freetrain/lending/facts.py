@@ -45,6 +45,7 @@ class Facts:
         used_hours: user → node-hours that he had, faded.
         drained: nodes that the site has told freetrain to empty → what is said of them.
         stopped: why nothing is to be lent at all; empty: nodes are lent.
+        paused: why nothing more is to be lent, although what is lent may stay; empty: nodes are lent.
         to_put_right: trainers whose submissions are to be looked after, whatever is decided.
         last_plan_s: when Slurm last planned the waiting jobs, UTC epoch seconds; None: nobody knows.
     """
@@ -56,5 +57,6 @@ class Facts:
     used_hours: Mapping[str, float] = field(default_factory=dict)
     drained: Mapping[str, str] = field(default_factory=dict)
     stopped: str = ""
+    paused: str = ""
     to_put_right: tuple[str, ...] = ()
     last_plan_s: float | None = None

@@ -141,8 +141,8 @@ class Judgement:
         sizes = {trainer: len(names) for one in decisions for trainer, names in one.placement.items()}
         left, waits_for = self.parts.conclude(sizes, self.now_s)
         memory = replace(self.memory, left=left)
-        if self.stopped:
-            why = f"nothing is lent at the moment: {self.stopped}"
+        if self.stopped or self.facts.paused:
+            why = f"nothing is lent at the moment: {self.stopped or self.facts.paused}"
             return memory, dict.fromkeys((one.id for one in self.facts.requests), why)
         return memory, {**self.selection.waits_for, **waits_for}
 
@@ -155,6 +155,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
        newcomers; then what is taken back for jobs that fragments block, because nothing is to be lent at all, and
        where Slurm does not start what was asked for.
     3. Which trainers compete, and how the nodes are dealt among their owners; who does not compete keeps none.
+       In a pause of the site's nothing is dealt.
     """
     snapshot, nodes, now_s = facts.snapshot, rules.nodes, facts.snapshot.time_s
     stays = memory.stays.after(now_s, idle_for_the_site(snapshot, facts.fragments, nodes.partition))
@@ -175,11 +176,15 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     offers = take_back(offers, blocked.why_not(snapshot))
     offers = take_back(offers, dict.fromkeys((one.name for one in offers.offered), stopped) if stopped else {})
     offers = take_back(offers, {one.node: "Slurm does not start what it is lent for" for one in in_vain})
+    offers = take_back(offers, _nobodys(offers, f"nothing more is lent: {facts.paused}") if facts.paused else {})
 
     eligible = meeting_nodes(facts.requests, [node.name for node in offers.offered], snapshot)
     selection = _select(facts, offers, eligible, rules)
     offers = take_back(offers, _of_others(offers, selection.competing))
-    parts = deal_parts(facts, offers.offered, selection.competing, eligible, memory.left, rules)
+    # In a pause nothing changes hands: who has nodes keeps them.
+    parts = deal_parts(
+        facts, () if facts.paused else offers.offered, selection.competing, eligible, memory.left, rules
+    )
     seen = seen.with_fitting(shadow).with_vain(in_vain, now_s)
     remembered = Memory(seen, blocked, meter, lost, newcomers, stays, parts.left)
     return Judgement(facts, rules, remembered, shadow, offers, selection, parts, stopped)
@@ -203,6 +208,11 @@ def _select(facts: Facts, offers: Offers, eligible: Eligible, rules: Rules) -> S
         {one.id for one in facts.requests} - {one.id for one in requests}, f"partition {partition} is down"
     )
     return replace(found, waits_for={**found.waits_for, **others})
+
+
+def _nobodys(offers: Offers, why: str) -> Mapping[str, str]:
+    """Nodes that nobody has → why they are not lent."""
+    return {node.name: why for node in offers.offered if node.held_by is None}
 
 
 def _of_others(offers: Offers, competing: Iterable[Request]) -> Mapping[str, str]:

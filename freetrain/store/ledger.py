@@ -42,6 +42,10 @@ class Ledger:
         """All that a trainer ever had, oldest first."""
         return self._fragments(FragmentRow.trainer == trainer)
 
+    def fragments(self, since_s: float) -> list[Fragment]:
+        """All that had not ended by then, in the order in which they were asked for."""
+        return self._fragments(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s >= since_s))
+
     def last_ended_fragments(self) -> list[Fragment]:
         """Of each trainer the one that ended last, of those that ever started."""
         newest = (

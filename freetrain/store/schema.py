@@ -90,11 +90,20 @@ def _back_up(path: Path, schema: str) -> None:
     while backup.exists():
         copy += 1
         backup = path.with_name(f"{path.name}.schema-{schema}.backup-{copy}")
+    copy_store(path, backup)
+
+
+def copy_store(path: Path, target: Path) -> None:
+    """Write a whole copy of a store, or none, while others use it.
+
+    Raises:
+        sqlite3.Error: one of the two cannot be read or written.
+    """
     try:
         with closing(_connect(path)) as connection:
-            connection.execute("VACUUM INTO ?", (str(backup),))
+            connection.execute("VACUUM INTO ?", (str(target),))
     except sqlite3.Error:
-        backup.unlink(missing_ok=True)
+        target.unlink(missing_ok=True)
         raise
 
 

@@ -242,6 +242,38 @@ def test_the_status_counts_and_its_exit_status_says_whether_all_is_well(site: Si
     assert site.slurm.calls == []
 
 
+def test_holes_are_idle_and_lent_nodes_those_that_are_wanted_soonest_first(site: Site) -> None:
+    soon = NodeGroup("n4", "free", until_s=time.time() + 600)
+    site.has_states("ALLOCATED", "ALLOCATED", "IDLE", "IDLE")
+    site.published(replace(LOOK, nodes=(*LOOK.nodes[:3], soon)))
+    rows = [
+        line.split("|") for line in run("holes", "-P", "-h", "-o", "nodes,count,lasts,state").stdout.splitlines()
+    ]
+    assert rows[0][0] == "n4"
+    assert re.fullmatch(r"00:(09:5\d|10:00)", rows[0][2])
+    assert [[row[0], row[3]] for row in rows[1:]] == [["n1", "lent to 1"], ["n2", "asked for 1"], ["n3", "free"]]
+    assert rows[3][2] == "–"
+    document = json.loads(run("holes", "--json").stdout)
+    assert (document["format"], len(document["holes"])) == ("freetrain-holes/1", 4)
+
+
+def test_scripts_read_fields_and_the_state_of_the_daemon_stands_beside(site: Site) -> None:
+    site.published()
+    result = run("jobs", "-P", "--format", "id,state")
+    assert result.stdout.splitlines()[:2] == ["ID|STATE", "1|running"]
+    assert result.stderr.startswith("The daemon (process")
+    assert run("jobs", "-h").stdout.splitlines()[0].split()[0] == "1"
+    assert "there is no column NODE" in run("jobs", "--format", "node").stderr
+    assert "Usage:" in run("jobs", "--help").stdout
+
+
+def test_a_pause_is_said_and_waited_for(site: Site) -> None:
+    site.published(replace(LOOK, paused_by="paused by root (new firmware)"))
+    assert "Nothing more is lent: paused by root (new firmware)." in run("nodes").stdout
+    assert job_states()["2"] == "nothing more is lent: paused by root (new firmware)"
+    assert job_states()["1"] == "running"
+
+
 def test_no_listing_needs_the_database(site: Site) -> None:
     site.published()
     (site.state / "freetrain.db").write_bytes(b"garbage" * 1000)

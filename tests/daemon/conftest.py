@@ -45,10 +45,11 @@ class Daemon:
         stopped: str = "",
         after_s: float = 5.0,
         drained: dict[str, str] | None = None,
+        paused: str = "",
     ) -> Decision:
         """Some time goes by, and the daemon looks."""
         self.slurm.advance(after_s)
-        self.tell(reports, stopped, drained)
+        self.tell(reports, stopped, drained, paused)
         look = self.loop.look(Goal.of(find_policy("freetrain"), "weighted"))
         self.slurm.start_what_can()
         return look.decisions[-1]
@@ -58,10 +59,11 @@ class Daemon:
         reports: dict[str, Report] | None = None,
         stopped: str = "",
         drained: dict[str, str] | None = None,
+        paused: str = "",
     ) -> None:
         """Let the next looks know this, besides what Slurm answers."""
         half_life_s = self.loop.rules.sharing.half_life_s
-        self.told = Told(self.roster_rules, half_life_s, reports or {}, drained or {}, stopped)
+        self.told = Told(self.roster_rules, half_life_s, reports or {}, drained or {}, stopped, paused)
 
     @property
     def judgement(self) -> Judgement:

@@ -1,0 +1,71 @@
+"""``freetrain history``: what was lent, to whom, and how each time ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from freetrain.cli.daemons_ledger import daemons_ledger
+from freetrain.cli.listing import LISTING, Shape, listing_options
+from freetrain.cli.options import config_option, since_option
+from freetrain.cli.output import NOTHING, show_time
+from freetrain.cli.standing import find_standing
+from freetrain.config import load_config
+from freetrain.core.fragment import Fragment
+from freetrain.durations import show_duration
+
+_COLUMNS = ("JOB", "TRAINER", "USER", "NODE", "STARTED", "LASTED", "END", "DECISION")
+
+
+@click.command("history", context_settings=LISTING)
+@config_option
+@since_option
+@click.option("--trainer", metavar="ID", help="Only this training's.")
+@click.option("--user", help="Only this user's.")
+@click.option("--node", help="Only what ran on this node.")
+@listing_options
+def history_command(config_path: Path | None, since_s: float, shape: Shape, **only: str | None) -> None:
+    """List the fragments: which node was lent to which training, for how long, and how that ended.
+
+    Each is one time; a task that was requeued has several. This is for whoever may read the daemon's database.
+    """
+    config = load_config(config_path).config
+    standing = find_standing(config)
+    shape.begin(standing)
+    ledger, now_s = daemons_ledger(config), time.time()
+    owners = {id_: known.owner for id_, known in ledger.trainers().items()}
+    facts = [_facts(one, owners.get(one.trainer, ""), now_s) for one in ledger.fragments(now_s - since_s)]
+    rows = [each for each in facts if all(value in (None, each[key]) for key, value in only.items())]
+    document = {"format": "freetrain-history/1", "daemon": standing.document(), "fragments": rows}
+    otherwise = "Nothing was lent in that time."
+    shape.print(document, _COLUMNS, map(_cells, rows), right=("LASTED",), otherwise=otherwise)
+
+
+def _facts(fragment: Fragment, user: str, now_s: float) -> dict[str, Any]:
+    lasted_s = None
+    if fragment.started_s is not None:
+        lasted_s = max(0.0, (now_s if fragment.ended_s is None else fragment.ended_s) - fragment.started_s)
+    return {
+        "job": fragment.job,
+        "trainer": fragment.trainer,
+        "user": user,
+        "node": fragment.node,
+        "asked": fragment.asked_s,
+        "started": fragment.started_s,
+        "ended": fragment.ended_s,
+        "lasted_s": lasted_s,
+        "state": fragment.state,
+        "end": fragment.end,
+        "decision": fragment.decision,
+    }
+
+
+def _cells(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    lasted = NOTHING if facts["lasted_s"] is None else show_duration(facts["lasted_s"])
+    end, decision = facts["end"] or facts["state"], facts["decision"] or NOTHING
+    who = (facts["job"], facts["trainer"], facts["user"] or NOTHING, facts["node"])
+    return (*who, show_time(facts["started"]), lasted, end, decision)

@@ -1,0 +1,112 @@
+"""``freetrain panic``: everything lent is taken back now, with or without a daemon."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from freetrain.cli.options import config_option
+from freetrain.config import Config, load_config
+from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.daemon.setup import launcher_of
+from freetrain.errors import FreetrainError
+from freetrain.lending.reconcile import find_strangers
+from freetrain.slurm import commands
+from freetrain.slurm.commands import Command
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.launcher import Launcher
+from freetrain.slurm.opening import OpenedWhenAsked
+from freetrain.slurm.submissions import find_submissions
+
+
+@click.command("panic")
+@config_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Print the commands.")
+def panic_command(config_path: Path | None, yes: bool, dry_run: bool) -> None:
+    """Take everything back now and lend nothing more: no daemon is needed for it.
+
+    The stop file is written, so that no daemon lends; tagged tasks that wait are held; running fragments are
+    requeued and held (with lend.launcher = "submit" cancelled). Nothing without freetrain's tag is touched.
+
+    This is for root and for accounts that may steer the jobs of others.
+    """
+    config = load_config(config_path).config
+    slurm = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
+    stop_file = Path(config.state.stop_file)
+    if dry_run:
+        click.echo(f"touch {stop_file}")
+        for command in panic_orders(slurm.snapshot(), config, launcher_of(config, slurm)):
+            click.echo(shlex.join(command))
+        return
+    if not yes and sys.stdin.isatty():
+        click.confirm("Take back all that freetrain has lent?", abort=True)
+    problem = _stop(stop_file)
+    orders = panic_orders(slurm.snapshot(), config, launcher_of(config, slurm))
+    failed = [why for order in orders if (why := _perform(slurm, order))]
+    if problem:
+        failed.append(problem)
+    else:
+        click.echo(f"{stop_file} is written: remove it to lend again.")
+    if failed:
+        raise FreetrainError(
+            f"not everything was done: {' '.join(failed)}",
+            f"Close the partition: scontrol update PartitionName={config.slurm.partition} State=DOWN",
+        )
+
+
+def panic_orders(snapshot: Snapshot, config: Config, launcher: Launcher) -> Sequence[Command]:
+    """What is to be told to Slurm: first that nothing starts any more, then that what runs ends.
+
+    Args:
+        snapshot: what there is.
+        config: the settings.
+        launcher: knows what is a fragment.
+    """
+    partition = config.slurm.partition
+    ours = [
+        (job, trainer)
+        for job in snapshot.jobs
+        if job.partition == partition and (trainer := launcher.of_trainer(job)) is not None
+    ]
+    running = find_strangers([], ours)
+    starting = [
+        Fragment(job.id, trainer, "", FragmentState.ASKED, snapshot.time_s, 0.0)
+        for job, trainer in ours
+        if job.state.is_waiting and not job.is_held
+    ]
+    told = {one.job for one in starting}
+    stray = [
+        task.id
+        for submission in find_submissions(snapshot.jobs, partition).values()
+        for task in submission.tasks
+        if task.state.is_waiting and not task.is_held and task.id not in told
+    ]
+    holds = [commands.hold(*stray)] if stray else []
+    return [*holds, *(order.command for order in launcher.stop([*starting, *running], "panic"))]
+
+
+def _stop(path: Path) -> str:
+    """Write the stop file; what went wrong."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"freetrain panic, {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}\n")
+    except OSError as error:
+        return f"{path} cannot be written: {error.strerror}."
+    return ""
+
+
+def _perform(slurm: Gateway, command: Command) -> str:
+    """Tell Slurm; what went wrong."""
+    click.echo(shlex.join(command))
+    try:
+        slurm.perform(command)
+    except FreetrainError as error:
+        return error.what
+    return ""

@@ -1,0 +1,72 @@
+"""``freetrain pause``: lend nothing more, and take nothing back; ``freetrain resume`` ends it."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from freetrain.cli.options import config_option, end_of, end_options
+from freetrain.config import load_config
+from freetrain.daemon.nudge import send_nudge
+from freetrain.daemon.pause import Pause, read_pause, write_pause
+from freetrain.daemon.state_directory import is_claimed
+from freetrain.errors import FreetrainError
+
+_LONGEST_REASON = 200
+
+
+@click.command("pause")
+@config_option
+@end_options
+@click.option("--reason", default="", help="Why; everybody sees it.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+def pause_command(
+    config_path: Path | None, until_s: float | None, for_s: float | None, reason: str, dry_run: bool
+) -> None:
+    """Lend nothing more, until a time, or until 'freetrain resume'.
+
+    What is lent stays lent and gives way to the site's jobs as always; 'freetrain drain' takes nodes back. This is
+    for whoever may write the daemon's state directory: root, and the daemon's account.
+    """
+    directory = Path(load_config(config_path).config.state.directory)
+    now_s = time.time()
+    pause = Pause(
+        by=getpass.getuser(), reason=reason[:_LONGEST_REASON], since_s=now_s, until_s=end_of(until_s, for_s, now_s)
+    )
+    if dry_run:
+        click.echo(f"would lend nothing more: {pause.sentence}")
+        return
+    write_pause(directory, pause)
+    click.echo(f"Nothing more is lent: {pause.sentence}.")
+    tell_daemon(directory)
+
+
+def end_pause(directory: Path, dry_run: bool) -> None:
+    """Let the daemon lend again.
+
+    Args:
+        directory: its state directory.
+        dry_run: only say so.
+    """
+    if read_pause(directory, time.time()) is None:
+        click.echo("Lending is not paused.")
+        return
+    if dry_run:
+        click.echo("would lend again")
+        return
+    write_pause(directory, None)
+    click.echo("Nodes are lent again.")
+    tell_daemon(directory)
+
+
+def tell_daemon(directory: Path) -> None:
+    """Let it look at once; say so if there is none."""
+    if is_claimed(directory):
+        with suppress(FreetrainError):  # it looks soon in any case
+            send_nudge(directory)
+    else:
+        click.echo(f"freetrain: no daemon works in {directory}: this counts from its next start on.", err=True)

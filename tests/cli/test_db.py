@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from alembic import command
+from click.testing import CliRunner, Result
+
+from freetrain.cli.main import cli
+from freetrain.errors import ExitCode
+from freetrain.store import Store, schema
+from freetrain.store.engine import for_writing, make_migration_engine
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    config = tmp_path / "freetrain.toml"
+    config.write_text(f"[state]\ndirectory = '{tmp_path}'\n")
+    monkeypatch.setenv("FREETRAIN_CONFIG", str(config))
+    Store.open(tmp_path / "freetrain.db")
+    return tmp_path / "freetrain.db"
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["db", *map(str, arguments)])
+
+
+def set_schema(path: Path, schema: str) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (schema,))
+    connection.close()
+
+
+def test_a_whole_database_is_said_to_be_whole(path: Path) -> None:
+    result = run("check")
+    assert (result.exit_code, result.stdout.startswith(f"{path} is whole, of ")) == (ExitCode.OK, True)
+
+
+def test_problems_are_listed_and_the_status_says_so(path: Path) -> None:
+    set_schema(path, "0001")
+    result = run("check")
+    assert (result.exit_code, "schema 0001" in result.stdout) == (ExitCode.STATE_IO, True)
+    assert len(json.loads(run("check", "--json").stdout)["problems"]) == 1
+
+
+def test_a_backup_lies_beside_the_database_and_old_ones_go(path: Path) -> None:
+    folder = path.parent / "backups"
+    folder.mkdir()
+    (folder / "freetrain-20010101T000000Z.db").touch()
+    result = run("backup", "--keep", "1")
+    assert result.exit_code == ExitCode.OK, result.output
+    (copy,) = folder.iterdir()
+    assert f"removed {folder}/freetrain-20010101T000000Z.db" in result.stdout
+    assert run("check", "--store", copy).exit_code == ExitCode.OK
+
+
+def test_a_backup_goes_where_it_is_wanted(path: Path, tmp_path: Path) -> None:
+    assert run("backup", tmp_path / "mine.db").exit_code == ExitCode.OK
+    assert (tmp_path / "mine.db").exists()
+    assert run("backup", "--dry-run", tmp_path / "no.db").stdout == f"would copy {path} to {tmp_path}/no.db\n"
+    assert not (tmp_path / "no.db").exists()
+
+
+def test_an_upgrade_says_from_where_to_where_and_leaves_a_copy(path: Path) -> None:
+    assert "already" in run("upgrade").stdout
+    path.unlink()
+    with for_writing(make_migration_engine(path)).begin() as connection:
+        older = schema._config()
+        older.attributes["connection"] = connection
+        command.upgrade(older, "0004")
+    assert run("upgrade", "--dry-run").stdout == f"would bring {path} from schema 0004 to {schema.SCHEMA}\n"
+    assert run("check").exit_code == ExitCode.STATE_IO
+    assert run("upgrade").stdout == f"{path} was brought from schema 0004 to {schema.SCHEMA}.\n"
+    assert run("check").exit_code == ExitCode.OK
+    assert path.with_name("freetrain.db.schema-0004.backup").exists()
+
+
+def test_a_newer_database_is_left_alone(path: Path) -> None:
+    set_schema(path, "0999")
+    result = run("upgrade")
+    assert result.exit_code == ExitCode.STATE_IO
+    assert "a newer freetrain wrote it" in result.stderr
