@@ -18,6 +18,7 @@ _COMMANDS = {
     "daemon": "freetrain.cli.daemon:daemon_command",
     "db": "freetrain.cli.db:db_group",
     "drain": "freetrain.cli.drain:drain_command",
+    "explain": "freetrain.cli.explain:explain_command",
     "health": "freetrain.cli.health:health_command",
     "history": "freetrain.cli.history:history_command",
     "holes": "freetrain.cli.nodes:holes_command",
@@ -36,6 +37,7 @@ _COMMANDS = {
     "solve": "freetrain.cli.solve:solve_command",
     "status": "freetrain.cli.status:status_command",
     "submit": "freetrain.cli.submit:submit_command",
+    "top": "freetrain.cli.top:top_command",
     "undrain": "freetrain.cli.drain:undrain_command",
 }
 

@@ -1,0 +1,145 @@
+"""``freetrain explain``: why a training has the nodes that it has, and why a node is lent or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from freetrain.cli.explain_decisions import explain_decision
+from freetrain.cli.explain_nodes import explain_node, group_of
+from freetrain.cli.options import config_option
+from freetrain.cli.output import print_json, printable, show_time
+from freetrain.cli.standing import Standing, find_standing
+from freetrain.config import Config, load_config
+from freetrain.core.decision import Decision
+from freetrain.core.fragment import Fragment
+from freetrain.core.problem import Problem
+from freetrain.daemon.status import TrainerStatus
+from freetrain.errors import FreetrainError, InputError
+from freetrain.slurm.parsing import expand_nodes
+from freetrain.store.ledger import DAEMON_COMMAND
+from freetrain.store.store import DAEMONS_STORE, Store
+
+FORMAT = "freetrain-explain/1"
+
+_MOST_DECISIONS = 500
+"""So far back the last decision about a training is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Journal:
+    """The daemon's database, as far as one may read it.
+
+    Attributes:
+        store: None: it cannot be read.
+        why_not: then, why.
+    """
+
+    store: Store | None
+    why_not: str = ""
+
+
+@click.command("explain")
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.argument("what", metavar="JOB|NODE")
+def explain_command(config_path: Path | None, as_json: bool, what: str) -> None:
+    """Say in sentences why a training has as many nodes as it has, or why a node is lent or not.
+
+    JOB is a training's id, as 'freetrain jobs' shows it, or any job of the site's. What was decided, and what
+    another decision would have been worth, is said to whoever may read the daemon's database; the rest to all.
+    """
+    config = load_config(config_path).config
+    standing = find_standing(config)
+    journal = _open(config)
+    sentences = list(_explain(what.partition("_")[0] if what[:1].isdigit() else what, standing, journal))
+    if as_json:
+        print_json({"format": FORMAT, "daemon": standing.document(), "about": what, "sentences": sentences})
+        return
+    for line in (*standing.lines(), "", *sentences):
+        click.echo(printable(line))
+
+
+def _open(config: Config) -> _Journal:
+    try:
+        return _Journal(Store.open_existing(Path(config.state.directory) / DAEMONS_STORE))
+    except FreetrainError as error:
+        return _Journal(None, error.what)
+
+
+def _explain(what: str, standing: Standing, journal: _Journal) -> Iterator[str]:
+    look = standing.look
+    group = group_of(what, look)
+    if group is not None:
+        trainer = standing.trainers.get(group.trainer)
+        fragment = next((one for one in _open_fragments(journal) if one.node == what), None)
+        yield from explain_node(what, group, fragment, trainer.owner if trainer else "", look)
+    elif what in standing.trainers:
+        yield from _explain_trainer(standing.trainers[what], standing, journal)
+    else:
+        found = list(_explain_job(what, journal))
+        if not found:
+            raise InputError(
+                f"freetrain knows no training, node or delayed job {what}.",
+                "'freetrain jobs' lists the trainings, 'freetrain nodes' the nodes."
+                if standing.is_at_work
+                else "No daemon is at work here: start it.",
+            )
+        yield from found
+
+
+def _explain_trainer(known: TrainerStatus, standing: Standing, journal: _Journal) -> Iterator[str]:
+    lent, asked = len(expand_nodes(known.lent)), len(expand_nodes(known.asked))
+    which, coming = f" ({known.lent})" if lent else "", f", and {asked} asked for" if asked else ""
+    yield f"Training {known.id} of {known.owner} is {known.state} and has {lent} nodes{which}{coming}."
+    for said in (known.note, known.fault):
+        if said:
+            yield f"{said[0].upper()}{said[1:]}."
+    if standing.nothing_is_lent:
+        yield f"It gets nothing: {standing.nothing_is_lent}."
+    elif known.waits_for:
+        yield f"It waits: {known.waits_for}."
+    if ends := ", ".join(f"{count} {end}" for end, count in known.ends.items()):
+        yield f"So its fragments ended so far: {ends}."
+    if journal.store is None:
+        yield f"What was decided cannot be read: {journal.why_not}"
+        return
+    found = _last_decision(journal.store, known.id)
+    if found is None:
+        yield "None of the last decisions was about it."
+    else:
+        yield from explain_decision(known.id, *found)
+
+
+def _last_decision(store: Store, trainer: str) -> tuple[str, Problem, Decision] | None:
+    """The newest in which a trainer had a part, with its name."""
+    run = next((run for run in store.runs() if run.command == DAEMON_COMMAND), None)
+    if run is None:
+        return None
+    for number in range(run.decision_count, max(0, run.decision_count - _MOST_DECISIONS), -1):
+        try:
+            problem, decision = store.decision(run.id, number)
+        except InputError:
+            return None  # forgotten, as are those before it
+        if any(one.id == trainer for one in problem.trainers):
+            return f"{run.id}:{number}", problem, decision
+    return None
+
+
+def _explain_job(job: str, journal: _Journal) -> Iterator[str]:
+    """What lending did to one of the site's jobs."""
+    harms = journal.store.ledger().harms() if journal.store else []
+    for harm in (one for one in harms if one.job == job):
+        yield (
+            f"Job {job} is one of the site's own. It started at {show_time(harm.started_s)}, {harm.delay_s:.1f} s "
+            f"later than if nothing had been lent: {harm.unnoticed_s:.1f} s until that was noticed, "
+            f"{harm.leaving_s:.1f} s until fragments {', '.join(harm.fragments)} had left, {harm.window_s:.1f} s "
+            "until Slurm started it."
+        )
+
+
+def _open_fragments(journal: _Journal) -> list[Fragment]:
+    return journal.store.ledger().open_fragments() if journal.store else []

@@ -1,0 +1,128 @@
+"""``freetrain top``: how things stand, live in a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import sys
+import termios
+import tty
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from freetrain.cli.options import config_option
+from freetrain.cli.output import printable
+from freetrain.cli.standing import Standing, find_standing
+from freetrain.config import load_config
+from freetrain.slurm.parsing import expand_nodes
+
+_STYLES = {
+    "lent": "green",
+    "free": "cyan",
+    "asked for": "yellow",
+    "due back": "magenta",
+    "not lent": "bright_black",
+}
+_ROWS_BESIDE = 8
+"""Lines of the screen that are not of the table."""
+
+
+@click.command("top")
+@config_option
+@click.option("--user", help="Only this user's trainings.")
+@click.option("--interval", type=click.FloatRange(min=0.2), default=2.0, show_default=True, metavar="SECONDS")
+@click.option("--once", is_flag=True, help="Print it once, and end.")
+def top_command(config_path: Path | None, user: str | None, interval: float, once: bool) -> None:
+    """Show the daemon, the nodes and the trainings, again and again; q ends it.
+
+    Slurm is not asked: this is what the daemon published at its last look. Anybody may ask.
+    """
+    config = load_config(config_path).config
+    console = Console(markup=False, emoji=False, highlight=False)
+    if once or not (sys.stdin.isatty() and console.is_terminal):
+        console.print(draw(find_standing(config), user, None, console.width))
+        return
+    with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            most = max(1, console.height - _ROWS_BESIDE)
+            live.update(draw(find_standing(config), user, most, console.width), refresh=True)
+            if pressed(interval) in ("q", "Q"):
+                return
+
+
+def draw(standing: Standing, user: str | None, most_rows: int | None, width: int) -> Group:
+    """The whole picture.
+
+    Args:
+        standing: how the daemon stands.
+        user: whose trainings are shown; None: everybody's.
+        most_rows: most trainings; None: all.
+        width: of the terminal, in characters.
+    """
+    lines = [Text(line, style="" if standing.answers else "red") for line in map(printable, standing.lines())]
+    look = standing.look
+    if look is None:
+        return Group(*lines)
+    return Group(*lines, Text(), *_bar(standing, width), Text(), _trainers(standing, user, most_rows))
+
+
+def _bar(standing: Standing, width: int) -> Iterator[Text]:
+    """The nodes as a bar, each state with its colour and its count."""
+    counts: Counter[str] = Counter()
+    for group in standing.look.nodes if standing.look else ():
+        counts[group.state] += len(expand_nodes(group.nodes))
+    total = sum(counts.values())
+    bar, legend = Text(), Text()
+    for state, style in _STYLES.items():
+        cells = round(counts[state] * min(width, total) / total) if total else 0
+        bar.append(("#" if state == "lent" else "-" if state == "not lent" else "=") * cells, style)
+        legend.append(f"{counts[state]} {state}  ", style)
+    yield bar
+    yield legend
+
+
+def _trainers(standing: Standing, user: str | None, most_rows: int | None) -> Table | Text:
+    shown = [one for one in standing.trainers.values() if user in (None, one.owner)]
+    shown.sort(key=lambda one: (-len(expand_nodes(one.lent)), one.id))
+    if not shown:
+        return Text("No training waits or runs.")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in ("TRAINING", "USER", "NODES", "ASKED", "SAMPLES", "EVICTIONS", "STATE"):
+        right = column in ("NODES", "ASKED", "SAMPLES", "EVICTIONS")
+        table.add_column(column, justify="right" if right else "left", no_wrap=True)
+    for one in shown[:most_rows]:
+        nodes, asked = len(expand_nodes(one.lent)), len(expand_nodes(one.asked))
+        waits = one.waits_for or standing.nothing_is_lent or one.state
+        said = one.note or one.fault or ("running" if nodes else waits)
+        evictions = str(one.ends.get("preempted", 0))
+        cells = (one.id, one.owner, str(nodes), str(asked), f"{one.samples_done:,.0f}", evictions, printable(said))
+        table.add_row(*cells, style="" if nodes else "bright_black")
+    if most_rows is not None and len(shown) > most_rows:
+        table.caption = f"{len(shown) - most_rows} more"
+    return table
+
+
+class _Pressed:
+    """Which key is pressed within a time."""
+
+    def __call__(self, seconds: float) -> str:
+        ready, _, _ = select.select([sys.stdin], [], [], seconds)
+        return sys.stdin.read(1) if ready else ""
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator[_Pressed]:
+    """The terminal gives each key as it is pressed; afterwards it is as before."""
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin)
+        yield _Pressed()
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

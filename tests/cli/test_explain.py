@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from freetrain.cli.explain_nodes import advise
+from freetrain.cli.main import cli
+from freetrain.config import Config
+from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.harm import Harm
+from freetrain.core.problem import Offer, Problem
+from freetrain.core.trainer import Trainer
+from freetrain.daemon.status import LookStatus, NodeGroup, TrainerStatus
+from freetrain.daemon.status_file import StatusFile
+from freetrain.errors import ExitCode
+from freetrain.store import Store
+from freetrain.store.ledger import DAEMON_COMMAND
+from tests.store.samples import decide, new_run
+
+NAMES = tuple(f"n{number}" for number in range(1, 7))
+CURVE = ((1, 100.0), (2, 190.0), (4, 340.0), (6, 420.0))
+LOOK = LookStatus(
+    time_s=0.0,
+    took_s=0.1,
+    nodes=(
+        NodeGroup("n[1-4]", "lent", "7", until_s=2e9),
+        NodeGroup("n5", "free"),
+        NodeGroup("n6", "not lent", why="kept in reserve for the site"),
+    ),
+    trainers=(
+        TrainerStatus("7", "news", "active", lent="n[1-4]", ends={"preempted": 2, "released": 1}),
+        TrainerStatus("8", "games", "active", waits_for="needs 4 nodes at once; its user's share is 2 nodes"),
+        TrainerStatus("9", "games", "paused", note="paused after 5 failures in a row"),
+    ),
+)
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    config = tmp_path / "freetrain.toml"
+    config.write_text(f"[state]\ndirectory = '{tmp_path}'\nstop_file = '{tmp_path}/STOP'\n")
+    monkeypatch.setenv("FREETRAIN_CONFIG", str(config))
+    lending = Config.model_validate({"lend": {"mode": "act"}})
+    StatusFile(tmp_path, 30.0, False).looked(lending, replace(LOOK, time_s=time.time()))
+    return tmp_path
+
+
+@pytest.fixture
+def store(state: Path) -> Store:
+    """A database with a decision: training 7 has four nodes, training 6 of the same user one."""
+    store = Store.open(state / "freetrain.db")
+    trainers = (Trainer("7", CURVE, max_nodes=6), Trainer("6", CURVE, max_nodes=6))
+    offers = tuple(Offer(name, None, "7" if number < 4 else "6") for number, name in enumerate(NAMES[:5]))
+    problem = Problem(1000.0, offers, trainers)
+    with store.begin_run(new_run(DAEMON_COMMAND, NAMES), batch_decisions=1) as journal:
+        journal.record(problem, decide(problem, {"7": NAMES[:4], "6": ("n5",)}))
+        journal.record(Problem(1010.0, offers, trainers[1:]), decide(Problem(1010.0, offers, trainers[1:]), {}))
+        journal.finish({}, [], 1020.0)
+    ledger = store.ledger()
+    ledger.save_fragments(
+        [Fragment("7_0", "7", "n1", FragmentState.RUNNING, 990.0, 3600.0, 995.0, decision="1:1")]
+    )
+    ledger.record_harm(Harm("41", 1000.0, 1.0, 2.0, 3.5, ("7_0", "7_1")))
+    return store
+
+
+def run(what: str, *options: str) -> Result:
+    return CliRunner().invoke(cli, ["explain", what, *options])
+
+
+def said(what: str) -> list[str]:
+    sentences = json.loads(run(what, "--json").stdout)["sentences"]
+    assert isinstance(sentences, list)
+    return sentences
+
+
+@pytest.mark.usefixtures("store")
+def test_a_trainings_last_decision_and_what_one_more_node_would_have_been_worth() -> None:
+    first, ends, decision, note, more = said("7")
+    assert first == "Training 7 of news is active and has 4 nodes (n[1-4])."
+    assert ends == "So its fragments ended so far: 2 preempted, 1 released."
+    assert decision == (
+        "Decision 1:1 of 1970-01-01 00:16:40Z (by hand, heuristic) shared 5 nodes among 2 trainings: "
+        "it got 4 nodes, 6 got 1 node."
+    )
+    assert note == "said the test"
+    assert more.startswith("With one more node, of 6, all would have been worth ")
+    found = re.search(r"worth ([\d.]+) instead of ([\d.]+) \(speedup, over 120 s\)\.$", more)
+    assert found is not None
+    assert float(found[1]) < float(found[2])
+
+
+@pytest.mark.usefixtures("store")
+def test_a_task_stands_for_its_training() -> None:
+    assert said("7_3") == said("7")
+
+
+@pytest.mark.usefixtures("store")
+def test_who_waits_is_told_for_what() -> None:
+    assert said("8")[1] == "It waits: needs 4 nodes at once; its user's share is 2 nodes."
+    assert "None of the last decisions was about it." in said("8")
+    assert said("9")[1] == "Paused after 5 failures in a row."
+
+
+@pytest.mark.usefixtures("state")
+def test_without_the_database_the_rest_is_said() -> None:
+    first, _, last = said("7")
+    assert first.startswith("Training 7 of news is active")
+    assert last.startswith("What was decided cannot be read: No run has been recorded yet")
+
+
+@pytest.mark.usefixtures("store")
+def test_a_lent_node_has_a_training_an_end_and_a_decision() -> None:
+    assert said("n1") == [
+        "n1 is lent to training 7 of news. Somebody is expected to want it at 2033-05-18 03:33:20Z.",
+        "Fragment 7_0 has it since 1970-01-01 00:16:35Z, by decision 1:1.",
+    ]
+
+
+@pytest.mark.usefixtures("state")
+def test_a_free_node_names_who_waits() -> None:
+    assert said("n5") == [
+        "n5 may be lent, and no training has it.",
+        "Trainings that wait: 8: needs 4 nodes at once; its user's share is 2 nodes.",
+    ]
+
+
+@pytest.mark.usefixtures("state")
+def test_a_node_that_is_not_lent_says_what_would_have_to_change() -> None:
+    assert said("n6") == [
+        "n6 is not lent: kept in reserve for the site.",
+        "lend.reserve_nodes and lend.most_nodes say how many are lent at most.",
+    ]
+    assert advise("drained by the site until further notice", "n6") == "'freetrain undrain n6' ends that."
+    assert advise("something new", "n6") == ""
+
+
+@pytest.mark.usefixtures("store")
+def test_a_job_of_the_sites_own_that_was_delayed() -> None:
+    (sentence,) = said("41")
+    assert "Job 41 is one of the site's own. It started at 1970-01-01 00:16:40Z, 6.5 s later" in sentence
+    assert "until fragments 7_0, 7_1 had left" in sentence
+
+
+@pytest.mark.usefixtures("store")
+def test_what_nobody_knows_is_answered_with_a_sentence() -> None:
+    result = run("n77")
+    assert result.exit_code == ExitCode.USAGE
+    assert "freetrain knows no training, node or delayed job n77." in result.stderr
+
+
+@pytest.mark.usefixtures("store")
+def test_people_see_how_the_daemon_stands_first() -> None:
+    lines = run("n6").stdout.splitlines()
+    assert lines[0].startswith("The daemon (process")
+    assert lines[2:] == ["", *said("n6")]
