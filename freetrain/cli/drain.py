@@ -34,6 +34,7 @@ _PATIENCE = "5m"
     help="How long --wait waits at most.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, where drains are listed.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
 @click.argument("nodes", required=False)
 def drain_command(
     config_path: Path | None,
@@ -42,6 +43,7 @@ def drain_command(
     wait: bool,
     timeout_s: float,
     as_json: bool,
+    dry_run: bool,
     nodes: str | None,
 ) -> None:
     """Take NODES back from the trainings, and lend them to none until a time, or until 'freetrain undrain'.
@@ -59,6 +61,10 @@ def drain_command(
     _require_known(names, slurm.snapshot(), config)
     now_s = time.time()
     end_s = end_of(until_s, for_s, now_s)
+    if dry_run:
+        until = f" until {show_time(end_s)}" if end_s else ""
+        click.echo(f"would take {fold_nodes(names)} back and lend none of them{until}")
+        return
     with changing(directory, now_s) as drains:
         drains[:] = [*without(drains, names), Drain(nodes=names, until_s=end_s)]
     _tell_daemon(directory, wait)
@@ -68,8 +74,9 @@ def drain_command(
 
 @click.command("undrain")
 @config_option
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
 @click.argument("nodes")
-def undrain_command(config_path: Path | None, nodes: str) -> None:
+def undrain_command(config_path: Path | None, dry_run: bool, nodes: str) -> None:
     """Let freetrain lend NODES again that were drained."""
     directory = Path(load_config(config_path).config.state.directory)
     names = _read_nodes(nodes)
@@ -77,6 +84,9 @@ def undrain_command(config_path: Path | None, nodes: str) -> None:
         others = names - frozenset().union(*(drain.nodes for drain in drains))
         if others:
             raise InputError(f"{fold_nodes(others)} is not drained.", "'freetrain drain' lists what is.")
+        if dry_run:
+            click.echo(f"would lend {fold_nodes(names)} again")
+            return
         drains[:] = without(drains, names)
     _tell_daemon(directory, must_run=False)
 

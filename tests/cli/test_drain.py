@@ -74,6 +74,16 @@ def test_nodes_are_drained_listed_and_undrained(state: Path) -> None:
 
 
 @pytest.mark.usefixtures("daemon")
+def test_a_dry_run_changes_nothing(state: Path) -> None:
+    said = freetrain("drain", "n[001-002]", "--dry-run").stdout
+    assert said == "would take n[001-002] back and lend none of them\n"
+    assert drained(state) == set()
+    freetrain("drain", "n001")
+    assert freetrain("undrain", "n001", "--dry-run").stdout == "would lend n001 again\n"
+    assert drained(state) == {"n001"}
+
+
+@pytest.mark.usefixtures("daemon")
 def test_a_node_that_is_drained_again_has_its_new_end(state: Path) -> None:
     freetrain("drain", "n[001-002]", "--for", "2h")
     freetrain("drain", "n001", "--until", "2999-01-31T08:00")

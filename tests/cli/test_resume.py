@@ -61,6 +61,13 @@ def test_a_paused_training_is_asked_to_go_on_and_the_daemon_is_left_its_answer(s
     assert asked_to_resume(slurm.jobs[f"{array}_1"].comment) > asked_to_resume(first)
 
 
+def test_a_dry_run_prints_the_command(slurm: FakeSlurm) -> None:
+    array = slurm.submit_array(PAUSED)
+    result = run("resume", array, "--dry-run")
+    assert result.stdout.startswith("scontrol update 'JobId=101_[0-3]' 'Comment=freetrain:min=1,max=4 | resume ")
+    assert slurm.told == []
+
+
 def test_what_nobody_says_is_paused_is_asked_all_the_same_and_that_is_said(slurm: FakeSlurm) -> None:
     array = slurm.submit_array(TAG)
     result = run("resume", array)

@@ -6,6 +6,7 @@ import re
 import socket
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from freetrain.daemon.metrics import Metrics
 from freetrain.daemon.metrics_outlets import Textfile, serving
 from freetrain.daemon.service import Service
 from freetrain.daemon.status import LookStatus, status_of
+from freetrain.lending.meter import Meter
 from freetrain.slurm.errors import SlurmUnreachableError
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
@@ -118,11 +120,10 @@ def test_node_time_and_ends_are_counted(start_daemon: StartDaemon, slurm: FakeSl
 def test_harm_is_a_histogram_of_delays(start_daemon: StartDaemon) -> None:
     daemon, metrics = start_daemon(), Metrics()
     decision = daemon.cycle()
-    meter = daemon.judgement.memory.meter
-    object.__setattr__(
-        meter, "new", tuple(Harm(str(delay), 0.0, delay, 0.0, 0.0, ()) for delay in (0.5, 7.0, 7.5, 90.0))
-    )
-    metrics.looked(daemon.judgement, look_of(daemon), [decision], {}, True)
+    harms = tuple(Harm("1", 0.0, delay_s, 0.0, 0.0, ()) for delay_s in (0.5, 7.0, 7.5, 90.0))
+    judged = replace(daemon.judgement, memory=replace(daemon.judgement.memory, meter=Meter(new=harms)))
+    metrics.noticed(judged)  # as where Slurm falls silent before all is done
+    metrics.looked(judged, look_of(daemon), [decision], {}, True)
     found = read_metrics(metrics)
     assert found["freetrain_harm_seconds_count", ""] == 4
     assert found["freetrain_harm_seconds_sum", ""] == 105.0
