@@ -52,6 +52,19 @@ def test_everything_is_taken_back_without_a_daemon(slurm: FakeSlurm, tmp_path: P
     assert "remove it to lend again" in result.stdout
 
 
+def test_fragments_that_freetrain_submitted_are_cancelled_waiting_ones_too(
+    slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    with (tmp_path / "freetrain.toml").open("a") as file:
+        file.write("[lend]\nlauncher = 'submit'\n")
+    running = slurm.submit(comment="freetrain-fragment:of=90,node=n1,at=1000", partition="freetrain")
+    slurm.stuck = True
+    waiting = slurm.submit(comment="freetrain-fragment:of=90,node=n2,at=1000", partition="freetrain")
+    pattern = slurm.submit_array("freetrain:min=1", tasks=1, held=False)
+    run()
+    assert slurm.told == [("scontrol", "hold", f"{pattern}_0"), ("scancel", waiting, running)]
+
+
 def test_what_is_not_freetrains_is_not_touched(slurm: FakeSlurm) -> None:
     main = slurm.submit(nodes=2)
     untagged = slurm.submit_array("")
