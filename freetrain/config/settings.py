@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args
 
-from annotated_types import Ge, Le
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
@@ -114,8 +113,9 @@ def _fields(kind: type[Section]) -> Iterator[tuple[str, FieldInfo]]:
 
 
 def _setting(section: str, name: str, field: FieldInfo) -> Setting:
-    least = max((each.ge for each in field.metadata if isinstance(each, Ge)), default=None)
-    most = min((each.le for each in field.metadata if isinstance(each, Le)), default=None)
+    # A duration of this model has the bound of its kind, and may have a narrower one of its own.
+    least = max((each.ge for each in field.metadata if hasattr(each, "ge")), default=None)
+    most = min((each.le for each in field.metadata if hasattr(each, "le")), default=None)
     choices = get_args(field.annotation) if isinstance(field.default, str) else ()
     return Setting(
         section=section,
@@ -123,8 +123,8 @@ def _setting(section: str, name: str, field: FieldInfo) -> Setting:
         default=field.default,
         means=field.description or "",
         choices=tuple(map(str, choices)),
-        least=float(str(least)) if least or most else None,
-        most=None if most is None else float(str(most)),
+        least=float(least or 0.0) if least or most else None,
+        most=None if most is None else float(most),
         is_duration=any(isinstance(each, BeforeValidator) for each in field.metadata),
         needs_restart=bool({section, f"{section}.{name}"} & NEEDS_RESTART),
     )

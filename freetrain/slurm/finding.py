@@ -40,7 +40,7 @@ class Finding:
         for line in self.mend.splitlines():
             lines.append((_place(line), line))
             if updated := _PARTITION_UPDATE.fullmatch(line):
-                lines.append((Place.SLURM_CONF, f"PartitionName={updated[1]} … {updated[2]}"))
+                lines.append((Place.SLURM_CONF, f"PartitionName={updated[1]} … {_quoted(updated[2])}"))
         return lines
 
 
@@ -55,6 +55,12 @@ def describe(findings: Iterable[Finding]) -> str:
 def update(partition: str, what: str) -> str:
     """The command that changes a partition until slurmctld reads its configuration again."""
     return f"scontrol update PartitionName={partition} {what}"
+
+
+def _quoted(change: str) -> str:
+    """As slurm.conf wants it: a value with = in quotes."""
+    key, _, value = change.partition("=")
+    return f'{key}="{value}"' if "=" in value else change
 
 
 def _place(line: str) -> Place:

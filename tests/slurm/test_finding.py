@@ -27,6 +27,13 @@ def test_what_scontrol_changes_belongs_into_slurm_conf_too() -> None:
     ]
 
 
+def test_a_value_of_several_is_quoted_in_slurm_conf_alone() -> None:
+    assert [line for _, line in Finding("Dear.", update("freetrain", "TRESBillingWeights=CPU=0.0")).mends] == [
+        "scontrol update PartitionName=freetrain TRESBillingWeights=CPU=0.0",
+        'PartitionName=freetrain … TRESBillingWeights="CPU=0.0"',
+    ]
+
+
 def test_findings_are_described_one_below_the_other() -> None:
     assert describe([Finding("Wrong.", "A=1\nB=2"), Finding("Bad.", "C=3")]) == (
         "\n- Wrong.\n    A=1\n    B=2\n- Bad.\n    C=3"
