@@ -85,7 +85,11 @@ def _print(found: Inspection, config_path: Path | None, as_json: bool) -> None:
     for what in found.not_checked:
         click.echo(f"not checked: {printable(what)}")
     errors = sum(finding.is_unsafe for finding in found.findings)
-    click.echo(f"{errors} errors, {len(found.findings) - errors} warnings.")
+    click.echo(f"{_counted(errors, 'error')}, {_counted(len(found.findings) - errors, 'warning')}.")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _document(found: Inspection, sources: tuple[Path, ...]) -> dict[str, Any]:

@@ -224,7 +224,7 @@ def test_several_mistakes_are_found_at_once_errors_first(new_site: Site) -> None
     said = check(site).stdout
     assert said.index("error: Partition debug shares 4 nodes") < said.index("warning: The site's jobs wait up to")
     assert f"    run: {UPDATE} GraceTime=0\n    slurm.conf: PartitionName=freetrain … GraceTime=0\n" in said
-    assert said.endswith("1 errors, 2 warnings.\n")
+    assert said.endswith("1 error, 2 warnings.\n")
 
 
 def test_all_mistakes_of_all_files_are_found_at_once(new_site: Site, tmp_path: Path) -> None:
