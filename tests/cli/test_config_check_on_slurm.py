@@ -142,16 +142,10 @@ def test_what_is_planted_in_freetrains_file_is_found_and_the_printed_lines_mend_
     write(path, '[slurm]\npartition = "freetrian"\n')
     assert said(check(lab, path)) == {"[slurm]", 'partition = "freetrain"'}
     assert mended(lab, path) == []
-    write(
-        path, '[lend]\nexclude_nodes = "n[001,077]"\n[decide]\npolicy = "freetrian"\n[lend.shares]\nnobody2 = 2\n'
-    )
-    found = said(check(lab, path))
-    assert found == {
-        "[lend]", 'exclude_nodes = "n001"', "[decide]", 'policy = "freetrain"', "[lend.shares]"
-    }  # fmt: skip
-    write(
-        path, "\n".join(("[lend]", 'exclude_nodes = "n001"', "[decide]", 'policy = "freetrain"', "[lend.shares]"))
-    )
+    write(path, '[lend]\nexclude_nodes = "n[001,077]"\nshares = {nobody2 = 2}\n[decide]\npolicy = "freetrian"\n')
+    right = ["[lend]", 'exclude_nodes = "n001"', "[lend.shares]", "[decide]", 'policy = "freetrain"']
+    assert said(check(lab, path)) == set(right)
+    write(path, "\n".join(right))
     assert check(lab, path) == []
 
 
