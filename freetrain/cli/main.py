@@ -28,6 +28,7 @@ _COMMANDS = {
     "nudge": "freetrain.cli.nudge:nudge_command",
     "panic": "freetrain.cli.panic:panic_command",
     "pause": "freetrain.cli.pause:pause_command",
+    "policies": "freetrain.cli.policies:policies_command",
     "poke": "freetrain.cli.poke:poke_command",
     "register": "freetrain.cli.register:register_command",
     "replay": "freetrain.cli.replay:replay_command",

@@ -12,7 +12,7 @@ import click
 
 from freetrain.durations import parse_duration
 from freetrain.errors import InputError
-from freetrain.policies import POLICIES, Solver
+from freetrain.policies import PLACERS, POLICIES, Solver
 
 Command = Callable[..., Any]
 
@@ -96,6 +96,13 @@ policy_options = options(
         default=POLICIES[0],
         show_default=True,
         help=f"Who decides: {', '.join(POLICIES)}, or one of a package that you installed (docs/policies.md).",
+    ),
+    click.option(
+        "--place",
+        metavar="NAME",
+        default=PLACERS[0],
+        show_default=True,
+        help=f"Which nodes they are: {', '.join(PLACERS)}, or one of a package that you installed.",
     ),
     click.option(
         "--solver",

@@ -23,9 +23,11 @@ from freetrain.cli.replay_options import (
     as_daemon,
     as_options,
     costs,
+    daemons_place,
     log_options,
     output_options,
     read_options,
+    topology,
     trainer_options,
 )
 from freetrain.cli.replay_summary import Result, print_definitions, print_summary, result_document
@@ -34,7 +36,7 @@ from freetrain.core.objectives import find_objective
 from freetrain.core.trainer import Trainer
 from freetrain.errors import FreetrainError, StateError
 from freetrain.loop.cycle import Goal, Journal, NullJournal
-from freetrain.policies import find_policy
+from freetrain.policies import find_placer, find_policy
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import SiteLog, read_site_log
 from freetrain.replay.outcome import outcome_to_dict
@@ -79,10 +81,9 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     (t,node,idle), gzipped or not; several files are read as one log, - is standard input.
     """
     # Everything that can be wrong is found out before the long work begins.
-    goal = Goal.of(
-        find_policy(given["policy"], given["solver"], given["time_limit_s"]),
-        given["objective"],
-    )
+    policy = find_policy(given["policy"], given["solver"], given["time_limit_s"])
+    find_placer(given["place"])
+    goal = Goal.of(policy, given["objective"])
     find_objective(goal.objective)
     how = as_daemon(given, goal)
     trainers = find_trainers(given["trainers_source"])
@@ -90,6 +91,10 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     store = None if given["no_store"] else Store.open(given["store_path"] or default_store_path())
     with reading(given["quiet"]) as stage:
         log = read_site_log(logs, read_options(given), stage)
+    switches = topology(given, log.holes.node_names)
+    goal = replace(goal, placer=find_placer(given["place"], switches))
+    if how is not None:
+        how = replace(how, goal=replace(how.goal, placer=find_placer(daemons_place(given), switches)))
     whole, log = log, replace(log, holes=seen_by_polls(log.holes, given["poll_s"]))
     settings = _settings(given)
     with _journal(store, log.holes, settings) as journal:
@@ -134,6 +139,7 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """What the replay depends on, as the store keeps it and the report shows it."""
     chosen = {
         "policy": given["policy"],
+        "place": given["place"],
         "solver": given["solver"],
         "objective": given["objective"],
         "horizon_s": given["horizon_s"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,14 @@ import click
 from freetrain.cli.options import options
 from freetrain.config import Config, load_config
 from freetrain.core.objectives import OBJECTIVES
+from freetrain.core.topology import FLAT, Topology
 from freetrain.daemon.setup import rules_of
 from freetrain.errors import InputError
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.logs import ReadOptions, parse_time
+from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.presets import PRESETS
 from freetrain.replay.study import AsDaemon, Costs
 from freetrain.slurm.settings import SlurmSettings
@@ -223,6 +225,11 @@ def read_options(given: Mapping[str, Any]) -> ReadOptions:
     )
 
 
+def topology(given: Mapping[str, Any], node_names: Sequence[str]) -> Topology:
+    """The switches between the log's nodes, as the machine file describes them; flat without one."""
+    return read_machine(given["machine"]).topology(node_names) if given["machine"] is not None else FLAT
+
+
 def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
     """How a daemon would go about it; None: that is not asked.
 
@@ -249,6 +256,12 @@ def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
         rules = replace(rules, sharing=sharing, objective=goal.objective, horizon_s=given["horizon_s"])
     timing = Timing(config.pace.poll, Wakes() if given["wake"] else None, given["launch_s"], given["boot_s"])
     return AsDaemon(rules, goal, timing)
+
+
+def daemons_place(given: Mapping[str, Any]) -> str:
+    """Name of the placer that the daemon would use."""
+    _, _, path = given["played_as"].partition("=")
+    return load_config(Path(path)).config.decide.place if path else str(given["place"])
 
 
 def costs(given: Mapping[str, Any]) -> Costs:

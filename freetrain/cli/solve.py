@@ -13,9 +13,10 @@ import click
 from freetrain.cli.options import policy_options, store_option
 from freetrain.core.decision import decision_to_dict
 from freetrain.core.problem import Problem, problem_from_json
+from freetrain.core.topology import FLAT, Topology
 from freetrain.errors import InputError
 from freetrain.loop.deciding import decide
-from freetrain.policies import find_policy
+from freetrain.policies import find_placer, find_policy
 from freetrain.store import Store, default_store_path
 
 
@@ -23,13 +24,21 @@ from freetrain.store import Store, default_store_path
 @click.argument("file", type=click.File("rb"), required=False)
 @click.option("--decision", metavar="[RUN:]N", help="Solve decision N of a recorded run again.")
 @policy_options
+@click.option(
+    "--machine",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="TOML file that describes the machine, whose switches --place is to know.",
+)
 @store_option
 def solve_command(
     file: BinaryIO | None,
     decision: str | None,
     policy: str,
+    place: str,
     solver: str,
     time_limit_s: float,
+    machine: Path | None,
     store_path: Path | None,
 ) -> None:
     """Solve one decision problem (JSON) or many (JSON lines) and print a result line for each.
@@ -40,12 +49,20 @@ def solve_command(
     if (file is None) == (decision is None):
         raise click.UsageError("Give either a FILE or --decision RUN:N.")
     chosen = find_policy(policy, solver, time_limit_s)
+    placer = find_placer(place, FLAT if machine is None else _topology(machine))
     problems = _problems(file.read()) if file is not None else iter([_recorded(decision or "", store_path)])
     for problem in problems:
-        answer = decide(chosen, problem, time.perf_counter)
+        answer = decide(chosen, problem, time.perf_counter, placer)
         for note in answer.notes:
             click.echo(f"freetrain: {note}", err=True)
         click.echo(json.dumps(decision_to_dict(answer)))
+
+
+def _topology(machine: Path) -> Topology:
+    from freetrain.replay.logs.machine import read_machine  # with it come readers that nobody else needs here
+
+    described = read_machine(machine)
+    return described.topology(described.node_names)
 
 
 def _problems(content: bytes) -> Iterator[Problem]:

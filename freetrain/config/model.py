@@ -156,6 +156,13 @@ class Decide(Section):
     """How it is decided who gets what."""
 
     policy: Annotated[str, Field(description="As in 'freetrain replay --policy'.")] = "freetrain"
+    place: Annotated[
+        str,
+        Field(
+            description="Which nodes they are, as in 'freetrain replay --place'; the switches are those of "
+            "'scontrol show topology'."
+        ),
+    ] = "first"
     objective: Annotated[str, Field(description="As in 'freetrain replay --objective'.")] = "weighted"
     horizon: Annotated[
         Duration,

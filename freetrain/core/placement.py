@@ -2,40 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 
-from freetrain.core.classes import NodeClass
 from freetrain.core.problem import Counts, Problem
 
 Placement = Mapping[str, tuple[str, ...]]
 """Trainer → its nodes; trainers without a node are left out."""
 
+Choice = Callable[[Sequence[str], int, Sequence[str]], Sequence[str]]
+"""Chooses so many of the nodes that are there, for a trainer that is to have others besides."""
 
-def place(problem: Problem, counts: Counts) -> Placement:
+
+def first_nodes(there: Sequence[str], count: int, beside: Sequence[str]) -> Sequence[str]:
+    """The first ones, whatever the trainer has besides."""
+    return there[:count]
+
+
+def place(problem: Problem, counts: Counts, choose: Choice = first_nodes) -> Placement:
     """Turn counts per class into nodes.
 
-    A trainer that keeps some of its nodes keeps the first ones. Nodes that nobody holds are handed out before
-    those that another trainer gives up, so that a plan waits for as few releases as possible.
+    1. A trainer that has more nodes of a class than it is to have keeps those that are chosen.
+    2. Then those that are missing are chosen, in order of admission, of the nodes that nobody holds and those that
+       are given up; the former come first, so that taking the first ones waits for as few releases as possible.
+
+    Args:
+        problem: what is decided.
+        counts: nodes of each trainer in each class.
+        choose: which of several nodes a trainer keeps, or gets.
     """
-    placement: dict[str, list[str]] = {trainer.id: [] for trainer in problem.trainers}
-    for node_class, sizes in zip(problem.classes, counts.T.tolist(), strict=True):
-        _place_class(problem, node_class, sizes, placement)
-    return {trainer: tuple(names) for trainer, names in placement.items() if names}
+    chosen: defaultdict[str, list[list[str]]] = defaultdict(lambda: [[] for _ in problem.classes])
+    there = [list(node_class.names.get(None, [])) for node_class in problem.classes]
+    wanted = []
+    for row, (trainer, sizes) in enumerate(zip(problem.trainers, counts.tolist(), strict=True)):
+        for column, (node_class, size) in enumerate(zip(problem.classes, sizes, strict=True)):
+            held, mine = node_class.names.get(trainer.id, []), chosen[trainer.id]
+            if size < len(held):
+                mine[column] = list(choose(held, size, _all(mine)))
+                kept = set(mine[column])
+                there[column] += [name for name in held if name not in kept]
+            else:
+                mine[column] = list(held)
+            if size > len(held):
+                wanted.append((column, row, size - len(held)))
+    # By class, so that the nodes of the longest-lived one are chosen first.
+    for column, row, missing in sorted(wanted):
+        mine = chosen[problem.trainers[row].id]
+        gained = list(choose(there[column], missing, _all(mine)))
+        taken = set(gained)
+        there[column] = [name for name in there[column] if name not in taken]
+        mine[column] += gained
+    return {trainer: tuple(names) for trainer, mine in chosen.items() if (names := _all(mine))}
 
 
-def _place_class(
-    problem: Problem, node_class: NodeClass, sizes: list[int], placement: dict[str, list[str]]
-) -> None:
-    given_up: list[str] = []
-    wanted: list[tuple[str, int]] = []
-    for trainer, size in zip(problem.trainers, sizes, strict=True):
-        held = node_class.names.get(trainer.id, [])
-        placement[trainer.id] += held[:size]
-        given_up += held[size:]
-        if size > len(held):
-            wanted.append((trainer.id, size - len(held)))
-    available = [*node_class.names.get(None, []), *given_up]
-    taken = 0
-    for trainer_id, missing in wanted:
-        placement[trainer_id] += available[taken : taken + missing]
-        taken += missing
+def _all(by_class: Sequence[Sequence[str]]) -> list[str]:
+    return [name for names in by_class for name in names]

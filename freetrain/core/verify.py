@@ -58,6 +58,25 @@ def _outside_limits(trainer: Trainer, nodes: int) -> str:
     return f"trainer {trainer.id} gets {nodes} nodes, outside its {trainer.min_nodes} to {trainer.most_nodes}"
 
 
+def verify_placement(problem: Problem, counts: Counts, placement: Placement) -> tuple[str, ...]:
+    """What is wrong with a placer's nodes, one clause each; empty where they are what the counts say.
+
+    Checked are: only nodes of the problem that are not due back, one owner per node, no migration, and as many
+    nodes of each class for each trainer as it is to have.
+    """
+    wrong = (*_foreign_or_shared_nodes(problem, placement), *_sizes_and_migrations(problem, placement))
+    return wrong or tuple(_other_counts(problem, counts, placement))
+
+
+def _other_counts(problem: Problem, counts: Counts, placement: Placement) -> Iterator[str]:
+    placed = counts_of(problem, placement)
+    for row, column in np.argwhere(placed != counts).tolist():
+        yield (
+            f"trainer {problem.trainers[row].id} gets {placed[row, column]} nodes of class {column} instead of "
+            f"{counts[row, column]}"
+        )
+
+
 def verify(problem: Problem, decision: Decision) -> tuple[str, ...]:
     """What is wrong with a decision, one clause each; empty where it may be used.
 

@@ -19,7 +19,7 @@ from freetrain.daemon.findings import tell_findings, tell_unusable
 from freetrain.daemon.live_cluster import LiveCluster, Told
 from freetrain.daemon.pause import PauseReader
 from freetrain.daemon.rejects import Rejects
-from freetrain.daemon.setup import launcher_of, roster_rules_of, rules_of
+from freetrain.daemon.setup import launcher_of, placer_of, roster_rules_of, rules_of
 from freetrain.daemon.status import LookStatus, status_of
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.daemon.trainers.progress_reader import Place, ProgressReader
@@ -28,7 +28,7 @@ from freetrain.lending.meter import Meter
 from freetrain.lending.stays import Stays
 from freetrain.loop.cycle import Goal
 from freetrain.loop.lending_loop import LendingLoop
-from freetrain.policies import Policy, find_policy
+from freetrain.policies import Placer, Policy, find_policy
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
@@ -85,6 +85,7 @@ class Lender:
         rules = rules_of(config, settings)
         self._loop = LendingLoop(self._cluster, rules, journal, time.perf_counter, self._note, before)
         self._unusable = frozenset[str]()
+        self._placer: Placer | None = None
         self.last_plan_s: float | None = None
 
     def look(self, time_limit_s: float) -> list[Decision]:
@@ -101,7 +102,9 @@ class Lender:
         def policy_for(decisions: int) -> Policy:
             return find_policy(decide.policy, time_limit_s=max(time_limit_s / decisions, _LEAST_TIME_LIMIT_S))
 
-        look = self._loop.look(Goal(policy_for, decide.objective))
+        if self._placer is None:
+            self._placer = placer_of(self._config, self._gateway)
+        look = self._loop.look(Goal(policy_for, decide.objective, self._placer))
         self._drains.note_heeded()
         self._unusable = tell_unusable(look.decisions, self._unusable)
         return list(look.decisions)
@@ -148,6 +151,7 @@ class Lender:
         self._loop.forget_blocked()
         self._executor.mode = Mode(config.lend.mode)
         self._config = config
+        self._placer = None
 
     def last_look(self, took_s: float) -> LookStatus:
         """What the last look came to.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from math import inf
 
@@ -18,6 +19,8 @@ from freetrain.lending.rules import (
     SharingRules,
 )
 from freetrain.lending.shadow import BackfillRules
+from freetrain.policies import FIRST_NODES, Placer, find_placer
+from freetrain.slurm import commands
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
 from freetrain.slurm.parsing import expand_nodes
@@ -25,6 +28,9 @@ from freetrain.slurm.patterns import PatternReader, act_as
 from freetrain.slurm.settings import SlurmSettings
 from freetrain.slurm.steering import Steering
 from freetrain.slurm.submitting import Submitting
+from freetrain.slurm.topology import parse_topology
+
+log = logging.getLogger(__name__)
 
 
 def rules_of(config: Config, settings: SlurmSettings) -> Rules:
@@ -98,6 +104,21 @@ def _power(settings: SlurmSettings) -> PowerRules | None:
     nodes, partitions = settings.suspend_not
     sure = ",".join(part for part in re.split(r",(?![^\[]*\])", nodes) if ":" not in part)
     return PowerRules(expand_nodes(sure), frozenset(filter(None, partitions.split(","))))
+
+
+def placer_of(config: Config, gateway: Gateway) -> Placer:
+    """The placer that the site wants, with the switches that Slurm knows now.
+
+    Raises:
+        SlurmError: Slurm does not say which these are.
+    """
+    name = config.decide.place
+    if name == "first":
+        return FIRST_NODES
+    topology, rejected = parse_topology(gateway.perform(commands.ask_topology()))
+    for line in rejected:
+        log.warning("a line of Slurm's topology was not understood: %s", line)
+    return find_placer(name, topology)
 
 
 def _rhythm_s(config: Config, settings: SlurmSettings) -> float:

@@ -10,7 +10,7 @@ from freetrain.core.decision import Decision
 from freetrain.core.plan import Action, Lend, plan_moves
 from freetrain.core.problem import Problem, Question
 from freetrain.loop.deciding import decide
-from freetrain.policies import Policy
+from freetrain.policies import FIRST_NODES, Placer, Policy
 
 Facts_co = TypeVar("Facts_co", covariant=True)
 Facts = TypeVar("Facts")
@@ -85,15 +85,17 @@ class Goal:
     Attributes:
         policy_for: who decides, where so many decisions follow each other.
         objective: name of what is maximised.
+        placer: which nodes they are.
     """
 
     policy_for: Callable[[int], Policy]
     objective: str
+    placer: Placer = FIRST_NODES
 
     @classmethod
-    def of(cls, policy: Policy, objective: str) -> Self:
+    def of(cls, policy: Policy, objective: str, placer: Placer = FIRST_NODES) -> Self:
         """With the same policy however many decisions there are."""
-        return cls(lambda decisions: policy, objective)
+        return cls(lambda decisions: policy, objective, placer)
 
 
 def run_cycle(
@@ -123,7 +125,7 @@ def run_cycle(
     decisions = []
     for nodes, trainers in questions:
         problem = Problem(judged.now_s, nodes, trainers, judged.horizon_s, goal.objective)
-        decision = decide(policy, problem, stopwatch_s)
+        decision = decide(policy, problem, stopwatch_s, goal.placer)
         for action in plan_moves(problem.held_names, decision.placement):
             cluster.act(_limited(action, judged), journal.next_decision())
         journal.record(problem, decision)

@@ -1,7 +1,7 @@
-"""Deciding: a policy says how many nodes each trainer gets; here that is checked, valued and placed.
+"""Deciding: a policy says how many nodes each trainer gets, a placer which; here both are checked and valued.
 
-Where it cannot be used, whatever the reason, the present state stands in: no error of a policy ends a look.
-Only one that never returns cannot be helped here.
+Where the policy's answer cannot be used, whatever the reason, the present state stands in, and for the placer's
+the first nodes do: no error of theirs ends a look. Only one that never returns cannot be helped here.
 """
 
 from __future__ import annotations
@@ -13,22 +13,24 @@ from dataclasses import replace
 
 from freetrain.core.allocation import Allocation
 from freetrain.core.decision import Decision, Status
-from freetrain.core.placement import place
-from freetrain.core.problem import Problem
+from freetrain.core.placement import Placement, place
+from freetrain.core.problem import Counts, Problem
 from freetrain.core.value import total_value
-from freetrain.core.verify import VALUE_TOLERANCE, verify, verify_counts
-from freetrain.policies import Policy
+from freetrain.core.verify import VALUE_TOLERANCE, verify, verify_counts, verify_placement
+from freetrain.policies import FIRST_NODES, Placer, Policy
 from freetrain.policies.spread import spread
 
 STAY = "stay"
 """The solver of a decision that stands in for one that could not be used."""
 
 
-def decide(policy: Policy, problem: Problem, stopwatch_s: Callable[[], float]) -> Decision:
+def decide(
+    policy: Policy, problem: Problem, stopwatch_s: Callable[[], float], placer: Placer = FIRST_NODES
+) -> Decision:
     """The policy's decision if it passes verification, else one that changes as little as possible."""
     start_s = stopwatch_s()
     answer = _ask(policy, problem)
-    decision = stay(problem, answer) if isinstance(answer, str) else _decision(problem, answer)
+    decision = stay(problem, answer) if isinstance(answer, str) else _decision(problem, answer, placer)
     solve_s = stopwatch_s() - start_s
     if wrong := verify(problem, decision):
         decision = stay(problem, f"the decision of {decision.solver} was rejected: {'; '.join(wrong)}")
@@ -63,12 +65,27 @@ def _in_one_line(error: BaseException) -> str:
     return " ".join("".join(traceback.format_exception_only(error)).split())
 
 
-def _decision(problem: Problem, answer: Allocation) -> Decision:
+def _decision(problem: Problem, answer: Allocation, placer: Placer) -> Decision:
     """What a usable answer comes to: its value and its nodes."""
     value = total_value(problem, answer.counts)
     status, gap, found_out = _held_against_bound(answer, value)
-    notes = (*answer.notes, *found_out)
-    return Decision(status, value, place(problem, answer.counts), answer.solver, gap, notes=notes)
+    placement, why_first = _place(placer, problem, answer.counts)
+    notes = (*answer.notes, *found_out, *why_first)
+    return Decision(status, value, placement, answer.solver, gap, notes=notes)
+
+
+def _place(placer: Placer, problem: Problem, counts: Counts) -> tuple[Placement, tuple[str, ...]]:
+    """The placer's nodes; the first ones, and why, where those cannot be used."""
+    name = type(placer).__name__
+    try:
+        placement = {trainer: tuple(names) for trainer, names in placer.place(problem, counts).items() if names}
+    except (Exception, SystemExit) as error:  # somebody else's placer may raise anything
+        why = f"the placer {name} failed, so the first nodes are taken: {_in_one_line(error)}"
+        return place(problem, counts), (why,)
+    if wrong := verify_placement(problem, counts, placement):
+        why = f"the placement of {name} was rejected, so the first nodes are taken: {'; '.join(wrong)}"
+        return place(problem, counts), (why,)
+    return placement, ()
 
 
 def _held_against_bound(answer: Allocation, value: float) -> tuple[Status, float | None, tuple[str, ...]]:

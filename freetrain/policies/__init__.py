@@ -1,10 +1,21 @@
-"""Policies: how many idle nodes each trainer gets. One small file each, and the solvers they share."""
+"""Policies: how many idle nodes each trainer gets, and which. One small file each, and the solvers they share."""
 
 from __future__ import annotations
 
 from freetrain.core.allocation import Allocation
 from freetrain.policies.freetrain import Solver
+from freetrain.policies.placers.placer import FIRST_NODES, Placer
 from freetrain.policies.policy import Policy
-from freetrain.policies.registry import POLICIES, find_policy
+from freetrain.policies.registry import PLACERS, POLICIES, find_placer, find_policy
 
-__all__ = ["POLICIES", "Allocation", "Policy", "Solver", "find_policy"]
+__all__ = [
+    "FIRST_NODES",
+    "PLACERS",
+    "POLICIES",
+    "Allocation",
+    "Placer",
+    "Policy",
+    "Solver",
+    "find_placer",
+    "find_policy",
+]

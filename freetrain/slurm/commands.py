@@ -100,6 +100,11 @@ def ask_reservations() -> Command:
     return ("scontrol", "-a", "-o", "show", "reservation")
 
 
+def ask_topology() -> Command:
+    """All switches or blocks; nothing where the site has set none up."""
+    return ("scontrol", "-o", "show", "topology")
+
+
 def ask_partitions() -> Command:
     """All partitions."""
     return ("scontrol", "-a", "-o", "show", "partition")

@@ -96,3 +96,15 @@ def test_a_problem_or_a_recorded_decision_must_be_named(tmp_path: Path) -> None:
     odd = CliRunner().invoke(cli, ["solve", "--decision", "latest", "--store", str(tmp_path / "none.db")])
     assert odd.exit_code == 2
     assert "names no decision" in odd.stderr
+
+
+def test_nodes_are_placed_by_the_switches_of_the_machine_file(tmp_path: Path) -> None:
+    machine = tmp_path / "machine.toml"
+    pools = ('name = "a"\nnodes = "n[2]"', 'name = "b"\nnodes = "n[1,3]"')
+    machine.write_text('name = "m"\n' + "".join(f"[[pools]]\n{pool}\nnodes_per_leaf = 2\n" for pool in pools))
+    free = [{"name": "n1"}, {"name": "n2"}, {"name": "n3"}]
+    two_nodes = json.dumps(with_curve([[1, 10.0], [2, 20.0]]) | {"nodes": free})
+    first = json.loads(solve(tmp_path, two_nodes).stdout)
+    near = json.loads(solve(tmp_path, two_nodes, "--place", "ring", "--machine", str(machine)).stdout)
+    assert first["allocation"] == {"A": ["n1", "n2"]}
+    assert near["allocation"] == {"A": ["n1", "n3"]}

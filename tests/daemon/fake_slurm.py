@@ -44,6 +44,7 @@ class FakeSlurm(Questions):
         qos: what accounting knows of QOS.
         rejected: lines of its answers that cannot be understood.
         asked: array → what squeue shows of what its tasks ask for, by field, where that is unlike UNDEMANDING.
+        topology: what scontrol shows of the switches.
         impossible: arrays for whose tasks Slurm finds no node.
     """
 
@@ -57,6 +58,7 @@ class FakeSlurm(Questions):
             "main": Partition("main", frozenset(nodes), priority_tier=10),
             "freetrain": Partition("freetrain", frozenset(nodes), preempt_mode="REQUEUE", grace_s=grace_s),
         }
+        self.topology = ""
         self.rejected: tuple[str, ...] = ()
         self.told: list[Command] = []
         self.scripts: dict[str, str] = {}
@@ -189,6 +191,9 @@ class FakeSlurm(Questions):
                 return self.scripts[job]
             case ("scontrol", "-o", "show", "job", _):
                 return "JobId=1 WorkDir=/home/somebody StdErr=/dev/null"
+            case ("scontrol", "-o", "show", "topology"):
+                self._answer()
+                return self.topology
             case ("squeue", *_, "-p", _, "-O", _):
                 self._answer()
                 return "".join(

@@ -41,6 +41,7 @@ class Site:
         store: the database.
         objective: what is maximised.
         policy: who decides.
+        place: which nodes.
         slurm: the machine.
         lender: of the daemon that runs now.
     """
@@ -49,6 +50,7 @@ class Site:
     store: Store
     objective: str = "speedup"
     policy: str = "freetrain"
+    place: str = "first"
     slurm: FakeSlurm = field(default_factory=FakeSlurm)
     lender: Lender = field(init=False)
 
@@ -59,7 +61,7 @@ class Site:
             {
                 "lend": {"mode": "act", "launcher": "steer"},
                 "state": {"stop_file": str(self.folder / "STOP")},
-                "decide": {"objective": self.objective, "policy": self.policy},
+                "decide": {"objective": self.objective, "policy": self.policy, "place": self.place},
             }
         )
         run = NewRun("freetrain daemon", "0", {}, 0.0, 0.0, 0.0, tuple(self.slurm.nodes))

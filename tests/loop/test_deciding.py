@@ -11,7 +11,7 @@ import pytest
 from freetrain.core.allocation import Allocation
 from freetrain.core.decision import Decision, Status
 from freetrain.core.placement import Placement
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.problem import Counts, Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value
 from freetrain.core.verify import verify
@@ -127,6 +127,44 @@ def test_a_policy_that_fails_or_goes_wrong_changes_nothing(answer: Callable[[Pro
     assert "max_nodes 9" in decision.notes[1]
 
 
+@dataclass
+class Placing:
+    """A placer that answers whatever it is told to."""
+
+    answer: Callable[[Problem], Any]
+
+    def place(self, problem: Problem, counts: Counts) -> Placement:
+        return self.answer(problem)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (fail, "the placer Placing failed, so the first nodes are taken: KeyError: 'moon'"),
+        (lambda problem: None, "the placer Placing failed, so the first nodes are taken: AttributeError: "),
+        (
+            lambda problem: {"A": ("n1", "moon"), "B": ("n3", "n4")},
+            "of Placing was rejected, so the first nodes ar",
+        ),
+        (lambda problem: {"A": ("n1", "n4"), "B": ("n3", "n2")}, "trainer A would migrate: it loses n2 and gains"),
+        (lambda problem: {"A": ("n1", "n2"), "B": ()}, "trainer B gets 0 nodes of class 0 instead of 2"),
+    ],
+)
+def test_where_a_placer_fails_or_goes_wrong_the_first_nodes_do(
+    answer: Callable[[Problem], Any], said: str
+) -> None:
+    policy = Answering(lambda problem: Allocation(ALL, "by hand"))
+    decision = decide(policy, PROBLEM, lambda: 0.0, Placing(answer))
+    assert decision.placement == {"A": ("n1", "n2"), "B": ("n3", "n4")}
+    assert decision.solver == "by hand"
+    assert said in decision.notes[0]
+
+
+def test_the_order_of_a_placers_nodes_is_kept() -> None:
+    policy, turned = Answering(lambda problem: Allocation(ALL, "by hand")), {"A": ("n2", "n1"), "B": ("n4", "n3")}
+    assert decide(policy, PROBLEM, lambda: 0.0, Placing(lambda problem: turned)).placement == turned
+
+
 def test_what_was_placed_wrongly_is_never_used(monkeypatch: pytest.MonkeyPatch) -> None:
     place, placed = deciding.place, iter([{"A": ("n1", "n2", "moon")}])
 
@@ -134,7 +172,8 @@ def test_what_was_placed_wrongly_is_never_used(monkeypatch: pytest.MonkeyPatch) 
         return next(placed, None) or place(problem, counts)
 
     monkeypatch.setattr(deciding, "place", place_wrongly_once)
-    decision = decided(lambda problem: Allocation(ALL, "by hand"))
+    policy = Answering(lambda problem: Allocation(ALL, "by hand"))
+    decision = decide(policy, PROBLEM, lambda: 0.0, Placing(fail))
     assert decision.solver == "stay"
     assert "the decision of by hand was rejected: moon is lent" in decision.notes[0]
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from freetrain.core.topology import Topology
 from freetrain.errors import InputError
-from freetrain.policies import POLICIES, find_policy
+from freetrain.policies import PLACERS, POLICIES, find_placer, find_policy
 from tests.installing import install_policy
 
 Install = Callable[[str, str, str], None]
@@ -78,6 +79,22 @@ def test_a_policy_that_cannot_be_loaded_is_refused_with_what_failed(
     start = rf"The policy 'broken-{number}' \(broken_policy_{number}:Still\) cannot be loaded: "
     assert re.match(start + failed, refused.what)
     assert refused.hint == f"Install its package again with what it needs, or choose one of {', '.join(POLICIES)}."
+
+
+def test_a_package_brings_a_placer_which_is_told_the_switches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "class Still:\n    def __init__(self, topology):\n        self.topology = topology\n"
+    code += "    def place(self, problem, counts):\n        ...\n"
+    install_policy(tmp_path, monkeypatch, "near", "near_placer", code, "freetrain.placers")
+    switches = Topology({"n1": "leaf"})
+    assert vars(find_placer("near", switches)) == {"topology": switches}
+
+
+def test_an_unknown_placer_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(InputError, match="There is no placer 'nearby'") as refused:
+        find_placer("nearby")
+    assert refused.value.hint.startswith(f"Choose one of {', '.join(PLACERS)}, or install")
 
 
 def test_what_cannot_decide_is_no_policy(install: Install) -> None:

@@ -8,7 +8,7 @@ from freetrain.config import Config, ConfigError
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
-from freetrain.policies import find_policy
+from freetrain.policies import find_placer, find_policy
 
 _SMALL = Trainer("trial", ((1, 1.0), (2, 1.9), (4, 3.5)), max_nodes=4)
 
@@ -28,6 +28,7 @@ def wrong_choices(config: Config) -> Mapping[str, ConfigError]:
     worth_per_s.cache_clear()  # the objective may have been changed since
     wrong = {
         "decide.policy": _why_not(lambda: find_policy(config.decide.policy)),
+        "decide.place": _why_not(lambda: find_placer(config.decide.place)),
         "decide.objective": _why_not(lambda: worth_per_s(_SMALL, config.decide.objective)),
     }
     return {

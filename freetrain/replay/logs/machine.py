@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
 
+from freetrain.core.topology import Topology
 from freetrain.errors import InputError
 from freetrain.replay.logs.nodelists import MOST_NODES, NodeListError, expand
 
@@ -30,6 +31,7 @@ class Pool:
         gpus: GPUs of each node.
         partitions: partitions whose jobs run on it; empty for all.
         shared: jobs share nodes and take cores; otherwise they take whole nodes.
+        nodes_per_leaf: how many of its nodes, one after the other, each leaf switch connects; 0: unknown.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Pool:
     gpus: int = 0
     partitions: tuple[str, ...] = ()
     shared: bool = False
+    nodes_per_leaf: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,23 @@ class Machine:
         listed = tuple(pool for pool in self.pools if partition in pool.partitions)
         return listed or tuple(pool for pool in self.pools if not pool.partitions)
 
+    def topology(self, node_names: Sequence[str]) -> Topology:
+        """The switches: leaves of as many nodes as the pools say, a switch for each pool, and one for all.
+
+        Args:
+            node_names: as a log names the nodes; where it names others than the machine, their order counts.
+        """
+        names = self.node_names if set(self.node_names).issuperset(node_names) else node_names
+        leaves = {
+            name: f"{pool.name}/leaf{number // pool.nodes_per_leaf + 1}"
+            for pool in self.pools
+            if pool.nodes_per_leaf
+            for number, name in enumerate(names[pool.begin : pool.end])
+        }
+        pools = {leaf.rpartition("/")[0] + "/" for leaf in leaves.values()}
+        above = {leaf: leaf.rpartition("/")[0] + "/" for leaf in leaves.values()}
+        return Topology(leaves, above | dict.fromkeys(pools, "/"))
+
 
 class _PoolEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -72,6 +92,7 @@ class _PoolEntry(BaseModel):
     gpus: Annotated[StrictInt, Field(ge=0)] = 0
     partitions: tuple[_Names, ...] = ()
     shared: StrictBool = False
+    nodes_per_leaf: Annotated[StrictInt, Field(ge=0)] = 0
 
     def names(self) -> list[str]:
         """The pool's nodes; made up from its name where only their number is given."""
@@ -127,7 +148,18 @@ def _machine(entry: _MachineEntry, path: Path) -> Machine:
         names += own
         if len(names) > MOST_NODES:
             raise InputError(f"The machine file {path} is wrong: it has more than {MOST_NODES:,} nodes.", _SEE)
-        pools.append(Pool(pool.name, begin, len(names), pool.cores, pool.gpus, pool.partitions, pool.shared))
+        pools.append(
+            Pool(
+                pool.name,
+                begin,
+                len(names),
+                pool.cores,
+                pool.gpus,
+                pool.partitions,
+                pool.shared,
+                pool.nodes_per_leaf,
+            )
+        )
     _refuse_twins(names, path)
     return Machine(entry.name, tuple(names), tuple(pools), all(isinstance(p.nodes, str) for p in entry.pools))
 

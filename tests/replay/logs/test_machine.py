@@ -117,3 +117,15 @@ def test_without_node_lists_and_machine_the_hint_names_the_peak(write: Write) ->
     with pytest.raises(InputError, match="names no nodes") as caught:
         read(write(sacct(*rows)))
     assert "up to 3 nodes in use at once" in caught.value.hint
+
+
+def test_leaves_are_counted_off_within_each_pool(write: Write) -> None:
+    topology = read_machine(write(POOLS.replace("cores = 8", "nodes_per_leaf = 2"))).topology(("thin1", "g1"))
+    assert topology.leaves == {"thin1": "thin/leaf1", "thin2": "thin/leaf1", "thin3": "thin/leaf2"}
+    assert topology.way_up("thin/leaf2") == ("thin/leaf2", "thin/", "/")
+    assert topology.leaf_of("g1") == ""
+
+
+def test_a_log_with_names_of_its_own_is_counted_off_in_its_order(write: Write) -> None:
+    machine = read_machine(write('name = "m"\n[[pools]]\nname = "all"\nnodes = 3\nnodes_per_leaf = 2\n'))
+    assert machine.topology(("17", "4", "9")).leaves == {"17": "all/leaf1", "4": "all/leaf1", "9": "all/leaf2"}

@@ -1,0 +1,27 @@
+"""``freetrain policies``: what there is to choose from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from freetrain.cli.output import print_json, print_table
+from freetrain.policies.catalogue import catalogue
+
+FORMAT = "freetrain-policies/1"
+
+
+@click.command("policies")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def policies_command(as_json: bool) -> None:
+    """List the policies and placers that can be chosen, each with what it needs to know.
+
+    A policy (--policy, decide.policy) says how many nodes each trainer gets, a placer (--place, decide.place)
+    which; any policy goes with any placer. docs/policies.md tells more, and how to add one.
+    """
+    if as_json:
+        print_json({"format": FORMAT, "policies": [asdict(about) for about in catalogue()]})
+        return
+    rows = [(about.stage, about.name, about.how, about.needs) for about in catalogue()]
+    print_table(["stage", "name", "how it decides", "needs"], rows)

@@ -1,0 +1,90 @@
+"""Topology: the switches between the nodes, as far as a site tells them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+UNKNOWN_LEAF = ""
+"""The leaf of every node of which no switch is known."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A tree of switches, or several trees; blocks of nodes are trees of a single switch or two.
+
+    Attributes:
+        leaves: node → the switch, or the block, that it is connected to.
+        parents: switch → the switch above it; a root has none.
+
+    Raises:
+        ValueError: switches are above each other in a circle.
+    """
+
+    leaves: Mapping[str, str] = field(default_factory=dict)
+    parents: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for switch in self.parents:
+            self.way_up(switch)
+
+    def leaf_of(self, node: str) -> str:
+        """The switch that the node is connected to."""
+        return self.leaves.get(node, UNKNOWN_LEAF)
+
+    def way_up(self, switch: str) -> tuple[str, ...]:
+        """The switch and all above it, the root last."""
+        way = [switch]
+        while (above := self.parents.get(way[-1])) is not None:
+            if above in way:
+                raise ValueError(f"switch {above} is above itself: {', '.join(way)}")
+            way.append(above)
+        return tuple(way)
+
+    def distance(self, node: str, other: str) -> int:
+        """Links on the way from one node to the other: 0 to itself, 2 within a leaf, 4 within two levels.
+
+        Between trees, and to a node of no known switch, it is that over a root above all of them.
+        """
+        if node == other:
+            return 0
+        here, there = self._ways_up[self.leaf_of(node)], self._ways_up[self.leaf_of(other)]
+        for steps, switch in enumerate(here):
+            if switch in there:
+                return 2 + steps + there.index(switch)
+        return 2 + len(here) + len(there)
+
+    def rank_of_leaf(self, leaf: str) -> int:
+        """Place of a leaf in a walk through the tree, in which the leaves of each switch follow each other."""
+        return self._ranks.get(leaf, len(self._ranks))
+
+    @cached_property
+    def _ways_up(self) -> Mapping[str, tuple[str, ...]]:
+        return {leaf: self.way_up(leaf) for leaf in {*self.leaves.values(), UNKNOWN_LEAF}}
+
+    @cached_property
+    def _ranks(self) -> Mapping[str, int]:
+        in_order = sorted(set(self.leaves.values()), key=lambda leaf: self._ways_up[leaf][::-1])
+        return {leaf: rank for rank, leaf in enumerate(in_order)}
+
+
+FLAT = Topology()
+"""Nothing is known: all nodes count as connected to one switch."""
+
+
+def ring_order(nodes: Iterable[str], topology: Topology) -> tuple[str, ...]:
+    """The nodes such that a ring through them enters and leaves every leaf, and every switch above, once."""
+    return tuple(sorted(nodes, key=lambda node: (topology.rank_of_leaf(topology.leaf_of(node)), node)))
+
+
+def crossings(ring: Iterable[str], topology: Topology) -> int:
+    """Links of the ring that lead from one leaf to another; two for each leaf at best, none within one."""
+    leaves = [topology.leaf_of(node) for node in ring]
+    return sum(leaf != following for leaf, following in zip(leaves, leaves[1:] + leaves[:1], strict=True))
+
+
+def nodes_by_leaf(nodes: Iterable[str], topology: Topology) -> Counter[str]:
+    """Leaf → how many of the nodes are connected to it."""
+    return Counter(map(topology.leaf_of, nodes))

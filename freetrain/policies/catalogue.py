@@ -1,0 +1,64 @@
+"""What there is to choose from: each policy, placer and finisher in a line, with what it needs to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from freetrain.policies.registry import PLACERS, POLICIES, placer_names, policy_names
+
+
+class Stage(StrEnum):
+    """What is decided."""
+
+    POLICY = "policy"
+    """How many nodes each trainer gets."""
+    PLACER = "placer"
+    """Which nodes."""
+    FINISHER = "finisher"
+    """How many CPUs and how much memory of shared nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """One that there is.
+
+    Attributes:
+        name: as options and settings name it.
+        stage: what it decides.
+        how: how, in a line.
+        needs: what it has to be told besides the problem.
+    """
+
+    name: str
+    stage: Stage
+    how: str
+    needs: str = "nothing"
+
+
+_OWN = {
+    "freetrain": "the exact optimum of FreeTrain's programme (CCGrid 2023)",
+    "equal-share": "everyone the same number of nodes",
+    "greedy": "each trainer's best size at the market's price per node",
+    "first": "the first nodes, idle ones first",
+    "ring": "few leaves for each trainer, ranks in ring order (the embedding of GADGET, INFOCOM 2022)",
+    "dltap": "near the trainer's other nodes (DLTAP, ITM Web of Conferences 2017, its score of leaves)",
+}
+
+_SWITCHES = "the switches: scontrol show topology, or nodes_per_leaf in the machine file"
+_NEEDS = {"ring": _SWITCHES, "dltap": _SWITCHES}
+_INSTALLED = "of a package that is installed"
+
+
+def catalogue() -> tuple[About, ...]:
+    """All that there is, freetrain's own first, stage by stage."""
+    return (
+        *(_about(name, Stage.POLICY, POLICIES) for name in policy_names()),
+        *(_about(name, Stage.PLACER, PLACERS) for name in placer_names()),
+    )
+
+
+def _about(name: str, stage: Stage, own: tuple[str, ...]) -> About:
+    if name not in own:
+        return About(name, stage, _INSTALLED, "see its package")
+    return About(name, stage, _OWN[name], _NEEDS.get(name, "nothing"))
