@@ -1,4 +1,4 @@
-"""Servers, what is free on them, and the bandwidth that rings reserve: books alone, for no switch enforces them."""
+"""Servers, what is free on them, and the bandwidth that rings reserve: books only, no switch enforces them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,125 @@
+"""A small linear programme over shares from 0 to 1, or over yes and no, solved by HiGHS as a guest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import highspy
+
+from freetrain.guest.guest import Guest
+from freetrain.guest.report import Ending
+
+_MODULE = "freetrain.policies.programme"
+_MEMORY_BYTES = 3 << 30
+_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """least ≤ Σ factor · variable ≤ most.
+
+    Attributes:
+        factors: position of a variable → its factor.
+        most: at most so much.
+        least: at least so much.
+    """
+
+    factors: Mapping[int, float]
+    most: float
+    least: float = -inf
+
+
+@dataclass(frozen=True, slots=True)
+class Programme:
+    """Max Σ value · variable.
+
+    Attributes:
+        values: of each variable.
+        rows: what has to hold.
+        whole: variables are 0 or 1, nothing between.
+    """
+
+    values: Sequence[float]
+    rows: Sequence[Row]
+    whole: bool = True
+
+    def is_met_by(self, found: Sequence[float]) -> bool:
+        """Whether these are values of the variables that keep all rows."""
+        if len(found) != len(self.values) or not all(-_TOLERANCE <= each <= 1 + _TOLERANCE for each in found):
+            return False
+        if self.whole and not all(min(abs(each), abs(each - 1)) <= _TOLERANCE for each in found):
+            return False
+        for row in self.rows:
+            total = sum(factor * found[position] for position, factor in row.factors.items())
+            scale = max(1.0, *(abs(factor) for factor in row.factors.values())) if row.factors else 1.0
+            if not row.least - _TOLERANCE * scale <= total <= row.most + _TOLERANCE * scale:
+                return False
+        return True
+
+
+class ProgrammeGuest:
+    """Asks HiGHS, in a process that is ended where it does not answer in time.
+
+    Args:
+        guest: where it runs.
+        function: what is asked, with the arguments of :func:`solve`.
+    """
+
+    def __init__(self, guest: Guest, function: str = f"{_MODULE}:solve") -> None:
+        self._guest = guest
+        self._function = function
+
+    def solve(self, programme: Programme, time_s: float) -> tuple[tuple[float, ...] | None, str]:
+        """Values of the variables that keep all rows, the best or the best found in time, and what happened.
+
+        None where there is nothing that may be used; the clause says why. It is empty where all is proven.
+        """
+        report = self._guest.ask(self._function, programme, time_s=time_s)
+        if report.ending is not Ending.ANSWERED:
+            return None, f"HiGHS {report.said}"
+        found, said = report.answer if isinstance(report.answer, tuple) else (None, "it gave no answer")
+        if found is None or not programme.is_met_by(found):
+            return None, f"HiGHS found nothing that may be used ({said or 'it said that all is well'})"
+        return found, said
+
+
+def solve(programme: Programme, *, left_s: Callable[[], float]) -> tuple[tuple[float, ...] | None, str]:
+    """Called in the guest: the variables, and what HiGHS says where it is not the proven optimum."""
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    highs.setOptionValue("random_seed", 1)
+    highs.setOptionValue("mip_rel_gap", 1e-6)
+    highs.passModel(_model(programme))
+    highs.setOptionValue("time_limit", max(left_s(), 0.0))
+    highs.run()
+    status = highs.getModelStatus()
+    found = tuple(highs.getSolution().col_value) or None
+    return found, "" if status == highspy.HighsModelStatus.kOptimal else str(status)
+
+
+def _model(programme: Programme) -> highspy.HighsLp:
+    model = highspy.HighsLp()
+    columns, rows = len(programme.values), programme.rows
+    model.num_col_, model.num_row_ = columns, len(rows)
+    model.col_cost_ = list(map(float, programme.values))
+    model.col_lower_, model.col_upper_ = [0.0] * columns, [1.0] * columns
+    model.row_lower_ = [max(row.least, -highspy.kHighsInf) for row in rows]
+    model.row_upper_ = [min(row.most, highspy.kHighsInf) for row in rows]
+    model.sense_ = highspy.ObjSense.kMaximize
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    starts, index, value = [0], list[int](), list[float]()
+    for row in rows:
+        index += row.factors.keys()
+        value += map(float, row.factors.values())
+        starts.append(len(index))
+    model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = starts, index, value
+    if programme.whole:
+        model.integrality_ = [highspy.HighsVarType.kInteger] * columns
+    return model
+
+
+HIGHS = ProgrammeGuest(Guest(imports=(_MODULE,), memory_bytes=_MEMORY_BYTES))
+"""One for the whole process, as its start takes a while; it is started at the first question."""

@@ -1,0 +1,1 @@
+"""SMD (INFOCOM 2021): how many workers and parameter servers each training gets, and which trainings run."""

@@ -1,0 +1,109 @@
+"""SMD's inner problem: how many workers and servers make one training's step shortest, within its own limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from freetrain.policies.smd.speed import ServerModel
+
+Amounts = tuple[float, ...]
+"""So much of each resource, in an order that all share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a training may have.
+
+    Attributes:
+        worker: what a worker takes of each resource.
+        server: what a parameter server takes.
+        most: what all of them may take.
+        most_workers: how many workers at most.
+        most_servers: how many servers at most.
+    """
+
+    worker: Amounts
+    server: Amounts
+    most: Amounts
+    most_workers: int = 64
+    most_servers: int = 64
+
+    def demand(self, workers: int, servers: int) -> Amounts:
+        """What so many take."""
+        return tuple(workers * w + servers * s for w, s in zip(self.worker, self.server, strict=True))
+
+    def allow(self, workers: int, servers: int) -> bool:
+        """Whether it may have so many."""
+        within = 1 <= workers <= self.most_workers and 1 <= servers <= self.most_servers
+        return within and all(
+            taken <= most + 1e-9 for taken, most in zip(self.demand(workers, servers), self.most, strict=True)
+        )
+
+
+def fastest(model: ServerModel, limits: Limits) -> tuple[int, int] | None:
+    """Workers and servers of the shortest step, by trying all; None: it may not even have one of each."""
+    workers, servers = np.mgrid[1 : limits.most_workers + 1, 1 : limits.most_servers + 1]
+    allowed = np.ones(workers.shape, dtype=bool)
+    for w, s, most in zip(limits.worker, limits.server, limits.most, strict=True):
+        allowed &= workers * w + servers * s <= most + 1e-9
+    if not allowed.any():
+        return None
+    step_s = np.where(allowed, model.step_s(workers, servers), np.inf)
+    best = int(np.argmin(step_s))
+    return int(workers.flat[best]), int(servers.flat[best])
+
+
+def fastest_on_grid(model: ServerModel, limits: Limits, epsilon: float = 0.05) -> tuple[int, int] | None:
+    """The same, within 1 + ``epsilon`` of it but for rounding, by trying ratios of workers to servers.
+
+    At a given ratio s = w/p the step is a sum of a/w, a constant and a multiple of w, whose minimum is known; each
+    ratio is 1 + epsilon times the one before.
+    """
+    pairs = {pair for ratio in _ratios(limits, epsilon) for pair in _pairs(model, limits, ratio)}
+    return min(pairs, key=lambda pair: (float(model.step_s(*pair)), pair), default=None)
+
+
+def _ratios(limits: Limits, epsilon: float) -> Iterator[float]:
+    ratio = 1 / limits.most_servers
+    while ratio < limits.most_workers * (1 + epsilon):
+        yield ratio
+        ratio *= 1 + epsilon
+
+
+def _pairs(model: ServerModel, limits: Limits, ratio: float) -> Iterator[tuple[int, int]]:
+    """Whole workers and servers around the best at this ratio."""
+    a, _, _, d, e = model.coefficients
+    room = (
+        most / (w + s / ratio)
+        for w, s, most in zip(limits.worker, limits.server, limits.most, strict=True)
+        if w + s > 0
+    )
+    most = min(limits.most_workers, limits.most_servers * ratio, *room)
+    fewest = max(1.0, ratio)
+    if most < fewest:
+        return
+    per_worker = d + e / ratio
+    best = math.sqrt(a * model.batch / per_worker) if per_worker > 0 else most
+    workers = min(max(best, fewest), most)
+    for w in (math.floor(workers), math.ceil(workers)):
+        for p in (math.floor(workers / ratio), math.ceil(workers / ratio)):
+            if limits.allow(w, p):
+                yield w, p
+
+
+def on_the_way(model: ServerModel, limits: Limits) -> Sequence[tuple[int, int]]:
+    """Smaller sizes, too: with each number of workers the best number of servers, the fastest of all last.
+
+    This is what ``smd-menu`` chooses from, freetrain's extension.
+    """
+    best: list[tuple[int, int]] = []
+    for workers in range(1, limits.most_workers + 1):
+        servers = [p for p in range(1, limits.most_servers + 1) if limits.allow(workers, p)]
+        if servers:
+            best.append((workers, min(servers, key=lambda p: float(model.step_s(workers, p)))))
+    best.sort(key=lambda pair: -float(model.step_s(*pair)))
+    return best

@@ -1,0 +1,111 @@
+"""Which trainings run: the knapsack, and what stands in for HiGHS."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from freetrain.guest.guest import Guest
+from freetrain.policies.programme import Programme, ProgrammeGuest
+from freetrain.policies.smd.outer import Option, choose, sigmoid
+
+LONG_S = 30.0
+_HERE = "tests.policies.smd.test_outer"
+
+
+def random_options(seed: int, jobs: int, ways: int = 1) -> list[Option]:
+    draw = random.Random(seed)
+    return [
+        Option(job, draw.uniform(1, 100), (draw.uniform(1, 8), draw.uniform(5, 60), draw.uniform(10, 200)))
+        for job in range(jobs)
+        for _ in range(ways)
+    ]
+
+
+CAPACITY = (16.0, 100.0, 500.0)
+
+
+def fits(options: Sequence[Option], chosen: Sequence[int]) -> bool:
+    jobs = [options[number].job for number in chosen]
+    totals = [sum(options[number].demand[resource] for number in chosen) for resource in range(3)]
+    return len(set(jobs)) == len(jobs) and all(a <= b + 1e-6 for a, b in zip(totals, CAPACITY, strict=True))
+
+
+def best_of_all(options: Sequence[Option]) -> float:
+    subsets = itertools.product((False, True), repeat=len(options))
+    chosen = ([number for number, taken in enumerate(subset) if taken] for subset in subsets)
+    return max(sum(options[number].value for number in one) for one in chosen if fits(options, one))
+
+
+@pytest.mark.parametrize(("jobs", "ways"), [(10, 1), (4, 3)])
+def test_highs_finds_the_best_of_all(jobs: int, ways: int) -> None:
+    for seed in range(5):
+        options = random_options(seed, jobs, ways)
+        found = choose(options, CAPACITY, LONG_S)
+        assert fits(options, found.options)
+        assert (found.by, found.why) == ("HiGHS", "")
+        assert found.value == pytest.approx(best_of_all(options))
+
+
+def never_whole(programme: Programme, *, left_s: Callable[[], float]) -> object:
+    """A solver that can do linear programmes only."""
+    from freetrain.policies.programme import solve
+
+    return (None, "no integers today") if programme.whole else solve(programme, left_s=left_s)
+
+
+def dies(programme: Programme, *, left_s: Callable[[], float]) -> object:
+    raise SystemExit
+
+
+def lies(programme: Programme, *, left_s: Callable[[], float]) -> object:
+    return (1.0,) * len(programme.values), ""
+
+
+@pytest.fixture
+def planted() -> Iterator[Callable[[Callable[..., object]], ProgrammeGuest]]:
+    guest = Guest(imports=(_HERE,))
+    yield lambda function: ProgrammeGuest(guest, f"{_HERE}:{function.__name__}")
+    guest.close()
+
+
+def test_where_there_are_no_integers_the_relaxation_is_rounded_and_loses_little(
+    planted: Callable[[Callable[..., object]], ProgrammeGuest],
+) -> None:
+    losses = []
+    for seed in range(10):
+        options = random_options(seed, 40)
+        best = choose(options, CAPACITY, LONG_S)
+        rounded = choose(options, CAPACITY, LONG_S, planted(never_whole))
+        assert rounded.by == "rounding"
+        assert fits(options, rounded.options)
+        assert "no integers today" in rounded.why
+        losses.append(1 - rounded.value / best.value)
+    assert sum(losses) / len(losses) < 0.1
+
+
+@pytest.mark.parametrize("solver", [dies, lies])
+def test_where_highs_fails_all_is_filled_up_and_it_is_said(
+    solver: Callable[..., object], planted: Callable[[Callable[..., object]], ProgrammeGuest]
+) -> None:
+    options = random_options(0, 40)
+    found = choose(options, CAPACITY, LONG_S, planted(solver))
+    assert found.by == "filling up"
+    assert found.why
+    assert fits(options, found.options)
+    assert found.value > 0
+
+
+def test_what_is_worth_nothing_or_too_large_does_not_run() -> None:
+    options = [Option(0, 0.0, (1.0, 1.0, 1.0)), Option(1, 5.0, (17.0, 1.0, 1.0)), Option(2, 1.0, (1.0, 1.0, 1.0))]
+    assert choose(options, CAPACITY, LONG_S).options == (2,)
+
+
+def test_completion_is_worth_half_at_the_deadline_and_nothing_overflows() -> None:
+    assert sigmoid(5.0, 80.0, 2.0, 5.0) == pytest.approx(40.0)
+    assert sigmoid(0.0, 80.0, 6.0, 5.0) == pytest.approx(80.0)
+    assert sigmoid(1e9, 80.0, 6.0, 5.0) == pytest.approx(0.0)
+    assert sigmoid(7.0, 80.0, 0.0, 5.0) == pytest.approx(40.0)
