@@ -12,7 +12,7 @@ from freetrain.experiments.table import Table
 
 FORMAT = "freetrain-bench/1"
 
-_SYSTEMS = ("dltap", "gadget", "smd")
+_SYSTEMS = ("dltap", "gadget", "smd", "synergy")
 
 
 @click.command("bench")

@@ -1,0 +1,144 @@
+"""Synergy's experiment: how long trainings take on shared servers, by who gets the CPUs and the memory."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from freetrain.experiments.profiles import KINDS, PROFILES
+from freetrain.experiments.table import Table
+from freetrain.policies.synergy.shares import Parts, Server, SharingJob, rate_of
+from freetrain.policies.synergy.tune import place_greedily, tune
+
+_ROUND_H = 300 / 3600
+_SERVERS = tuple(Server(f"s{number}", 8, 24.0, 500.0) for number in range(16))
+_GPUS = sum(server.gpus for server in _SERVERS)
+_JOBS, _FIRST, _LAST = 1000, 400, 700
+"""Trainings that arrive, and which of them are looked at."""
+
+_CELLS = (
+    ((20, 70, 10), False, "FIFO", 7.0),
+    ((20, 70, 10), False, "FIFO", 8.0),
+    ((20, 70, 10), False, "SRTF", 8.0),
+    ((50, 0, 50), False, "FIFO", 7.0),
+    ((20, 70, 10), True, "FIFO", 4.5),
+)
+"""Shares of image, language and speech models, whether some have several GPUs, order, arrivals per hour."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """A training that has arrived.
+
+    Attributes:
+        job: what it is.
+        arrived_h: when.
+        left_h: how long it still takes at the proportional rate.
+        ended_h: when it was done.
+    """
+
+    job: SharingJob
+    arrived_h: float
+    left_h: float
+    ended_h: float | None = None
+
+
+Sharing = Callable[[Sequence[SharingJob]], Mapping[str, float]]
+"""Training → its rate, of those in this order that run; the others wait."""
+
+
+def _proportionally(jobs: Sequence[SharingJob]) -> Mapping[str, float]:
+    return {job.id: 1.0 for job in _admitted(jobs)}
+
+
+def _tuned(jobs: Sequence[SharingJob]) -> Mapping[str, float]:
+    admitted = list(_admitted(jobs))
+    return _rates(admitted, tune(_SERVERS, admitted))
+
+
+def _greedily(jobs: Sequence[SharingJob]) -> Mapping[str, float]:
+    return _rates(jobs, place_greedily(_SERVERS, jobs))
+
+
+_WAYS: dict[str, Sharing] = {"proportional": _proportionally, "greedy": _greedily, "TUNE": _tuned}
+
+
+def run(seeds: int = 1) -> Table:
+    """Arrivals at random, five-minute rounds; of each way the mean hours from arrival to completion."""
+    rows: list[tuple[str | int | float, ...]] = []
+    for mix, several_gpus, order, per_hour in _CELLS:
+        hours = dict.fromkeys(_WAYS, 0.0)
+        for way, sharing in _WAYS.items():
+            for seed in range(seeds):
+                arrivals = _arrivals(
+                    random.Random(f"{seed}/{mix}/{several_gpus}/{per_hour}"), mix, several_gpus, per_hour
+                )
+                hours[way] += _mean_hours(arrivals, order, sharing) / seeds
+        kind = f"{'/'.join(map(str, mix))} {'1-8 GPUs' if several_gpus else '1 GPU'}"
+        means = (round(each, 1) for each in hours.values())
+        gain = f"{hours['proportional'] / hours['TUNE']:.2f}"
+        rows.append((kind, order, per_hour, *means, gain))
+    return Table(
+        f"Mean hours from arrival to completion of trainings {_FIRST} to {_LAST} of {_JOBS}; {seeds} seeds",
+        ("image/language/speech", "order", "per hour", *_WAYS, "proportional / TUNE"),
+        tuple(rows),
+        (
+            "16 servers of 8 GPUs, 24 CPUs and 500 GB. Rates are those that Synergy's authors measured.",
+            "greedy: first fit with all that a training can use; GPUs without CPUs idle.",
+            "Near saturation the factor says little: it grows with the length of the experiment.",
+        ),
+    )
+
+
+def _admitted(jobs: Sequence[SharingJob]) -> Iterator[SharingJob]:
+    """While GPUs last; who wants more than are left is passed over."""
+    left = _GPUS
+    for job in jobs:
+        if job.gpus <= left:
+            left -= job.gpus
+            yield job
+
+
+def _rates(jobs: Sequence[SharingJob], parts: Parts) -> Mapping[str, float]:
+    return {job.id: rate_of(job, parts[job.id]) for job in jobs if job.id in parts}
+
+
+def _arrivals(draw: random.Random, mix: Sequence[int], several_gpus: bool, per_hour: float) -> list[_Run]:
+    now_h, runs = 0.0, []
+    for number in range(_JOBS):
+        now_h += draw.expovariate(per_hour)
+        (kind,) = draw.choices(tuple(KINDS.values()), mix)
+        profile = PROFILES[draw.choice(kind)]
+        exponent = draw.uniform(1.5, 3) if draw.random() < 0.8 else draw.uniform(3, 4)
+        gpus = draw.choices((1, 2, 4, 8), (70, 10, 15, 5))[0] if several_gpus else 1
+        runs.append(_Run(SharingJob(f"j{number:04}", gpus, profile), now_h, 10**exponent / 60))
+    return runs
+
+
+def _mean_hours(runs: Sequence[_Run], order: str, sharing: Sharing) -> float:
+    """Round by round until all that are looked at are done; decided anew only where somebody came or ended."""
+    looked_at = runs[_FIRST:_LAST]
+    here: list[_Run] = []
+    rates: Mapping[str, float] = {}
+    arrived, now_h = 0, 0.0
+    while any(run.ended_h is None for run in looked_at):
+        came = arrived
+        while arrived < len(runs) and runs[arrived].arrived_h <= now_h:
+            here.append(runs[arrived])
+            arrived += 1
+        still = [run for run in here if run.ended_h is None]
+        if arrived > came or len(still) < len(here) or order == "SRTF":
+            here = sorted(still, key=lambda run: run.left_h if order == "SRTF" else run.arrived_h)
+            rates = sharing([run.job for run in here])
+        for run in here:
+            _train(run, rates.get(run.job.id, 0.0), now_h)
+        now_h += _ROUND_H
+    return sum((run.ended_h or 0.0) - run.arrived_h for run in looked_at) / len(looked_at)
+
+
+def _train(run: _Run, rate: float, now_h: float) -> None:
+    """One round at this rate."""
+    if rate * _ROUND_H >= run.left_h > 0:
+        run.ended_h = now_h + run.left_h / rate
+    run.left_h -= rate * _ROUND_H

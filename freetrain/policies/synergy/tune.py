@@ -1,0 +1,120 @@
+"""Synergy's TUNE: each training gets what it can use, and what it has beyond its share goes first where GPUs wait.
+
+No training is slower than with the proportional share of what its server offers, and no GPU is left idle for want
+of CPUs or memory: while nobody on a server has more than its share, what is free of it is at least the share of
+its free GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from freetrain.policies.synergy.shares import Board, Parts, Server, SharingJob
+
+
+def tune(servers: Iterable[Server], jobs: Sequence[SharingJob]) -> Parts:
+    """Servers, CPUs and memory for trainings whose GPUs are all there.
+
+    Largest demand first. A training that finds no room with its demand is tried with its share, and then others
+    are cut to theirs.
+
+    Raises:
+        ValueError: there are not enough GPUs.
+    """
+    board = Board(servers)
+    if sum(job.gpus for job in jobs) > sum(part.gpus for part in board.free.values()):
+        raise ValueError("the trainings want more GPUs than there are")
+    for job in sorted(jobs, key=_by_demand):
+        if not _place(board, job, within_share=False) and not _place(board, job, within_share=True):
+            _make_room(board, job)
+    return board.parts
+
+
+def finish(server: Server, jobs: Sequence[SharingJob]) -> Parts:
+    """CPUs and memory of one server for trainings that have their GPUs of it already.
+
+    Raises:
+        ValueError: they have more GPUs than it offers.
+    """
+    return tune((server,), jobs)
+
+
+def place_greedily(servers: Iterable[Server], jobs: Sequence[SharingJob]) -> Parts:
+    """What TUNE is held against: first fit with the whole demand; who finds no room waits, and GPUs idle."""
+    board = Board(servers)
+    for job in jobs:
+        cpus, memory_gb = job.profile.demand
+        for name in board.servers:
+            if board.fits(name, job.gpus, cpus * job.gpus, memory_gb * job.gpus):
+                board.give(job.id, name, job.gpus, cpus * job.gpus, memory_gb * job.gpus)
+                break
+    return board.parts
+
+
+def _by_demand(job: SharingJob) -> tuple[float, float, float, str]:
+    cpus, memory_gb = job.profile.demand
+    return (-job.gpus, -cpus * job.gpus, -memory_gb * job.gpus, job.id)
+
+
+def _wanted(board: Board, job: SharingJob, name: str, within_share: bool) -> tuple[float, float]:
+    """CPUs and memory for each of its GPUs on this server."""
+    cpus, memory_gb = job.profile.demand
+    if not within_share:
+        return cpus, memory_gb
+    share_cpus, share_gb = board.share(name)
+    return min(cpus, share_cpus), min(memory_gb, share_gb)
+
+
+def _place(board: Board, job: SharingJob, within_share: bool) -> bool:
+    """On the one server with fewest free GPUs that has room for all, else GPU by GPU; whether there was room."""
+    tightest = sorted(board.free, key=lambda name: (board.free[name].gpus, name))
+    for name in tightest:
+        cpus, memory_gb = _wanted(board, job, name, within_share)
+        if board.fits(name, job.gpus, cpus * job.gpus, memory_gb * job.gpus):
+            board.give(job.id, name, job.gpus, cpus * job.gpus, memory_gb * job.gpus)
+            return True
+    missing = job.gpus
+    for name in tightest:
+        cpus, memory_gb = _wanted(board, job, name, within_share)
+        while job.gpus > 1 and missing and board.fits(name, 1, cpus, memory_gb):
+            board.give(job.id, name, 1, cpus, memory_gb)
+            missing -= 1
+    if missing:
+        board.take_all(job.id)
+    return not missing
+
+
+def _make_room(board: Board, job: SharingJob) -> None:
+    """Cut others on the servers with free GPUs to their shares, as far as it takes, and place the training."""
+    missing = job.gpus
+    for name in _with_free_gpus(board, job.gpus):
+        gpus = min(missing, board.free[name].gpus)
+        cpus, memory_gb = _wanted(board, job, name, within_share=True)
+        for peer in _peers(board, name):
+            if board.fits(name, gpus, cpus * gpus, memory_gb * gpus):
+                break
+            board.cut_to_share(peer, name)
+        board.give(job.id, name, gpus, cpus * gpus, memory_gb * gpus)
+        missing -= gpus
+        if not missing:
+            return
+    raise AssertionError("the GPUs were counted, so there is room")
+
+
+def _with_free_gpus(board: Board, gpus: int) -> list[str]:
+    """The tightest server with so many free, else those with most."""
+    free = {name: part.gpus for name, part in board.free.items() if part.gpus}
+    enough = [name for name in free if free[name] >= gpus]
+    if enough:
+        return [min(enough, key=lambda name: (free[name], name))]
+    return sorted(free, key=lambda name: (-free[name], name))
+
+
+def _peers(board: Board, name: str) -> Iterator[str]:
+    """Who is on the server: those on few servers first, then those with most CPUs and memory for each GPU."""
+
+    def order(job: str) -> tuple[int, float, float, str]:
+        part = board.parts[job][name]
+        return (len(board.parts[job]), -part.cpus / part.gpus, -part.memory_gb / part.gpus, job)
+
+    return iter(sorted(board.on[name], key=order))
