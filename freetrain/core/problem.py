@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -44,6 +44,8 @@ class Problem:
         trainers: who may have it, in order of admission.
         horizon_s: how far ahead value is counted.
         objective: name of what is maximised (see ``freetrain.core.objectives``).
+        done_samples: trainer → samples that it has done so far, for policies that need to know them
+            (``freetrain.policies.policy``); for others it is empty.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -53,6 +55,7 @@ class Problem:
     trainers: tuple[Trainer, ...]
     horizon_s: Annotated[float, Field(gt=0, le=MOST_SECONDS)] = 120.0
     objective: str = "speedup"
+    done_samples: Mapping[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = field(default_factory=dict)
 
     @cached_property
     def classes(self) -> tuple[NodeClass, ...]:
@@ -146,7 +149,7 @@ def problem_from_json(text: str | bytes) -> Problem:
         file = _FILE.validate_json(text)
     except ValidationError as error:
         raise InputError(f"This problem cannot be solved: {first_error(error)}.") from error
-    problem = Problem(file.now_s, file.nodes, file.trainers, file.horizon_s, file.objective)
+    problem = Problem(file.now_s, file.nodes, file.trainers, file.horizon_s, file.objective, file.done_samples)
     _check_names(problem)
     _check_size(problem)
     find_objective(problem.objective)
@@ -155,7 +158,10 @@ def problem_from_json(text: str | bytes) -> Problem:
 
 def problem_to_dict(problem: Problem) -> dict[str, Any]:
     """The problem in its JSON form."""
-    return {"format": PROBLEM_FORMAT, **_PROBLEM.dump_python(problem, mode="json", by_alias=True)}
+    document = {"format": PROBLEM_FORMAT, **_PROBLEM.dump_python(problem, mode="json", by_alias=True)}
+    if not problem.done_samples:
+        del document["done_samples"]
+    return document
 
 
 def first_error(error: ValidationError) -> str:

@@ -112,6 +112,7 @@ class LiveCluster:
             paused=told.paused,
             to_put_right=tuple(entry.trainer.id for entry in self.registered.entries),
             last_plan_s=told.last_plan_s,
+            done_samples={entry.trainer.id: entry.trainer.samples_done for entry in self.registered.entries},
         )
         return self._seen
 

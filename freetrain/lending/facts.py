@@ -48,6 +48,7 @@ class Facts:
         paused: why nothing more is to be lent, although what is lent may stay; empty: nodes are lent.
         to_put_right: trainers whose submissions are to be looked after, whatever is decided.
         last_plan_s: when Slurm last planned the waiting jobs, UTC epoch seconds; None: nobody knows.
+        done_samples: trainer → samples that it has done, as its progress says.
     """
 
     snapshot: Snapshot
@@ -60,3 +61,4 @@ class Facts:
     paused: str = ""
     to_put_right: tuple[str, ...] = ()
     last_plan_s: float | None = None
+    done_samples: Mapping[str, float] = field(default_factory=dict)

@@ -110,6 +110,11 @@ class Judgement:
         return self.rules.horizon_s
 
     @property
+    def done_samples(self) -> Mapping[str, float]:
+        """Trainer → samples that it has done."""
+        return self.facts.done_samples
+
+    @property
     def questions(self) -> Sequence[Question]:
         """What is to be decided: which trainers of a claimant get which of its nodes.
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, TypeVar
 
 from freetrain.core.decision import Decision
 from freetrain.core.plan import Action, Lend, plan_moves
 from freetrain.core.problem import Problem, Question
+from freetrain.core.trainer import Trainer
 from freetrain.loop.deciding import decide
-from freetrain.policies import FIRST_NODES, Placer, Policy
+from freetrain.policies import FIRST_NODES, NEEDS_PROGRESS, Placer, Policy
 
 Facts_co = TypeVar("Facts_co", covariant=True)
 Facts = TypeVar("Facts")
@@ -49,6 +50,10 @@ class Judged(Protocol):
     @property
     def horizon_s(self) -> float:
         """How far ahead value is counted."""
+
+    @property
+    def done_samples(self) -> Mapping[str, float]:
+        """Trainer → samples that it has done so far, as far as is known."""
 
     def limit_s(self, node: str) -> float:
         """For how long the node may be lent from now on."""
@@ -124,13 +129,22 @@ def run_cycle(
     policy = goal.policy_for(len(questions))
     decisions = []
     for nodes, trainers in questions:
-        problem = Problem(judged.now_s, nodes, trainers, judged.horizon_s, goal.objective)
+        done = _done_samples(policy, judged, trainers)
+        problem = Problem(judged.now_s, nodes, trainers, judged.horizon_s, goal.objective, done)
         decision = decide(policy, problem, stopwatch_s, goal.placer)
         for action in plan_moves(problem.held_names, decision.placement):
             cluster.act(_limited(action, judged), journal.next_decision())
         journal.record(problem, decision)
         decisions.append(decision)
     return judged, decisions
+
+
+def _done_samples(policy: Policy, judged: Judged, trainers: Sequence[Trainer]) -> Mapping[str, float]:
+    """What these trainers have done, if the policy needs to know it: problems are kept, and most need not."""
+    if not getattr(policy, NEEDS_PROGRESS, False):
+        return {}
+    done = judged.done_samples
+    return {trainer.id: done[trainer.id] for trainer in trainers if done.get(trainer.id, 0) > 0}
 
 
 def _limited(action: Action, judged: Judged) -> Action:

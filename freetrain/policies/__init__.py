@@ -5,11 +5,12 @@ from __future__ import annotations
 from freetrain.core.allocation import Allocation
 from freetrain.policies.freetrain import Solver
 from freetrain.policies.placers.placer import FIRST_NODES, Placer
-from freetrain.policies.policy import Policy
+from freetrain.policies.policy import NEEDS_PROGRESS, Policy
 from freetrain.policies.registry import PLACERS, POLICIES, find_placer, find_policy
 
 __all__ = [
     "FIRST_NODES",
+    "NEEDS_PROGRESS",
     "PLACERS",
     "POLICIES",
     "Allocation",

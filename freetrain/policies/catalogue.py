@@ -40,13 +40,25 @@ _OWN = {
     "freetrain": "the exact optimum of FreeTrain's programme (CCGrid 2023)",
     "equal-share": "everyone the same number of nodes",
     "greedy": "each trainer's best size at the market's price per node",
+    "gadget": "most utility of what is done so far, linear to the target (GADGET, INFOCOM 2022)",
+    "gadget-log": "the same with a logarithm: who has done least gains most",
+    "smd": "each at its fastest size or not at all, by what completing is worth (SMD, INFOCOM 2021)",
+    "smd-menu": "the same with smaller sizes, too (freetrain's extension)",
     "first": "the first nodes, idle ones first",
     "ring": "few leaves for each trainer, ranks in ring order (the embedding of GADGET, INFOCOM 2022)",
     "dltap": "near the trainer's other nodes (DLTAP, ITM Web of Conferences 2017, its score of leaves)",
 }
 
 _SWITCHES = "the switches: scontrol show topology, or nodes_per_leaf in the machine file"
-_NEEDS = {"ring": _SWITCHES, "dltap": _SWITCHES}
+_PROGRESS = "samples done and targets, from the trainers' progress and tags"
+_NEEDS = {
+    "gadget": _PROGRESS,
+    "gadget-log": _PROGRESS,
+    "smd": _PROGRESS,
+    "smd-menu": _PROGRESS,
+    "ring": _SWITCHES,
+    "dltap": _SWITCHES,
+}
 _INSTALLED = "of a package that is installed"
 
 

@@ -7,6 +7,9 @@ from typing import Protocol
 from freetrain.core.allocation import Allocation
 from freetrain.core.problem import Problem
 
+NEEDS_PROGRESS = "needs_progress"
+"""Attribute that is true of policies that decide by ``Problem.done_samples``."""
+
 
 class Policy(Protocol):
     """Decides how many nodes each trainer gets. docs/policies.md shows a whole one."""

@@ -8,14 +8,17 @@ from typing import cast
 from freetrain.core.topology import FLAT, Topology
 from freetrain.policies.equal_share import EqualShare
 from freetrain.policies.freetrain import FreeTrain, Solver
+from freetrain.policies.gadget.policy import Gadget
+from freetrain.policies.gadget.utility import LOG
 from freetrain.policies.greedy import Greedy
 from freetrain.policies.installed import Kind
 from freetrain.policies.placers.dltap import Dltap
 from freetrain.policies.placers.placer import FIRST_NODES, Placer
 from freetrain.policies.placers.ring import Ring
 from freetrain.policies.policy import Policy
+from freetrain.policies.smd.policy import Smd
 
-POLICIES = ("freetrain", "equal-share", "greedy")
+POLICIES = ("freetrain", "equal-share", "greedy", "gadget", "gadget-log", "smd", "smd-menu")
 """freetrain's own; no other policy may have one of these names."""
 
 PLACERS = ("first", "ring", "dltap")
@@ -38,6 +41,14 @@ def find_policy(name: str, solver: str = Solver.AUTO, time_limit_s: float = 10.0
             return EqualShare()
         case "greedy":
             return Greedy()
+        case "gadget":
+            return Gadget()
+        case "gadget-log":
+            return Gadget(LOG)
+        case "smd":
+            return Smd()
+        case "smd-menu":
+            return Smd(menu=True)
     return _installed_policy(name)
 
 

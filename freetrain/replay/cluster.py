@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from freetrain.core.cluster import Nodes
@@ -30,6 +30,7 @@ class Idle:
         trainers: who may have them, in order of submission.
         horizon_s: how far ahead value is counted.
         orders: nodes of those who do not compete any more.
+        done_samples: trainer → samples that it has done.
     """
 
     now_s: float
@@ -37,6 +38,7 @@ class Idle:
     trainers: tuple[Trainer, ...]
     horizon_s: float
     orders: tuple[Action, ...] = ()
+    done_samples: Mapping[str, float] = field(default_factory=dict)
 
     def among(self, trainers: tuple[Trainer, ...]) -> Idle:
         """The same, for these trainers only; what others have is to be given back first."""
@@ -102,7 +104,8 @@ class ReplayedCluster:
         nodes = tuple(self._idle.values())
         if self._foresight.sees_ends:
             nodes = in_few_classes(nodes, self.now_s, horizon_s)
-        return Idle(self.now_s, nodes, trainers, horizon_s)
+        done = {run.trainer.id: run.samples_at(self.now_s) for run in self.running.values()}
+        return Idle(self.now_s, nodes, trainers, horizon_s, done_samples=done)
 
     def act(self, action: Action, decision: str | None = None) -> None:
         """Lend or release nodes; there is nothing else to be done here."""

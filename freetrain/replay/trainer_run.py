@@ -71,10 +71,14 @@ class TrainerRun:
         self.evicted_nodes = 0
         self.completes_s = inf
 
+    def samples_at(self, now_s: float) -> float:
+        """Samples that it will have done at a time if nothing changes until then."""
+        return self.samples + self.rate * (now_s - self.as_of_s)
+
     def settle(self, now_s: float) -> None:
         """Bring the progress up to date."""
         elapsed_s = now_s - self.as_of_s
-        self.samples += self.rate * elapsed_s
+        self.samples = self.samples_at(now_s)
         self.work += self.worth_per_s * elapsed_s
         self.node_s += len(self.nodes) * elapsed_s
         self.as_of_s = now_s

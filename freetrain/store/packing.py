@@ -85,6 +85,11 @@ class Packer:
             "unnumbered": [node.name for node in nodes if node.name not in numbers],
             "ends_s": list(ends),
             "end": [ends[node.free_until_s] for node in nodes],
+            **(
+                {"done": [problem.done_samples.get(each.id) for each in problem.trainers]}
+                if problem.done_samples
+                else {}
+            ),
             "holder": [seats.get(node.held_by, node.held_by) for node in nodes],
         }
         return PackedDecision(compressed(document), compressed(self._moves(nodes, placement, seats)))
@@ -130,7 +135,9 @@ def unpack(
         ends_s = [document["ends_s"][position] for position in document["end"]]
         holders = [named(seat) for seat in document["holder"]]
         nodes = tuple(Offer(*each) for each in zip(names, ends_s, holders, strict=True))
-        problem = Problem(now_s, nodes, trainers, document["horizon_s"], document["objective"])
+        counted = zip(trainers, document.get("done", ()), strict=False)
+        done = {trainer.id: samples for trainer, samples in counted if samples is not None}
+        problem = Problem(now_s, nodes, trainers, document["horizon_s"], document["objective"], done)
         owners = dict(zip(names, holders, strict=True))
         positions = accumulate(moves["moved"])
         owners |= {names[at]: named(seat) for at, seat in zip(positions, moves["to"], strict=True)}

@@ -98,6 +98,18 @@ def test_a_problem_or_a_recorded_decision_must_be_named(tmp_path: Path) -> None:
     assert "names no decision" in odd.stderr
 
 
+def test_what_trainers_have_done_is_part_of_a_problem(tmp_path: Path) -> None:
+    trainers = [{"id": name, "throughput": [[1, 10.0], [2, 20.0]], "target_samples": 2e3} for name in "AB"]
+    problem = PROBLEM | {"nodes": [{"name": "n1"}, {"name": "n2"}], "trainers": trainers}
+    fresh = json.loads(solve(tmp_path, json.dumps(problem), "--policy", "gadget").stdout)
+    problem |= {"done_samples": {"A": 2e3}}
+    after = json.loads(solve(tmp_path, json.dumps(problem), "--policy", "gadget").stdout)
+    assert sum(map(len, fresh["allocation"].values())) == 2
+    assert after["allocation"] == {"B": ["n1", "n2"]}
+    wrong = solve(tmp_path, json.dumps(problem | {"done_samples": {"A": -1}}))
+    assert "done_samples.A" in wrong.stderr
+
+
 def test_nodes_are_placed_by_the_switches_of_the_machine_file(tmp_path: Path) -> None:
     machine = tmp_path / "machine.toml"
     pools = ('name = "a"\nnodes = "n[2]"', 'name = "b"\nnodes = "n[1,3]"')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from freetrain.core.decision import Decision
@@ -45,6 +45,10 @@ class Diary:
     def limit_s(self, node: str) -> float:
         return 10.0 * int(node[1:])
 
+    @property
+    def done_samples(self) -> Mapping[str, float]:
+        return {"a": 700.0, "b": 0.0, "somebody": 5.0}
+
     def next_decision(self) -> str:
         return f"1:{sum(entry == 'recorded' for entry in self.written) + 1}"
 
@@ -72,3 +76,11 @@ def test_orders_come_first_and_each_decision_is_kept_when_it_has_been_carried_ou
         (Lend("b", ("n3",), (30.0,)), "1:2"),
         "recorded",
     ]
+
+
+def test_what_trainers_have_done_is_told_to_policies_that_need_it_and_to_no_other() -> None:
+    for policy, told in (("gadget", [{"a": 700.0}, {}]), ("freetrain", [{}, {}])):
+        diary, problems = Diary(), list[Problem]()
+        diary.record = lambda problem, decision, problems=problems: problems.append(problem)  # type: ignore[method-assign, misc]
+        run_cycle(diary, diary.judge, Goal.of(find_policy(policy), "throughput"), diary, lambda: 0.0)
+        assert [problem.done_samples for problem in problems] == told

@@ -4,6 +4,7 @@ import base64
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -60,6 +61,11 @@ def test_whatever_is_packed_comes_back_with_its_nodes_in_numbered_order(case):
 
 def test_a_problem_in_numbered_order_comes_back_equal():
     assert packed_and_back(PROBLEM, PLACEMENT) == (PROBLEM, PLACEMENT)
+
+
+def test_what_trainers_have_done_comes_back():
+    known = replace(PROBLEM, done_samples={PROBLEM.trainers[1].id: 1234.5678901})
+    assert packed_and_back(known, PLACEMENT) == (known, PLACEMENT)
 
 
 def test_a_problem_without_anything_comes_back_empty():

@@ -53,6 +53,7 @@ def _request(entry: Entry, room: int, objective: str) -> Request | str:
         start_s=tag.start_s,
         weight=tag.weight,
         submitted_s=entry.trainer.first_seen_s,
+        target_samples=tag.target_samples or None,
     )
     worth = float(np.abs(terms_of((trainer,), objective).worth).max())
     if not worth * max(1.0, tag.grow_s, tag.shrink_s, tag.start_s) <= _MOST_WORTH:

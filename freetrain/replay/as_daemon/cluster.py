@@ -55,7 +55,8 @@ class SimulatedCluster:
         ended, self.lent.ended = tuple(self.lent.ended), []
         requests = tuple(run.request for run in self.running.values())
         snapshot = self._site.snapshot(self.now_s)
-        return Facts(snapshot, self.lent.open, ended, requests, last_plan_s=self.last_plan_s)
+        done = {run.trainer.id: run.samples_at(self.now_s) for run in self.running.values()}
+        return Facts(snapshot, self.lent.open, ended, requests, last_plan_s=self.last_plan_s, done_samples=done)
 
     def act(self, action: Action, decision: str | None) -> None:
         """Lend, give back, change a limit; there are no submissions to be put right."""

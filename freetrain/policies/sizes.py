@@ -1,0 +1,29 @@
+"""From tables of value by size to an allocation, for policies that have values of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from freetrain.core.allocation import Allocation
+from freetrain.core.problem import Problem
+from freetrain.core.terms import Table
+from freetrain.policies.solver import knapsack
+from freetrain.policies.solver.pricing import price_out
+from freetrain.policies.spread import spread
+
+
+def best_by_tables(problem: Problem, values: Table, solver: str) -> Allocation:
+    """The sizes of largest total value, exactly; then the nodes of each class, the long-lived ones to who grows.
+
+    Values are the policy's own, so freetrain's bound says nothing of them and none is claimed.
+
+    Args:
+        problem: what is decided.
+        values: of each trainer by its size, shape (trainers, sizes); of impossible sizes they are not looked at.
+        solver: what the allocation says found it.
+    """
+    nodes, terms = problem.node_count, problem.terms
+    if not terms.possible[:, 1 : nodes + 1].any():
+        return Allocation(np.zeros_like(problem.held), solver)
+    tables = np.where(terms.possible, values, -np.inf)
+    return Allocation(spread(problem, knapsack.best_sizes(price_out(tables, nodes), nodes)), solver)

@@ -1,0 +1,66 @@
+"""SMD as a policy for idle nodes: each trainer at its fastest size or not at all, by what completing is worth."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from freetrain.core.allocation import Allocation
+from freetrain.core.problem import Problem
+from freetrain.core.trainer import Trainer
+from freetrain.policies.sizes import best_by_tables
+from freetrain.policies.smd.outer import sigmoid
+
+_HOUR_S = 3600.0
+_DAY_H = 24.0
+_STEEPNESS = 0.2
+
+
+class Smd:
+    """Inner problem: the fastest size of each trainer. Outer problem: the knapsack of those worth most.
+
+    In the method of SMD (INFOCOM 2021) for trainers of whole nodes, which have no parameter servers. Trainers name
+    no deadlines, so freetrain takes a day from now for each: what is complete sooner is worth more, however long
+    it has waited.
+
+    Args:
+        menu: smaller sizes may be chosen, too; freetrain's extension.
+    """
+
+    needs_progress = True
+
+    def __init__(self, menu: bool = False) -> None:
+        self._menu = menu
+
+    def decide(self, problem: Problem) -> Allocation:
+        """Sizes whose completions are worth most together."""
+        values = np.zeros(problem.terms.worth.shape)
+        for row, trainer in enumerate(problem.trainers):
+            most = min(int(problem.terms.most_nodes[row]), problem.node_count)
+            sizes = np.flatnonzero(problem.terms.possible[row, : most + 1])[1:].tolist()
+            if not self._menu and sizes:
+                values[row, 1:] = -np.inf
+                sizes = [max(sizes, key=lambda size: (trainer.rate(size), -size))]
+            done = problem.done_samples.get(trainer.id, 0.0)
+            for size in sizes:
+                values[row, size] = _worth(trainer, done, int(problem.held_nodes[row]), size)
+        return best_by_tables(problem, values, "smd-menu" if self._menu else "smd")
+
+
+def _worth(trainer: Trainer, done_samples: float, held: int, size: int) -> float:
+    """Of its completion on this size; one without a target always has a day's work left."""
+    rate = trainer.rate(size)
+    if rate <= 0:
+        return 0.0
+    if trainer.target_samples is None:
+        left = _DAY_H * _HOUR_S * max(float(trainer.samples_per_s.max()), 1e-9)
+    else:
+        left = max(trainer.target_samples - done_samples, 0.0)
+    return sigmoid((left / rate + _lost_s(trainer, held, size)) / _HOUR_S, trainer.weight, _STEEPNESS, _DAY_H)
+
+
+def _lost_s(trainer: Trainer, held: int, size: int) -> float:
+    if size == held:
+        return 0.0
+    if trainer.rate(held) == 0:
+        return trainer.start_s
+    return trainer.scale_up_s if size > held else trainer.scale_down_s

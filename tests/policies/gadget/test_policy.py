@@ -1,0 +1,48 @@
+"""GADGET on idle nodes: what has been done counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from freetrain.core.problem import Offer, Problem
+from freetrain.core.trainer import Trainer
+from freetrain.policies import find_policy
+from tests.policies.deciding import decide
+
+CURVE = ((1, 10.0), (2, 18.0), (4, 30.0))
+NODES = tuple(Offer(f"n{number}") for number in range(4))
+
+
+def sizes(policy: str, problem: Problem) -> dict[str, int]:
+    return {trainer: len(names) for trainer, names in decide(find_policy(policy), problem).placement.items()}
+
+
+def test_with_a_logarithm_those_get_most_that_have_done_least() -> None:
+    trainers = tuple(Trainer(name, CURVE, target_samples=1e6) for name in ("young", "old"))
+    problem = Problem(0.0, NODES, trainers, 3600.0, done_samples={"old": 9e5})
+    assert sizes("gadget-log", problem)["young"] > sizes("gadget-log", problem).get("old", 0)
+    assert sizes("gadget", problem) == {"young": 2, "old": 2}
+
+
+def test_what_would_be_done_beyond_the_target_counts_nothing() -> None:
+    nearly = Trainer("nearly", CURVE, target_samples=1e5)
+    problem = Problem(0.0, NODES, (nearly, Trainer("far", CURVE, target_samples=1e5)), 3600.0)
+    assert sizes("gadget", problem) == {"nearly": 2, "far": 2}
+    done = {"nearly": 1e5 - 20000.0}
+    assert sizes("gadget", Problem(0.0, NODES, problem.trainers, 3600.0, done_samples=done)) == {
+        "nearly": 1,
+        "far": 3,
+    }
+
+
+@pytest.mark.parametrize("policy", ["gadget", "gadget-log"])
+def test_a_change_that_costs_more_than_it_brings_is_not_made(policy: str) -> None:
+    nodes = (Offer("n0", None, "a"), Offer("n1", None, "b"), Offer("n2"))
+    slow = tuple(Trainer(name, CURVE, scale_up_s=500.0, target_samples=1e6) for name in "ab")
+    assert sizes(policy, Problem(0.0, nodes, slow, 120.0)) == {"a": 1, "b": 1}
+    quick = tuple(Trainer(name, CURVE, scale_up_s=5.0, target_samples=1e6) for name in "ab")
+    assert sum(sizes(policy, Problem(0.0, nodes, quick, 120.0)).values()) == 3
+
+
+def test_a_trainer_without_a_target_trains_as_well() -> None:
+    assert sizes("gadget", Problem(0.0, NODES, (Trainer("endless", CURVE),), 3600.0)) == {"endless": 4}
