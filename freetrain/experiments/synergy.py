@@ -28,7 +28,7 @@ _CELLS = (
 
 
 @dataclass(slots=True)
-class _Run:
+class Run:
     """A training that has arrived.
 
     Attributes:
@@ -61,27 +61,26 @@ def _greedily(jobs: Sequence[SharingJob]) -> Mapping[str, float]:
     return _rates(jobs, place_greedily(_SERVERS, jobs))
 
 
-_WAYS: dict[str, Sharing] = {"proportional": _proportionally, "greedy": _greedily, "TUNE": _tuned}
+WAYS: dict[str, Sharing] = {"proportional": _proportionally, "greedy": _greedily, "TUNE": _tuned}
+"""Who gets what."""
 
 
 def run(seeds: int = 1) -> Table:
     """Arrivals at random, five-minute rounds; of each way the mean hours from arrival to completion."""
     rows: list[tuple[str | int | float, ...]] = []
     for mix, several_gpus, order, per_hour in _CELLS:
-        hours = dict.fromkeys(_WAYS, 0.0)
-        for way, sharing in _WAYS.items():
+        hours = dict.fromkeys(WAYS, 0.0)
+        for way, sharing in WAYS.items():
             for seed in range(seeds):
-                arrivals = _arrivals(
-                    random.Random(f"{seed}/{mix}/{several_gpus}/{per_hour}"), mix, several_gpus, per_hour
-                )
-                hours[way] += _mean_hours(arrivals, order, sharing) / seeds
+                runs = arrivals(seed, mix, several_gpus, per_hour)
+                hours[way] += _mean_hours(runs, order, sharing) / seeds
         kind = f"{'/'.join(map(str, mix))} {'1-8 GPUs' if several_gpus else '1 GPU'}"
         means = (round(each, 1) for each in hours.values())
         gain = f"{hours['proportional'] / hours['TUNE']:.2f}"
         rows.append((kind, order, per_hour, *means, gain))
     return Table(
         f"Mean hours from arrival to completion of trainings {_FIRST} to {_LAST} of {_JOBS}; {seeds} seeds",
-        ("image/language/speech", "order", "per hour", *_WAYS, "proportional / TUNE"),
+        ("image/language/speech", "order", "per hour", *WAYS, "proportional / TUNE"),
         tuple(rows),
         (
             "16 servers of 8 GPUs, 24 CPUs and 500 GB. Rates are those that Synergy's authors measured.",
@@ -104,7 +103,9 @@ def _rates(jobs: Sequence[SharingJob], parts: Parts) -> Mapping[str, float]:
     return {job.id: rate_of(job, parts[job.id]) for job in jobs if job.id in parts}
 
 
-def _arrivals(draw: random.Random, mix: Sequence[int], several_gpus: bool, per_hour: float) -> list[_Run]:
+def arrivals(seed: int, mix: Sequence[int], several_gpus: bool, per_hour: float) -> list[Run]:
+    """Trainings as they come; the same arguments give the same ones."""
+    draw = random.Random(f"{seed}/{mix}/{several_gpus}/{per_hour}")
     now_h, runs = 0.0, []
     for number in range(_JOBS):
         now_h += draw.expovariate(per_hour)
@@ -112,14 +113,14 @@ def _arrivals(draw: random.Random, mix: Sequence[int], several_gpus: bool, per_h
         profile = PROFILES[draw.choice(kind)]
         exponent = draw.uniform(1.5, 3) if draw.random() < 0.8 else draw.uniform(3, 4)
         gpus = draw.choices((1, 2, 4, 8), (70, 10, 15, 5))[0] if several_gpus else 1
-        runs.append(_Run(SharingJob(f"j{number:04}", gpus, profile), now_h, 10**exponent / 60))
+        runs.append(Run(SharingJob(f"j{number:04}", gpus, profile), now_h, 10**exponent / 60))
     return runs
 
 
-def _mean_hours(runs: Sequence[_Run], order: str, sharing: Sharing) -> float:
+def _mean_hours(runs: Sequence[Run], order: str, sharing: Sharing) -> float:
     """Round by round until all that are looked at are done; decided anew only where somebody came or ended."""
     looked_at = runs[_FIRST:_LAST]
-    here: list[_Run] = []
+    here: list[Run] = []
     rates: Mapping[str, float] = {}
     arrived, now_h = 0, 0.0
     while any(run.ended_h is None for run in looked_at):
@@ -137,7 +138,7 @@ def _mean_hours(runs: Sequence[_Run], order: str, sharing: Sharing) -> float:
     return sum((run.ended_h or 0.0) - run.arrived_h for run in looked_at) / len(looked_at)
 
 
-def _train(run: _Run, rate: float, now_h: float) -> None:
+def _train(run: Run, rate: float, now_h: float) -> None:
     """One round at this rate."""
     if rate * _ROUND_H >= run.left_h > 0:
         run.ended_h = now_h + run.left_h / rate

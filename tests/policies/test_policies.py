@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.problems import random_problem
+from benchmarks.problems import mixed_problem, random_problem
 from freetrain.core.decision import Status
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
@@ -61,6 +61,18 @@ def test_every_policy_copes_with_nothing(policy: str) -> None:
 def test_every_policy_verifies_on_a_machine_of_some_size(policy: str) -> None:
     problem = random_problem(1, 30, 300)
     assert verify(problem, decide(find_policy(policy), problem)) == ()
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "freetrain"])
+def test_every_policy_keeps_the_rules_whatever_there_is_and_decides_alike_twice(policy: str) -> None:
+    for seed in range(200):
+        problem = mixed_problem(seed, lives=seed % 2 == 0)
+        done = {trainer.id: 1000.0 * row for row, trainer in enumerate(problem.trainers)}
+        targets = tuple(replace(one, target_samples=5000.0) if seed % 3 else one for one in problem.trainers)
+        problem = replace(problem, trainers=targets, done_samples=done)
+        decision = decide(find_policy(policy), problem)
+        assert verify(problem, decision) == (), seed
+        assert decision == decide(find_policy(policy), problem), seed
 
 
 def test_short_lived_nodes_go_to_the_trainer_that_is_hurt_least() -> None:

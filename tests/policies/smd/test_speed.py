@@ -35,6 +35,19 @@ def test_too_few_sizes_are_not_fitted() -> None:
         fit_servers(four * 3, 128)
 
 
+def test_layers_are_sent_one_after_the_other_and_come_back_meanwhile() -> None:
+    """Layers that take no time to compute: sent after 1 s and, the large one, 4 s; back after 2 s and 7 s."""
+    network = Network(1e9, 1e12)
+    assert step_s([Layer(3e9, 0.0, 0.0), Layer(1e9, 0.0, 0.0)], network, 1.0, 1, 1) == pytest.approx(7.0)
+    assert step_s([Layer(1e9, 0.0, 0.0)] * 2, network, 1.0, 1, 1) == pytest.approx(3.0)
+
+
+def test_a_single_layer_hides_nothing() -> None:
+    network = Network(1e9, 0.5e9, latency_s=0.5, update_s_per_byte=1e-9)
+    # Eight samples of 0.25 s on each worker, backward 3 s, twice 2.5 s on the way (1 GB/s for both), update 1 s.
+    assert step_s([Layer(1e9, 0.25, 3.0)], network, 16.0, 2, 2) == pytest.approx(2.0 + 3.0 + 5.0 + 1.0)
+
+
 def random_training(seed: int) -> tuple[list[Layer], Network, float]:
     draw = random.Random(seed)
     layers = [
