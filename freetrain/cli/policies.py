@@ -15,10 +15,11 @@ FORMAT = "freetrain-policies/1"
 @click.command("policies")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def policies_command(as_json: bool) -> None:
-    """List the policies and placers that can be chosen, each with what it needs to know.
+    """List the policies and placers that there are, each with what it needs to know.
 
     A policy (--policy, decide.policy) says how many nodes each trainer gets, a placer (--place, decide.place)
-    which; any policy goes with any placer. docs/policies.md tells more, and how to add one.
+    which; any policy goes with any placer. A finisher divides the CPUs and the memory of shared nodes: it is there
+    for programs, and cannot be chosen. docs/policies.md tells more, and how to add one.
     """
     if as_json:
         print_json({"format": FORMAT, "policies": [asdict(about) for about in catalogue()]})

@@ -59,6 +59,16 @@ _NEEDS = {
     "ring": _SWITCHES,
     "dltap": _SWITCHES,
 }
+_FINISHERS = (
+    About(
+        "synergy-tune",
+        Stage.FINISHER,
+        "what each training can use of a shared server, nobody less than its share (Synergy, OSDI 2022)",
+        "profiles by CPUs and memory; not to be chosen yet, as whole nodes leave nothing to divide",
+    ),
+    About("synergy-opt", Stage.FINISHER, "the same, exactly, with HiGHS", "as synergy-tune"),
+)
+
 _INSTALLED = "of a package that is installed"
 
 
@@ -67,6 +77,7 @@ def catalogue() -> tuple[About, ...]:
     return (
         *(_about(name, Stage.POLICY, POLICIES) for name in policy_names()),
         *(_about(name, Stage.PLACER, PLACERS) for name in placer_names()),
+        *_FINISHERS,
     )
 
 

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
 from freetrain.replay.outcome import SiteOutcome, definitions
+from freetrain.store import Store
 
 SAMPLE_LOGS = Path(__file__).parents[2] / "sample_logs"
 SMALL = SAMPLE_LOGS / "small-cluster.sacct.gz"
@@ -212,3 +213,33 @@ def test_a_defect_shows_no_traceback_unless_asked(log: Path, monkeypatch: pytest
     monkeypatch.setattr("freetrain.cli.replay.study", broken)
     rejected(freetrain("replay", log, "--no-store"), 1, "defect in freetrain")
     assert isinstance(freetrain("--debug", "replay", log, "--no-store").exception, KeyError)
+
+
+def first_placement(tmp_path: Path, *options: str | Path) -> set[str]:
+    """Nodes that the first decision of a replay gives away, whose only trainer can use two of four."""
+    store, log, trainers = tmp_path / "runs.db", tmp_path / "site.psv", tmp_path / "trainers.toml"
+    log.write_text(LOG.replace("c[1-2]", "c[1-4]").replace("|2|c[", "|4|c["))
+    trainers.write_text(
+        'format = "freetrain-trainers/1"\n[[trainers]]\nid = "A"\nthroughput = [[1, 1.0], [2, 2.0]]\n'
+    )
+    result = freetrain("replay", log, "--no-report", "--store", store, "--trainers", trainers, *options)
+    assert result.exit_code == 0, result.output
+    _, decision = Store.open_existing(store).decision(1, 1)
+    return set(decision.placement["A"])
+
+
+def test_a_replay_places_by_the_switches_of_its_machine_file(tmp_path: Path) -> None:
+    machine = tmp_path / "machine.toml"
+    machine.write_text(
+        'name = "m"\n[[pools]]\nname = "a"\nnodes = "c[1]"\nnodes_per_leaf = 4\n'
+        '[[pools]]\nname = "b"\nnodes = "c[2-4]"\nnodes_per_leaf = 2\n'
+    )
+    assert first_placement(tmp_path, "--machine", machine, "--place", "ring") == {"c2", "c3"}
+    (tmp_path / "runs.db").unlink()
+    assert first_placement(tmp_path, "--machine", machine) == {"c1", "c2"}
+
+
+def test_a_replay_refuses_a_placer_that_is_not_there_before_it_reads_the_log(tmp_path: Path) -> None:
+    result = freetrain("replay", tmp_path / "missing.psv", "--place", "nearby", "--no-store", "--no-report")
+    assert result.exit_code == 2
+    assert "There is no placer 'nearby'" in result.output

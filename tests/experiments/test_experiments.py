@@ -1,4 +1,4 @@
-"""What each system is expected to gain, on small versions of its experiment; docs/systems.md has the whole ones."""
+"""What each system is expected to gain, on small versions of its experiment; docs/systems.md has the full ones."""
 
 from __future__ import annotations
 
