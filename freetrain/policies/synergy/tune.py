@@ -40,14 +40,10 @@ def finish(server: Server, jobs: Sequence[SharingJob]) -> Parts:
 
 
 def place_greedily(servers: Iterable[Server], jobs: Sequence[SharingJob]) -> Parts:
-    """What TUNE is held against: first fit with the whole demand; who finds no room waits, and GPUs idle."""
+    """What TUNE is held against: each gets its whole demand or waits, and GPUs idle for want of CPUs or memory."""
     board = Board(servers)
     for job in jobs:
-        cpus, memory_gb = job.profile.demand
-        for name in board.servers:
-            if board.fits(name, job.gpus, cpus * job.gpus, memory_gb * job.gpus):
-                board.give(job.id, name, job.gpus, cpus * job.gpus, memory_gb * job.gpus)
-                break
+        _place(board, job, within_share=False)
     return board.parts
 
 

@@ -93,6 +93,14 @@ def test_where_all_can_use_more_the_last_gpus_still_get_their_share() -> None:
     assert len(greedy) == 2  # twelve CPUs each, and six GPUs idle
 
 
+def test_greedily_placed_a_training_that_wants_more_than_a_server_has_is_split() -> None:
+    servers = tuple(Server(f"s{number}", 8, 24.0, 500.0) for number in range(4))
+    (job,) = jobs_of("alexnet", gpus=8)
+    parts = place_greedily(servers, [job])[job.id]
+    assert [part.gpus for part in parts.values()] == [2, 2, 2, 2]
+    assert rate_of(job, parts) == 2.94
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_tune_lies_between_the_shares_and_the_optimum(seed: int) -> None:
     draw = random.Random(seed)
