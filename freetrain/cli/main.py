@@ -12,9 +12,9 @@ from freetrain.errors import ExitCode, FreetrainError
 
 _COMMANDS = {
     "audit": "freetrain.cli.audit:audit_command",
+    "bench": "freetrain.cli.bench:bench_command",
     "completion": "freetrain.cli.completion:completion_command",
     "config": "freetrain.cli.config:config_group",
-    "bench": "freetrain.cli.bench:bench_command",
     "curve": "freetrain.cli.curve:curve_command",
     "daemon": "freetrain.cli.daemon:daemon_command",
     "db": "freetrain.cli.db:db_group",
