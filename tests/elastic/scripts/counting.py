@@ -35,7 +35,7 @@ class Pace:
         self.slow = out / "pace"
         self.generations = Path(os.environ["FREETRAIN_TRAINER"]) / "generations"
         self.steps = 0
-        # What a step takes one worker while the file is there; N of them take one N-th. 0: as above, on any number.
+        # What a step takes one worker while the file is there; N of them take one N-th. 0: as above, whatever N.
         self.alone_s = float(os.environ.get("STEP_ALONE_S", "0"))
 
     def enter_world(self, _resize):
