@@ -30,8 +30,8 @@ from freetrain.cli.replay_options import (
     topology,
     trainer_options,
 )
-from freetrain.cli.replay_summary import Result, print_definitions, print_summary, result_document
-from freetrain.core.holes import SECONDS_PER_HOUR, Holes, seen_by_polls
+from freetrain.cli.replay_summary import Result, daemon_document, print_definitions, print_summary, result_document
+from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.core.objectives import find_objective
 from freetrain.core.trainer import Trainer
 from freetrain.errors import FreetrainError, StateError
@@ -40,7 +40,8 @@ from freetrain.policies import find_placer, find_policy
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import SiteLog, read_site_log
 from freetrain.replay.outcome import outcome_to_dict
-from freetrain.replay.report import ReportInput, require_matplotlib, write_report
+from freetrain.replay.prices import read_prices
+from freetrain.replay.report import ReportInput, Setting, require_matplotlib, write_report
 from freetrain.replay.study import AsDaemon, DaemonStudy, Study, study, study_as_daemon
 from freetrain.replay.trainer_run import Loss, TrainerRun
 from freetrain.replay.trainers import find_trainers
@@ -88,6 +89,7 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     how = as_daemon(given, goal)
     trainers = find_trainers(given["trainers_source"])
     report_path = _report_path(given)
+    prices = read_prices(given["prices"]) if given["prices"] else None
     store = None if given["no_store"] else Store.open(given["store_path"] or default_store_path())
     with reading(given["quiet"]) as stage:
         log = read_site_log(logs, read_options(given), stage)
@@ -95,16 +97,15 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     goal = replace(goal, placer=find_placer(given["place"], switches))
     if how is not None:
         how = replace(how, goal=replace(how.goal, placer=find_placer(daemons_place(given), switches)))
-    whole, log = log, replace(log, holes=seen_by_polls(log.holes, given["poll_s"]))
-    settings = _settings(given)
+    settings = {"logs": [path.name for path in logs], **_settings(given)}
     with _journal(store, log.holes, settings) as journal:
         done = _replay(log.holes, trainers, goal, given, journal)
         if how is not None:
-            done = replace(done, as_daemon=_replay_as_daemon(whole, trainers, how, given, done))
+            done = replace(done, as_daemon=_replay_as_daemon(log, trainers, how, given, done))
         run_id = _finish(journal, done)
-    result = Result(logs, log, settings, done, run_id, report_path)
+    result = Result(logs, log, settings, done, run_id, report_path, prices)
     if report_path is not None:
-        _write_report(report_path, result)
+        _write_report(report_path, result, given)
     if given["as_json"]:
         print_json(result_document(result))
     else:
@@ -125,6 +126,7 @@ def _replay(
             journal,
             time.perf_counter,
             progress,
+            given["poll_s"],
         )
 
 
@@ -147,6 +149,7 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
         "poll_s": given["poll_s"],
         "trainers": given["trainers_source"],
         "max_running": given["max_running"],
+        "as": given["played_as"],
     }
     for name in ("scale_up", "scale_down", "forced_loss", "start"):
         if given[name] is not None:
@@ -169,7 +172,8 @@ def _journal(store: Store | None, holes: Holes, settings: dict[str, Any]) -> Ite
 def _finish(journal: RunJournal | NullJournal, done: Study) -> int | None:
     if isinstance(journal, NullJournal):
         return None
-    journal.finish(outcome_to_dict(done.outcome), [_trainer_record(run) for run in done.record.runs], time.time())
+    outcome = {**outcome_to_dict(done.outcome), "as_daemon": done.as_daemon and daemon_document(done.as_daemon)}
+    journal.finish(outcome, [_trainer_record(run) for run in done.record.runs], time.time())
     return journal.run_id
 
 
@@ -206,20 +210,26 @@ def _report_path(given: Mapping[str, Any]) -> Path | None:
     return path
 
 
-def _write_report(path: Path, result: Result) -> None:
-    done = result.study
+def _write_report(path: Path, result: Result, given: Mapping[str, Any]) -> None:
+    files = ", ".join(log.name for log in result.logs)
     write_report(
         path,
         ReportInput(
-            title=", ".join(log.name for log in result.logs),
+            title=given["title"] or result.log.machine or files,
             log=result.log,
-            record=done.record,
-            dedicated=done.dedicated,
-            outcome=done.outcome,
-            settings={name: str(value) for name, value in result.settings.items()},
+            study=result.study,
+            setting=Setting(
+                policy=given["policy"],
+                objective=given["objective"],
+                horizon_s=given["horizon_s"],
+                poll_s=given["poll_s"],
+                trainers=given["trainers_source"],
+                max_running=given["max_running"],
+                published_losses=given["as_published"],
+            ),
             version=__version__,
             command=command_line(),
-            as_daemon=done.as_daemon,
+            prices=result.prices,
         ),
     )
 

@@ -150,10 +150,11 @@ as_options = options(
         "--as",
         "played_as",
         metavar="HOW",
-        default="ideal",
+        default="daemon",
         show_default=True,
-        help="ideal: what the holes allow; daemon: beside it what the daemon would get, and what the site's jobs "
-        "would feel; daemon=FILE: the same with these settings of the daemon's (freetrain.toml).",
+        help="daemon: what the daemon would get and what the site's jobs would feel, beside what the holes allow; "
+        "daemon=FILE: the same with these settings of the daemon's (freetrain.toml); ideal: what the holes allow "
+        "alone, which is quicker.",
     ),
     click.option(
         "--wake", is_flag=True, help="As daemon: submissions and ends wake it, besides its polls (docs/daemon.md)."
@@ -196,6 +197,13 @@ output_options = options(
         help="Where the HTML report goes [default: freetrain-report.html].",
     ),
     click.option("--no-report", is_flag=True, help="Write no report."),
+    click.option("--title", metavar="NAME", help="The machine's name in the report [default: as the log says]."),
+    click.option(
+        "--prices",
+        type=_PATH,
+        metavar="FILE",
+        help="TOML file with the table [prices] (etc/prices.example.toml): GPU-hours, energy and money.",
+    ),
     click.option("--no-store", is_flag=True, help="Keep no record of the run."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     click.option("--quiet", "-q", is_flag=True, help="Show no progress bars."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.full_hours import without_empty_hours
 from freetrain.replay.logs import RowCount, SiteLog
 from freetrain.replay.outcome import Outcome, SiteOutcome, definitions, outcome_to_dict
+from freetrain.replay.prices import Prices
+from freetrain.replay.report.worth import worth_of, worth_rows
 from freetrain.replay.study import DaemonStudy, Study
 
 RESULT_FORMAT = "freetrain-replay/1"
@@ -30,6 +32,7 @@ class Result:
     study: Study
     run_id: int | None
     report: Path | None
+    prices: Prices | None = None
 
 
 def result_document(result: Result) -> dict[str, Any]:
@@ -56,7 +59,8 @@ def result_document(result: Result) -> dict[str, Any]:
         },
         "settings": dict(result.settings),
         "outcome": outcome_to_dict(done.outcome),
-        "as_daemon": done.as_daemon and _daemon_document(done.as_daemon),
+        "as_daemon": done.as_daemon and daemon_document(done.as_daemon),
+        "worth": result.prices and asdict(worth_of((done.as_daemon or done).outcome, result.prices)),
         "wall_s": done.wall_s,
         "events_per_s": done.events_per_s,
     }
@@ -86,14 +90,14 @@ def print_summary(result: Result) -> None:
     for warning in result.log.warnings:
         click.echo(f"Warning: {warning}")
     _print_rows(result.log)
-    print_heading("Outcome")
-    rows = _outcome_rows(result.log, result.study)
-    print_table(("figure", "value", "meaning"), rows, right=("value",), header=False)
     if result.study.as_daemon is not None:
-        print_heading("As the daemon would have gone")
-        print_table(
-            ("figure", "value", "meaning"), _daemon_rows(result.study.as_daemon), right=("value",), header=False
-        )
+        print_heading("What the daemon would have got")
+        _print_figures(_daemon_rows(result.study.as_daemon))
+    print_heading("What the holes allow")
+    _print_figures(_outcome_rows(result.log, result.study))
+    if result.prices is not None:
+        print_heading("What it is worth")
+        _print_figures(_worth_rows(result.study, result.prices))
     for note in result.log.notes:
         click.echo(f"Note: {note}")
     if result.report is not None:
@@ -115,6 +119,15 @@ def _print_rows(log: SiteLog) -> None:
         f"Window: {show_time(holes.from_s)} to {show_time(holes.until_s)} "
         f"({holes.duration_s / 86400:.1f} days), {len(holes.node_names):,} nodes, {len(holes):,} holes"
     )
+
+
+def _print_figures(rows: Iterable[tuple[str, str, str]]) -> None:
+    print_table(("figure", "value", "meaning"), rows, right=("value",), header=False)
+
+
+def _worth_rows(done: Study, prices: Prices) -> Iterator[tuple[str, str, str]]:
+    for row in worth_rows(worth_of((done.as_daemon or done).outcome, prices), prices):
+        yield row.name, row.shown, row.reckoned
 
 
 def rows_sentence(rows: RowCount) -> str:
@@ -144,10 +157,8 @@ def _outcome_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]]:
         f"{out.useful_node_hours:,.0f}",
         f"node-hours, {_share(out.useful_node_hours, out.idle_node_hours)} of idle",
     )
-    yield "samples", f"{out.samples:.4g}", ""
+    yield from _work_rows(out)
     yield from _full_hours_rows(log, done)
-    yield "U", _u(out.u_dedicated), f"of the same trainers on {out.dedicated_nodes:,.1f} dedicated nodes"
-    yield "U oracle", _u(out.u_oracle), "of the best division at every instant, changes costing nothing"
     yield from _trouble_rows(out)
     yield "trainers", f"{out.trainers_completed:,}", f"completed of {out.trainers_admitted:,} admitted"
     yield (
@@ -170,7 +181,8 @@ def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]
     )
 
 
-def _daemon_document(done: DaemonStudy) -> dict[str, Any]:
+def daemon_document(done: DaemonStudy) -> dict[str, Any]:
+    """What the daemon would have got, for programs."""
     return {"outcome": outcome_to_dict(done.outcome), "site": outcome_to_dict(done.site), "wall_s": done.wall_s}
 
 
@@ -182,9 +194,7 @@ def _daemon_rows(done: DaemonStudy) -> Iterator[tuple[str, str, str]]:
     )
     yield "lent", f"{out.lent_node_hours:,.0f}", f"node-hours, {lent} of idle"
     yield "useful", f"{out.useful_node_hours:,.0f}", f"node-hours, {useful} of idle"
-    yield "samples", f"{out.samples:.4g}", ""
-    yield "U", _u(out.u_dedicated), f"of the same trainers on {out.dedicated_nodes:,.1f} dedicated nodes"
-    yield "U oracle", _u(out.u_oracle), "of the best division at every instant, changes costing nothing"
+    yield from _work_rows(out)
     yield from _trouble_rows(out)
     yield (
         "site's jobs",
@@ -193,6 +203,14 @@ def _daemon_rows(done: DaemonStudy) -> Iterator[tuple[str, str, str]]:
         f"{site.site_delay_s:,.0f} s, at most {site.site_delay_max_s:,.1f} s",
     )
     yield "decisions", f"{out.decisions:,}", f"in {done.wall_s:,.1f} s"
+
+
+def _work_rows(out: Outcome) -> Iterator[tuple[str, str, str]]:
+    nodes = f"of the same trainers on {out.dedicated_nodes:,.1f} dedicated nodes"
+    yield "work", _u(out.u_work), f"{nodes}, in the objective's unit"
+    yield "U oracle", _u(out.u_oracle), "of the best division at every instant, changes costing nothing"
+    yield "samples", f"{out.samples:.4g}", ""
+    yield "U", _u(out.u_dedicated), f"of the samples {nodes}, as the paper counts"
 
 
 def _trouble_rows(out: Outcome) -> Iterator[tuple[str, str, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor, inf
 
+from freetrain.core.objectives import worth_per_s
 from freetrain.core.trainer import Trainer
 from freetrain.policies.equal_share import equal_sizes
 from freetrain.replay.admission import Admission
@@ -20,12 +21,14 @@ class DedicatedRecord:
     Attributes:
         nodes: how many nodes it has, a fraction of a node included.
         samples: samples of all trainers in the window.
+        work: the same in the objective's unit.
         at_s: instants of arrivals and completions, and the window's end.
         samples_at: samples until then.
     """
 
     nodes: float
     samples: float = 0.0
+    work: float = 0.0
     at_s: list[float] = field(default_factory=list)
     samples_at: list[float] = field(default_factory=list)
 
@@ -33,11 +36,12 @@ class DedicatedRecord:
 class _Training:
     """A trainer with its progress; its rates are looked up very often."""
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: Trainer, objective: str) -> None:
         self.trainer = trainer
         self.rates = [trainer.rate(nodes) for nodes in range(trainer.most_nodes + 1)]
+        self.worth = worth_per_s(trainer, objective).tolist()
         self.samples = 0.0
-        self.rate = 0.0
+        self.rate = self.worth_per_s = 0.0
 
     @property
     def left_s(self) -> float:
@@ -48,18 +52,20 @@ class _Training:
 
 
 def train_dedicated(
-    trainers: Iterable[Trainer], nodes: float, from_s: float, until_s: float, max_running: int
+    trainers: Iterable[Trainer], nodes: float, from_s: float, until_s: float, max_running: int, objective: str
 ) -> DedicatedRecord:
     """Run the trainers on ``nodes`` nodes that never change, in equal shares, nothing lost to rescaling.
 
-    A fraction of a node counts as the same share of what one more node would add.
+    A fraction of a node counts as the same share of what one more node would add. ``objective`` names the unit in
+    which work is counted.
     """
     record = DedicatedRecord(nodes)
     admission = Admission(trainers, max_running)
     running: list[_Training] = []
     now_s = from_s
     while now_s < until_s and (running or not admission.is_empty):
-        running += map(_Training, admission.let_in(_least(running), ceil(nodes), now_s))
+        coming = admission.let_in(_least(running), ceil(nodes), now_s)
+        running += [_Training(one, objective) for one in coming]
         _share(running, nodes)
         step_s = min(
             min((training.left_s for training in running), default=inf),
@@ -70,6 +76,7 @@ def train_dedicated(
         for training in running:
             training.samples += training.rate * step_s
             record.samples += training.rate * step_s
+            record.work += training.worth_per_s * step_s
         running = [training for training in running if training.left_s > _NEGLIGIBLE_S]
         record.at_s.append(now_s)
         record.samples_at.append(record.samples)
@@ -88,3 +95,4 @@ def _share(running: Sequence[_Training], nodes: float) -> None:
     fraction = nodes - floor(nodes)
     for training, low, high in zip(running, fewer, more, strict=True):
         training.rate = (1 - fraction) * training.rates[low] + fraction * training.rates[high]
+        training.worth_per_s = (1 - fraction) * training.worth[low] + fraction * training.worth[high]

@@ -24,6 +24,11 @@ class Outcome:
     idle_node_hours: Annotated[float, "node-hours in which nodes ran none of the site's jobs"]
     lent_node_hours: Annotated[float, "idle node-hours in which a trainer had the node"]
     useful_node_hours: Annotated[float, "lent node-hours less those lost to evictions, rescales and starts"]
+    work: Annotated[float, "what was trained, losses subtracted, in the objective's unit"]
+    u_work: Annotated[
+        float | None,
+        "work / work of the same trainers on equal shares of a dedicated machine of equal node-hours",
+    ]
     samples: Annotated[float, "training samples processed, losses subtracted"]
     u_dedicated: Annotated[
         float | None,
@@ -34,6 +39,7 @@ class Outcome:
         "work / work of the best division of the idle nodes at every instant, changes costing nothing",
     ]
     dedicated_nodes: Annotated[float, "size of that dedicated machine: idle node-hours / hours replayed"]
+    dedicated_work: Annotated[float, "work of the same trainers on it"]
     dedicated_samples: Annotated[float, "samples of the same trainers on it"]
     trainers_admitted: Annotated[int, "trainers that came in"]
     trainers_completed: Annotated[int, "trainers that reached their target"]
@@ -56,7 +62,7 @@ class Outcome:
 def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> Outcome:
     """Add up a replay."""
     runs = record.runs
-    samples = sum(run.samples for run in runs)
+    samples, work = sum(run.samples for run in runs), sum(run.work for run in runs)
     trained_node_s = sum(run.node_s for run in runs)
     lent_node_s = record.felt.lent_node_s if record.felt else trained_node_s
     solve_s = record.timeline.solve_s or [0.0]
@@ -64,10 +70,13 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> Outcome:
         idle_node_hours=record.holes.idle_node_hours,
         lent_node_hours=lent_node_s / SECONDS_PER_HOUR,
         useful_node_hours=(trained_node_s - sum(run.lost_node_s for run in runs)) / SECONDS_PER_HOUR,
+        work=work,
+        u_work=_ratio(work, dedicated.work),
         samples=samples,
         u_dedicated=_ratio(samples, dedicated.samples),
-        u_oracle=_ratio(sum(run.work for run in runs), record.oracle_work),
+        u_oracle=_ratio(work, record.oracle_work),
         dedicated_nodes=dedicated.nodes,
+        dedicated_work=dedicated.work,
         dedicated_samples=dedicated.samples,
         trainers_admitted=len(runs),
         trainers_completed=sum(run.completed_s is not None for run in runs),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from freetrain.core.holes import Holes
+from freetrain.core.holes import Holes, seen_by_polls
 from freetrain.core.trainer import Trainer
 from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal, Journal, NullJournal
@@ -64,12 +64,14 @@ class DaemonStudy:
     """What the daemon would have got, and what the site's jobs would have felt.
 
     Attributes:
+        how: how it would have gone about it.
         record: the replay.
         outcome: the figures.
         site: those of the site's jobs.
         wall_s: seconds that the replay took.
     """
 
+    how: AsDaemon
     record: ReplayRecord
     outcome: Outcome
     site: SiteOutcome
@@ -110,15 +112,22 @@ def study(
     journal: Journal,
     stopwatch_s: Callable[[], float],
     progress: Callable[[float], None] = lambda at_s: None,
+    poll_s: float = 0.0,
 ) -> Study:
-    """Replay a log, and compare it with a dedicated machine of as many node-hours."""
+    """Replay a log, and compare it with a dedicated machine of as many node-hours.
+
+    Idle is what was idle, also where polls that far apart do not see all of it.
+    """
     start_s = stopwatch_s()
+    seen = seen_by_polls(holes, poll_s)
     replay = Replay(
-        holes, costs.apply(trainers), goal, foresight, max_running, journal, stopwatch_s, costs.as_published
+        seen, costs.apply(trainers), goal, foresight, max_running, journal, stopwatch_s, costs.as_published
     )
-    record = replay.run(progress)
+    record = replace(replay.run(progress), holes=holes)
     wall_s = stopwatch_s() - start_s
-    dedicated = train_dedicated(trainers, holes.mean_idle_nodes, holes.from_s, holes.until_s, max_running)
+    dedicated = train_dedicated(
+        trainers, holes.mean_idle_nodes, holes.from_s, holes.until_s, max_running, goal.objective
+    )
     return Study(record, dedicated, outcome_of(record, dedicated), wall_s)
 
 
@@ -140,4 +149,4 @@ def study_as_daemon(
     record = replay.run(progress)
     assert record.felt is not None
     wall_s = stopwatch_s() - start_s
-    return DaemonStudy(record, outcome_of(record, dedicated), site_outcome_of(record.felt), wall_s)
+    return DaemonStudy(how, record, outcome_of(record, dedicated), site_outcome_of(record.felt), wall_s)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from freetrain.core.decision import Decision
 from freetrain.core.holes import Holes
+from freetrain.replay.logs.nodelists import natural_order
 from freetrain.replay.trainer_run import TrainerRun
 
 PICTURED_NODES = 64
@@ -46,7 +47,9 @@ class Timeline:
         lent_nodes: nodes lent from then on.
         samples_per_s: rate of all trainers from then on.
         samples: samples of all trainers until then.
-        pictured: the nodes whose stays are kept, spread evenly over those that are ever idle.
+        pictured: the nodes whose stays are kept, spread evenly over those that are ever idle, numbers in their
+            names in order.
+        ever_idle_nodes: how many are.
         solve_s: how long each decision took.
         statuses: decisions by status and solver.
     """
@@ -58,7 +61,7 @@ class Timeline:
         self.samples: list[float] = []
         self.solve_s: list[float] = []
         self.statuses: Counter[str] = Counter()
-        self.pictured = _spread_evenly(holes)
+        self.pictured, self.ever_idle_nodes = _spread_evenly(holes)
         self._until_s = holes.until_s
         self._stays: list[Stay] = []
         self._open: dict[str, Stay] = {}
@@ -96,7 +99,7 @@ class Timeline:
             self._open[name] = Stay(name, now_s, self._until_s, holder)
 
 
-def _spread_evenly(holes: Holes) -> tuple[str, ...]:
-    ever_idle = sorted(set(holes.node.tolist()))
+def _spread_evenly(holes: Holes) -> tuple[tuple[str, ...], int]:
+    ever_idle = natural_order(holes.node_names[node] for node in set(holes.node.tolist()))
     step = max(1, -(-len(ever_idle) // PICTURED_NODES))
-    return tuple(holes.node_names[node] for node in ever_idle[::step])
+    return tuple(ever_idle[::step]), len(ever_idle)

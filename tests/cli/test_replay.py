@@ -27,7 +27,8 @@ def freetrain(*arguments: str | Path) -> Result:
 
 
 def outcome(*arguments: str | Path) -> dict[str, Any]:
-    result = freetrain("replay", *arguments, "--json", "--no-report", "--no-store")
+    """What the holes allow, where the arguments do not ask for more."""
+    result = freetrain("replay", "--as", "ideal", *arguments, "--json", "--no-report", "--no-store")
     assert result.exit_code == 0, result.output
     document: dict[str, Any] = json.loads(result.stdout)
     return document
@@ -150,10 +151,62 @@ def test_as_daemon_less_is_lent_than_the_holes_allow_and_the_site_feels_it(log: 
     ideal, daemon, site = document["outcome"], document["as_daemon"]["outcome"], document["as_daemon"]["site"]
     assert 0 < daemon["useful_node_hours"] < daemon["lent_node_hours"] < ideal["lent_node_hours"]
     assert site["site_delay_s"] <= 2.0 * site["site_delayed"] <= 2.0 * site["site_starts"]
-    said = freetrain("replay", log, "--as", "daemon", "--no-report", "--no-store").stdout
-    assert "As the daemon would have gone" in said
-    assert "waited for fragments" in said
     assert outcome(log)["as_daemon"] is None
+
+
+def test_what_the_daemon_would_have_got_comes_first_unless_it_is_not_wanted(log: Path) -> None:
+    said = freetrain("replay", log, "--no-report", "--no-store").stdout
+    assert said.index("What the daemon would have got") < said.index("What the holes allow")
+    assert "waited for fragments" in said
+    alone = freetrain("replay", log, "--as", "ideal", "--no-report", "--no-store").stdout
+    assert "the daemon" not in alone
+
+
+def test_what_the_daemon_would_have_got_is_recorded_too(log: Path, tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    freetrain("replay", log, "--no-report", "--store", store)
+    run = json.loads(freetrain("runs", "show", "1", "--json", "--store", store).stdout)
+    assert run["settings"]["as"] == "daemon"
+    assert 0 < run["outcome"]["as_daemon"]["outcome"]["u_work"] < run["outcome"]["u_work"]
+    assert run["outcome"]["as_daemon"]["site"]["site_starts"] > 0
+
+
+def test_looks_that_are_far_apart_leave_idle_what_was_idle(log: Path) -> None:
+    options = ("--trainers", "preset:hpo", "--max-running", "2", "--from", "2024-06-03T00:50")
+    at_once, late = (outcome(log, *options, "--poll", poll)["outcome"] for poll in ("0", "1500"))
+    assert late["idle_node_hours"] == at_once["idle_node_hours"] == 4.0
+    assert late["dedicated_work"] == at_once["dedicated_work"]
+    assert late["lent_node_hours"] < at_once["lent_node_hours"]
+    assert late["u_work"] < at_once["u_work"]
+
+
+def test_work_is_counted_in_the_objectives_unit(log: Path) -> None:
+    trainers = ("--trainers", "preset:hpo", "--max-running", "2")
+    samples, speedups = (
+        outcome(log, *trainers, "--objective", name)["outcome"] for name in ("throughput", "speedup")
+    )
+    assert samples["work"] == pytest.approx(samples["samples"])
+    assert speedups["work"] == pytest.approx(speedups["samples"] / 2831.0)
+    assert samples["u_work"] == pytest.approx(samples["u_dedicated"])
+    assert speedups["u_work"] == pytest.approx(speedups["work"] / speedups["dedicated_work"])
+
+
+def test_prices_make_money_of_it(log: Path, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[prices]\ngpus_per_node = 4\nper_gpu_hour = 2.0\n")
+    worth = outcome(log, "--prices", prices)["worth"]
+    assert worth["value"] == pytest.approx(2 * worth["gpu_hours"])
+    assert outcome(log)["worth"] is None
+    said = freetrain("replay", log, "--as", "ideal", "--prices", prices, "--no-report", "--no-store").stdout
+    assert "GPU-hours trained" in said
+
+
+def test_the_report_bears_the_machines_name(log: Path, tmp_path: Path) -> None:
+    machine, path = tmp_path / "machine.toml", tmp_path / "report.html"
+    machine.write_text('name = "Hall 7"\n[[pools]]\nname = "a"\nnodes = "c[1-2]"\n')
+    for options, title in (((), "site.psv"), (("--machine", machine), "Hall 7"), (("--title", "Ours"), "Ours")):
+        freetrain("replay", log, "--as", "ideal", *options, "--report", path, "--no-store")
+        assert f"<title>{title}: " in path.read_text()
 
 
 def test_the_daemons_settings_count_in_a_replay_as_the_daemon(log: Path, tmp_path: Path) -> None:

@@ -138,7 +138,9 @@ def test_a_trainer_that_cannot_run_takes_nobodys_place() -> None:
     trainers = [Trainer("large", ((8, 80.0),), min_nodes=8), Trainer("small", ((1, 10.0),))]
     record, _ = replay(holes((0, 0, 1000)), trainers, max_running=1)
     assert [(run.trainer.id, run.samples) for run in record.runs] == [("large", 0.0), ("small", 10000.0)]
-    assert outcome_of(record, train_dedicated(trainers, 1.0, 0, 1000, 1)).u_oracle == pytest.approx(1.0)
+    assert outcome_of(record, train_dedicated(trainers, 1.0, 0, 1000, 1, "throughput")).u_oracle == pytest.approx(
+        1.0
+    )
 
 
 def test_who_came_first_competes_again_when_there_are_nodes_for_it() -> None:
@@ -151,7 +153,7 @@ def test_who_came_first_competes_again_when_there_are_nodes_for_it() -> None:
 
 def test_on_a_dedicated_machine_who_cannot_run_takes_nobodys_place_either() -> None:
     trainers = [Trainer("large", ((8, 80.0),), min_nodes=8), Trainer("small", ((1, 10.0),))]
-    assert train_dedicated(trainers, 1.0, 0, 100, 1).samples == pytest.approx(1000.0)
+    assert train_dedicated(trainers, 1.0, 0, 100, 1, "throughput").samples == pytest.approx(1000.0)
 
 
 def test_what_happens_at_one_instant_is_one_decision() -> None:
@@ -161,7 +163,7 @@ def test_what_happens_at_one_instant_is_one_decision() -> None:
 
 def test_nothing_to_train_is_an_outcome_too() -> None:
     record, kept = replay(holes((0, 0, 500)), [])
-    outcome = outcome_of(record, train_dedicated([], record.holes.mean_idle_nodes, 0, 1000, 10))
+    outcome = outcome_of(record, train_dedicated([], record.holes.mean_idle_nodes, 0, 1000, 10, "throughput"))
     assert kept.decisions == []
     assert outcome.samples == 0
     assert outcome.u_dedicated is None
@@ -181,7 +183,7 @@ def test_every_decision_of_a_replay_verifies_and_the_books_balance(policy: str) 
     idle = random_holes(1)
     trainers = [Trainer(f"T{number}", CURVE, target_samples=4000.0, start_s=5.0) for number in range(40)]
     record, kept = replay(idle, trainers, 3, policy)
-    outcome = outcome_of(record, train_dedicated(trainers, idle.mean_idle_nodes, 0, 6000, 3))
+    outcome = outcome_of(record, train_dedicated(trainers, idle.mean_idle_nodes, 0, 6000, 3, "throughput"))
     assert kept.decisions
     assert all(verify(problem, decision) == () for problem, decision in kept.decisions)
     assert outcome.useful_node_hours <= outcome.lent_node_hours <= outcome.idle_node_hours + 1e-9
@@ -213,11 +215,11 @@ def test_without_costs_a_replay_reaches_the_best_division() -> None:
 
 def test_a_dedicated_machine_shares_fractions_of_nodes() -> None:
     trainers = [Trainer("A", CURVE), Trainer("B", CURVE)]
-    assert train_dedicated(trainers, 2.5, 0, 100, 2).samples == pytest.approx(2.5 * 10 * 100)
+    assert train_dedicated(trainers, 2.5, 0, 100, 2, "throughput").samples == pytest.approx(2.5 * 10 * 100)
 
 
 def test_a_dedicated_machine_takes_the_next_trainer_when_one_completes() -> None:
     trainers = [Trainer(name, ((1, 10.0),), target_samples=500.0) for name in "ABC"]
-    record = train_dedicated(trainers, 1.0, 0, 1000, 1)
+    record = train_dedicated(trainers, 1.0, 0, 1000, 1, "throughput")
     assert record.samples == pytest.approx(1500.0)
     assert record.at_s == pytest.approx([50.0, 100.0, 150.0])

@@ -13,7 +13,7 @@ from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.errors import InputError
 from freetrain.replay.logs.first_fit import peak_in_use
 from freetrain.replay.logs.machine import Machine, read_machine, uniform_machine
-from freetrain.replay.logs.model import ReadOptions
+from freetrain.replay.logs.model import NodeGroup, ReadOptions
 from freetrain.replay.logs.nodelists import MOST_NODES
 from freetrain.replay.logs.parsed import MachineSize, ParsedFile, without_repeats
 from freetrain.replay.logs.placing import Placed, place_by_lists, place_by_packing
@@ -31,11 +31,15 @@ class JobsOnNodes:
         placed: which run was on which nodes.
         packed: the log does not say; the runs were packed first-fit.
         notes: sentences for the report.
+        name: the machine's; empty where neither a machine file nor the log says it.
+        kinds: its kinds of nodes, where a machine file tells them apart.
     """
 
     placed: Placed
     packed: bool
     notes: tuple[str, ...]
+    name: str = ""
+    kinds: tuple[NodeGroup, ...] = ()
 
 
 def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowTally) -> tuple[JobsOnNodes, Proof]:
@@ -51,9 +55,9 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
     if proof is None or runs.is_empty():
         tally.stop_if_mostly_bad()
         raise _no_job_ran(tally)
-    _refuse_many_clusters(files)
+    cluster = _only_cluster(files)
     runs, past_limit = cut_by_limits(runs, proof.latest_submit_s)
-    machine = read_machine(options.machine) if options.machine is not None else None
+    machine = described = read_machine(options.machine) if options.machine is not None else None
     notes = [*(note for file in files for note in file.notes), *past_limit]
     packed = not runs.select((pl.col("node_list") != "").any()).item()
     if packed:
@@ -69,7 +73,8 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
     tally.stop_if_mostly_bad()
     if placed.runs.is_empty():
         raise _no_job_ran(tally)
-    return JobsOnNodes(placed, packed, (*notes, *placed.notes)), proof
+    name, kinds = (described.name, _kinds(described)) if described is not None else (cluster, ())
+    return JobsOnNodes(placed, packed, (*notes, *placed.notes), name, kinds), proof
 
 
 def settle_window(jobs: JobsOnNodes, window: Window, tally: RowTally) -> list[str]:
@@ -120,13 +125,19 @@ def _packing_note(machine: Machine) -> str:
     )
 
 
-def _refuse_many_clusters(files: Sequence[ParsedFile]) -> None:
+def _kinds(machine: Machine) -> tuple[NodeGroup, ...]:
+    return tuple(NodeGroup(pool.name, machine.node_names[pool.begin : pool.end]) for pool in machine.pools)
+
+
+def _only_cluster(files: Sequence[ParsedFile]) -> str:
+    """The one cluster whose jobs these are; empty where the log does not name it."""
     clusters = sorted({cluster for file in files for cluster in file.clusters})
     if len(clusters) > 1:
         raise InputError(
             f"The log holds jobs of {len(clusters)} clusters ({', '.join(clusters[:10])}), each its own machine.",
             f"Choose one, as with --cluster {clusters[0]}.",
         )
+    return clusters[0] if clusters else ""
 
 
 def _no_job_ran(tally: RowTally) -> InputError:

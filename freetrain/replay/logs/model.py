@@ -137,6 +137,14 @@ class LoggedJobs:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes that have something in common, and its name."""
+
+    name: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SiteLog:
     """A log that was read.
 
@@ -150,6 +158,9 @@ class SiteLog:
         logged: these; None for node events.
         warnings: what makes the figures doubtful, in sentences for the headline.
         empty: the hours in which nearly the whole machine was idle; None if there are none.
+        machine: the machine's name; empty where nothing says it.
+        kinds: its kinds of nodes, where a machine file tells them apart.
+        timezone: zone of the site's clocks, as far as it was given (zoneinfo name).
     """
 
     holes: Holes
@@ -161,3 +172,6 @@ class SiteLog:
     logged: LoggedJobs | None = None
     warnings: tuple[str, ...] = ()
     empty: EmptyHours | None = None
+    machine: str = ""
+    kinds: tuple[NodeGroup, ...] = ()
+    timezone: str = "UTC"

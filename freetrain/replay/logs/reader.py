@@ -107,6 +107,9 @@ def _site_log(
         logged=logged_jobs(machine.jobs.placed, holes) if machine.jobs is not None else None,
         warnings=tuple(warnings),
         empty=empty,
+        machine=machine.jobs.name if machine.jobs is not None else "",
+        kinds=machine.jobs.kinds if machine.jobs is not None else (),
+        timezone=options.timezone,
     )
 
 

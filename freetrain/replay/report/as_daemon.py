@@ -1,12 +1,11 @@
-"""What the daemon would have got of what the holes allow, and what the site's own jobs would have felt."""
+"""What the daemon would have got beside what the holes allow, and what the site's own jobs would have felt."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from freetrain.replay.outcome import Outcome, SiteOutcome
-from freetrain.replay.report.words import count, duration, large, number, share
-from freetrain.replay.study import DaemonStudy
+from freetrain.replay.report.words import amount, count, duration, large, number, share
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,14 +15,6 @@ class Compared:
     name: str
     ideal: str
     daemon: str
-
-
-def promise(done: DaemonStudy) -> str:
-    """What a site may expect, in a sentence."""
-    out = done.outcome
-    lent = share(out.lent_node_hours / out.idle_node_hours) if out.idle_node_hours else share(None)
-    reached = f" and trained {share(out.u_dedicated)} of what a machine of their own would have"
-    return f"The daemon would have lent {lent} of the idle node-hours{reached if out.u_dedicated else ''}."
 
 
 def price(site: SiteOutcome) -> str:
@@ -45,13 +36,18 @@ def price(site: SiteOutcome) -> str:
 
 def compared(ideal: Outcome, daemon: Outcome) -> tuple[Compared, ...]:
     """The figures side by side."""
+    idle = ideal.idle_node_hours
     return (
-        Compared("node-hours lent", number(ideal.lent_node_hours), number(daemon.lent_node_hours)),
-        Compared("node-hours trained", number(ideal.useful_node_hours), number(daemon.useful_node_hours)),
+        Compared("of a dedicated machine’s work", share(ideal.u_work), share(daemon.u_work)),
+        Compared("of its samples (U of the paper)", share(ideal.u_dedicated), share(daemon.u_dedicated)),
+        Compared("of the best division’s work", share(ideal.u_oracle), share(daemon.u_oracle)),
+        Compared("node-hours lent", amount(ideal.lent_node_hours, idle), amount(daemon.lent_node_hours, idle)),
+        Compared(
+            "node-hours trained", amount(ideal.useful_node_hours, idle), amount(daemon.useful_node_hours, idle)
+        ),
         Compared("samples", large(ideal.samples), large(daemon.samples)),
-        Compared("of a dedicated machine", share(ideal.u_dedicated), share(daemon.u_dedicated)),
-        Compared("of the best division", share(ideal.u_oracle), share(daemon.u_oracle)),
-        Compared("evictions", number(ideal.evictions), number(daemon.evictions)),
+        Compared("nodes taken back", number(ideal.evictions), number(daemon.evictions)),
+        Compared("in so many evictions", number(ideal.forced_rescales), number(daemon.forced_rescales)),
         Compared("rescales", number(ideal.rescales), number(daemon.rescales)),
         Compared("starts", number(ideal.starts), number(daemon.starts)),
     )

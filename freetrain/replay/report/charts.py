@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from freetrain.replay.report import palette, words
-from freetrain.replay.report.figures import HoleLengths, NodesOverTime, SamplesOverTime
+from freetrain.replay.report.figures import HoleLengths, NodesOverTime, Numbers, SamplesOverTime
 from freetrain.replay.report.node_grid import NodeGrid
+from freetrain.replay.report.rhythm import WEEKDAYS, Rhythm
 from freetrain.replay.report.svg import Format, draw
 from freetrain.replay.report.ticks import time_axis
+
+_Line = tuple[Numbers, str, str, Any]
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,21 +44,24 @@ def idle_and_lent(series: NodesOverTime, size: Format) -> str:
 
 
 def samples_trained(series: SamplesOverTime, size: Format) -> str:
-    """Samples trained so far, in the replay and on the dedicated machine."""
+    """Samples trained so far, in the replays and on the dedicated machine."""
     height = 250 if size.is_narrow else 320
-    ends = (
-        (series.replayed, palette.LENT, "idle nodes", "solid"),
+    ends: list[_Line] = [
+        (series.allowed, palette.ALLOWED, "holes allow", "solid"),
         (series.dedicated, palette.DEDICATED, "dedicated", (0, (4, 2))),
-    )
+    ]
+    if series.daemon is not None:
+        ends.insert(0, (series.daemon, palette.LENT, "daemon", "solid"))
 
     def paint(figure: Figure) -> None:
-        top = max(series.replayed.max(), series.dedicated.max())
+        top = max(samples.max() for samples, *_ in ends)
         right = size.font * (7.5 if size.is_narrow else 9)
         axes = _axes(figure, size, height, left=_number_width(99.9, size), right=right)
         for samples, colour, _, style in ends:
             axes.plot(series.at_s, samples, color=colour, linewidth=2.2, linestyle=style)
-        axes.set_ylim(min(0.0, series.replayed.min()), top * 1.05)
-        heights = _apart(series.replayed[-1], series.dedicated[-1], top * 2.9 * size.font / (height - _BOTTOM))
+        axes.set_ylim(min(0.0, *(samples.min() for samples, *_ in ends)), top * 1.05)
+        distance = top * 2.9 * size.font / (height - _BOTTOM)
+        heights = _apart([float(samples[-1]) for samples, *_ in ends], distance)
         for (samples, colour, name, _), at in zip(ends, heights, strict=True):
             _note_at_right(axes, at, f"{name}\n{words.large(samples[-1])}", colour)
         _time(axes, size, series.at_s[0], series.at_s[-1])
@@ -62,8 +70,8 @@ def samples_trained(series: SamplesOverTime, size: Format) -> str:
     return draw("samples", "Samples trained, on idle nodes and on a dedicated machine", size, height, paint)
 
 
-def nodes_by_trainer(grid: NodeGrid, size: Format) -> str:
-    """Who had which of the pictured nodes when."""
+def nodes_by_trainer(grid: NodeGrid, colours: Sequence[str], size: Format) -> str:
+    """Who had which of the pictured nodes when; ``colours`` are those of the grid's trainers."""
     row = 6 if size.is_narrow else 8
     height = max(row * len(grid.nodes), 60) + _ROWS + _BOTTOM
 
@@ -73,18 +81,20 @@ def nodes_by_trainer(grid: NodeGrid, size: Format) -> str:
         left = min(max(map(len, grid.nodes)), 14) * size.font * 0.62 + 14
         axes = _axes(figure, size, height, left=left, right=10)
         extent = (grid.from_s, grid.until_s, len(grid.nodes) - 0.5, -0.5)
-        colours = ListedColormap([palette.BUSY, palette.IDLE, *palette.TRAINERS])
+        # What is busy is left clear: the ground behind it has another colour on dark screens, a picture has not.
+        shades = ListedColormap([(0, 0, 0, 0), palette.IDLE, *colours])
+        axes.set_facecolor(palette.BUSY)
         axes.imshow(
             grid.states,
-            cmap=colours,
+            cmap=shades,
             vmin=0,
-            vmax=colours.N - 1,
+            vmax=shades.N - 1,
             aspect="auto",
             interpolation="none",
             extent=extent,
         )
         axes.hlines(
-            np.arange(len(grid.nodes) - 1) + 0.5, grid.from_s, grid.until_s, color="white", linewidth=row / 8
+            np.arange(len(grid.nodes) - 1) + 0.5, grid.from_s, grid.until_s, color=palette.PAGE, linewidth=row / 8
         )
         step = max(1, round(2.2 * size.font / row)) if len(grid.nodes) > 4 else 1
         marked = range(0, len(grid.nodes), step)
@@ -92,7 +102,41 @@ def nodes_by_trainer(grid: NodeGrid, size: Format) -> str:
         axes.set_title("node", loc="left", x=0, fontsize=size.font, color=palette.QUIET, pad=6)
         _time(axes, size, grid.from_s, grid.until_s)
 
-    return draw("grid", "A sample of nodes over time with their trainers", size, height, paint)
+    return draw("grid", "Nodes over time: busy, idle, or lent to trainers", size, height, paint)
+
+
+def nodes_by_time_of_week(rhythm: Rhythm, size: Format) -> str:
+    """Idle and lent nodes on average, by hour of the day and by day of the week."""
+    height = 380 if size.is_narrow else 230
+    hours = [f"{hour:02d}" if hour % 3 == 0 else "" for hour in range(24)]
+    panels = (
+        ("nodes, by hour of the day", rhythm.idle_by_hour, rhythm.lent_by_hour, hours),
+        ("nodes, by weekday", rhythm.idle_by_day, rhythm.lent_by_day, list(WEEKDAYS)),
+    )
+    top = max(rhythm.idle_by_hour.max(), rhythm.idle_by_day.max()) * 1.04 or 1.0
+
+    def paint(figure: Figure) -> None:
+        left = _number_width(top, size)
+        for number, (title, idle, lent, labels) in enumerate(panels):
+            if size.is_narrow:
+                above = 30 + number * height / 2
+                box = _box(size, height, left, 4, top=above, bottom=height / 2 * (1 - number) + 24)
+            else:
+                split = size.width * 0.66
+                edges = (left, size.width - split + 30) if number == 0 else (split + left, 4)
+                box = _box(size, height, *edges, top=30, bottom=24)
+            axes = figure.add_axes(box)
+            at = np.arange(len(idle))
+            axes.bar(at, lent, width=0.78, color=palette.LENT)
+            axes.bar(at, np.maximum(idle - lent, 0), width=0.78, bottom=lent, color=palette.IDLE)
+            axes.set_xlim(-0.6, len(idle) - 0.4)
+            axes.set_ylim(0, top)
+            axes.tick_params(axis="x", length=0)
+            axes.set_xticks(at.tolist(), labels)
+            _amounts(axes, "", size)
+            axes.set_title(title, loc="left", x=0, fontsize=size.font, color=palette.QUIET, pad=8)
+
+    return draw("rhythm", "Idle and lent nodes by hour of the day and by weekday", size, height, paint)
 
 
 def lengths_of_holes(lengths: HoleLengths, size: Format) -> str:
@@ -112,13 +156,14 @@ def lengths_of_holes(lengths: HoleLengths, size: Format) -> str:
             axes.barh(rows, amounts, height=0.72, color=colour)
             axes.set_title(title, loc="left", fontsize=size.font, color=palette.INK, weight="bold", pad=8)
             axes.set_xlim(0, max(amounts) or 1)
+            most = float(max(amounts))
             axes.set_ylim(len(rows) - 0.5, -0.5)
             axes.set_yticks(list(rows), lengths.labels if number == 0 else [""] * len(rows))
             axes.set_xticks([])
             axes.spines[:].set_visible(False)
             for at, amount in enumerate(amounts):
                 part = words.share(amount / (sum(amounts) or 1))
-                shown = part if size.is_narrow else f"{words.number(amount)}  ({part})"
+                shown = part if size.is_narrow else f"{words.amount(amount, most)}  ({part})"
                 axes.annotate(shown, (amount, at), (5, 0), textcoords="offset points", va="center")
 
     return draw("lengths", "Lengths of the holes, by count and by node-hours", size, height, paint)
@@ -174,10 +219,14 @@ def _note_at_right(axes: Axes, value: float, text: str, colour: str = palette.IN
     )
 
 
-def _apart(first: float, second: float, distance: float) -> tuple[float, float]:
-    """Two heights moved apart, evenly, until their labels do not touch."""
-    push = max(0.0, distance - abs(first - second)) / 2
-    return (first + push, second - push) if first > second else (first - push, second + push)
+def _apart(heights: Sequence[float], distance: float) -> list[float]:
+    """The heights moved apart, in their order, until their labels do not touch."""
+    placed = list(heights)
+    order = sorted(range(len(heights)), key=lambda number: heights[number])
+    for low, high in pairwise(order):
+        placed[high] = max(placed[high], placed[low] + distance)
+    shift = sum(placed[number] - heights[number] for number in order) / len(order)
+    return [height - shift for height in placed]
 
 
 def _number_width(value: float, size: Format) -> float:

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.dedicated import DedicatedRecord
+from freetrain.replay.report.kinds import MOST_TRAINERS
+from freetrain.replay.study import Study
 from freetrain.replay.timeline import Timeline
 from freetrain.replay.trainer_run import Loss, TrainerRun
 
@@ -59,15 +60,15 @@ class SamplesOverTime:
 
     Attributes:
         at_s: instants, the window's start and end included, shape (points,).
-        replayed: samples of the replay until then, shape (points,).
+        allowed: samples until then, as the holes allow, shape (points,).
         dedicated: samples of the dedicated machine until then, shape (points,).
-        dedicated_nodes: nodes of that machine.
+        daemon: samples as the daemon would have gone, shape (points,); None: that was not asked.
     """
 
     at_s: Numbers
-    replayed: Numbers
+    allowed: Numbers
     dedicated: Numbers
-    dedicated_nodes: float
+    daemon: Numbers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class TrainerRow:
         done: its samples / its target; None without a target.
         evictions: nodes taken from it unasked.
         rescales: times it paid for a change of size that freetrain decided.
-        lost_s: seconds of training it lost to all of these and to starting.
+        lost_h: hours of training it lost to all of these and to starting.
     """
 
     id: str
@@ -111,7 +112,7 @@ class TrainerRow:
     done: float | None
     evictions: int
     rescales: int
-    lost_s: float
+    lost_h: float
 
 
 def bin_means(at_s: ArrayLike, value: ArrayLike, edges_s: Numbers) -> Numbers:
@@ -132,25 +133,33 @@ def bin_means(at_s: ArrayLike, value: ArrayLike, edges_s: Numbers) -> Numbers:
 def nodes_over_time(holes: Holes, timeline: Timeline, bins: int = MOST_BINS) -> NodesOverTime:
     """Idle and lent nodes over the window."""
     edges_s = np.linspace(holes.from_s, holes.until_s, bins + 1)
+    return NodesOverTime(edges_s, *node_means(holes, timeline, edges_s), holes.mean_idle_nodes)
+
+
+def node_means(holes: Holes, timeline: Timeline, edges_s: Numbers) -> tuple[Numbers, Numbers]:
+    """Idle and lent nodes on average between these instants."""
     at_s = np.concatenate([holes.start_s, holes.end_s])
     change = np.concatenate([np.ones(len(holes)), -np.ones(len(holes))])
     order = np.argsort(at_s, kind="stable")
     idle_nodes = bin_means(at_s[order], np.cumsum(change[order]), edges_s)
-    lent_nodes = bin_means(timeline.at_s, timeline.lent_nodes, edges_s)
-    return NodesOverTime(edges_s, idle_nodes, lent_nodes, holes.mean_idle_nodes)
+    return idle_nodes, bin_means(timeline.at_s, timeline.lent_nodes, edges_s)
 
 
-def samples_over_time(
-    record: ReplayRecord, dedicated: DedicatedRecord, points: int = MOST_BINS
-) -> SamplesOverTime:
-    """Samples so far over the window, in the replay and on the dedicated machine."""
-    holes, timeline = record.holes, record.timeline
+def samples_over_time(study: Study, points: int = MOST_BINS) -> SamplesOverTime:
+    """Samples so far over the window, in the replays and on the dedicated machine."""
+    holes, dedicated = study.record.holes, study.dedicated
     at_s = np.linspace(holes.from_s, holes.until_s, points + 1)
-    total = sum(run.samples for run in record.runs)
-    replayed_s = [holes.from_s, *timeline.at_s, holes.until_s]
-    replayed = np.interp(at_s, replayed_s, [0.0, *timeline.samples, total])
     alone = np.interp(at_s, [holes.from_s, *dedicated.at_s], [0.0, *dedicated.samples_at])
-    return SamplesOverTime(at_s, replayed, alone, dedicated.nodes)
+    daemon = _samples_at(study.as_daemon.record, at_s) if study.as_daemon else None
+    return SamplesOverTime(at_s, _samples_at(study.record, at_s), alone, daemon)
+
+
+def _samples_at(record: ReplayRecord, at_s: Numbers) -> Numbers:
+    holes, timeline = record.holes, record.timeline
+    total = sum(run.samples for run in record.runs)
+    known_s = [holes.from_s, *timeline.at_s, holes.until_s]
+    samples: Numbers = np.interp(at_s, known_s, [0.0, *timeline.samples, total])
+    return samples
 
 
 def hole_lengths(holes: Holes) -> HoleLengths:
@@ -171,7 +180,7 @@ def _between(low: str, high: str) -> str:
     return f"{amount if high.split()[1].startswith(unit) else low} – {high}"
 
 
-def trainer_rows(runs: Sequence[TrainerRun], most: int = 25) -> tuple[TrainerRow, ...]:
+def trainer_rows(runs: Sequence[TrainerRun], most: int = MOST_TRAINERS) -> tuple[TrainerRow, ...]:
     """The trainers that trained most samples, most first; equal ones by admission."""
     ranked = sorted(enumerate(runs), key=lambda item: (-item[1].samples, item[0]))
     return tuple(_trainer_row(rank, run) for rank, run in ranked[:most])
@@ -189,5 +198,5 @@ def _trainer_row(rank: int, run: TrainerRun) -> TrainerRow:
         done=None if target is None else run.samples / target,
         evictions=run.evicted_nodes,
         rescales=run.losses[Loss.SCALE_UP] + run.losses[Loss.SCALE_DOWN],
-        lost_s=sum(run.lost_s.values()),
+        lost_h=sum(run.lost_s.values()) / SECONDS_PER_HOUR,
     )

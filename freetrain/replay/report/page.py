@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -11,16 +10,24 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.errors import StateError
-from freetrain.replay.course import ReplayRecord
-from freetrain.replay.dedicated import DedicatedRecord
 from freetrain.replay.logs.model import SiteLog
+from freetrain.replay.logs.times import find_zone
 from freetrain.replay.outcome import Outcome, definitions
+from freetrain.replay.prices import Prices
 from freetrain.replay.report import as_daemon, charts, palette, sentences, words
+from freetrain.replay.report.assumptions import Setting, assumptions
+from freetrain.replay.report.empty_hours import with_and_without
 from freetrain.replay.report.figures import hole_lengths, nodes_over_time, samples_over_time, trainer_rows
+from freetrain.replay.report.groups import by_kind, by_partition
+from freetrain.replay.report.kinds import trainer_kinds
 from freetrain.replay.report.node_grid import node_grid
+from freetrain.replay.report.plateau import about_plateau, find_plateau
+from freetrain.replay.report.rhythm import about_weeks, find_rhythm, find_weeks
 from freetrain.replay.report.svg import NARROW, WIDE, Format
-from freetrain.replay.study import DaemonStudy
+from freetrain.replay.report.worth import worth_of, worth_rows
+from freetrain.replay.study import DaemonStudy, Study
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,26 +35,27 @@ class ReportInput:
     """What a report is made of.
 
     Attributes:
-        title: name of the log or machine.
+        title: name of the machine, or of the log.
         log: the log that was replayed.
-        record: what came of the replay.
-        dedicated: what a dedicated machine trains.
-        outcome: the figures.
-        settings: how it was replayed, in the order to be shown.
+        study: what came of it. Where it tells what the daemon would have got, that is what the report shows.
+        setting: how it was replayed.
         version: of freetrain.
         command: the command line that was run.
-        as_daemon: what the daemon would have got; None: it was not asked.
+        prices: what the site's nodes have and cost; None: it did not say.
     """
 
     title: str
     log: SiteLog
-    record: ReplayRecord
-    dedicated: DedicatedRecord
-    outcome: Outcome
-    settings: Mapping[str, str]
+    study: Study
+    setting: Setting
     version: str
     command: str
-    as_daemon: DaemonStudy | None = None
+    prices: Prices | None = None
+
+    @property
+    def shown(self) -> Study | DaemonStudy:
+        """The replay that is shown: the daemon's, or, where that was not asked, what holes allow."""
+        return self.study.as_daemon or self.study
 
 
 def write_report(path: Path, report: ReportInput) -> None:
@@ -57,7 +65,15 @@ def write_report(path: Path, report: ReportInput) -> None:
         StateError: the file cannot be written.
         FreetrainError: matplotlib is not installed.
     """
-    page = render(report)
+    write_page(path, render(report))
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page.
+
+    Raises:
+        StateError: the file cannot be written.
+    """
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -69,50 +85,88 @@ def write_report(path: Path, report: ReportInput) -> None:
 
 def render(report: ReportInput) -> str:
     """The report as HTML."""
+    record = report.shown.record
+    kinds = trainer_kinds(record.runs)
+    rows = () if kinds else trainer_rows(record.runs)
+    return fill(
+        "report.html.j2",
+        report=report,
+        shown=report.shown.outcome,
+        record=record,
+        holes=record.holes,
+        pictures=_pictures(report),
+        kinds=kinds,
+        rows=rows,
+        coloured=_colours(report) != [palette.LENT],
+        total_lost_h=sum(sum(run.lost_s.values()) for run in record.runs) / SECONDS_PER_HOUR,
+        headline=sentences.headline(report.study),
+        remarks=_remarks(report),
+        tiles=sentences.tiles(report.study, report.setting.objective),
+        parts=sentences.parts_of_idle_time(report.shown.outcome, record),
+        empty_hours=with_and_without(record, report.log.empty),
+        daemon=_daemon(report.study),
+        worth=worth_rows(worth_of(report.shown.outcome, report.prices), report.prices) if report.prices else (),
+        groups=[("kind of node", by_kind(report.log)), ("partition", by_partition(report.log))],
+        about_weeks=about_weeks(find_weeks(record.holes, record.timeline, find_zone(report.log.timezone))),
+        about_grid=sentences.about_grid(record, report.log.packed),
+        about_holes=sentences.about_holes(record.holes),
+        about_trainers=sentences.about_trainers(record, len(rows), len(kinds)),
+        about_rows=sentences.about_rows(report.log.rows),
+        assumptions=_assumptions(report),
+        figures=_figures(report.study),
+    )
+
+
+def fill(template: str, **values: Any) -> str:
+    """One of this package's templates, with the style of all pages."""
     environment = Environment(undefined=StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.globals.update(count=words.count, number=words.number, share=words.share, moment=words.moment)
-    environment.globals.update(
-        large=words.large, brief_duration=words.brief_duration, colour=palette.trainer_colour
-    )
-    rows = trainer_rows(report.record.runs)
+    environment.globals.update(amount=words.amount, large=words.large, brief_duration=words.brief_duration)
+    environment.globals.update(colour=palette.trainer_colour)
     package = files(__package__)
-    template = environment.from_string(package.joinpath("report.html.j2").read_text(encoding="utf-8"))
+    light, dark = map(palette.style_variables, (palette.LIGHT, palette.DARK))
     style = package.joinpath("report.css").read_text(encoding="utf-8")
-    return template.render(
-        report=report,
-        holes=report.record.holes,
-        style=Markup(style),
-        palette=palette,
-        pictures=_pictures(report),
-        rows=rows,
-        figures=_figures(report.outcome),
-        total_lost_s=sum(sum(run.lost_s.values()) for run in report.record.runs),
-        headline=sentences.headline(report.outcome, report.record.holes.duration_s),
-        tiles=sentences.tiles(report.outcome, report.record.holes),
-        parts=sentences.parts_of_idle_time(report.outcome),
-        about_holes=sentences.about_holes(report.record.holes),
-        about_trainers=sentences.about_trainers(report.record, len(rows)),
-        ran_out=sentences.ran_out(report.record),
-        about_rows=sentences.about_rows(report.log.rows),
-        daemon=_daemon(report),
-    )
+    variables = f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
+    text = package.joinpath(template).read_text(encoding="utf-8")
+    return environment.from_string(text).render(style=Markup(variables + style), palette=palette, **values)
 
 
-def _daemon(report: ReportInput) -> dict[str, Any] | None:
-    if report.as_daemon is None:
+def _remarks(report: ReportInput) -> list[str]:
+    """What makes the figures doubtful or smaller than they could be, above them."""
+    record = report.shown.record
+    plateau = find_plateau(record.holes, record.runs, report.setting.max_running)
+    said = [*report.log.warnings, sentences.ran_out(record), about_plateau(plateau) if plateau else ""]
+    return [each for each in said if each]
+
+
+def _daemon(study: Study) -> dict[str, Any] | None:
+    if study.as_daemon is None:
         return None
     return {
-        "promise": as_daemon.promise(report.as_daemon),
-        "price": as_daemon.price(report.as_daemon.site),
-        "compared": as_daemon.compared(report.outcome, report.as_daemon.outcome),
+        "price": as_daemon.price(study.as_daemon.site),
+        "compared": as_daemon.compared(study.outcome, study.as_daemon.outcome),
     }
 
 
-def _figures(outcome: Outcome) -> list[tuple[str, str, str]]:
+def _assumptions(report: ReportInput) -> Any:
+    daemon = report.study.as_daemon
+    trainers = [run.trainer for run in report.shown.record.runs]
+    return assumptions(report.setting, trainers, daemon.how if daemon else None)
+
+
+def _figures(study: Study) -> list[tuple[str, list[str], str]]:
+    """Every figure's name, its value in each of the replays, and its definition."""
+    outcomes: list[Outcome] = [study.outcome, *([study.as_daemon.outcome] if study.as_daemon else [])]
     return [
-        (name, sentences.shown_figure(name, getattr(outcome, name)), meaning)
+        (name, [sentences.shown_figure(name, getattr(outcome, name)) for outcome in outcomes], meaning)
         for name, meaning in definitions().items()
     ]
+
+
+def _colours(report: ReportInput) -> list[str]:
+    """The colours of the trainers in the picture of nodes; one for all where they could not be told apart."""
+    few = len(report.shown.record.runs) <= len(palette.TRAINERS)
+    return list(palette.TRAINERS) if few else [palette.LENT]
 
 
 def _pictures(report: ReportInput) -> dict[str, Markup]:
@@ -125,15 +179,19 @@ def _pictures(report: ReportInput) -> dict[str, Markup]:
 
 
 def _drawn(report: ReportInput, size: Format) -> dict[str, str]:
-    record = report.record
+    record = report.shown.record
     if not len(record.holes):
         return {}
+    colours = _colours(report)
     pictures = {
         "nodes": charts.idle_and_lent(nodes_over_time(record.holes, record.timeline, size.bins), size),
-        "grid": charts.nodes_by_trainer(node_grid(record, size.width, len(palette.TRAINERS)), size),
+        "grid": charts.nodes_by_trainer(node_grid(record, size.width, len(colours)), colours, size),
         "lengths": charts.lengths_of_holes(hole_lengths(record.holes), size),
     }
-    samples = samples_over_time(record, report.dedicated, size.bins)
-    if max(samples.replayed.max(), samples.dedicated.max()) > 0:
+    rhythm = find_rhythm(record.holes, record.timeline, find_zone(report.log.timezone))
+    if rhythm is not None:
+        pictures["rhythm"] = charts.nodes_by_time_of_week(rhythm, size)
+    samples = samples_over_time(report.study, size.bins)
+    if max(samples.allowed.max(), samples.dedicated.max()) > 0:
         pictures["samples"] = charts.samples_trained(samples, size)
     return pictures

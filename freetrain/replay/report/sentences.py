@@ -9,8 +9,10 @@ import numpy as np
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs.model import RowCount
-from freetrain.replay.outcome import Outcome
-from freetrain.replay.report.words import NOTHING, count, duration, large, moment, number, share
+from freetrain.replay.outcome import Outcome, SiteOutcome
+from freetrain.replay.report.units import work_done
+from freetrain.replay.report.words import NOTHING, amount, count, duration, large, moment, number, share
+from freetrain.replay.study import Study
 
 _DAY_S = 86_400
 
@@ -35,19 +37,24 @@ class Part:
     percent: float
 
 
-def headline(outcome: Outcome, duration_s: float) -> str:
-    """The result in one sentence."""
-    span = f"In {duration(duration_s)}"
-    if outcome.idle_node_hours <= 0:
+def headline(study: Study) -> str:
+    """The result in a sentence or two: what the daemon would get; where that was not asked, what holes allow."""
+    out = study.outcome
+    span = f"In {duration(study.record.holes.duration_s)}"
+    if out.idle_node_hours <= 0:
         return f"{span}, no node was ever idle."
-    idle = f"{span}, {count(outcome.idle_node_hours, 'idle node-hour')}"
-    if outcome.samples <= 0:
-        return f"{idle} could have been lent, but no trainer got anywhere on them."
-    trained = f"{idle} could have trained {count_large(outcome.samples, 'sample')}"
-    if outcome.u_dedicated is None:
-        return f"{trained}."
-    nodes = count(outcome.dedicated_nodes, "dedicated node")
-    return f"{trained}: {share(outcome.u_dedicated)} of what the same trainers reach on {nodes}."
+    idle = (
+        f"{span}, {count(out.idle_node_hours, 'node-hour')} {'was' if out.idle_node_hours == 1 else 'were'} idle."
+    )
+    shown = study.as_daemon.outcome if study.as_daemon else out
+    if shown.samples <= 0:
+        return f"{idle} No trainer got anywhere on them."
+    nodes = count(out.dedicated_nodes, "node")
+    part = f"{share(shown.u_work)} of the work that the same trainers do on {nodes} of their own"
+    if study.as_daemon is None:
+        return f"{idle} They allow {part}." if shown.u_work else idle
+    lent = f"The daemon would have lent {share(_part(shown.lent_node_hours, shown.idle_node_hours))} of that"
+    return f"{idle} {lent} and reached {part}." if shown.u_work else f"{idle} {lent}."
 
 
 def ran_out(record: ReplayRecord) -> str:
@@ -62,92 +69,115 @@ def ran_out(record: ReplayRecord) -> str:
     )
 
 
-def count_large(value: float, noun: str) -> str:
-    """A large number in words with its noun."""
-    return f"{large(value)} {noun if large(value) == '1' else noun + 's'}"
-
-
-def tiles(outcome: Outcome, holes: Holes) -> tuple[Tile, ...]:
-    """The key figures."""
+def tiles(study: Study, objective: str) -> tuple[Tile, ...]:
+    """The key figures: of the daemon, or, where that was not asked, of what holes allow."""
+    daemon = study.as_daemon
+    shown = daemon.outcome if daemon else study.outcome
+    holes = study.record.holes
     machine_hours = len(holes.node_names) * holes.duration_s / SECONDS_PER_HOUR
-    lent = outcome.lent_node_hours
+    lent = shown.lent_node_hours
     return (
         Tile(
-            number(outcome.idle_node_hours),
+            amount(shown.idle_node_hours),
             "idle node-hours",
-            f"{share(_part(outcome.idle_node_hours, machine_hours))} of the machine’s {number(machine_hours)}",
+            f"{share(_part(shown.idle_node_hours, machine_hours))} of the machine’s {amount(machine_hours)}",
         ),
         Tile(
-            share(_part(lent, outcome.idle_node_hours)),
+            share(_part(lent, shown.idle_node_hours)),
             "of them lent",
-            f"{count(lent, 'node-hour')} went to {count(outcome.trainers_admitted, 'trainer')}",
+            f"{amount(lent, shown.idle_node_hours)} node-hours, to {count(shown.trainers_admitted, 'trainer')}",
         ),
+        Tile(share(shown.u_work), "of a dedicated machine’s work", _compared(study, shown, objective)),
+        *((_felt(daemon.site),) if daemon else ()),
         Tile(
-            share(outcome.u_dedicated),
-            "of a dedicated machine",
-            _compared(outcome),
-        ),
-        _evictions(outcome, holes.duration_s),
-        Tile(
-            share(_part(lent - outcome.useful_node_hours, lent)),
-            "of lent time lost",
-            f"to {count(outcome.evictions, 'eviction')}, {count(outcome.rescales, 'rescale')} "
-            f"and {count(outcome.starts, 'start')}",
+            share(_part(lent - shown.useful_node_hours, lent)), "of lent time lost", _lost(shown, holes.duration_s)
         ),
     )
 
 
-def _compared(outcome: Outcome) -> str:
-    compared = f"the same trainers on {count(outcome.dedicated_nodes, 'node')} of their own"
-    if outcome.u_oracle is None:
-        return compared
-    return f"{compared}; {share(outcome.u_oracle)} of the best division at every instant"
+def _compared(study: Study, shown: Outcome, objective: str) -> str:
+    alone = f"of the same trainers on {count(shown.dedicated_nodes, 'node')} of their own"
+    said = [f"{alone}: {work_done(objective, shown.work)}"]
+    if study.as_daemon is not None and study.outcome.u_work is not None:
+        said.append(f"the holes allow {share(study.outcome.u_work)}")
+    if study.outcome.u_oracle is not None and study.as_daemon is None:
+        said.append(f"{share(study.outcome.u_oracle)} of the best division at every instant")
+    return "; ".join(said)
 
 
-def _evictions(outcome: Outcome, duration_s: float) -> Tile:
-    meaning = "times one of the site’s jobs took its node back from a trainer, at once"
-    if duration_s < 2 * _DAY_S or not outcome.evictions:
-        return Tile(number(outcome.evictions), "eviction" if outcome.evictions == 1 else "evictions", meaning)
-    return Tile(number(outcome.evictions / duration_s * _DAY_S), "evictions a day", meaning)
+def _felt(site: SiteOutcome) -> Tile:
+    if not site.site_starts:
+        return Tile(NOTHING, "waiting for fragments", "no job of the site started on idle nodes")
+    waited = f"{number(site.site_delayed)} of {count(site.site_starts, 'job')} waited"
+    longest = f", {duration(site.site_delay_max_s)} at most" if site.site_delayed else ""
+    mean = duration(site.site_delay_mean_s) if site.site_delayed else "0 seconds"
+    return Tile(
+        mean, "later for a job of the site", f"on average of those that started on idle nodes: {waited}{longest}"
+    )
 
 
-def parts_of_idle_time(outcome: Outcome) -> tuple[Part, ...]:
+def _lost(shown: Outcome, duration_s: float) -> str:
+    a_day = f" ({number(shown.evictions / duration_s * _DAY_S)} nodes a day)" if duration_s >= 2 * _DAY_S else ""
+    return (
+        f"to {count(shown.forced_rescales, 'eviction')} of {count(shown.evictions, 'node')}{a_day}, "
+        f"{count(shown.rescales, 'rescale')} and {count(shown.starts, 'start')}"
+    )
+
+
+def parts_of_idle_time(shown: Outcome, record: ReplayRecord) -> tuple[Part, ...]:
     """Where the idle node-hours went; nothing where there were none."""
-    lost = outcome.lent_node_hours - outcome.useful_node_hours
-    parts = (
-        ("useful", "trained", outcome.useful_node_hours),
-        ("lost", "lost to evictions, rescales and starts", lost),
-        ("unlent", "not lent", max(outcome.idle_node_hours - outcome.lent_node_hours, 0.0)),
-    )
-    idle = outcome.idle_node_hours
+    idle = shown.idle_node_hours
     if idle <= 0:
         return ()
+    trained = sum(run.node_s for run in record.runs) / SECONDS_PER_HOUR
+    parts = (
+        ("useful", "trained", shown.useful_node_hours),
+        ("starting", "starting and leaving", shown.lent_node_hours - trained if record.felt else 0.0),
+        ("lost", "lost to evictions, rescales and starts", trained - shown.useful_node_hours),
+        ("unlent", "not lent", idle - shown.lent_node_hours),
+    )
     return tuple(
         Part(
             kind,
             name,
-            count(hours, "node-hour"),
-            share(hours / idle),
+            f"{amount(max(hours, 0.0), idle)} node-hours",
+            share(max(hours, 0.0) / idle),
             round(min(max(100 * hours / idle, 0), 100), 3),
         )
         for kind, name, hours in parts
+        if kind != "starting" or record.felt
     )
 
 
-def about_trainers(record: ReplayRecord, shown: int) -> str:
+def about_trainers(record: ReplayRecord, shown: int, kinds: int) -> str:
     """Which trainers the table shows, and how many of all reached their target."""
     admitted = len(record.runs)
     done = sum(run.completed_s is not None for run in record.runs)
     if admitted == 1:
         return f"One trainer was admitted; it {'reached' if done else 'did not reach'} its target."
+    reached = "none" if not done else "all" if done == admitted else number(done)
+    said = f"{count(admitted, 'trainer')} were admitted and {reached} of them reached their target."
+    if kinds:
+        return f"{said} Those that are alike (curve, limits, costs and target) share a line."
     which = (
         f"the {number(shown)} with the most samples" if shown < admitted else "those with the most samples first"
     )
-    reached = "none" if not done else "all" if done == admitted else number(done)
-    return (
-        f"{count(admitted, 'trainer')} were admitted and {reached} of them reached their target. "
-        f"The table shows {which}; where they are equal, those admitted first."
+    return f"{said} The table shows {which}; where they are equal, those admitted first."
+
+
+def about_grid(record: ReplayRecord, packed: bool) -> str:
+    """Which nodes the picture shows, and how it is to be read."""
+    shown, ever = len(record.timeline.pictured), record.timeline.ever_idle_nodes
+    which = (
+        f"Each line is one of the {count(ever, 'node')} that were ever idle."
+        if shown == ever
+        else f"Each line is a node: {number(shown)} of the {number(ever)} that were ever idle, spread evenly."
     )
+    if packed:
+        which += (
+            " The log names no nodes, so jobs were placed on the first that were free: lines stand for any node."
+        )
+    return which
 
 
 def about_holes(holes: Holes) -> str:
@@ -188,14 +218,13 @@ def shown_figure(name: str, value: object) -> str:
         return str(value)
     if name.startswith("solve_"):
         return f"{1000 * value:,.3g} ms"
-    if name.endswith("_lost_s"):
-        return f"{value:,.0f} s"
-    return share(value) if name.startswith("u_") else count_or_large(name, value)
-
-
-def count_or_large(name: str, value: float) -> str:
-    """Samples in words, everything else in digits."""
-    return large(value) if name.endswith("samples") else number(value)
+    if name.startswith("u_"):
+        return share(value)
+    if name.endswith(("samples", "work")):
+        return large(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.1f}{' s' if name.endswith('_s') else ''}"
 
 
 def _part(part: float, whole: float) -> float | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _POINTS_PER_INCH = 72
+_VARIABLES = {colour: f"var(--{name})" for name, colour in palette.LIGHT.items()}
 _FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 
@@ -46,7 +47,7 @@ class Format:
 
 
 WIDE = Format("wide", 1000, 13, 8, MOST_BINS)
-NARROW = Format("narrow", 360, 12, 3, 240)
+NARROW = Format("narrow", 360, 12, 4, 240)
 
 
 def draw(name: str, title: str, size: Format, height: float, paint: Callable[[Figure], None]) -> str:
@@ -128,6 +129,7 @@ def _inline(svg: str, prefix: str, title: str) -> str:
     svg = re.sub(r' width="[^"]*pt"| height="[^"]*pt"', "", svg, count=2)
     svg = re.sub(r"(font-family: |font: (?:[\w.]+ )*[\d.]+px )[^;\"]*", lambda font: font[1] + _FONTS, svg)
     svg = re.sub(r' (?:d|x|y)="[^"]*"', lambda place: re.sub(r"(\.\d\d)\d+", r"\1", place[0]), svg)
+    svg = re.sub(r"(?<=: )#[0-9a-f]{6}\b", lambda colour: _VARIABLES.get(colour[0], colour[0]), svg)
     svg = _own_ids(svg, prefix)
     head = f'<svg class="{prefix}" role="img" aria-labelledby="{prefix}-title"'
     return svg.replace("<svg", head, 1).replace(">", f'><title id="{prefix}-title">{escape(title)}</title>', 1)

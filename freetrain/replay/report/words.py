@@ -23,6 +23,13 @@ def number(value: float) -> str:
     return _without_zeros(rounded) if "." in rounded else rounded
 
 
+def amount(value: float, of: float | None = None) -> str:
+    """A number beside others of its kind, of which ``of`` is the largest: whole if that is 100 or more."""
+    digits = 0 if abs(value if of is None else of) >= 100 else 1
+    nothing = 0 < abs(value) < 0.5 * 10**-digits
+    return f"under {'1' if digits == 0 else '0.1'}" if nothing else f"{value:,.{digits}f}"
+
+
 def count(value: float, one: str, many: str = "") -> str:
     """A number with its noun, singular or plural."""
     shown = number(value)
@@ -38,7 +45,10 @@ def large(value: float) -> str:
 
 
 def share(value: float | None) -> str:
-    """A share in percent, with a digit after the point where it is near nothing or near everything."""
+    """A share in percent with one digit after the point, so that shares side by side are rounded alike.
+
+    All is 100 % and nothing 0 %; what is nearly all or nearly nothing is not rounded to that.
+    """
     if value is None:
         return NOTHING
     percent = 100 * value
@@ -46,9 +56,10 @@ def share(value: float | None) -> str:
         percent = 100.0
     if 0 < percent < 0.1:
         return f"under 0.1{_SPACE}%"
-    near_an_end = 0 < percent < 9.95 or 98.95 < percent < 100
-    shown = _without_zeros(f"{min(percent, 99.9):.1f}") if near_an_end else f"{percent:,.0f}"
-    return f"{shown}{_SPACE}%"
+    if percent in (0.0, 100.0):
+        return f"{percent:.0f}{_SPACE}%"
+    shown = min(percent, 99.9) if percent < 100 else percent
+    return f"{shown:,.1f}{_SPACE}%"
 
 
 def duration(seconds: float) -> str:

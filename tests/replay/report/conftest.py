@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import count
+from itertools import count, islice
 
 import numpy as np
 import pytest
 
+from freetrain.config import Config
 from freetrain.core.holes import Holes, sorted_holes
 from freetrain.core.trainer import Trainer
+from freetrain.daemon.setup import rules_of
 from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import find_policy
+from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.dedicated import train_dedicated
 from freetrain.replay.driver import Replay
@@ -20,11 +24,14 @@ from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs.model import RejectedRow, RowCount, SiteLog
 from freetrain.replay.outcome import outcome_of
 from freetrain.replay.presets import CURVES, PRESETS
-from freetrain.replay.report import ReportInput
+from freetrain.replay.report import ReportInput, Setting
+from freetrain.replay.study import AsDaemon, Costs, Study, study_as_daemon
+from freetrain.slurm.settings import SlurmSettings
 
 FROM_S = 1_700_000_000.0
 HOUR_S = 3600.0
-SETTINGS = {"policy": "freetrain", "trainers": "preset:mix"}
+SETTING = Setting("freetrain", "throughput", 600.0, 0.0, "preset:mix", 4)
+SLURM = SlurmSettings("site", "22.05", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
 
 
 def make_holes(rows: Iterable[tuple[int, float, float]], nodes: int, duration_s: float) -> Holes:
@@ -44,18 +51,24 @@ def make_record(holes: Holes, trainers: Iterable[Trainer], max_running: int = 4)
     ).run()
 
 
-def make_input(
-    holes: Holes, trainers: Iterable[Trainer], title: str = "a machine", settings: Mapping[str, str] = SETTINGS
-) -> ReportInput:
+def make_input(holes: Holes, trainers: Iterable[Trainer], title: str = "a machine") -> ReportInput:
     """A replay with everything that its report is made of."""
     record = make_record(holes, trainers)
     nodes = holes.mean_idle_nodes
-    dedicated = train_dedicated(trainers, nodes, holes.from_s, holes.until_s, 4)
+    dedicated = train_dedicated(trainers, nodes, holes.from_s, holes.until_s, 4, "throughput")
     rejected = (RejectedRow("jobs.psv", 7, "the end is before the start"),)
     rows = RowCount(120, 100, {"did not run": 19}, 1, rejected)
     log = SiteLog(holes, rows, "sacct", False, ("Nothing was assumed.",), 100)
-    outcome = outcome_of(record, dedicated)
-    return ReportInput(title, log, record, dedicated, outcome, settings, "0.1.0", "freetrain replay jobs.psv")
+    study = Study(record, dedicated, outcome_of(record, dedicated), 1.0)
+    return ReportInput(title, log, study, SETTING, "0.1.0", "freetrain replay jobs.psv")
+
+
+def with_daemon(report: ReportInput) -> ReportInput:
+    """The same report, and what the daemon would have got."""
+    how = AsDaemon(rules_of(Config(), SLURM), Goal.of(find_policy("freetrain"), "throughput"), Timing())
+    trainers = list(islice(PRESETS["mix"], 4))
+    done = study_as_daemon(report.log, trainers, Costs(), how, report.study.dedicated, time.perf_counter)
+    return replace(report, study=replace(report.study, as_daemon=done))
 
 
 @pytest.fixture(scope="session")
@@ -86,4 +99,10 @@ def report(holes: Holes, trainers: tuple[Trainer, ...]) -> ReportInput:
 @pytest.fixture(scope="session")
 def record(report: ReportInput) -> ReplayRecord:
     """The shared replay."""
-    return report.record
+    return report.study.record
+
+
+@pytest.fixture(scope="session")
+def daemon_report(report: ReportInput) -> ReportInput:
+    """The shared replay, and what the daemon would have got."""
+    return with_daemon(report)

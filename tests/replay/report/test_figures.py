@@ -31,21 +31,29 @@ def test_bin_means_of_nothing_are_zero() -> None:
 
 @pytest.mark.parametrize("bins", [1, 7, 600])
 def test_areas_are_node_hours(report: ReportInput, holes: Holes, bins: int) -> None:
-    series = nodes_over_time(holes, report.record.timeline, bins)
+    series = nodes_over_time(holes, report.study.record.timeline, bins)
     hours = np.diff(series.edges_s) / 3600
     assert len(series.idle_nodes) == bins
-    assert series.idle_nodes @ hours == pytest.approx(report.outcome.idle_node_hours)
-    assert series.lent_nodes @ hours == pytest.approx(report.outcome.lent_node_hours)
+    assert series.idle_nodes @ hours == pytest.approx(report.study.outcome.idle_node_hours)
+    assert series.lent_nodes @ hours == pytest.approx(report.study.outcome.lent_node_hours)
     assert (series.lent_nodes <= series.idle_nodes + 1e-6).all()
 
 
 def test_samples_grow_from_nothing_to_the_total(report: ReportInput) -> None:
-    series = samples_over_time(report.record, report.dedicated)
+    series = samples_over_time(report.study)
     assert len(series.at_s) == 601
-    assert (series.replayed[0], series.dedicated[0]) == (0, 0)
-    assert series.replayed[-1] == pytest.approx(report.outcome.samples)
-    assert series.dedicated[-1] == pytest.approx(report.dedicated.samples)
+    assert (series.allowed[0], series.dedicated[0], series.daemon) == (0, 0, None)
+    assert series.allowed[-1] == pytest.approx(report.study.outcome.samples)
+    assert series.dedicated[-1] == pytest.approx(report.study.dedicated.samples)
     assert (np.diff(series.dedicated) >= -1e-3).all()
+
+
+def test_samples_as_the_daemon_stand_beside_those_that_the_holes_allow(daemon_report: ReportInput) -> None:
+    series, daemon = samples_over_time(daemon_report.study), daemon_report.study.as_daemon
+    assert daemon is not None
+    assert series.daemon is not None
+    assert series.daemon[-1] == pytest.approx(daemon.outcome.samples)
+    assert 0 < series.daemon[-1] < series.allowed[-1]
 
 
 def test_hole_lengths_add_up(holes: Holes) -> None:

@@ -9,17 +9,23 @@ from itertools import islice
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from freetrain.core.holes import Holes
 from freetrain.core.trainer import Trainer
 from freetrain.errors import FreetrainError, StateError
+from freetrain.replay.logs.model import EmptyHours
 from freetrain.replay.outcome import definitions
 from freetrain.replay.presets import PRESETS
-from freetrain.replay.report import ReportInput, write_report
+from freetrain.replay.prices import Prices
+from freetrain.replay.report import ReportInput, palette, write_report
+from freetrain.replay.report.assumptions import assumptions
 from freetrain.replay.report.page import render
+from freetrain.replay.report.sentences import about_grid
 from freetrain.replay.report.svg import NARROW, WIDE
-from tests.replay.report.conftest import make_holes, make_input
+from freetrain.replay.report.words import amount
+from tests.replay.report.conftest import make_holes, make_input, make_record
 
 PICTURES = 4
 FORMATS = 2
@@ -51,7 +57,7 @@ def test_everything_is_there(page: str, report: ReportInput) -> None:
         assert text in page
     text = page.replace("\N{NO-BREAK SPACE}", " ")
     assert "In 24 hours, " in text
-    assert f"{len(report.record.runs)} trainers were admitted" in text
+    assert f"{len(report.study.record.runs)} trainers were admitted" in text
 
 
 def test_nothing_is_loaded(page: str) -> None:
@@ -104,7 +110,11 @@ def test_what_users_name_is_no_markup(report: ReportInput, page: str) -> None:
     assert "&lt;b&gt;x" in page
     assert "<b>x" not in page
     hostile = replace(
-        report, title="<script>t", command="<script>c", settings={"<script>k": "<script>v"}, version='"><script>'
+        report,
+        title="<script>t",
+        command="<script>c",
+        setting=replace(report.setting, policy="<script>p"),
+        version='"><script>',
     )
     assert "<script" not in render(hostile)
 
@@ -122,10 +132,10 @@ def test_node_names_are_no_markup() -> None:
     [
         ([], (), "no node was ever idle"),
         ([], tuple(islice(PRESETS["hpo"], 2)), "no node was ever idle"),
-        ([(0, 0, 300)], (), "no trainer got anywhere on them"),
+        ([(0, 0, 300)], (), "No trainer got anywhere on them"),
         ([(0, 0, 0.5)], tuple(islice(PRESETS["hpo"], 1)), "One trainer was admitted"),
         ([(0, 0, 600), (1, 30, 90)], PRESETS["mix"], "In 10 minutes"),
-        ([(0, 0, 600)], (Trainer("big", ((8, 5.0),), min_nodes=8),), "no trainer got anywhere on them"),
+        ([(0, 0, 600)], (Trainer("big", ((8, 5.0),), min_nodes=8),), "No trainer got anywhere on them"),
     ],
 )
 def test_little_to_show(rows: list[tuple[int, float, float]], trainers: Iterable[Trainer], expected: str) -> None:
@@ -156,6 +166,59 @@ def test_what_makes_the_figures_doubtful_stands_above_them(report: ReportInput) 
     log = replace(report.log, warnings=("Half the rows are <bad>.",))
     page = render(replace(report, log=log))
     assert page.index("Half the rows are &lt;bad&gt;.") < page.index("Key figures")
+
+
+def test_colours_follow_the_reader_and_are_not_named(page: str) -> None:
+    assert "@media screen and (prefers-color-scheme: dark)" in page
+    drawn = "".join(_svgs(page))
+    assert "var(--ink)" in drawn
+    # What remains is drawn alike on both grounds.
+    assert not set(re.findall(r"(?<=: )#[0-9a-f]{6}", drawn)) & set(palette.LIGHT.values())
+    words = re.sub(r"<style>.*?</style>|<svg.*?</svg>", "", page, flags=re.DOTALL)
+    assert not re.search(r"\b(yellow|grey|blue|red|green)\b", words)
+
+
+def test_all_nodes_that_were_ever_idle_are_no_sample(report: ReportInput) -> None:
+    assert about_grid(report.study.record, False).startswith("Each line is one of the 12\N{NO-BREAK SPACE}nodes")
+    many = make_record(make_holes([(node, 0, 300) for node in range(200)], 200, 600), ())
+    assert "50 of the 200 that were ever idle" in about_grid(many, False)
+
+
+def test_one_colour_stands_for_trainers_that_are_too_many_to_tell_apart(report: ReportInput) -> None:
+    assert "lent, by trainer" in render(report)
+    rows = [(0, 100.0 * number, 100.0 * number + 50) for number in range(20)]
+    short = tuple(Trainer(f"t{number}", ((1, 1.0),), target_samples=40) for number in range(20))
+    page = render(make_input(make_holes(rows, 1, 2000), short))
+    assert "lent, by trainer" not in page
+    assert "lent to trainers" in page
+
+
+def test_figures_without_the_empty_hours_stand_beside_those_of_all(report: ReportInput) -> None:
+    holes = report.log.holes
+    begin_s, end_s = np.array([holes.from_s]), np.array([holes.from_s + 3600.0])
+    empty = EmptyHours(begin_s, end_s, 2.0, holes.idle_node_hours)
+    page = render(replace(report, log=replace(report.log, empty=empty)))
+    left = amount(holes.idle_node_hours - 2.0)
+    assert (
+        f'idle node-hours</th><td class="n">{amount(holes.idle_node_hours)}</td><td class="n">{left}</td>' in page
+    )
+    assert "without them" not in render(report)
+
+
+def test_money_is_shown_where_the_site_gives_prices(report: ReportInput) -> None:
+    assert "What it is worth" not in render(report)
+    page = render(replace(report, prices=Prices(gpus_per_node=4, per_gpu_hour=2.0)))
+    hours = report.study.outcome.useful_node_hours * 4
+    assert f'<td class="n">{amount(hours)}</td>' in page
+    assert f'<td class="n">EUR {amount(hours * 2)}</td>' in page
+
+
+def test_what_the_figures_rest_on_stands_in_the_report(daemon_report: ReportInput) -> None:
+    page = render(daemon_report)
+    for row in assumptions(daemon_report.setting, (), None):
+        assert f'<th scope="row">{row.name}</th><td>{row.value}</td>' in page
+    for said in ("growing costs</th><td>18 s", "its node trains</th><td>8 s later", "every 10 s"):
+        assert said in page
 
 
 def test_file_is_written(tmp_path: Path, report: ReportInput, page: str) -> None:

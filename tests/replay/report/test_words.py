@@ -34,11 +34,11 @@ def test_large(value: float, shown: str) -> None:
         (0, "0 %"),
         (0.0004, "under 0.1 %"),
         (0.0312, "3.1 %"),
-        (0.951, "95 %"),
+        (0.951, "95.1 %"),
         (0.9931, "99.3 %"),
         (0.99996, "99.9 %"),
         (1 - 1e-9, "100 %"),
-        (1.04, "104 %"),
+        (1.04, "104.0 %"),
     ],
 )
 def test_share(value: float | None, shown: str) -> None:
@@ -59,6 +59,21 @@ def test_share(value: float | None, shown: str) -> None:
 def test_duration(seconds: float, long: str, brief: str) -> None:
     assert _plain(words.duration(seconds)) == long
     assert _plain(words.brief_duration(seconds)) == brief
+
+
+@pytest.mark.parametrize(
+    ("value", "of", "shown"),
+    [
+        (38_877.4, None, "38,877"),
+        (0.47, 39_297, "under 1"),
+        (22.46, 39_297, "22"),
+        (22.46, 40, "22.5"),
+        (0.01, 40, "under 0.1"),
+        (0, 39_297, "0"),
+    ],
+)
+def test_amounts_side_by_side_are_rounded_alike(value: float, of: float | None, shown: str) -> None:
+    assert words.amount(value, of) == shown
 
 
 def test_count_knows_one_from_many() -> None:

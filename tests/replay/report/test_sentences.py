@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from freetrain.replay.outcome import SiteOutcome
+from freetrain.replay.report import ReportInput
+from freetrain.replay.report.sentences import headline, parts_of_idle_time, tiles
+from freetrain.replay.report.units import work_done
+from freetrain.replay.study import Study
+
+
+@pytest.fixture
+def study(daemon_report: ReportInput) -> Study:
+    """Round figures in place of those that came out."""
+    study = daemon_report.study
+    assert study.as_daemon is not None
+    known = {"idle_node_hours": 200.0, "dedicated_nodes": 8.0, "samples": 1e9}
+    allowed = replace(study.outcome, **known, lent_node_hours=199.0, u_work=0.951, u_oracle=0.97)
+    daemon = replace(
+        study.as_daemon.outcome, **known, lent_node_hours=150.0, useful_node_hours=120.0, u_work=0.6, work=7200.0,
+        evictions=90, forced_rescales=30, rescales=5, starts=1,
+    )  # fmt: skip
+    site = SiteOutcome(40, 10, 20.0, 0.5, 4.0)
+    return replace(study, outcome=allowed, as_daemon=replace(study.as_daemon, outcome=daemon, site=site))
+
+
+def plain(text: str) -> str:
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_headline_is_what_the_daemon_would_have_got(study: Study) -> None:
+    assert plain(headline(study)) == (
+        "In 24 hours, 200 node-hours were idle. The daemon would have lent 75.0 % of that and reached 60.0 % of "
+        "the work that the same trainers do on 8 nodes of their own."
+    )
+
+
+def test_without_the_daemon_the_headline_promises_only_what_holes_allow(study: Study) -> None:
+    assert plain(headline(replace(study, as_daemon=None))) == (
+        "In 24 hours, 200 node-hours were idle. They allow 95.1 % of the work that the same trainers do on 8 "
+        "nodes of their own."
+    )
+
+
+def test_the_key_figures_are_the_daemons_with_what_holes_allow_and_the_site_feels(study: Study) -> None:
+    said = {tile.name: (plain(tile.figure), plain(tile.meaning)) for tile in tiles(study, "speedup")}
+    assert said["of them lent"][0] == "75.0 %"
+    figure, meaning = said["of a dedicated machine’s work"]
+    assert figure == "60.0 %"
+    assert meaning == (
+        "of the same trainers on 8 nodes of their own: as much training as one node does in 2.0 hours; the holes "
+        "allow 95.1 %"
+    )
+    assert said["later for a job of the site"] == (
+        "0.5 seconds",
+        "on average of those that started on idle nodes: 10 of 40 jobs waited, 4 seconds at most",
+    )
+
+
+def test_evictions_are_told_from_the_nodes_that_they_took(study: Study) -> None:
+    lost = next(tile for tile in tiles(study, "speedup") if tile.name == "of lent time lost")
+    assert plain(lost.figure) == "20.0 %"
+    assert plain(lost.meaning) == "to 30 evictions of 90 nodes, 5 rescales and 1 start"
+
+
+def test_the_parts_of_idle_time_make_a_whole_and_are_rounded_alike(daemon_report: ReportInput) -> None:
+    done = daemon_report.study.as_daemon
+    assert done is not None
+    parts = parts_of_idle_time(done.outcome, done.record)
+    assert [part.kind for part in parts] == ["useful", "starting", "lost", "unlent"]
+    assert sum(part.percent for part in parts) == pytest.approx(100, abs=0.01)
+    allowed = parts_of_idle_time(daemon_report.study.outcome, daemon_report.study.record)
+    assert [part.kind for part in allowed] == ["useful", "lost", "unlent"]
+
+
+@pytest.mark.parametrize(
+    ("objective", "said"),
+    [
+        ("speedup", "as much training as one node does in 2,000 hours"),
+        ("weighted", "as much training as one node does in 2,000 hours, weights counted in"),
+        ("throughput", "7.20 million samples, weights counted in"),
+        ("own:deadline", "7.20 million in the unit of own:deadline"),
+    ],
+)
+def test_work_is_told_in_the_unit_of_what_is_maximised(objective: str, said: str) -> None:
+    assert plain(work_done(objective, 7.2e6)) == said
