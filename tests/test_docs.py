@@ -13,8 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from freetrain.cli.main import cli
+from freetrain.cli.sweep import check
 from freetrain.core.objectives import worth_per_s
 from freetrain.replay.presets import PRESETS
+from freetrain.replay.sweep.spec import read_sweep
 from freetrain.replay.trainers import read_trainers
 
 ROOT = Path(__file__).parents[1]
@@ -54,6 +56,16 @@ def test_the_documented_problem_has_the_documented_result() -> None:
     result = CliRunner().invoke(cli, ["solve", "-"], input=problem)
     answer, documented = json.loads(result.stdout), json.loads(block("docs/formats.md", "json", '"status"'))
     assert answer | {"solve_s": 0} == documented | {"solve_s": 0}
+
+
+def test_the_documented_sweep_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "first.toml"
+    path.write_text(block("docs/sweeps.md", "toml", "freetrain-sweep/1"))
+    cells = read_sweep(path, ROOT / "sample_logs").cells
+    assert [cell.name for cell in cells][:2] == ["small, freetrain, summit", "small, freetrain, large"]
+    assert len(cells) == 8
+    for cell in cells:
+        check(cell)
 
 
 def test_the_weekly_report_unit_runs_its_command(tmp_path: Path) -> None:

@@ -26,6 +26,23 @@ def replaying(from_s: float, until_s: float, quiet: bool) -> Iterator[Callable[[
         yield lambda at_s: progress.update(task, completed=at_s - from_s)
 
 
+@contextmanager
+def counting(all_of_them: int, there: int, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Show how many are over; what is yielded is told each as it is. Where nobody looks, a line for each."""
+    over = there
+    with _progress(quiet) as progress:
+        task = progress.add_task("Replays", total=all_of_them, completed=there)
+
+        def tell(name: str) -> None:
+            nonlocal over
+            over += 1
+            progress.update(task, completed=over, description=f"{over} of {all_of_them} replays")
+            if not quiet and not sys.stderr.isatty():
+                print(f"{over} of {all_of_them}: {name}", file=sys.stderr, flush=True)
+
+        yield tell
+
+
 def _progress(quiet: bool) -> Progress:
     return Progress(
         SpinnerColumn(),

@@ -20,6 +20,7 @@ from freetrain.cli.output import (
     show_time,
     show_value,
 )
+from freetrain.errors import InputError
 from freetrain.store import DecisionSummary, RunDetails, RunSummary, Store, default_store_path
 
 LIST_FORMAT = "freetrain-runs/1"
@@ -80,6 +81,46 @@ def show_command(
         _print_decisions(store.decisions(run_id, most=limit or None), details.summary.decision_count)
 
 
+@runs_group.command("compare")
+@click.argument("run_ids", metavar="[ID]…", type=int, nargs=-1)
+@click.option("--sweep", "sweep", metavar="NAME", help="The replays of this sweep [default: the newest].")
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Draw the table, too, as one HTML file.",
+)
+@_json_option
+@store_option
+@click.pass_obj
+def compare_command(
+    group_options: tuple[bool, Path | None],
+    run_ids: tuple[int, ...],
+    sweep: str | None,
+    picture: Path | None,
+    as_json: bool,
+    store_path: Path | None,
+) -> None:
+    """Show replays side by side: these, or those of a sweep."""
+    # Lists of runs need no page, and no reader of logs, which pages import.
+
+    # Lists of runs need no page, and no reader of logs, which pages import.
+    from freetrain.cli.comparing import comparison_document, draw_comparison, print_comparison
+    from freetrain.replay.comparison import compare_runs, compare_sweep
+
+    if run_ids and sweep:
+        raise InputError("Either runs are named, or a sweep.", "Leave one of them out.")
+    group_json, group_store_path = group_options
+    runs = _open(store_path or group_store_path).runs()
+    comparison = compare_runs(runs, run_ids) if run_ids else compare_sweep(runs, sweep)
+    if picture:
+        draw_comparison(comparison, picture)
+    if as_json or group_json:
+        print_json(comparison_document(comparison))
+    else:
+        print_comparison(comparison)
+
+
 def _open(path: Path | None) -> Store:
     return Store.open_existing(path or default_store_path())
 
@@ -130,7 +171,7 @@ def _print_details(details: RunDetails, limit: int) -> None:
             ("trainers", f"{details.trainer_count:,}"),
         ],
     )
-    for title, values in (("Settings", details.settings), ("Outcome", run.outcome)):
+    for title, values in (("Settings", run.settings), ("Outcome", run.outcome)):
         if values:
             print_heading(title)
             print_table(("name", "value"), [(name, show_value(value)) for name, value in flatten(values)])

@@ -131,7 +131,7 @@ class RunJournal:
                     started_s=run.started_s,
                     from_s=run.from_s,
                     until_s=run.until_s,
-                    node_count=len(run.node_names),
+                    node_count=len(run.node_names) if run.node_count is None else run.node_count,
                     node_names=zlib.compress(names),
                     decision_count=0,
                 )

@@ -31,7 +31,8 @@ class NewRun:
         started_s: wall time at which it begins, UTC epoch seconds.
         from_s: begin of the time that is replayed.
         until_s: end of it.
-        node_names: all nodes that may occur, in the machine's order.
+        node_names: all nodes that may occur in a decision, in the machine's order.
+        node_count: how many nodes there are, where none is named since no decision is kept.
     """
 
     command: str
@@ -41,6 +42,7 @@ class NewRun:
     from_s: float
     until_s: float
     node_names: tuple[str, ...]
+    node_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class RunSummary:
     until_s: float
     node_count: int
     decision_count: int
+    settings: Mapping[str, Any]
     outcome: Mapping[str, Any]
 
 
@@ -88,8 +91,7 @@ class RunDetails:
     """A run with all but its decisions.
 
     Attributes:
-        summary: what the list of runs shows.
-        settings: what the run depended on.
+        summary: what the list of runs shows, and what the run depended on.
         statuses: decisions by status.
         solvers: decisions by solver.
         trainer_count: trainers that were seen in a problem.
@@ -97,7 +99,6 @@ class RunDetails:
     """
 
     summary: RunSummary
-    settings: Mapping[str, Any]
     statuses: Mapping[str, int]
     solvers: Mapping[str, int]
     trainer_count: int

@@ -109,7 +109,6 @@ class Store:
             seen = select(func.count()).select_from(TrainerRow).where(TrainerRow.run_id == run_id)
             return RunDetails(
                 summary=_summary(row),
-                settings=row.settings,
                 statuses=_tally(session, run_id, "status"),
                 solvers=_tally(session, run_id, "solver"),
                 trainer_count=session.scalar(seen) or 0,
@@ -205,6 +204,7 @@ def _summary(row: RunRow) -> RunSummary:
         until_s=row.until_s,
         node_count=row.node_count,
         decision_count=row.decision_count,
+        settings=row.settings,
         outcome=row.outcome or {},
     )
 

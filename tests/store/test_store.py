@@ -78,7 +78,7 @@ def test_a_finished_run_tells_what_it_came_to(store):
     assert details.summary.node_count == len(NAMES)
     assert details.summary.outcome == OUTCOME
     assert details.summary.ended_s == 1.7e9 + 60
-    assert details.settings == {"policy": "freetrain", "solver": {"threads": 2}}
+    assert details.summary.settings == {"policy": "freetrain", "solver": {"threads": 2}}
     assert details.statuses == {"heuristic": 2}
     assert details.solvers == {"by hand": 2}
 
@@ -92,7 +92,7 @@ def test_numpy_numbers_and_paths_in_settings_and_outcome_are_no_obstacle(store):
     with store.begin_run(run) as running:
         running.finish({"nodes": np.int64(3), "u_dedicated": np.float64(0.5)}, (), 5.0)
     details = store.run(running.run_id)
-    assert details.settings == {"log": "a.log", "seed": 7}
+    assert details.summary.settings == {"log": "a.log", "seed": 7}
     assert details.summary.outcome == {"nodes": 3, "u_dedicated": 0.5}
 
 

@@ -1,0 +1,58 @@
+"""How runs are shown side by side: as a table, as JSON, as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from freetrain.cli.output import NOTHING, print_table
+from freetrain.replay.comparison import Comparison, Way
+from freetrain.replay.report.comparison_page import write_comparison
+
+COMPARE_FORMAT = "freetrain-comparison/1"
+
+_FIGURES = ("idle node-h", "lent", "work", "best", "evicted", "holes: lent", "holes: work", "delay", "longest")
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """One line for each run: first what the daemon would have got, then what the holes allow."""
+    energy = ("kWh",) if any(run.energy_kwh is not None for run in comparison.runs) else ()
+    print_table(
+        (*comparison.axes, *_FIGURES, *energy), _rows(comparison, bool(energy)), right=(*_FIGURES, *energy)
+    )
+
+
+def comparison_document(comparison: Comparison) -> dict[str, Any]:
+    """All of it, for programs."""
+    return {"format": COMPARE_FORMAT, **asdict(comparison)}
+
+
+def draw_comparison(comparison: Comparison, path: Path) -> None:
+    """Write it as a page."""
+    write_comparison(path, comparison)
+
+
+def _rows(comparison: Comparison, energy: bool) -> Iterator[tuple[str, ...]]:
+    for run in comparison.runs:
+        labels = (run.labels.get(axis, NOTHING) for axis in comparison.axes)
+        idle = NOTHING if run.idle_node_hours is None else f"{run.idle_node_hours:,.0f}"
+        daemon = _way(run.daemon) if run.daemon else (NOTHING,) * 4
+        allowed = _way(run.allowed)[:2]
+        delays = (_seconds(run.delay_mean_s), _seconds(run.delay_max_s))
+        more = (NOTHING if run.energy_kwh is None else f"{run.energy_kwh:,.0f}",) if energy else ()
+        yield (*labels, idle, *daemon, *allowed, *delays, *more)
+
+
+def _way(way: Way) -> tuple[str, str, str, str]:
+    evicted = NOTHING if way.evicted_nodes is None else f"{way.evicted_nodes:,}"
+    return _share(way.lent), _share(way.work), _share(way.best), evicted
+
+
+def _share(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.1%}"
+
+
+def _seconds(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.1f} s"

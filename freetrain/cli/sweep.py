@@ -1,0 +1,135 @@
+"""``freetrain sweep``: many replays that differ in what one file varies."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from freetrain.cli.comparing import comparison_document, draw_comparison, print_comparison
+from freetrain.cli.options import store_option
+from freetrain.cli.output import print_json
+from freetrain.cli.progress_bars import counting
+from freetrain.cli.replay import replay_command
+from freetrain.errors import FreetrainError, InputError
+from freetrain.replay.comparison import compare_sweep
+from freetrain.replay.sweep.doing import Finished, do_here
+from freetrain.replay.sweep.on_slurm import do_on_slurm
+from freetrain.replay.sweep.recording import known, record
+from freetrain.replay.sweep.spec import Cell, Sweep, read_sweep
+from freetrain.store import Store, default_store_path
+
+_OUTPUT = ("report", "no-report", "title", "store", "no-store", "json", "quiet", "rejects", "definitions")
+_ITS_OWN = frozenset(f"--{name}" for name in _OUTPUT)
+_PATH = click.Path(path_type=Path)
+
+
+@click.command("sweep")
+@click.argument("spec", type=_PATH, metavar="SPEC.toml")
+@click.option("--data", type=_PATH, metavar="DIR", help="Where its files are, if not beside it.")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=lambda: max(len(os.sched_getaffinity(0)), 1),
+    show_default="one for each core",
+    metavar="N",
+    help="Replays at once on this machine.",
+)
+@click.option("--executor", type=click.Choice(["here", "slurm"]), default="here", show_default=True)
+@click.option(
+    "--folder",
+    type=_PATH,
+    metavar="DIR",
+    help="With --executor slurm: a folder that all nodes see [default: NAME.sweep in this one].",
+)
+@click.option(
+    "--sbatch", "sbatch", default="", metavar="OPTIONS", help="With --executor slurm: more options of sbatch."
+)
+@click.option("--picture", type=_PATH, metavar="FILE.html", help="Draw the table, too, as one HTML file.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@store_option
+def sweep_command(spec: Path, **given: Any) -> None:
+    """Replay logs in many ways: policies, costs, horizons, whatever SPEC.toml varies (docs/sweeps.md).
+
+    Every replay is recorded when it is over, and done once: the same command goes on where it was ended.
+    """
+    sweep = read_sweep(spec, given["data"])
+    for cell in sweep.cells:
+        check(cell)
+    store = Store.open(given["store_path"] or default_store_path())
+    done = known(store, sweep)
+    missing = [cell for cell in sweep.cells if cell.key not in done]
+    failed = _do(sweep, missing, store, given)
+    comparison = compare_sweep(store.runs(), sweep.name) if len(failed) < len(sweep.cells) else None
+    if comparison is not None and given["picture"]:
+        draw_comparison(comparison, given["picture"])
+    if comparison is not None:
+        (print_json(comparison_document(comparison)) if given["as_json"] else print_comparison(comparison))
+    if failed:
+        raise FreetrainError(
+            f"{len(failed)} of {len(sweep.cells)} replays failed: {failed[0].cell.name}: {failed[0].why}",
+            "The same command tries them again: freetrain replay " + shlex.join(failed[0].cell.arguments),
+        )
+
+
+def check(cell: Cell) -> None:
+    """Refuse what ``freetrain replay`` would refuse at once, before anything is begun."""
+    for argument in cell.arguments:
+        if argument in _ITS_OWN:
+            raise InputError(f"A sweep cannot set {argument}: it sees to that itself.", "Leave it out.")
+    try:
+        replay_command.make_context("freetrain replay", list(cell.arguments))
+    except click.ClickException as error:
+        raise InputError(
+            f"The replay {cell.name} cannot be done: {error.format_message()}",
+            "Options are those of freetrain replay --help, without the dashes.",
+        ) from error
+
+
+def _do(sweep: Sweep, missing: Sequence[Cell], store: Store, given: dict[str, Any]) -> list[Finished]:
+    """Do what is missing and record it; gives what failed."""
+    failed = []
+    there = len(sweep.cells) - len(missing)
+    with (
+        _ended_in_order(),
+        counting(len(sweep.cells), there, given["quiet"]) as tell,
+        closing(_executor(sweep, missing, given)) as finished,
+    ):
+        for one in finished:
+            if one.document is None:
+                failed.append(one)
+            else:
+                record(store, sweep, one, time.time())
+            tell(one.cell.name if one.document else f"{one.cell.name}: {one.why}")
+    return failed
+
+
+def _executor(sweep: Sweep, missing: Sequence[Cell], given: dict[str, Any]) -> Generator[Finished, None, None]:
+    if given["executor"] == "here":
+        return do_here(missing, given["workers"])
+    folder = given["folder"] or Path(f"{sweep.name}.sweep")
+    return do_on_slurm(missing, folder, shlex.split(given["sbatch"]))
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM end it as Ctrl-C does, so that no replay goes on alone."""
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

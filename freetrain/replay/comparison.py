@@ -1,0 +1,158 @@
+"""Runs side by side: what they differ in, and what they came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from freetrain.errors import InputError
+from freetrain.store import RunStatus, RunSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What a replay came to in one way of it; None: that is not known.
+
+    Attributes:
+        lent: part of the idle node-hours that was lent.
+        work: work / work of the same trainers on a dedicated machine of as many node-hours.
+        best: work / work of the best division at every instant.
+        evicted_nodes: nodes taken from trainers for the site's jobs.
+    """
+
+    lent: float | None
+    work: float | None
+    best: float | None
+    evicted_nodes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """One run of a comparison.
+
+    Attributes:
+        id: its number in the store.
+        labels: what it has of everything in which the runs differ.
+        idle_node_hours: idle node-hours of its log.
+        allowed: as the holes allow.
+        daemon: as the daemon would have gone; None: that was not asked.
+        delay_mean_s: how much later each of the site's jobs would have started that started on idle nodes.
+        delay_max_s: the longest of these delays.
+        energy_kwh: what it took, where prices were given.
+    """
+
+    id: int
+    labels: Mapping[str, str]
+    idle_node_hours: float | None
+    allowed: Way
+    daemon: Way | None
+    delay_mean_s: float | None
+    delay_max_s: float | None
+    energy_kwh: float | None
+
+    @property
+    def shown(self) -> Way:
+        """The daemon's way, or, where that was not asked, what the holes allow."""
+        return self.daemon or self.allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Runs side by side.
+
+    Attributes:
+        title: what they are.
+        axes: in what they differ.
+        runs: the runs, in order.
+    """
+
+    title: str
+    axes: tuple[str, ...]
+    runs: tuple[ComparedRun, ...]
+
+
+def compare_sweep(runs: Sequence[RunSummary], name: str | None) -> Comparison:
+    """The replays of a sweep, in its order.
+
+    Args:
+        runs: all runs, the newest first.
+        name: the sweep's; None: the newest.
+
+    Raises:
+        InputError: there is no such sweep.
+    """
+    of_sweeps = [run for run in runs if run.status is RunStatus.COMPLETE and "sweep" in run.settings]
+    names = list(dict.fromkeys(str(run.settings["sweep"]) for run in of_sweeps))
+    name = name or next(iter(names), None)
+    if name not in names:
+        there = f"there are {', '.join(names)}" if names else "none has been recorded"
+        raise InputError(
+            f"There is no sweep {name!r} in the store; {there}." if name else "No sweep has been recorded yet.",
+            "freetrain sweep SPEC.toml makes one; freetrain runs compare 3 4 compares single runs.",
+        )
+    newest: dict[int, RunSummary] = {}
+    for run in of_sweeps:
+        if run.settings["sweep"] == name:
+            newest.setdefault(int(run.settings["number"]), run)
+    chosen = [newest[number] for number in sorted(newest)]
+    axes = tuple(dict.fromkeys(axis for run in chosen for axis in run.settings["varied"]))
+    return Comparison(name, axes, tuple(_compared(run, run.settings["varied"]) for run in chosen))
+
+
+def compare_runs(runs: Sequence[RunSummary], ids: Sequence[int]) -> Comparison:
+    """These runs, in this order.
+
+    Raises:
+        InputError: there is no such run, or it has not come to an end.
+    """
+    by_id = {run.id: run for run in runs}
+    for number in ids:
+        if number not in by_id:
+            raise InputError(f"There is no run {number}.", "freetrain runs lists them.")
+        if "idle_node_hours" not in by_id[number].outcome:
+            raise InputError(f"Run {number} is no replay that came to its end.", "freetrain runs lists them.")
+    chosen = [by_id[number] for number in ids]
+    names = dict.fromkeys(name for run in chosen for name in _plain(run))
+    axes = tuple(name for name in names if _differs(chosen, name))
+    labels = [{axis: _plain(run).get(axis, "–") for axis in axes} for run in chosen]
+    title = f"runs {', '.join(map(str, ids))}"
+    return Comparison(title, axes, tuple(map(_compared, chosen, labels)))
+
+
+def _plain(run: RunSummary) -> dict[str, str]:
+    return {
+        name: ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in run.settings.items()
+        if name not in ("cell", "number", "varied", "sweep")
+    }
+
+
+def _differs(runs: Sequence[RunSummary], name: str) -> bool:
+    return len({_plain(run).get(name) for run in runs}) > 1
+
+
+def _compared(run: RunSummary, labels: Mapping[str, str]) -> ComparedRun:
+    outcome = run.outcome
+    daemon = outcome.get("as_daemon") or {}
+    site = daemon.get("site", {})
+    return ComparedRun(
+        run.id,
+        dict(labels),
+        outcome.get("idle_node_hours"),
+        _way(outcome),
+        _way(daemon["outcome"]) if daemon else None,
+        site.get("site_delay_mean_s"),
+        site.get("site_delay_max_s"),
+        (outcome.get("worth") or {}).get("energy_kwh"),
+    )
+
+
+def _way(outcome: Mapping[str, Any]) -> Way:
+    idle, lent = outcome.get("idle_node_hours"), outcome.get("lent_node_hours")
+    return Way(
+        lent / idle if idle and lent is not None else None,
+        outcome.get("u_work"),
+        outcome.get("u_oracle"),
+        outcome.get("evictions"),
+    )

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from freetrain.cli.main import cli
+from freetrain.cli.sweep import check
+from freetrain.replay.sweep.spec import read_sweep
+from freetrain.store import Store
+from tests.cli.test_replay import LOG
+
+SPEC = """
+format = "freetrain-sweep/1"
+name = "small"
+
+[options]
+trainers = "preset:hpo"
+
+[logs.june]
+files = "june.psv"
+[logs.july]
+files = "july.psv"
+
+[vary]
+policy = ["freetrain", "equal-share"]
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    (tmp_path / "june.psv").write_text(LOG)
+    (tmp_path / "july.psv").write_text(LOG.replace("2024-06", "2024-07"))
+    path = tmp_path / "spec.toml"
+    path.write_text(SPEC)
+    return path
+
+
+def freetrain(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def figures(document: dict[str, Any]) -> list[Any]:
+    """A table without the numbers of its runs."""
+    return [{name: value for name, value in run.items() if name != "id"} for run in document["runs"]]
+
+
+def table(spec: Path, store: Path) -> list[Any]:
+    result = freetrain("sweep", spec, "--store", store, "--quiet", "--json")
+    assert result.exit_code == 0, result.output
+    return figures(json.loads(result.stdout))
+
+
+def test_a_sweep_is_done_once_and_compared(spec: Path, tmp_path: Path) -> None:
+    store, picture = tmp_path / "runs.db", tmp_path / "sweep.html"
+    result = freetrain("sweep", spec, "--store", store, "--picture", picture)
+    assert result.exit_code == 0, result.output
+    assert "4 of 4: " in result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].split()[:2] == ["log", "policy"]
+    assert [line.split()[:2] for line in lines[1:]] == [
+        ["june", "freetrain"],
+        ["june", "equal-share"],
+        ["july", "freetrain"],
+        ["july", "equal-share"],
+    ]
+    assert picture.read_text().count('class="track"') == 4
+    again = freetrain("sweep", spec, "--store", store)
+    assert again.stdout == result.stdout
+    assert "of 4" not in again.stderr
+    assert len(Store.open_existing(store).runs()) == 4
+    compared = freetrain("runs", "compare", "--sweep", "small", "--store", store)
+    assert compared.stdout == result.stdout
+
+
+def test_what_cannot_be_an_option_is_refused_before_anything_is_begun(spec: Path, tmp_path: Path) -> None:
+    for line, complaint in (
+        ('polcy = "greedy"', "No such option"),
+        ("poll = -1", "--poll"),
+        ("json = true", "cannot set --json"),
+    ):
+        spec.write_text(SPEC.replace("[options]", f"[options]\n{line}"))
+        result = freetrain("sweep", spec, "--store", tmp_path / "runs.db")
+        assert result.exit_code == 2
+        assert complaint in result.stderr
+    assert not (tmp_path / "runs.db").exists()
+
+
+def test_a_replay_that_fails_is_named_and_the_others_are_kept(spec: Path, tmp_path: Path) -> None:
+    (tmp_path / "july.psv").write_text("no log\n")
+    result = freetrain("sweep", spec, "--store", tmp_path / "runs.db")
+    assert result.exit_code == 1
+    assert "2 of 4 replays failed: july, " in result.stderr
+    assert len(result.stdout.splitlines()) == 3
+
+
+@contextmanager
+def sweeping(spec: Path, store: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "freetrain", "sweep", str(spec), "--store", str(store), "--workers", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_sweep_that_is_killed_in_the_middle_and_resumed_gives_the_same_table(
+    spec: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    whole, resumed = tmp_path / "whole.db", tmp_path / "resumed.db"
+    with sweeping(spec, resumed) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("1 of 4: ")
+        process.send_signal(number)
+        process.wait()
+    done = len(Store.open_existing(resumed).runs())
+    assert 1 <= done < 4
+    assert table(spec, resumed) == table(spec, whole)
+    runs = Store.open_existing(resumed).runs()
+    assert sum(run.status == "complete" for run in runs) == 4
+
+
+def test_a_sweep_that_is_told_to_end_leaves_no_replay_behind(spec: Path, tmp_path: Path) -> None:
+    with sweeping(spec, tmp_path / "runs.db") as process:
+        children = wait_for_children(process.pid)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 128 + signal.SIGTERM
+    assert not [child for child in children if Path(f"/proc/{child}").exists()]
+
+
+def wait_for_children(pid: int) -> list[int]:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = [
+            int(child)
+            for children in Path(f"/proc/{pid}/task").glob("*/children")
+            for child in children.read_text().split()
+        ]
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("no replay was begun")
+
+
+def test_the_sweep_behind_the_published_results_is_one(tmp_path: Path) -> None:
+    spec = Path(__file__).parents[2] / "benchmarks" / "results.toml"
+    for log in tomllib.loads(spec.read_text())["logs"].values():
+        (tmp_path / log["files"]).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / log["files"]).write_text("")
+    cells = read_sweep(spec, tmp_path).cells
+    assert len(cells) == len({cell.key for cell in cells}) == 20 * len({cell.labels["log"] for cell in cells})
+    for cell in cells:
+        check(cell)
