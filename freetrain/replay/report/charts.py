@@ -82,7 +82,7 @@ def nodes_by_trainer(grid: NodeGrid, colours: Sequence[str], size: Format) -> st
         axes = _axes(figure, size, height, left=left, right=10)
         extent = (grid.from_s, grid.until_s, len(grid.nodes) - 0.5, -0.5)
         # What is busy is left clear: the ground behind it has another colour on dark screens, a picture has not.
-        shades = ListedColormap([(0, 0, 0, 0), palette.IDLE, *colours])
+        shades = ListedColormap(["#00000000", palette.IDLE, *colours])
         axes.set_facecolor(palette.BUSY)
         axes.imshow(
             grid.states,
@@ -123,8 +123,8 @@ def nodes_by_time_of_week(rhythm: Rhythm, size: Format) -> str:
                 box = _box(size, height, left, 4, top=above, bottom=height / 2 * (1 - number) + 24)
             else:
                 split = size.width * 0.66
-                edges = (left, size.width - split + 30) if number == 0 else (split + left, 4)
-                box = _box(size, height, *edges, top=30, bottom=24)
+                begin, end = (left, size.width - split + 30) if number == 0 else (split + left, 4)
+                box = _box(size, height, begin, end, top=30, bottom=24)
             axes = figure.add_axes(box)
             at = np.arange(len(idle))
             axes.bar(at, lent, width=0.78, color=palette.LENT)
