@@ -226,6 +226,7 @@ def _write_report(path: Path, result: Result, given: Mapping[str, Any]) -> None:
                 trainers=given["trainers_source"],
                 max_running=given["max_running"],
                 published_losses=given["as_published"],
+                foresight=given["foresight"],
             ),
             version=__version__,
             command=command_line(),

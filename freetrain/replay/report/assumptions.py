@@ -22,6 +22,7 @@ class Setting:
         trainers: where they come from.
         max_running: most trainers at once.
         published_losses: evictions are charged whole.
+        foresight: what the replay of what the holes allow knows of their ends: none, or perfect.
     """
 
     policy: str
@@ -31,6 +32,7 @@ class Setting:
     trainers: str
     max_running: int
     published_losses: bool = False
+    foresight: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,12 @@ def _deciding(setting: Setting, trainers: Sequence[Trainer]) -> Iterator[Assumpt
     yield Assumption("what is maximised", setting.objective, "the objective, in whose unit work is counted")
     ahead = _seconds([setting.horizon_s]) if setting.horizon_s else "learned"
     yield Assumption("looks ahead", ahead, "" if setting.horizon_s else "as long as idle nodes have stayed so far")
+    if setting.foresight != "none":
+        yield Assumption(
+            "as the holes allow: foresight",
+            setting.foresight,
+            "the ends of holes are known, as nobody can know them",
+        )
     yield Assumption("trainers", setting.trainers)
     sizes = [one.min_nodes for one in trainers], [one.most_nodes for one in trainers]
     each = f"of {number(min(sizes[0]))} to {count(max(sizes[1]), 'node')} each" if trainers else ""

@@ -38,6 +38,8 @@ def test_how_the_published_method_charges_is_said() -> None:
     said = values(replace(SETTING, published_losses=True, horizon_s=120.0), TRAINERS, None)
     assert said["losing nodes to the site costs"] == "12 s each time"
     assert said["looks ahead"] == "120 s"
+    assert not any("foresight" in name for name in said)
+    assert "as the holes allow: foresight" in values(replace(SETTING, foresight="perfect"), TRAINERS, None)
 
 
 def test_the_daemons_pace_and_limits_are_said() -> None:
