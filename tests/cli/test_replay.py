@@ -75,7 +75,7 @@ def test_freetrain_beats_a_fair_equal_share_on_the_sample_log() -> None:
 
 def test_a_replay_is_recorded_and_its_decisions_can_be_solved_again(tmp_path: Path) -> None:
     store = tmp_path / "runs.db"
-    result = freetrain("replay", SMALL, "--no-report", "--store", store, "--until", "2024-06-04")
+    result = freetrain("replay", SMALL, "--as", "ideal", "--no-report", "--store", store, "--until", "2024-06-04")
     assert result.exit_code == 0, result.output
     run = json.loads(freetrain("runs", "--json", "--store", store).stdout)["runs"][0]["id"]
     shown = json.loads(freetrain("runs", "show", str(run), "--json", "--decisions", "--store", store).stdout)

@@ -11,7 +11,17 @@ from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs.model import RowCount
 from freetrain.replay.outcome import Outcome, SiteOutcome
 from freetrain.replay.report.units import work_done
-from freetrain.replay.report.words import NOTHING, amount, count, duration, large, moment, number, share
+from freetrain.replay.report.words import (
+    NOTHING,
+    amount,
+    brief_duration,
+    count,
+    duration,
+    large,
+    moment,
+    number,
+    share,
+)
 from freetrain.replay.study import Study
 
 _DAY_S = 86_400
@@ -110,7 +120,7 @@ def _felt(site: SiteOutcome) -> Tile:
         return Tile(NOTHING, "waiting for fragments", "no job of the site started on idle nodes")
     waited = f"{number(site.site_delayed)} of {count(site.site_starts, 'job')} waited"
     longest = f", {duration(site.site_delay_max_s)} at most" if site.site_delayed else ""
-    mean = duration(site.site_delay_mean_s) if site.site_delayed else "0 seconds"
+    mean = brief_duration(site.site_delay_mean_s) if site.site_delayed else "0\N{NO-BREAK SPACE}s"
     return Tile(
         mean, "later for a job of the site", f"on average of those that started on idle nodes: {waited}{longest}"
     )

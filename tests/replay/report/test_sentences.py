@@ -54,7 +54,7 @@ def test_the_key_figures_are_the_daemons_with_what_holes_allow_and_the_site_feel
         "allow 95.1 %"
     )
     assert said["later for a job of the site"] == (
-        "0.5 seconds",
+        "0.5 s",
         "on average of those that started on idle nodes: 10 of 40 jobs waited, 4 seconds at most",
     )
 
