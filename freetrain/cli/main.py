@@ -38,8 +38,8 @@ _COMMANDS = {
     "runs": "freetrain.cli.runs:runs_group",
     "solve": "freetrain.cli.solve:solve_command",
     "status": "freetrain.cli.status:status_command",
-    "sweep": "freetrain.cli.sweep:sweep_command",
     "submit": "freetrain.cli.submit:submit_command",
+    "sweep": "freetrain.cli.sweep:sweep_command",
     "top": "freetrain.cli.top:top_command",
     "undrain": "freetrain.cli.drain:undrain_command",
 }
