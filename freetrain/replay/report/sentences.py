@@ -150,7 +150,7 @@ def parts_of_idle_time(shown: Outcome, record: ReplayRecord) -> tuple[Part, ...]
         Part(
             kind,
             name,
-            f"{amount(max(hours, 0.0), idle)} node-hours",
+            _node_hours(amount(max(hours, 0.0), idle)),
             share(max(hours, 0.0) / idle),
             round(min(max(100 * hours / idle, 0), 100), 3),
         )
@@ -235,6 +235,10 @@ def shown_figure(name: str, value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.1f}{' s' if name.endswith('_s') else ''}"
+
+
+def _node_hours(shown: str) -> str:
+    return f"{shown} node-hour{'' if shown.removeprefix('under ') == '1' else 's'}"
 
 
 def _part(part: float, whole: float) -> float | None:
