@@ -34,7 +34,7 @@ class Feed:
         self._packet = Packet(memory)
         self._arrived = 0
         self._awaits_done = False
-        self._versions = self._versions_now()
+        self._versions = self._parts.versions()
 
     def send_update(self) -> None:
         """The gradients with which the optimizer is about to step, of what has arrived.
@@ -50,7 +50,7 @@ class Feed:
 
     def note_update(self) -> None:
         """The optimizer has stepped."""
-        self._versions = self._versions_now()
+        self._versions = self._parts.versions()
 
     def send_state(self) -> None:
         """Some more parameters; with the last ones, and from then on, the rest.
@@ -94,12 +94,8 @@ class Feed:
             self._awaits_done = False
 
     def _check_versions(self) -> None:
-        if self._versions != self._versions_now():
-            raise FeedError("something besides the optimizer changes the model's parameters")
+        if self._versions != self._parts.versions():
+            raise FeedError("something besides the optimizer changes parameters, or what it knows of them")
 
     def _send(self, start: int, **document: Any) -> None:
         self._link.send(document, start, self._packet.used_bytes)
-
-    def _versions_now(self) -> list[int]:
-        """Torch counts the changes of each tensor."""
-        return [each._version for each in self._parts.parameters]

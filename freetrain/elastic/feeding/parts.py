@@ -42,6 +42,12 @@ class Parts:
 
     # -- at the source
 
+    def versions(self) -> list[tuple[int, int]]:
+        """What is another one after any change that torch counts, of parameters or of the optimizer's tensors."""
+        known = (value for index in range(len(self)) for value in self._known(index).values())
+        tensors = [*self.parameters, *(value for value in known if isinstance(value, torch.Tensor))]
+        return [(id(each), each._version) for each in tensors]
+
     def put_gradients(self, count: int, packet: Packet) -> dict[int, Slot]:
         """The gradients of the first parts, of those that have one."""
         slots = {}

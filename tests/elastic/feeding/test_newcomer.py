@@ -204,7 +204,8 @@ def test_somebody_else_is_lost_while_it_is_fed(trainer: Workers) -> None:
     [
         ({"OPTIMIZER": "hooked"}, "the optimizer has hooks"),
         ({"ALSO": "large"}, "what is in also={...}, are large"),
-        ({"MEDDLE": "1"}, "something besides the optimizer changes"),
+        ({"MEDDLE": "parameters"}, "something besides the optimizer changes"),
+        ({"MEDDLE": "moments"}, "something besides the optimizer changes"),
     ],
 )
 def test_what_cannot_be_fed_comes_by_broadcast_and_that_is_said(

@@ -1,7 +1,8 @@
 """A training that newcomers are fed with; each rank logs a digest of its parameters and its optimizer's state.
 
 OPTIMIZER: its name, or ``hooked``. PART_BYTES: what is sent after each step. ALSO=large carries along much.
-MEDDLE=1 changes a parameter past the optimizer in each step. ELSEWHERE=1 pretends to be on another machine.
+MEDDLE=parameters or moments changes them past the optimizer in each step.
+ELSEWHERE=1 pretends to be on another machine.
 A member that finds ``hang-MEMBER-KIND`` in OUT stands still after each message of this kind that it has taken in.
 """
 
@@ -49,9 +50,11 @@ def digest():
 
 def on_step(result):
     schedule.step()
-    if "MEDDLE" in os.environ:
-        with torch.no_grad():
+    with torch.no_grad():
+        if os.environ.get("MEDDLE") == "parameters":
             model[0].weight.clamp_(-0.5, 0.5)
+        if os.environ.get("MEDDLE") == "moments":
+            optimizer.state[model[0].weight]["exp_avg"].zero_()
     facts = {"step": result.step, "world": result.world, "rank": result.rank, "loss": result.loss}
     facts |= {"digest": digest(), "broadcasts": len(broadcasts), "rate": schedule.get_last_lr()}
     with (OUT / f"{ME}.jsonl").open("a") as log:
