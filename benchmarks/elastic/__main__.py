@@ -15,7 +15,7 @@ import benchmarks.elastic
 from benchmarks.elastic.events import Conditions, Event, Outcome, measure
 from benchmarks.elastic.processes import no_survivors
 from benchmarks.elastic.progress import measure_progress
-from benchmarks.elastic.sizes import measure_sizes
+from benchmarks.elastic.sizes import PARAMETERS, measure_sizes
 from benchmarks.elastic.systems import FREETRAIN, RESTART, TORCHRUN
 from benchmarks.elastic.tables import Table, pause_table, progress_table, size_table
 from benchmarks.machine import machine_facts, version_facts
@@ -65,6 +65,8 @@ def _arguments() -> argparse.Namespace:
         ("--size-repeats", 3, "each size of model"),
     ):
         parser.add_argument(name, type=int, default=repeats, metavar="N", help=f"of {what} (default {repeats})")
+    parser.add_argument("--optimizer", choices=("sgd", "adam"), default="adam", help="of the models by size")
+    parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="millions of parameters of these models")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep every single figure here")
     return parser.parse_args()
 
@@ -79,7 +81,8 @@ def _measure(part: str, given: argparse.Namespace) -> tuple[Table, Any]:
             outcomes = _told(measure(RESTART, EVENTS, given.restart_repeats))
             return pause_table(outcomes), [asdict(outcome) for outcome in outcomes]
         case "sizes":
-            outcomes = _told(measure_sizes(given.size_repeats))
+            sizes = [size * 10**6 for size in given.sizes or ()] or PARAMETERS
+            outcomes = _told(measure_sizes(given.size_repeats, given.optimizer, sizes))
             return size_table(outcomes), [asdict(outcome) for outcome in outcomes]
         case _:
             cost = measure_progress()

@@ -72,12 +72,14 @@ class Conditions:
         device_s: seconds that each step sleeps, as if an accelerator worked.
         settle_steps: steps after which a world counts as settled.
         timeout_s: a change that takes longer is reported as hung.
+        optimizer: sgd or adam.
     """
 
     parameters: int = 250_000
     device_s: float = 0.01
     settle_steps: int = 20
     timeout_s: float = 90.0
+    optimizer: str = "sgd"
 
 
 def measure(
@@ -123,7 +125,8 @@ class _Rig:
         self.end()
         if self._starts_in_vain == _STARTS_IN_VAIN:
             return None
-        self._job = Job(self._system, self._conditions.parameters, self._conditions.device_s)
+        given = self._conditions
+        self._job = Job(self._system, given.parameters, given.device_s, given.optimizer)
         self._job.start(ranks)
         if self._await_settled(self._job, ranks):
             self._starts_in_vain += 1

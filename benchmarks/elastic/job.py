@@ -8,7 +8,12 @@ import time
 from pathlib import Path
 
 from benchmarks.elastic.processes import Node
-from benchmarks.elastic.scripts.training import DEVICE_S_VARIABLE, FOLDER_VARIABLE, PARAMETERS_VARIABLE
+from benchmarks.elastic.scripts.training import (
+    DEVICE_S_VARIABLE,
+    FOLDER_VARIABLE,
+    OPTIMIZER_VARIABLE,
+    PARAMETERS_VARIABLE,
+)
 from benchmarks.elastic.steps import Step, parse_steps, settled
 from benchmarks.elastic.systems import Place, System
 
@@ -25,9 +30,10 @@ class Job:
         system: what runs it.
         parameters: of the model.
         device_s: seconds that each step sleeps, as if an accelerator worked.
+        optimizer: sgd or adam.
     """
 
-    def __init__(self, system: System, parameters: int, device_s: float) -> None:
+    def __init__(self, system: System, parameters: int, device_s: float, optimizer: str = "sgd") -> None:
         self.system = system
         self.steps: list[Step] = []
         self._shared = tempfile.TemporaryDirectory(prefix="bench-elastic-", ignore_cleanup_errors=True)
@@ -40,6 +46,7 @@ class Job:
             FOLDER_VARIABLE: str(self._folder),
             PARAMETERS_VARIABLE: str(parameters),
             DEVICE_S_VARIABLE: str(device_s),
+            OPTIMIZER_VARIABLE: optimizer,
             "OMP_NUM_THREADS": "1",
         }
 

@@ -1,8 +1,8 @@
-"""How the pause grows with the model, which a newcomer gets from a survivor's memory."""
+"""Whether the pause grows with the model, which a newcomer gets from a survivor's memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.elastic.events import Conditions, Event, Outcome, measure
@@ -11,20 +11,22 @@ from benchmarks.elastic.systems import FREETRAIN
 PARAMETERS = (1_000_000, 10_000_000, 50_000_000, 100_000_000, 250_000_000, 500_000_000)
 GROW = Event("grow 2→3", 2, 3, "join")
 LEAVE = Event("leave 3→2", 3, 2, "leave")
+KILL = Event("kill -9, 3→2", 3, 2, "kill")
 NO_MEMORY = "not enough memory"
 
-_BYTES_PER_PARAMETER = 12
-"""Of each rank: four for the value, four for the gradient, the rest for buffers on the way."""
+_BYTES_PER_PARAMETER = {"sgd": 12, "adam": 24}
+"""Of each rank: four for the value, four for the gradient, eight for Adam's state, the rest for copies."""
 
 
-def measure_sizes(repeats: int) -> Iterator[Outcome]:
-    """Let a third rank come and go, model by model; plain SGD, so that the state is the parameters alone."""
-    for parameters in PARAMETERS:
-        if parameters * _BYTES_PER_PARAMETER * GROW.after > _free_bytes():
-            yield from (Outcome(FREETRAIN.name, event.name, 0, parameters, NO_MEMORY) for event in (GROW, LEAVE))
+def measure_sizes(repeats: int, optimizer: str, sizes: Sequence[int] = PARAMETERS) -> Iterator[Outcome]:
+    """Let a third rank come and leave, come and be killed, model by model."""
+    events = (GROW, LEAVE, GROW, KILL)
+    for parameters in sizes:
+        if parameters * _BYTES_PER_PARAMETER[optimizer] * GROW.after > _free_bytes():
+            yield from (Outcome(FREETRAIN.name, event.name, 0, parameters, NO_MEMORY) for event in events)
             continue
-        conditions = Conditions(parameters, device_s=0.0, settle_steps=4, timeout_s=180.0)
-        yield from measure(FREETRAIN, (GROW, LEAVE), repeats, conditions)
+        conditions = Conditions(parameters, 0.0, settle_steps=4, timeout_s=180.0, optimizer=optimizer)
+        yield from measure(FREETRAIN, events, repeats, conditions)
 
 
 def _free_bytes() -> int:

@@ -40,12 +40,14 @@ class Change:
         redone_steps: completed steps that had to be done again.
         step_before_s: median time of a step in the first of the worlds; None if it did too few.
         step_after_s: the same in the last.
+        slowest_before_s: longest step in the first, those included in which a newcomer was fed.
     """
 
     pauses_s: tuple[float, ...]
     redone_steps: int
     step_before_s: float | None
     step_after_s: float | None
+    slowest_before_s: float | None = None
 
     @property
     def pause_s(self) -> float:
@@ -62,11 +64,13 @@ def change_in(steps: Sequence[Step]) -> Change:
     """The change of the world that these steps went through."""
     steps = sorted(steps, key=lambda step: step.ended_s)
     changes = [(last, first) for last, first in pairwise(steps) if last.world != first.world]
+    before = [step for step in steps if step.world == steps[0].world]
     return Change(
         pauses_s=tuple(first.ended_s - last.ended_s for last, first in changes),
         redone_steps=sum(max(0, last.number + 1 - first.number) for last, first in changes),
-        step_before_s=step_time_s([step for step in steps if step.world == steps[0].world]),
+        step_before_s=step_time_s(before),
         step_after_s=step_time_s(steps_of_last_world(steps)),
+        slowest_before_s=max((after.ended_s - one.ended_s for one, after in pairwise(before)), default=None),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from benchmarks.elastic.events import Outcome
 from benchmarks.elastic.progress import ProgressCost
-from benchmarks.elastic.sizes import GROW, LEAVE
+from benchmarks.elastic.sizes import GROW, KILL, LEAVE
 from benchmarks.elastic.steps import Change, quantile
 from freetrain.cli.output import NOTHING
 
@@ -45,17 +45,34 @@ def pause_table(outcomes: Sequence[Outcome]) -> Table:
 
 def size_table(outcomes: Sequence[Outcome]) -> Table:
     """One row per size of model: what a step takes, and the pause when a rank comes and when it goes."""
-    columns = ("parameters", "step at 2", "step at 3", "grow 2→3 p50", "min–max", "leave 3→2 p50", "min–max")
+    columns = (
+        "parameters",
+        "step at 2",
+        "slowest",
+        "step at 3",
+        "grow p50",
+        "min–max",
+        "leave p50",
+        "min–max",
+        "kill p50",
+        "min–max",
+    )
     rows = []
     for parameters in dict.fromkeys(outcome.parameters for outcome in outcomes):
         here = [outcome for outcome in outcomes if outcome.parameters == parameters]
-        grow, leave = ([one for one in here if one.event == event.name] for event in (GROW, LEAVE))
-        steps = (_median_of(found, lambda change: change.step_before_s) for found in (grow, leave))
-        rows.append(
-            (f"{parameters / 1e6:g} M", *steps, *_range_cells(grow), *_range_cells(leave), _success(grow + leave))
+        grow, leave, kill = ([one for one in here if one.event == event.name] for event in (GROW, LEAVE, KILL))
+        steps = (
+            _median_of(grow, lambda change: change.step_before_s),
+            _median_of(grow, lambda change: change.slowest_before_s),
+            _median_of(leave, lambda change: change.step_before_s),
         )
-    note = "fp32, plain SGD, steps without sleep; one step is part of each pause"
-    return Table("Pause against size of model, in seconds", (*columns, "succeeded"), rows, (note,))
+        ranges = (cell for found in (grow, leave, kill) for cell in _range_cells(found))
+        rows.append((f"{parameters / 1e6:g} M", *steps, *ranges, _success(here)))
+    notes = (
+        "fp32, steps without sleep; 2 ranks become 3 and 2 again; one step is part of each pause",
+        "slowest: the longest step at 2 before a third joins, while it boots and is fed",
+    )
+    return Table("Pause against size of model, in seconds", (*columns, "succeeded"), rows, notes)
 
 
 def progress_table(cost: ProgressCost) -> Table:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.files import create_json, make_folder, names_in, overwrite, read_json, write_json
@@ -93,6 +94,18 @@ class TrainerDirectory:
         """Turn a newcomer away, with a sentence."""
         create_json(self._members / f"{member}.refused", {"reason": reason})
 
+    def offer_feed(self, member: str, attempt: int, document: dict[str, Any]) -> None:
+        """Say where and by whom this newcomer can be fed, now that it has been tried so often before."""
+        create_json(self._members / f"{member}.{attempt}.feed", document)
+
+    def feed_offer(self, member: str, attempt: int) -> dict[str, Any] | None:
+        """What the newcomer said."""
+        return read_json(self._members / f"{member}.{attempt}.feed")
+
+    def say_ready(self, member: str) -> None:
+        """Say that this newcomer waits for nothing but a world."""
+        create_json(self._members / f"{member}.ready", {})
+
     def is_gone(self, member: str) -> str | None:
         """Why the member is gone; None if it is not."""
         return self._reason(f"{member}.gone") if (self._members / f"{member}.gone").exists() else None
@@ -127,6 +140,8 @@ class TrainerDirectory:
             leaving=frozenset(_with_suffix(names, ".leaving")),
             gone={id_: self._reasons[f"{id_}.gone"] for id_ in _with_suffix(names, ".gone")},
             refused={id_: self._reasons[f"{id_}.refused"] for id_ in _with_suffix(names, ".refused")},
+            feeds=frozenset(map(_member_and_attempt, _with_suffix(names, ".feed"))),
+            ready=frozenset(_with_suffix(names, ".ready")),
             broken=generation is not None and f"{generation.number:08d}.broken" in numbers,
         )
 
@@ -161,8 +176,10 @@ class TrainerDirectory:
     def _forget_members(self) -> None:
         view = self.view()
         for id_ in set(view.members) & set(view.gone) - set(view.ranks):
-            for suffix in ("json", "leaving", "refused"):
+            for suffix in ("json", "leaving", "refused", "ready"):
                 _remove(self._members / f"{id_}.{suffix}")
+            for attempt in (attempt for member, attempt in view.feeds if member == id_):
+                _remove(self._members / f"{id_}.{attempt}.feed")
             _remove(self._beats / id_)
 
     # -- heartbeats
@@ -225,6 +242,11 @@ def trainer_from_environment() -> Path | None:
 
 def _generation_name(number: int) -> str:
     return f"{number:08d}.json"
+
+
+def _member_and_attempt(name: str) -> tuple[str, int]:
+    member, _, attempt = name.rpartition(".")
+    return member, int(attempt)
 
 
 def _with_suffix(names: list[str], suffix: str) -> list[str]:

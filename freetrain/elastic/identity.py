@@ -67,7 +67,7 @@ def _outward_address() -> str | None:
     return None
 
 
-def this_member(fingerprint: str, torch_version: str, slots: int = 1) -> Member:
+def this_member(fingerprint: str, torch_version: str, slots: int = 1, *, is_fed: bool = False) -> Member:
     """This process as a member."""
     return Member(
         id=os.environ.get(MEMBER_VARIABLE) or new_id(),
@@ -80,4 +80,5 @@ def this_member(fingerprint: str, torch_version: str, slots: int = 1) -> Member:
         fingerprint=fingerprint,
         joined_s=time.time(),
         slots=slots,
+        is_fed=is_fed,
     )

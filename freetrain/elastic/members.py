@@ -28,6 +28,7 @@ class Member:
         fingerprint: digest of what all members must have in common (model, data, batch).
         joined_s: when it was ready to join.
         slots: processes it stands for (more than one only where whole agents are members).
+        is_fed: whether it gets the state before it joins a world, where there is one.
         proof: signature with the trainer's secret.
     """
 
@@ -41,6 +42,7 @@ class Member:
     fingerprint: str
     joined_s: float
     slots: int = 1
+    is_fed: bool = False
     proof: str = ""
 
 

@@ -19,6 +19,8 @@ class View:
         gone: those who left or were lost, with the reason.
         refused: those who were turned away, with the sentence that says why.
         broken: whether a member says that the latest generation's world does not work.
+        feeds: those who said where they can be fed, and how often that has been tried before.
+        ready: those who need not, or cannot, be fed any more.
     """
 
     generation: Generation | None = None
@@ -27,6 +29,8 @@ class View:
     gone: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     broken: bool = False
+    feeds: frozenset[tuple[str, int]] = frozenset()
+    ready: frozenset[str] = frozenset()
 
     @property
     def number(self) -> int:
@@ -49,11 +53,18 @@ class View:
         return tuple(id_ for id_ in self.members if id_ not in self.gone)
 
     @property
-    def waiting(self) -> tuple[str, ...]:
+    def outside(self) -> tuple[str, ...]:
         """Those who joined and are in no generation yet, in the order of their coming."""
         out = {*self.ranks, *self.leaving, *self.gone, *self.refused}
-        waiting = [member for id_, member in self.members.items() if id_ not in out]
-        return tuple(member.id for member in sorted(waiting, key=lambda member: (member.joined_s, member.id)))
+        outside = [member for id_, member in self.members.items() if id_ not in out]
+        return tuple(member.id for member in sorted(outside, key=lambda member: (member.joined_s, member.id)))
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Those of them who only wait for a world: who has to be fed first does not, while somebody can do it."""
+        if not self.current:
+            return self.outside
+        return tuple(id_ for id_ in self.outside if id_ in self.ready or not self.members[id_].is_fed)
 
 
 @dataclass(frozen=True)

@@ -107,15 +107,15 @@ class Records:
         self._checkpointed_s = time.monotonic()
         self._checkpoints.save(self._state.capture(), self._state.step)
 
-    def load(self) -> None:
-        """Go on from the newest checkpoint, if there is one.
+    def load(self) -> bool:
+        """Go on from the newest checkpoint, if there is one; False if there is none.
 
         Raises:
             CheckpointError: there are some, but none can be used.
         """
         saved = self._checkpoints.load_newest()
         if saved is None:
-            return
+            return False
         try:
             self._state.restore(saved)
         except (RuntimeError, ValueError, KeyError) as error:
@@ -124,6 +124,7 @@ class Records:
                 "Give each trainer a directory of its own, or move the old checkpoints away.",
             ) from error
         log.info("resumed at step %d", self._state.step)
+        return True
 
     def finish(self) -> None:
         """The training is complete. What follows the script's loop is run in any case: it may save its model."""

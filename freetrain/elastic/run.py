@@ -17,6 +17,7 @@ from freetrain.elastic.batching import FixedBatch, ScaledBatch
 from freetrain.elastic.device import backend_for
 from freetrain.elastic.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.errors import CheckpointError, Departed, LostRankError, as_exit
+from freetrain.elastic.feeding.fitness import wants_to_be_fed
 from freetrain.elastic.hooks import Hooks, Resize, StepResult
 from freetrain.elastic.loading import Loader
 from freetrain.elastic.mistakes import Samples, Schedules, check_difference, check_step, learning_rates
@@ -177,6 +178,7 @@ class Run:
         """Leave the trainer."""
         reason = "finished" if error is None else f"ended with {kind.__name__ if kind else 'an error'}: {error}"
         self._loader.close()
+        self._worlds.feeder.close()
         self.model.leave()
         try:
             if error is None:
@@ -199,11 +201,10 @@ class Run:
         module, sampler = self.model.module, self.state.sampler
         mark = fingerprint(module, sampler.samples, self.batch, sampler.shuffle, sampler.drop_last)
         self._records = self._records_of(directory)
-        self._session = Session(directory, Timeouts.from_environment(), backend_for(module), mark)
+        is_fed = wants_to_be_fed(self.state)
+        self._session = Session(directory, Timeouts.from_environment(), backend_for(module), mark, is_fed=is_fed)
         self._worlds = Worlds(self.state, self.model, self._session, self._records)
         self._session.join()
-
-    # -- worlds
 
     def _enter_world(self) -> None:
         broke_with, self._broke_with = self._broke_with, None
@@ -220,6 +221,7 @@ class Run:
             return False
         check_step(step)
         self._hooks.updating(self.model.module)
+        self._worlds.feeder.before_update()
         verdict = Verdict(change=True, stop=False, loss=float("nan"))
         try:
             verdict = self._steps.apply(step, self._world, self._ballot(step))
@@ -228,12 +230,12 @@ class Run:
                 self._worlds.stop(self._world)
         except LostRankError as error:
             self._broke_with = error
-        self._worlds.sees_it_through = True
-        self._records.resume()
+        self._worlds.step_done()
         stays = self._broke_with is None and (self._worlds.over or not verdict.change)
         if not stays:
             self._records.pause()
         self._report(step, verdict.loss)
+        self._worlds.feeder.after_step()
         return stays
 
     def _ballot(self, step: Step) -> Ballot:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import secrets
 import time
+from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
@@ -45,11 +46,20 @@ class Session:
         timeouts: how patient to be.
         backend: for ``torch.distributed``.
         fingerprint: what all members must have in common.
+        is_fed: whether this worker gets the state before it joins a world.
     """
 
-    def __init__(self, directory: TrainerDirectory, timeouts: Timeouts, backend: str, fingerprint: str) -> None:
+    def __init__(
+        self,
+        directory: TrainerDirectory,
+        timeouts: Timeouts,
+        backend: str,
+        fingerprint: str,
+        *,
+        is_fed: bool = False,
+    ) -> None:
         self.directory = directory
-        self.member = this_member(fingerprint, torch.__version__)
+        self.member = this_member(fingerprint, torch.__version__, is_fed=is_fed)
         self.world: World | None = None
         self.nodes = 0
         self._was_in_a_world = False
@@ -70,6 +80,10 @@ class Session:
         """Whether a newer generation waits for this world to end."""
         return self.world is None or self.view.number > self.world.generation.number
 
+    def wait_for(self, condition: Callable[[View], bool], timeout_s: float) -> bool:
+        """Sleep until the view fulfils the condition; False at the end of the time."""
+        return self._watcher.wait_for(condition, timeout_s)
+
     def join(self) -> None:
         """Say that this worker is ready, and begin to watch."""
         reason = self._why_foreign_to(self.directory.view())
@@ -83,12 +97,15 @@ class Session:
         self.directory.join(self.member)
         self._watcher.start()
 
-    def reform(self, broke_with: BaseException | None, step: int) -> World:
+    def reform(
+        self, broke_with: BaseException | None, step: int, on_generation: Callable[[Generation], object]
+    ) -> World:
         """Leave the present world, if any, and form the next one that this worker is part of.
 
         Args:
             broke_with: why the present world does not hold; None if it changes as planned.
             step: the last completed step.
+            on_generation: told of the one to form, before others are waited for.
 
         Raises:
             Departed: there is none; the worker's part has ended.
@@ -100,6 +117,7 @@ class Session:
             generation = self._await_generation(tried)
             self._breaks.count(broke_with, generation.cause, step)
             tried = generation.number
+            on_generation(generation)
             self._drop_stores(before=tried)
             world = World(
                 generation,

@@ -68,6 +68,9 @@ class TrainingState:
         """Go on from a captured state."""
         self.module.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
+        self._restore_progress(state)
+
+    def _restore_progress(self, state: dict[str, Any]) -> None:
         self.sampler.load_state_dict(state["sampler"])
         for name, item in self.also.items():
             if name in state["also"]:
@@ -75,6 +78,37 @@ class TrainingState:
         self.step = state["step"]
         self.samples_done = state["samples_done"]
         _set_random_state(state["random"])
+
+    def capture_rest(self) -> dict[str, Any]:
+        """All but the parameters and what the optimizer knows of each."""
+        parameters = {name for name, _ in self.module.named_parameters(remove_duplicate=False)}
+        model = self.module.state_dict()
+        return {
+            "step": self.step,
+            "samples_done": self.samples_done,
+            "sampler": self.sampler.state_dict(),
+            "model": {name: value for name, value in model.items() if name not in parameters},
+            "groups": hyperparameters(self.optimizer),
+            "also": {name: item.state_dict() for name, item in self.also.items()},
+            "random": _random_state(),
+        }
+
+    def restore_rest(self, rest: dict[str, Any]) -> None:
+        """Go on from there, with the parameters that belong to it."""
+        self.module.load_state_dict(rest["model"], strict=False)
+        set_hyperparameters(self.optimizer, rest["groups"])
+        self._restore_progress(rest)
+
+
+def hyperparameters(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """Learning rates and the like, group by group."""
+    return [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
+
+
+def set_hyperparameters(optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]]) -> None:
+    """Take these in place of its own."""
+    for group, facts in zip(optimizer.param_groups, groups, strict=True):
+        group.update(facts)
 
 
 def fingerprint(module: torch.nn.Module, *facts: object) -> str:

@@ -150,7 +150,7 @@ class Watcher:
                 self._directory.mark_gone(id_, f"no sign of life for {self._timeouts.lost_after_s:g} s")
 
     def _turn_away(self, view: View) -> None:
-        for id_ in view.waiting:
+        for id_ in view.outside:
             reason = self._may_join(view.members[id_]) if self._member.id in view.ranks else None
             if reason is not None:
                 self._directory.refuse(id_, reason)

@@ -28,6 +28,12 @@ def test_a_pause_lasts_from_the_last_step_before_to_the_end_of_the_first_after()
     assert change.redone_steps == 0
 
 
+def test_the_slowest_step_before_is_of_the_old_world() -> None:
+    change = change_in([*world("a", 2, 1, [1.0, 1.1, 1.5, 1.6]), *world("b", 4, 5, [2.5, 3.7])])
+    assert change.slowest_before_s == pytest.approx(0.4)
+    assert change_in(world("a", 2, 1, [1.0])).slowest_before_s is None
+
+
 def test_pauses_of_a_change_through_several_worlds_add_up_without_the_steps_between() -> None:
     change = change_in([*world("a", 2, 1, [1.0, 1.1]), *world("b", 3, 3, [1.4, 5.0]), *world("c", 4, 5, [5.2])])
     assert change.pauses_s == (pytest.approx(0.3), pytest.approx(0.2))

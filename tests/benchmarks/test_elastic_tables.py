@@ -12,7 +12,7 @@ from benchmarks.elastic.tables import pause_table, progress_table, size_table
 
 def took(system: str, event: str, *pauses_s: float, parameters: int = 1_000_000) -> list[Outcome]:
     return [
-        Outcome(system, event, repeat, parameters, "", Change((pause_s,), 3, 0.01, 0.02))
+        Outcome(system, event, repeat, parameters, "", Change((pause_s,), 3, 0.01, 0.02, 0.03))
         for repeat, pause_s in enumerate(pauses_s)
     ]
 
@@ -56,12 +56,25 @@ def test_each_size_of_model_has_a_row() -> None:
         [
             *took("freetrain", "grow 2→3", 0.1, 0.3, 0.2),
             *took("freetrain", "leave 3→2", 0.05),
+            *took("freetrain", "kill -9, 3→2", 0.06, 0.07),
             Outcome("freetrain", "grow 2→3", 0, 500_000_000, "not enough memory"),
         ]
     )
     assert table.rows == [
-        ("1 M", "0.010", "0.010", "0.200", "0.100–0.300", "0.050", "0.050–0.050", "4 of 4"),
-        ("500 M", "–", "–", "–", "–", "–", "–", "0 of 1, 1 not enough memory"),
+        (
+            "1 M",
+            "0.010",
+            "0.030",
+            "0.010",
+            "0.200",
+            "0.100–0.300",
+            "0.050",
+            "0.050–0.050",
+            "0.065",
+            "0.060–0.070",
+            "6 of 6",
+        ),
+        ("500 M", *["–"] * 9, "0 of 1, 1 not enough memory"),
     ]
     assert all(len(row) == len(table.columns) for row in table.rows)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from freetrain.elastic.members import Generation, Member
@@ -42,6 +44,33 @@ def test_next_generation(seen: View, members: str, proposer: str, cause: str) ->
     assert proposal is not None
     assert ("".join(proposal.members), proposal.proposer, proposal.cause) == (members, proposer, cause)
     assert proposal.number == seen.number + 1
+
+
+def fed(seen: View, *names: str) -> View:
+    """The same, with members that have to be fed first."""
+    members = {name: replace(one, is_fed=name in names) for name, one in seen.members.items()}
+    return replace(seen, members=members)
+
+
+def test_a_newcomer_that_has_to_be_fed_comes_in_when_it_is_ready() -> None:
+    seen = fed(view("ab", "abcd"), "c", "d")
+    assert next_generation(seen) is None
+    assert seen.outside == ("c", "d")
+    proposal = next_generation(replace(seen, ready=frozenset("d")))
+    assert proposal is not None
+    assert (proposal.members, proposal.cause) == (("a", "b", "d"), "join")
+
+
+def test_a_newcomer_comes_in_unfed_where_nobody_is_left_to_feed_it() -> None:
+    proposal = next_generation(fed(view("ab", "abc", gone="ab"), "c"))
+    assert proposal is not None
+    assert (proposal.members, proposal.cause) == (("c",), "start")
+
+
+def test_the_loss_of_another_does_not_bring_a_newcomer_in_before_it_is_ready() -> None:
+    proposal = next_generation(fed(view("abc", "abcd", gone="b"), "d"))
+    assert proposal is not None
+    assert (proposal.members, proposal.cause) == (("a", "c"), "loss")
 
 
 @pytest.mark.parametrize("seen", [view("ab", "ab"), view("-", ""), view("ab", "ab", gone="ab"), view("", "")])

@@ -14,6 +14,7 @@ import torch
 FOLDER_VARIABLE = "BENCH_FOLDER"
 PARAMETERS_VARIABLE = "BENCH_PARAMETERS"
 DEVICE_S_VARIABLE = "BENCH_DEVICE_S"
+OPTIMIZER_VARIABLE = "BENCH_OPTIMIZER"
 
 SAMPLES, BATCH = 65_536, 64
 LARGEST_SIDE = 2048
@@ -35,10 +36,11 @@ class Matrices(torch.nn.Module):
 
 
 def make_model() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
-    """The model and plain SGD, which has no state of its own."""
+    """The model, and plain SGD, which has no state of its own, or Adam, whose state is twice the model."""
     torch.set_num_threads(1)
     model = Matrices(int(os.environ[PARAMETERS_VARIABLE]))
-    return model, torch.optim.SGD(model.parameters(), lr=1e-9)
+    kinds: dict[str, type[torch.optim.Optimizer]] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+    return model, kinds[os.environ[OPTIMIZER_VARIABLE]](model.parameters(), lr=1e-9)  # type: ignore[call-arg]
 
 
 def loss_of(model: Callable[[torch.Tensor], torch.Tensor], ids: torch.Tensor) -> torch.Tensor:

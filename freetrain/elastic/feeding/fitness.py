@@ -1,0 +1,73 @@
+"""Which trainings can be fed to a newcomer, and which are worth it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+
+import torch
+from torch import optim
+
+from freetrain.elastic.state import TrainingState
+from freetrain.errors import InputError
+
+log = logging.getLogger(__name__)
+
+FROM_VARIABLE = "FREETRAIN_FEED_FROM_MB"
+_FROM_MB = 16.0
+"""Megabytes of parameters. Of a smaller model a broadcast costs less than a tenth of a second."""
+
+_OPTIMIZERS = (
+    optim.SGD,
+    optim.Adam,
+    optim.AdamW,
+    optim.NAdam,
+    optim.RAdam,
+    optim.Adamax,
+    optim.Adadelta,
+    optim.Adagrad,
+    optim.RMSprop,
+    optim.Rprop,
+    optim.ASGD,
+)
+"""Those that make of each parameter's gradient that parameter's update, and look at no other."""
+
+
+def wants_to_be_fed(state: TrainingState) -> bool:
+    """Whether a broadcast of the state would be felt, and feeding can replace it.
+
+    Raises:
+        InputError: the environment does not say from which size on it would.
+    """
+    size_bytes = sum(each.numel() * each.element_size() for each in state.module.parameters())
+    if size_bytes < 1e6 * _from_mb():
+        return False
+    reason = why_not_fed(state)
+    if reason is not None:
+        log.warning("%s: newcomers get the state of this training by broadcast, while all wait", reason)
+    return reason is None
+
+
+def why_not_fed(state: TrainingState) -> str | None:
+    """Why a newcomer could not follow the others' updates exactly; None: it can."""
+    optimizer = state.optimizer
+    if type(optimizer) not in _OPTIMIZERS:
+        return f"{type(optimizer).__name__} is not known to update each parameter by its own gradient alone"
+    hooks = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)
+    if any(hooks):
+        return "the optimizer has hooks"
+    if any(each.layout is not torch.strided for each in state.module.parameters()):
+        return "some parameters are sparse"
+    return None
+
+
+def _from_mb() -> float:
+    text = os.environ.get(FROM_VARIABLE, "")
+    try:
+        value = float(text or _FROM_MB)
+    except ValueError:
+        value = math.nan
+    if not value >= 0:
+        raise InputError(f"{FROM_VARIABLE}={text} in the environment is not a number of megabytes.", "Unset it.")
+    return value

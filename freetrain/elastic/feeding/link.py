@@ -1,0 +1,166 @@
+"""The connection between a source and a newcomer: messages, and a memory that both see or that travels along."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import queue
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from freetrain.elastic.feeding.errors import FeedError, LinkLostError
+from freetrain.elastic.feeding.packets import decode, encode
+
+_HEAD = struct.Struct("!QQQ")
+"""Length of the document; place and length of the bytes of the memory that follow it."""
+
+_SLICE_S = 0.05
+_DONE = b"\x01"
+
+
+class Link:
+    """One end of a connection.
+
+    Args:
+        connection: to the other end.
+        memory: this end's.
+        given_up: whether the other end is known to be lost, which a connection may not show.
+    """
+
+    def __init__(self, connection: socket.socket, memory: mmap.mmap, given_up: Callable[[], bool]) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._connection = connection
+        self._memory = memoryview(memory)
+        self._given_up = given_up
+        self._unsent: queue.SimpleQueue[bytes | memoryview | None] = queue.SimpleQueue()
+        self._sender: threading.Thread | None = None
+
+    def send(self, document: dict[str, Any], start: int = 0, stop: int = 0) -> None:
+        """Send a document and these bytes of the memory, meanwhile; they must not change before it is done."""
+        content = encode(document)
+        self._unsent.put(_HEAD.pack(len(content), start, stop - start) + content)
+        if stop > start:
+            self._unsent.put(self._memory[start:stop])
+        if self._sender is None:
+            self._sender = threading.Thread(target=self._send_all, name="freetrain-feeder", daemon=True)
+            self._sender.start()
+
+    def receive(self, wait_s: float) -> dict[str, Any] | None:
+        """The next document, its bytes in their place in the memory; None if none comes in this time.
+
+        Raises:
+            LinkLostError: the connection has ended.
+        """
+        if not is_readable(self._connection, wait_s):
+            return None
+        length, start, count = _HEAD.unpack(self._read(bytearray(_HEAD.size)))
+        content = self._read(bytearray(length))
+        if count:
+            self._read(self._memory[start : start + count])
+        return decode(bytes(content))
+
+    def say_done(self) -> None:
+        """Tell the other end that its memory may be filled anew."""
+        with contextlib.suppress(OSError):
+            self._connection.sendall(_DONE)
+
+    def await_done(self) -> None:
+        """Wait until the other end has said so.
+
+        Raises:
+            LinkLostError: it is lost.
+        """
+        self._read(bytearray(len(_DONE)))
+
+    def close(self) -> None:
+        """Send what is to be sent, and end the connection."""
+        if self._sender is not None:
+            self._unsent.put(None)
+        else:
+            self._connection.close()
+
+    def _send_all(self) -> None:
+        try:
+            while (content := self._unsent.get()) is not None:
+                self._connection.sendall(content)
+        except OSError:
+            pass  # who reads sees that it has ended
+        finally:
+            with contextlib.suppress(OSError):
+                self._connection.shutdown(socket.SHUT_WR)
+            self._connection.close()
+
+    def _read(self, into: Any) -> Any:
+        """Fill all of it."""
+        view, filled = memoryview(into), 0
+        while filled < len(view):
+            try:
+                ready = is_readable(self._connection, _SLICE_S)
+                count = self._connection.recv_into(view[filled:]) if ready else None
+            except (OSError, ValueError) as error:
+                raise LinkLostError(f"the connection has failed: {error}") from error
+            if count == 0 or (count is None and self._given_up()):
+                raise LinkLostError("the other end has gone")
+            filled += count or 0
+        return into
+
+
+def is_readable(connection: socket.socket, wait_s: float) -> bool:
+    """Whether there is something to read, or an end of it, within this time."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(wait_s * 1000))
+
+
+class SharedMemory:
+    """Memory that other processes of this machine can see, all of it there already.
+
+    It has no name, so nothing is left of it when they have ended, however that was.
+
+    Raises:
+        FeedError: there is not so much.
+    """
+
+    def __init__(self, size_bytes: int) -> None:
+        if size_bytes > _available_bytes():  # beyond that the kernel ends processes, this or another one
+            raise FeedError(f"no memory for {size_bytes / 1e6:.0f} MB")
+        self.size_bytes = size_bytes
+        self.descriptor = os.memfd_create("freetrain-feed", os.MFD_CLOEXEC)
+        try:
+            os.posix_fallocate(self.descriptor, 0, size_bytes)
+            self.memory = mmap.mmap(self.descriptor, size_bytes)
+        except OSError as error:
+            os.close(self.descriptor)
+            raise FeedError(f"no memory for {size_bytes / 1e6:.0f} MB: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Let go of it; it is free when nothing looks into it any more."""
+        os.close(self.descriptor)
+
+
+def memory_of(pid: int, descriptor: int, size_bytes: int) -> mmap.mmap:
+    """The memory of another process of this machine.
+
+    Raises:
+        FeedError: it is not to be had.
+    """
+    try:
+        handle = os.open(f"/proc/{pid}/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            return mmap.mmap(handle, size_bytes)
+        finally:
+            os.close(handle)
+    except (OSError, ValueError) as error:
+        raise FeedError(f"the newcomer's memory is not to be had: {error}") from error
+
+
+def _available_bytes() -> int:
+    """Memory of this machine that can be had without swapping."""
+    facts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    return 1024 * int(facts["MemAvailable"].split()[0])

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import torch
+
+from freetrain.elastic.feeding.fitness import FROM_VARIABLE, wants_to_be_fed, why_not_fed
+from freetrain.elastic.sampler import Sampler
+from freetrain.elastic.state import TrainingState
+from freetrain.errors import InputError
+
+
+class Meddling(torch.optim.SGD):
+    """May look at all parameters in a step."""
+
+
+def training(kind: Any = torch.optim.AdamW, parameters: int = 8) -> TrainingState:
+    model = torch.nn.Linear(parameters, 1, bias=False)
+    return TrainingState(model, kind(model.parameters(), lr=0.1), Sampler(8, 1), {})
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW, torch.optim.Adagrad, torch.optim.RMSprop])
+def test_updates_of_one_parameter_alone_can_be_followed(kind: Any) -> None:
+    assert why_not_fed(training(kind)) is None
+
+
+@pytest.mark.parametrize("kind", [torch.optim.LBFGS, Meddling])
+def test_an_optimizer_that_is_not_known_to_do_so_cannot(kind: Any) -> None:
+    assert kind.__name__ in (why_not_fed(training(kind)) or "")
+
+
+def test_nor_can_what_hooks_of_the_optimizer_do() -> None:
+    state = training()
+    state.optimizer.register_step_pre_hook(lambda *_: None)
+    assert why_not_fed(state) == "the optimizer has hooks"
+
+
+@pytest.mark.parametrize(("parameters", "is_fed"), [(3_900_000, False), (4_100_000, True)])
+def test_a_small_model_is_not_worth_it(parameters: int, is_fed: bool) -> None:
+    assert wants_to_be_fed(training(parameters=parameters)) is is_fed
+
+
+def test_how_large_it_has_to_be_is_the_users_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FROM_VARIABLE, "0")
+    assert wants_to_be_fed(training())
+    monkeypatch.setenv(FROM_VARIABLE, "1e9")
+    assert not wants_to_be_fed(training(parameters=4_100_000))
+
+
+@pytest.mark.parametrize("text", ["-1", "nan", "much"])
+def test_a_size_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv(FROM_VARIABLE, text)
+    with pytest.raises(
+        InputError, match=f"{FROM_VARIABLE}={text} in the environment is not a number of megabytes"
+    ):
+        wants_to_be_fed(training())
+
+
+def test_the_reason_is_said_where_it_matters(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    assert not wants_to_be_fed(training(Meddling))
+    assert not caplog.records
+    monkeypatch.setenv(FROM_VARIABLE, "0")
+    assert not wants_to_be_fed(training(Meddling))
+    assert "Meddling is not known to update each parameter by its own gradient alone" in caplog.text

@@ -1,0 +1,112 @@
+"""A training that newcomers are fed with; each rank logs a digest of its parameters and its optimizer's state.
+
+OPTIMIZER: its name, or ``hooked``. PART_BYTES: what is sent after each step. ALSO=large carries along much.
+MEDDLE=parameters or moments changes them past the optimizer in each step.
+ELSEWHERE=1 pretends to be on another machine.
+A member that finds ``hang-MEMBER-KIND`` in OUT stands still after each message of this kind that it has taken in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+import zlib
+from pathlib import Path
+
+import torch
+
+from freetrain import elastic
+from freetrain.elastic import state, worlds
+from freetrain.elastic.feeding import feed, newcomer, offer
+
+OUT = Path(os.environ["OUT"])
+ME = os.environ["FREETRAIN_MEMBER"]
+OPTIMIZERS = {
+    "sgd": lambda groups: torch.optim.SGD(groups, 0.01, momentum=0.9, weight_decay=0.01),
+    "adam": lambda groups: torch.optim.AdamW(groups, 0.01, amsgrad=True),
+    "fused": lambda groups: torch.optim.Adam(groups, 0.01, fused=True),
+    "rprop": lambda groups: torch.optim.Rprop(groups, 0.01),
+    "hooked": lambda groups: torch.optim.SGD(groups, 0.01),
+}
+broadcasts = []
+
+
+class Large:
+    def state_dict(self):
+        return {"numbers": torch.zeros(3_000_000)}
+
+    def load_state_dict(self, state_dict):
+        assert state_dict["numbers"].numel() == 3_000_000
+
+
+def digest():
+    known = [value for each in model.parameters() for value in optimizer.state.get(each, {}).values()]
+    tensors = [*model.parameters(), *(value for value in known if isinstance(value, torch.Tensor))]
+    content = b"".join(bytes(each.detach().contiguous().numpy().tobytes()) for each in tensors)
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def on_step(result):
+    schedule.step()
+    with torch.no_grad():
+        if os.environ.get("MEDDLE") == "parameters":
+            model[0].weight.clamp_(-0.5, 0.5)
+        if os.environ.get("MEDDLE") == "moments":
+            optimizer.state[model[0].weight]["exp_avg"].zero_()
+    facts = {"step": result.step, "world": result.world, "rank": result.rank, "loss": result.loss}
+    facts |= {"digest": digest(), "broadcasts": len(broadcasts), "rate": schedule.get_last_lr()}
+    with (OUT / f"{ME}.jsonl").open("a") as log:
+        log.write(json.dumps(facts) + "\n")
+    if (OUT / "done").exists():
+        run.stop()
+    time.sleep(0.02)
+
+
+def counted(*arguments):
+    broadcasts.append(1)
+    return state.broadcast_state(*arguments)
+
+
+def unhurried(take):
+    def take_in_time(self, message, *arguments):
+        take(self, message, *arguments)
+        (OUT / f"took-{ME}-{message['kind']}").touch()
+        while (OUT / f"hang-{ME}-{message['kind']}").exists():
+            time.sleep(0.01)
+
+    return take_in_time
+
+
+worlds.broadcast_state = counted
+newcomer.Newcomer._take = unhurried(newcomer.Newcomer._take)
+feed.STEP_BYTES = int(os.environ.get("PART_BYTES", "1"))
+if "ELSEWHERE" in os.environ:
+    offer.this_host = lambda: f"the machine of {ME}"
+torch.set_num_threads(1)
+torch.manual_seed(zlib.crc32(ME.encode()))
+model = torch.nn.Sequential(
+    torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(32, 4)
+).to(memory_format=torch.channels_last)
+model[4].bias.requires_grad_(False)
+groups = [{"params": model[0].parameters(), "lr": 0.02}, {"params": list(model.parameters())[2:]}]
+optimizer = OPTIMIZERS[os.environ.get("OPTIMIZER", "adam")](groups)
+if os.environ.get("OPTIMIZER") == "hooked":
+    optimizer.register_step_post_hook(lambda *_: None)
+schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.999)
+also = {"schedule": schedule}
+if os.environ.get("ALSO") == "large":
+    also["large"] = Large()
+
+
+def clip(module):
+    torch.nn.utils.clip_grad_norm_(module.parameters(), 0.1)
+
+
+batch = elastic.FixedBatch(8)
+with elastic.Run(model, optimizer, 10**6, batch, also=also, before_update=clip, on_step=on_step) as run:
+    for step in run.steps():
+        for ids in step:
+            images = (ids[:, None, None, None] % 97 / 97 * torch.ones(3, 4, 4)).sin()
+            step.backward((run.model(images) - ids[:, None] / 10**6).square().mean())
