@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -43,8 +44,14 @@ def complaint(command: str) -> str:
     before_dashes = words[: words.index("--")] if "--" in words else words
     # What stands behind a script is the script's.
     own = before_dashes[: next((n for n, word in enumerate(before_dashes) if word.endswith((".py", ".sh"))), None)]
-    unknown = [word.partition("=")[0] for word in own if re.match(r"--?[a-zA-Z]", word)]
+    takes_value = {option for parameter in found.params if _takes_value(parameter) for option in parameter.opts}
+    options = [word for before, word in pairwise(["", *own]) if before not in takes_value]
+    unknown = [word.partition("=")[0] for word in options if re.match(r"--?[a-zA-Z]", word)]
     return ", ".join(f"{option} is not an option" for option in unknown if option not in known)
+
+
+def _takes_value(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, click.Option) and not parameter.is_flag and not parameter.count
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -58,6 +65,7 @@ def test_the_commands_are_found_and_judged() -> None:
     assert complaint("config chekc") == "there is no chekc"
     assert complaint("drain n1 --untill 5") == "--untill is not an option"
     assert complaint("config check --offline") == ""
+    assert complaint("sweep spec.toml --sbatch --partition=batch") == ""
 
 
 @pytest.mark.parametrize("name", cli.list_commands(click.Context(cli)))

@@ -12,8 +12,6 @@ from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.store import Store
 
-NOW_S = time.time()
-
 
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
@@ -22,14 +20,14 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setenv("FREETRAIN_CONFIG", str(config))
     store = Store.open(tmp_path / "freetrain.db")
     ledger = store.ledger()
-    ledger.save_trainers([KnownTrainer("7", "news", "freetrain:min=1", TrainerState.ACTIVE, NOW_S)])
+    ledger.save_trainers([KnownTrainer("7", "news", "freetrain:min=1", TrainerState.ACTIVE, time.time())])
     ledger.save_fragments(
         [
             fragment("7_0", "7", "n1", 9 * 86400, 8 * 86400, End.RELEASED),
             fragment("7_0", "7", "n1", 7200, 3600, End.PREEMPTED),
             fragment("7_1", "7", "n2", 1800),
             fragment("8_0", "8", "n1", 600, 300, End.COMPLETED),
-            Fragment("8_1", "8", "n3", FragmentState.ASKED, NOW_S, 3600.0, decision="1:5"),
+            Fragment("8_1", "8", "n3", FragmentState.ASKED, time.time(), 3600.0, decision="1:5"),
         ]
     )
     return store
@@ -40,7 +38,8 @@ def fragment(
 ) -> Fragment:
     """Times are so long ago; it runs where it has no end."""
     state = FragmentState.ENDED if end else FragmentState.RUNNING
-    started_s, ended = NOW_S - began_s, NOW_S - ended_s if end else None
+    now_s = time.time()
+    started_s, ended = now_s - began_s, now_s - ended_s if end else None
     return Fragment(job, trainer, node, state, started_s, 86400.0, started_s, ended, end, "1:2")
 
 

@@ -26,6 +26,7 @@ name = "small"
 
 [options]
 trainers = "preset:hpo"
+as = "ideal"
 
 [logs.june]
 files = "june.psv"

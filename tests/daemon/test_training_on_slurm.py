@@ -26,7 +26,7 @@ CURVE = "1:100/2:190/3:270"
 # A step is mostly sleep: what freetrain measures, and so what it does, does not depend on how many cores the
 # virtual nodes share.
 SCRIPT = """#!/bin/bash
-export OMP_NUM_THREADS=1 OUT={out} EPOCHS=600 STEP_ALONE_S=1.5
+export OMP_NUM_THREADS=1 OUT={out} EPOCHS=150 STEP_ALONE_S=1.5
 srun --quiet {python} -m freetrain.cli.main run --trainer {trainer} --nproc 1 -- {python} {training}
 """
 
