@@ -58,7 +58,9 @@ def test_costs_can_be_replaced(log: Path) -> None:
     assert figures["samples"] == pytest.approx(2831.0 * (4 * 3600 - 0.5))
 
 
-@pytest.mark.parametrize("name", ["small-cluster.sacct.gz", "large-machine.swf.gz"])
+@pytest.mark.parametrize(
+    "name", ["small-cluster.sacct.gz", pytest.param("large-machine.swf.gz", marks=pytest.mark.soak)]
+)
 def test_sample_logs_replay_close_to_what_is_possible(name: str) -> None:
     figures = outcome(SAMPLE_LOGS / name, "--trainers", "preset:hpo")["outcome"]
     assert 0.95 < figures["u_oracle"] <= 1

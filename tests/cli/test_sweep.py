@@ -116,7 +116,7 @@ def sweeping(spec: Path, store: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.soak), signal.SIGKILL])
 def test_a_sweep_that_is_killed_in_the_middle_and_resumed_gives_the_same_table(
     spec: Path, tmp_path: Path, number: signal.Signals
 ) -> None:

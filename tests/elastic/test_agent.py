@@ -63,7 +63,10 @@ def test_grow_kill_and_lose_by_poke(agents: Agents) -> None:
     assert_exactly_once(agents, EPOCHS)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
+RARER = [pytest.param(number, marks=pytest.mark.soak) for number in (signal.SIGUSR1, signal.SIGUSR2)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, *RARER])
 def test_signals_make_the_node_leave(agents: Agents, number: signal.Signals) -> None:
     stays = agents.start_agent("--nproc", "1")
     agents.await_world(1)

@@ -18,8 +18,8 @@ from tests.policies.deciding import decide
 SOLVERS = ("auto", "highs")
 BASELINES = ("equal-share", "greedy")
 EVERYDAY = range(100)
-MANY = pytest.param(range(100, 250), marks=pytest.mark.slow, id="many")
-MORE = pytest.param(range(250, 2000), marks=pytest.mark.soak, id="more")
+MANY = pytest.param(range(100, 150), marks=pytest.mark.slow, id="many")
+MORE = pytest.param(range(150, 2000), marks=pytest.mark.soak, id="more")
 
 
 def about(value: float) -> object:
