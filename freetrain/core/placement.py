@@ -49,8 +49,11 @@ def place(problem: Problem, counts: Counts, choose: Choice = first_nodes) -> Pla
     for column, row, missing in sorted(wanted):
         mine = chosen[problem.trainers[row].id]
         gained = list(choose(there[column], missing, _all(mine)))
-        taken = set(gained)
-        there[column] = [name for name in there[column] if name not in taken]
+        if gained == there[column][:missing]:
+            del there[column][:missing]
+        else:
+            taken = set(gained)
+            there[column] = [name for name in there[column] if name not in taken]
         mine[column] += gained
     return {trainer: tuple(names) for trainer, mine in chosen.items() if (names := _all(mine))}
 
