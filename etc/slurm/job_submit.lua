@@ -245,7 +245,8 @@ end
 function freetrain.wake()
     pcall(function()
         local file = freetrain.wake_file and io.open(freetrain.wake_file, "a")
-        if file then file:write("."):close() end
+        -- Two statements: in Lua 5.1 write() gives no file, and what is not closed is not written.
+        if file then file:write(".") file:close() end
     end)
 end
 

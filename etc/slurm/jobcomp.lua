@@ -10,7 +10,8 @@ local WAKE_FILE = "/var/lib/freetrain/wake"
 function freetrain_wake()
     pcall(function()
         local file = io.open(WAKE_FILE, "a")
-        if file then file:write("."):close() end
+        -- Two statements: in Lua 5.1 write() gives no file, and what is not closed is not written.
+        if file then file:write(".") file:close() end
     end)
 end
 
