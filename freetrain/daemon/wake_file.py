@@ -21,8 +21,7 @@ class WakeFile:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / WAKE_NAME
-        with contextlib.suppress(OSError):
-            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _MODE))
+        self._make()
         self._seen = self._now()
 
     def has_changed(self) -> bool:
@@ -40,6 +39,15 @@ class WakeFile:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size
+
+    def _make(self) -> None:
+        """Make it, unless it is there, with its mode whatever the umask."""
+        with contextlib.suppress(OSError):
+            file = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0)
+            try:
+                os.fchmod(file, _MODE)
+            finally:
+                os.close(file)
 
     def _empty(self) -> None:
         with contextlib.suppress(OSError):

@@ -19,6 +19,7 @@ from benchmarks.live.site import Site
 from benchmarks.live.workload import SiteJob
 from freetrain.lab import LabOptions
 from freetrain.store.store import Store
+from tests.slurm.lua import job_comp_with
 from tests.slurm_lab import on_free_ports, require_python_for_all, short_directory
 
 pytestmark = pytest.mark.slurm
@@ -41,7 +42,6 @@ sleep 1
 while [ $SLURM_ARRAY_TASK_ID -ge 8 ] && [ ! -e {out}/go-on ]; do sleep 0.2; done
 echo ran >> {out}/task-$SLURM_ARRAY_TASK_ID
 """
-JOB_COMP = Path(__file__).parents[2] / "etc/slurm/jobcomp.lua"
 DONE = """#!/bin/bash
 srun --quiet bash -c 'trap "exit 0" TERM; while [ ! -e {flag} ]; do sleep 0.2; done'
 """
@@ -59,7 +59,7 @@ def site_of(options: LabOptions, more: Mapping[str, str] = {}) -> Iterator[Site]
     planning = f"bf_continue,bf_interval={POLL_S},bf_resolution=60"
     with short_directory() as directory:
         job_comp = directory / "freetrain.lua"
-        job_comp.write_text(JOB_COMP.read_text().replace("/var/lib/freetrain/wake", str(directory / "wake")))
+        job_comp.write_text(job_comp_with(directory / "wake"))
         settings = {"SchedulerParameters": planning, "SlurmdTimeout": "15", **more}
         site = Site(directory, on_free_ports(replace(options, settings=settings, job_comp=job_comp)))
         try:
@@ -192,7 +192,8 @@ def test_ordinary_users_are_told_what_is_lent_and_what_stops_it(daemon: Site) ->
     wait_until(lambda: f"lent to {trainer}" in daemon.freetrain("bob", "nodes").stdout, 60, daemon)
     assert "runs here" not in daemon.freetrain("bob", "nodes").stdout
     assert daemon.freetrain("bob", "status").returncode == 0
-    (row,) = json.loads(daemon.freetrain("bob", "jobs", "--json").stdout)["jobs"]
+    rows = json.loads(daemon.freetrain("bob", "jobs", "--json").stdout)["jobs"]
+    (row,) = [row for row in rows if row["id"] == trainer]
     assert (len(row["nodes"]), row["samples"], row["state"]) == (2, 0, "running")
     stop_file = daemon.directory / "state" / "STOP"
     stop_file.touch()
@@ -334,6 +335,8 @@ def test_a_nudge_wakes_it_at_once(site: Site) -> None:
 def test_a_byte_from_slurm_at_the_end_of_a_job_wakes_it_at_once(site: Site) -> None:
     (site.directory / "wake").symlink_to(site.directory / "state/wake")
     with daemon_that_polls_every(600, site):
+        if os.geteuid() == 0:
+            shutil.chown(site.directory / "state/wake", group="slurm")
         time.sleep(2)
         trainer = site.submit_trainer("alice", 4, "min=1")
         site.submit(SiteJob(0, 1, 1, 1))

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
+
+import pytest
 
 from freetrain.daemon.wake_file import WAKE_NAME, WakeFile
 
@@ -24,10 +27,17 @@ def test_what_was_written_before_the_start_wakes_nobody(tmp_path: Path) -> None:
     assert not WakeFile(tmp_path).has_changed()
 
 
-def test_others_than_its_owner_and_group_cannot_write_to_it_and_the_sites_mode_stays(tmp_path: Path) -> None:
-    WakeFile(tmp_path)
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_its_owner_and_group_can_write_to_it_whatever_the_umask_and_the_sites_mode_stays(
+    tmp_path: Path, umask: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        WakeFile(tmp_path)
+    finally:
+        os.umask(before)
     path = tmp_path / WAKE_NAME
-    assert stat.S_IMODE(path.stat().st_mode) & 0o7 == 0
+    assert stat.S_IMODE(path.stat().st_mode) == 0o620
     path.chmod(0o660)
     WakeFile(tmp_path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o660

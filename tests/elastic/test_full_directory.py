@@ -79,9 +79,10 @@ def test_nobody_is_given_up_while_no_sign_of_life_can_be_written(tmp_path: Path)
         trainer.await_world(2, steps=12)  # half a second each after the first ten
         make_room(trainer)
         trainer.await_world(2)
+        assert trainer.directory.view().number == 1
         trainer.pace(slow=False)
         assert trainer.finish() == {"w0": 0, "w1": 0}, trainer.errors()
-        assert trainer.directory.view().number == 1
+        assert trainer.directory.view().gone == {"w0": "finished", "w1": "finished"}
 
 
 def test_signs_of_life_need_no_more_room_than_they_have(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where Lua is, and the plug-in that runs in it."""
+"""Where Lua is, and the plug-ins that run in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-JOB_SUBMIT = Path(__file__).parents[2] / "etc/slurm/job_submit.lua"
+_PLUGINS = Path(__file__).parents[2] / "etc/slurm"
+JOB_SUBMIT = _PLUGINS / "job_submit.lua"
+JOB_COMP = _PLUGINS / "jobcomp.lua"
 
 _MISSING = pytest.param(
     "lua5.1",
@@ -16,3 +18,10 @@ _MISSING = pytest.param(
 )
 INTERPRETERS = [found for name in ("lua5.1", "lua5.3", "lua5.4") if (found := shutil.which(name))] or [_MISSING]
 """All that there are, since Slurm is built with one or another; where there is none, CI fails for want of it."""
+
+
+def job_comp_with(wake_file: Path) -> str:
+    """The text of jobcomp.lua for a wake file elsewhere."""
+    text = JOB_COMP.read_text()
+    assert "/var/lib/freetrain/wake" in text
+    return text.replace("/var/lib/freetrain/wake", str(wake_file))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.lua import INTERPRETERS, JOB_SUBMIT
+from tests.slurm.lua import INTERPRETERS, JOB_SUBMIT, job_comp_with
 
 pytestmark = pytest.mark.parametrize("interpreter", INTERPRETERS)
 
@@ -168,11 +168,40 @@ def test_it_works_within_a_sites_own_script(interpreter: str, tmp_path: Path) ->
     assert expected.items() <= done.job.items()
 
 
-def test_each_submission_puts_a_byte_into_the_wake_file(interpreter: str, tmp_path: Path) -> None:
+def test_each_submission_puts_a_byte_into_the_wake_file_at_once(interpreter: str, tmp_path: Path) -> None:
     wake = tmp_path / "wake"
-    submits = "local j = job {} slurm_job_submit(j, {}, 9) return slurm_job_submit(j, {}, 9), j"
-    assert lua(interpreter, tmp_path, f"freetrain.wake_file = '{wake}' {submits}").accepted
-    assert wake.read_text() == ".."
+    submits = f"""
+        collectgarbage("stop") -- what the collector would write is late
+        freetrain.wake_file = '{wake}'
+        local j = job {{}}
+        slurm_job_submit(j, {{}}, 9)
+        local answer = slurm_job_submit(j, {{}}, 9)
+        j.account = io.open('{wake}'):read("*a")
+        return answer, j
+    """
+    done = lua(interpreter, tmp_path, submits)
+    assert (done.accepted, done.job["account"]) == (True, "..")
+
+
+def jobs_end(interpreter: str, directory: Path, wake: Path) -> str:
+    """What is in the wake file when the plug-in has been told of a job's end, if there is one."""
+    script = directory / "jobcomp.lua"
+    script.write_text(job_comp_with(wake))
+    chunk = f"""
+        collectgarbage("stop")
+        assert(dofile("{script}") == 0 and slurm_jobcomp_log_record({{}}) == 0)
+        local file = io.open("{wake}")
+        io.write(file and file:read("*a") or "no file")
+    """
+    return subprocess.run([interpreter, "-"], input=chunk, capture_output=True, text=True, check=True).stdout
+
+
+def test_each_end_of_a_job_puts_a_byte_into_the_wake_file_at_once(interpreter: str, tmp_path: Path) -> None:
+    assert jobs_end(interpreter, tmp_path, tmp_path / "wake") == "."
+
+
+def test_a_job_ends_where_the_wake_file_cannot_be_written(interpreter: str, tmp_path: Path) -> None:
+    assert jobs_end(interpreter, tmp_path, tmp_path / "gone/wake") == "no file"
 
 
 def test_a_wake_file_that_cannot_be_written_stops_no_job(interpreter: str, tmp_path: Path) -> None:
