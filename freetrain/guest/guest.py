@@ -11,6 +11,9 @@ from freetrain.guest.channel import LONGEST_S
 from freetrain.guest.report import Ending, Report
 from freetrain.guest.running import Running
 
+_MEMORY_BYTES = 3 << 30
+"""Below MemoryMax of systemd/freetrain.service, so that a model too large ends the guest and not the daemon."""
+
 
 class Guest:
     """A process that calls functions for us; started at the first question, and anew after it was ended.
@@ -30,7 +33,7 @@ class Guest:
     def __init__(
         self,
         imports: Sequence[str] = (),
-        memory_bytes: int | None = None,
+        memory_bytes: int | None = _MEMORY_BYTES,
         start_s: float = 30.0,
         patience_s: float = 0.5,
         rest_s: float = 600.0,

@@ -10,6 +10,7 @@ import highspy
 
 from freetrain.guest.guest import Guest
 from freetrain.guest.report import Ending
+from freetrain.policies.quiet_highs import quiet_highs
 
 _MODULE = "freetrain.policies.programme"
 _MEMORY_BYTES = 3 << 30
@@ -87,10 +88,7 @@ class ProgrammeGuest:
 
 def solve(programme: Programme, *, left_s: Callable[[], float]) -> tuple[tuple[float, ...] | None, str]:
     """Called in the guest: the variables, and what HiGHS says where it is not the proven optimum."""
-    highs = highspy.Highs()
-    highs.setOptionValue("output_flag", False)
-    highs.setOptionValue("threads", 1)
-    highs.setOptionValue("random_seed", 1)
+    highs = quiet_highs()
     highs.setOptionValue("mip_rel_gap", 1e-6)
     highs.passModel(_model(programme))
     highs.setOptionValue("time_limit", max(left_s(), 0.0))
@@ -121,5 +119,5 @@ def _model(programme: Programme) -> highspy.HighsLp:
     return model
 
 
-HIGHS = ProgrammeGuest(Guest(imports=(_MODULE,), memory_bytes=_MEMORY_BYTES))
+HIGHS = ProgrammeGuest(Guest(imports=(_MODULE,)))
 """One for the whole process, as its start takes a while; it is started at the first question."""

@@ -33,16 +33,28 @@ from freetrain.policies.solver.master import Master, Plan, Times
 from freetrain.policies.solver.replies import Replies, best_replies
 
 _EXACT = 1e-9
+"""Relative difference of values that counts as none."""
+_WHOLE = 1e-6
+"""As much may a number of trainers lie below a whole one."""
 _MOST_ROUNDS = 200
+"""Times that columns are generated for the relaxed combination, where they stop getting better long before."""
 _MOST_DIVING_ROUNDS = 4
+"""The same, each time that a dive has fixed some trainers."""
 _FEW_COLUMNS = 200
-_MANY_COLUMNS = 1200
-_COLUMNS_OF_EACH = 60
+"""So many more columns can HiGHS combine with proof in a moment."""
+_LAST_BRANCHES = 1000
+"""Of the search for that proof, at most."""
 _NEIGHBOURS = 8
+"""Kinds of trainers that share out their nodes anew at a time."""
+_MANY_COLUMNS = 1200
+"""Of these, the nearest to its best reply, are the columns drawn which a neighbour may choose from, ..."""
+_COLUMNS_OF_EACH = 60
+"""... and so many of them, ..."""
+_BRANCHES = 200
+"""... which HiGHS combines with so many branches at most."""
 _MOST_IMPROVEMENTS = 40
 _MOST_IN_VAIN = 8
-_BRANCHES = 200
-_WHOLE = 1e-6
+"""Improvements in a row that improve nothing, after which no other is tried."""
 
 Clock = Callable[[], float]
 """Wall seconds that are left."""
@@ -89,7 +101,8 @@ def combine(bidders: Bidders, left_s: Clock) -> tuple[Plan, float]:
         if slack <= _EXACT * max(1.0, abs(bound)) or left_s() <= 0:
             break
         if _add_all_within(slack, relaxed.replies, master):
-            plan, bound = master.whole(plan, _EXACT * abs(bound), 5 * _BRANCHES, left_s())
+            plan, best_of_these = master.whole(plan, _EXACT * abs(bound), _LAST_BRANCHES, left_s())
+            bound = min(bound, max(best_of_these, value))
             break
         if slack <= GOOD_ENOUGH * abs(bound) or vain == _MOST_IN_VAIN:
             break

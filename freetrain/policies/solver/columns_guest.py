@@ -5,7 +5,6 @@ from __future__ import annotations
 from freetrain.core.problem import Problem
 from freetrain.guest.guest import Guest
 from freetrain.policies.solver.bidders import bidders_of
-from freetrain.policies.solver.highs_guest import MEMORY_BYTES
 from freetrain.policies.solver.solver_guest import Found, SolverGuest
 
 _MODULE = "freetrain.policies.solver.columns"
@@ -33,5 +32,5 @@ class ColumnsGuest:
         return self._solver.ask(problem, *bidders_of(problem), time_s=time_limit_s, known_value=known_value)[0]
 
 
-COLUMNS = ColumnsGuest(Guest(imports=(_MODULE,), memory_bytes=MEMORY_BYTES))
+COLUMNS = ColumnsGuest(Guest(imports=(_MODULE,)))
 """One for the whole process, as ``HIGHS``."""

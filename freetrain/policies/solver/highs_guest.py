@@ -10,8 +10,6 @@ from freetrain.guest.guest import Guest
 from freetrain.policies.solver.menu import Menu
 from freetrain.policies.solver.solver_guest import Found, SolverGuest
 
-MEMORY_BYTES = 3 << 30
-"""Below MemoryMax of systemd/freetrain.service, so that a model too large ends the guest and not the daemon."""
 _MODULE = "freetrain.policies.solver.highs"
 
 
@@ -47,5 +45,5 @@ class HighsGuest:
         return replace(second, happened=f"{first.happened}; asked again without presolve, {solved}")
 
 
-HIGHS = HighsGuest(Guest(imports=(_MODULE,), memory_bytes=MEMORY_BYTES))
+HIGHS = HighsGuest(Guest(imports=(_MODULE,)))
 """One for the whole process, since its start takes a second while policies are made anew for each look."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
+from freetrain.policies.quiet_highs import quiet_highs
 from freetrain.policies.solver.bidders import Bidders
 from freetrain.policies.solver.replies import Prices
 
@@ -35,9 +36,7 @@ class Master:
         self._position: dict[tuple[int, bytes], int] = {}
         self._kinds: list[int] = []
         self._counts: list[Counts] = []
-        self._highs = highspy.Highs()
-        for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 1)):
-            self._highs.setOptionValue(option, value)
+        self._highs = quiet_highs()
         self._highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
         nobody = np.array([], np.int32), np.array([])
         for number in bidders.number.tolist():
@@ -101,7 +100,9 @@ class Master:
         """
         every = np.arange(len(self), dtype=np.int32)
         self._bound(np.zeros(len(self), np.int64), self._bidders.number[self.kinds])
-        limits = {"mip_max_nodes": branches, "time_limit": max(time_limit_s, 0.0)}
+        # HiGHS counts the time of all runs together.
+        until_s = self._highs.getRunTime() + max(time_limit_s, 0.0)
+        limits = {"mip_max_nodes": branches, "time_limit": until_s}
         for option, value in {**limits, "mip_rel_gap": 0.0, "mip_abs_gap": gap}.items():
             self._highs.setOptionValue(option, value)
         self._are(every, highspy.HighsVarType.kInteger)

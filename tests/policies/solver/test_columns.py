@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,20 @@ def test_without_time_there_is_an_allocation_nevertheless(costs: tuple[float, fl
     answer = answer_of(problem, seconds=0.0)
     assert answer.out_of_time
     assert not answer.proven or missing(problem, answer) <= 1e-9
+
+
+@pytest.mark.parametrize("costs", [CHEAP, DEAR])
+def test_the_bound_holds_whenever_the_time_runs_out(costs: tuple[float, float, float, float]) -> None:
+    problem = problem_with_ends(2, 5, 24, 3, costs)
+    best = answer_of(problem)
+    assert best.counts is not None
+    most = total_value(problem, best.counts)
+    for asked in range(40):
+        remaining = itertools.chain(itertools.repeat(60.0, asked), itertools.repeat(0.0))
+        answer = solve(*bidders_of(problem), left_s=remaining.__next__)
+        assert answer.counts is not None
+        assert verify_counts(problem, answer.counts) == ()
+        assert most * (1 - 1e-9) <= answer.bound < np.inf
 
 
 def test_the_same_problem_gets_the_same_allocation() -> None:
