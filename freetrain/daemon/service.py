@@ -36,7 +36,9 @@ from freetrain.store.store import DAEMONS_STORE, Store
 log = logging.getLogger(__name__)
 
 _QUICK_S, _THOROUGH_S = 0.5, 10.0
-"""How long the solver may take at first, and where that gave no proven optimum, the next time."""
+"""How long the solver may take at first, and where that was too little, the next time."""
+_NEARLY_ALL = 0.9
+"""Who took so much of his time would have taken more."""
 
 _PROGRESS_EVERY_S, _OWNERS_EVERY_S, _FORGET_EVERY_S = 5.0, 5.0, 3600.0
 
@@ -139,7 +141,7 @@ class Service:
             looks += 1
             if looks == cycles:
                 return
-            if time_limit_s == _QUICK_S and not all(map(_is_proven, decisions)):
+            if time_limit_s == _QUICK_S and any(wants_more_time(one, time_limit_s) for one in decisions):
                 time_limit_s = _THOROUGH_S
                 continue
             time_limit_s = _QUICK_S
@@ -221,7 +223,8 @@ def _read_progress(lender: Lender, timetable: Timetable) -> None:
         timetable.wake()
 
 
-def _is_proven(decision: Decision) -> bool:
-    """Whether the solver would find nothing better with more time, or nothing that matters."""
+def wants_more_time(decision: Decision, time_limit_s: float) -> bool:
+    """Whether the solver's time ended before it had found what is good enough."""
     is_near = decision.gap is not None and decision.gap <= GOOD_ENOUGH
-    return is_near or decision.status not in (Status.FEASIBLE, Status.FALLBACK)
+    is_final = is_near or decision.status not in (Status.FEASIBLE, Status.FALLBACK)
+    return not is_final and decision.solve_s >= _NEARLY_ALL * time_limit_s

@@ -14,12 +14,12 @@ import pytest
 
 from freetrain.config import Config, ConfigError
 from freetrain.core.allocation import Allocation
-from freetrain.core.decision import Status
+from freetrain.core.decision import Decision, Status
 from freetrain.core.harm import Harm
 from freetrain.core.problem import Problem
 from freetrain.daemon import lender, timetable
 from freetrain.daemon.nudge import send_nudge
-from freetrain.daemon.service import Service
+from freetrain.daemon.service import Service, wants_more_time
 from freetrain.daemon.state_directory import claim, file_system_of
 from freetrain.errors import ExitCode, FreetrainError, StateError
 from freetrain.lending.stays import Stays
@@ -193,16 +193,18 @@ def test_a_first_placement_is_fast_and_a_proven_one_follows_at_once(
 
         def decide(self, problem: Problem) -> Allocation:
             limits_s.append(self.time_limit_s)
+            time.sleep(min(self.time_limit_s, 0.5))
             status = Status.FEASIBLE if self.time_limit_s < 1 else Status.OPTIMAL
             return replace(super().decide(problem), status=status)
 
     monkeypatch.setattr(lender, "find_policy", lambda name, time_limit_s: Unsure(time_limit_s))
     slurm = FakeSlurm()
     slurm.submit_array("freetrain:min=1")
+    patient = config.model_copy(update={"pace": config.pace.model_copy(update={"poll": 120.0})})
     began_s = time.monotonic()
-    Service(config, slurm, lambda: config).run(cycles=2)
+    Service(patient, slurm, lambda: patient).run(cycles=2)
     assert limits_s == [0.5, 10.0]
-    assert time.monotonic() - began_s < config.pace.poll
+    assert time.monotonic() - began_s < 120, "no poll in between"
 
 
 @pytest.mark.parametrize(
@@ -380,3 +382,21 @@ def test_how_long_nodes_stay_is_remembered_beyond_a_restart(config: Config) -> N
     Service(config, slurm, lambda: config).run(cycles=1)
     store = Store.open_existing(Path(config.state.directory) / DAEMONS_STORE)
     assert store.decision(2, 1)[0].horizon_s == 5_000.0
+
+
+@pytest.mark.parametrize(
+    ("status", "gap", "solve_s", "expected"),
+    [
+        (Status.FEASIBLE, 0.02, 0.5, True),
+        (Status.FEASIBLE, 0.02, 0.1, False),
+        (Status.FEASIBLE, 1e-4, 0.5, False),
+        (Status.FALLBACK, None, 0.6, True),
+        (Status.OPTIMAL, 0.0, 0.5, False),
+        (Status.HEURISTIC, None, 0.5, False),
+    ],
+)
+def test_only_a_solver_that_was_short_of_time_is_asked_again_with_more(
+    status: Status, gap: float | None, solve_s: float, expected: bool
+) -> None:
+    decision = Decision(status, 1.0, {}, "highs", gap, solve_s)
+    assert wants_more_time(decision, 0.5) is expected
