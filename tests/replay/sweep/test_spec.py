@@ -59,6 +59,15 @@ def test_every_value_meets_every_other_in_the_order_of_the_file(spec: Path) -> N
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("given", "passed"), [("600.0", "600"), ("0.1234567891", "0.1234567891"), ("1e-7", "1e-07")]
+)
+def test_a_number_is_passed_on_with_all_its_digits(spec: Path, given: str, passed: str) -> None:
+    spec.write_text(f'format = "freetrain-sweep/1"\n[logs.a]\nfiles = "june.psv"\nlost = {given}\n')
+    (cell,) = read_sweep(spec).cells
+    assert cell.arguments[-2:] == ("--lost", passed)
+
+
 def test_a_replay_is_known_by_all_that_its_outcome_depends_on(spec: Path) -> None:
     before = [cell.key for cell in read_sweep(spec).cells]
     assert len(set(before)) == 8
