@@ -110,23 +110,6 @@ class Problem:
         """The trainers' limits, worth and costs as arrays."""
         return terms_of(self.trainers, self.objective)
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What in the trainers is not as its owner may think."""
-        cut = tuple(
-            f"trainer {trainer.id}: max_nodes {trainer.max_nodes} lies past the last throughput point and is cut "
-            f"to {trainer.most_nodes}"
-            for trainer in self.trainers
-            if trainer.max_nodes is not None and trainer.max_nodes > trainer.most_nodes
-        )
-        stuck = tuple(
-            f"trainer {trainer.id}: min_nodes {trainer.min_nodes} lies past the last throughput point "
-            f"({trainer.most_nodes} nodes), so it never gets a node"
-            for trainer in self.trainers
-            if not trainer.can_run
-        )
-        return cut + stuck
-
 
 @dataclass(frozen=True)
 class _ProblemFile(Problem):

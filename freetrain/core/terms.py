@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -38,6 +39,7 @@ class Terms:
         eviction_s: cost of losing nodes unasked.
         known_end_s: cost of losing nodes at a time that was known.
         start_s: cost of starting from nothing.
+        warnings: what in the trainers is not as their owners may think.
     """
 
     worth: Table
@@ -48,6 +50,7 @@ class Terms:
     eviction_s: NDArray[np.float64]
     known_end_s: NDArray[np.float64]
     start_s: NDArray[np.float64]
+    warnings: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=512)
@@ -68,4 +71,23 @@ def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
         read_only(np.array([trainer.eviction_s for trainer in trainers])),
         read_only(np.array([trainer.known_end_s for trainer in trainers])),
         read_only(np.array([trainer.start_s for trainer in trainers])),
+        (*_cut(trainers), *_stuck(trainers)),
     )
+
+
+def _cut(trainers: Sequence[Trainer]) -> Iterator[str]:
+    for trainer in trainers:
+        if trainer.max_nodes is not None and trainer.max_nodes > trainer.most_nodes:
+            yield (
+                f"trainer {trainer.id}: max_nodes {trainer.max_nodes} lies past the last throughput point and is "
+                f"cut to {trainer.most_nodes}"
+            )
+
+
+def _stuck(trainers: Sequence[Trainer]) -> Iterator[str]:
+    for trainer in trainers:
+        if not trainer.can_run:
+            yield (
+                f"trainer {trainer.id}: min_nodes {trainer.min_nodes} lies past the last throughput point "
+                f"({trainer.most_nodes} nodes), so it never gets a node"
+            )

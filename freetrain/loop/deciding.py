@@ -34,7 +34,7 @@ def decide(
     solve_s = stopwatch_s() - start_s
     if wrong := verify(problem, decision):
         decision = stay(problem, f"the decision of {decision.solver} was rejected: {'; '.join(wrong)}")
-    return replace(decision, solve_s=solve_s, notes=(*decision.notes, *problem.warnings))
+    return replace(decision, solve_s=solve_s, notes=(*decision.notes, *problem.terms.warnings))
 
 
 def stay(problem: Problem, why: str) -> Decision:

@@ -30,7 +30,7 @@ class Idle:
         trainers: who may have them, in order of submission.
         horizon_s: how far ahead value is counted.
         orders: nodes of those who do not compete any more.
-        done_samples: trainer → samples that it has done.
+        runs: the same trainers and others, as they run.
     """
 
     now_s: float
@@ -38,7 +38,7 @@ class Idle:
     trainers: tuple[Trainer, ...]
     horizon_s: float
     orders: tuple[Action, ...] = ()
-    done_samples: Mapping[str, float] = field(default_factory=dict)
+    runs: Mapping[str, TrainerRun] = field(default_factory=dict)
 
     def among(self, trainers: tuple[Trainer, ...]) -> Idle:
         """The same, for these trainers only; what others have is to be given back first."""
@@ -58,6 +58,11 @@ class Idle:
     def questions(self) -> Sequence[Question]:
         """One, about all of it."""
         return ((self.nodes, self.trainers),)
+
+    @property
+    def done_samples(self) -> Mapping[str, float]:
+        """Trainer → samples that it has done."""
+        return {id_: run.samples_at(self.now_s) for id_, run in self.runs.items()}
 
     def limit_s(self, node: str) -> float:
         """For as long as it is idle."""
@@ -104,8 +109,7 @@ class ReplayedCluster:
         nodes = tuple(self._idle.values())
         if self._foresight.sees_ends:
             nodes = in_few_classes(nodes, self.now_s, horizon_s)
-        done = {run.trainer.id: run.samples_at(self.now_s) for run in self.running.values()}
-        return Idle(self.now_s, nodes, trainers, horizon_s, done_samples=done)
+        return Idle(self.now_s, nodes, trainers, horizon_s, runs=self.running)
 
     def act(self, action: Action, decision: str | None = None) -> None:
         """Lend or release nodes; there is nothing else to be done here."""
@@ -156,4 +160,4 @@ class ReplayedCluster:
 
     def _hold(self, nodes: Iterable[str], holder: str | None) -> None:
         for name in nodes:
-            self._idle[name] = replace(self._idle[name], held_by=holder)
+            self._idle[name] = Offer(name, self._idle[name].free_until_s, holder)

@@ -65,6 +65,7 @@ class Timeline:
         self._until_s = holes.until_s
         self._stays: list[Stay] = []
         self._open: dict[str, Stay] = {}
+        self._holder: dict[str, str | None] = dict.fromkeys(self.pictured)
 
     def decided(self, decision: Decision) -> None:
         """Note how a decision was found."""
@@ -81,7 +82,10 @@ class Timeline:
             cluster.retired_samples + sum(run.samples + run.rate * (cluster.now_s - run.as_of_s) for run in runs)
         )
         for name in self.pictured:
-            self._note_node(name, cluster.holder_of(name), cluster.now_s)
+            holder = cluster.holder_of(name)
+            if holder != self._holder[name]:
+                self._holder[name] = holder
+                self._note_node(name, holder, cluster.now_s)
 
     def stays(self) -> list[Stay]:
         """All stays of the pictured nodes; those still open end with the window."""
@@ -89,12 +93,8 @@ class Timeline:
         return self._stays + still_open
 
     def _note_node(self, name: str, holder: str | None, now_s: float) -> None:
-        before = self._open.get(name)
-        if (before.holder if before else None) == holder:
-            return
-        if before:
+        if before := self._open.pop(name, None):
             self._stays.append(Stay(name, before.from_s, now_s, before.holder))
-            del self._open[name]
         if holder is not None:
             self._open[name] = Stay(name, now_s, self._until_s, holder)
 

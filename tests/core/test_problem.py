@@ -60,14 +60,14 @@ def test_an_end_beyond_the_horizon_does_not_matter() -> None:
 
 def test_a_maximum_past_the_last_point_is_cut_with_a_warning() -> None:
     trainer = {"id": "A", "throughput": [[1, 10.0]], "max_nodes": 8}
-    (warning,) = problem_from_json(json.dumps(a_problem(trainers=[trainer]))).warnings
+    (warning,) = problem_from_json(json.dumps(a_problem(trainers=[trainer]))).terms.warnings
     assert "max_nodes 8" in warning
     assert "cut to 1" in warning
 
 
 def test_a_minimum_past_the_last_point_is_warned_of() -> None:
     trainer = {"id": "A", "throughput": [[1, 10.0]], "min_nodes": 8}
-    (warning,) = problem_from_json(json.dumps(a_problem(trainers=[trainer]))).warnings
+    (warning,) = problem_from_json(json.dumps(a_problem(trainers=[trainer]))).terms.warnings
     assert "never gets a node" in warning
 
 
