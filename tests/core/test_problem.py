@@ -42,7 +42,7 @@ def test_whoever_decides_cannot_change_what_is() -> None:
     problem = problem_from_json(json.dumps(a_problem()))
     terms = problem.terms
     shared = [problem.held, problem.held_nodes, problem.capacity]
-    shared += [getattr(terms, field.name) for field in dataclasses.fields(terms)]
+    shared += [getattr(terms, field.name) for field in dataclasses.fields(terms) if field.name != "warnings"]
     assert [array.flags.writeable for array in shared] == [False] * 11
 
 
