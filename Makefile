@@ -5,7 +5,7 @@ PYTHON ?= python3
 TORCH_VERSION := 2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS := 6
+WORKERS := 8
 STAMP := $(VENV)/.installed
 
 .PHONY: demo test lint unit test-slurm slurm soak bench bench-elastic bench-live clean
