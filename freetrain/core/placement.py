@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from freetrain.core.problem import Counts, Problem
 
 Placement = Mapping[str, tuple[str, ...]]
@@ -22,7 +24,8 @@ def first_nodes(there: Sequence[str], count: int, beside: Sequence[str]) -> Sequ
 def place(problem: Problem, counts: Counts, choose: Choice = first_nodes) -> Placement:
     """Turn counts per class into nodes.
 
-    1. A trainer that has more nodes of a class than it is to have keeps those that are chosen.
+    1. A trainer that has more nodes of a class than it is to have keeps those that are chosen; who is to have what
+       it has keeps it.
     2. Then those that are missing are chosen, in order of admission, of the nodes that nobody holds and those that
        are given up; the former come first, so that taking the first ones waits for as few releases as possible.
 
@@ -34,8 +37,9 @@ def place(problem: Problem, counts: Counts, choose: Choice = first_nodes) -> Pla
     chosen: defaultdict[str, list[list[str]]] = defaultdict(lambda: [[] for _ in problem.classes])
     there = [list(node_class.names.get(None, [])) for node_class in problem.classes]
     wanted = []
-    for row, (trainer, sizes) in enumerate(zip(problem.trainers, counts.tolist(), strict=True)):
-        for column, (node_class, size) in enumerate(zip(problem.classes, sizes, strict=True)):
+    for row in np.flatnonzero((counts != problem.held).any(axis=1)).tolist():
+        trainer = problem.trainers[row]
+        for column, (node_class, size) in enumerate(zip(problem.classes, counts[row].tolist(), strict=True)):
             held, mine = node_class.names.get(trainer.id, []), chosen[trainer.id]
             if size < len(held):
                 mine[column] = list(choose(held, size, _all(mine)))
@@ -55,7 +59,8 @@ def place(problem: Problem, counts: Counts, choose: Choice = first_nodes) -> Pla
             taken = set(gained)
             there[column] = [name for name in there[column] if name not in taken]
         mine[column] += gained
-    return {trainer: tuple(names) for trainer, mine in chosen.items() if (names := _all(mine))}
+    placed = {**problem.held_names, **{trainer: tuple(_all(mine)) for trainer, mine in chosen.items()}}
+    return {trainer.id: names for trainer in problem.trainers if (names := placed.get(trainer.id))}
 
 
 def _all(by_class: Sequence[Sequence[str]]) -> list[str]:

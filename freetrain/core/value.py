@@ -74,6 +74,9 @@ def counts_of(problem: Problem, allocation: Mapping[str, Sequence[str]]) -> Coun
     counts = np.zeros((len(problem.trainers), len(problem.classes)), dtype=np.int64)
     for row, trainer in enumerate(problem.trainers):
         names = allocation.get(trainer.id, ())
+        if names is problem.held_names.get(trainer.id):
+            counts[row] = problem.held[row]
+            continue
         if len(problem.classes) == 1:
             counts[row, 0] = sum(map(column.__contains__, names))
             continue
