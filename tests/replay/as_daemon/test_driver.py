@@ -97,7 +97,7 @@ def test_a_wake_lends_sooner_than_a_poll() -> None:
 
 
 def test_a_job_finds_its_nodes_free_if_a_look_knows_it_before_it_starts() -> None:
-    """A look knows of a submission after 0.7 s, and what it gives back is free 0.5 s later; else Slurm takes a second."""
+    """A look knows of a submission after 0.7 s and empties nodes in 0.5 s; else Slurm takes a second."""
     woken = Timing(poll_s=10.0, wakes=Wakes())
     for starts_s, delays_s in ((702.0, []), (701.0, [0.2]), (700.5, [1.0])):
         record, _ = replayed(*site((700.0, starts_s, 900.0, 300.0, (0, 1, 2, 3))), woken)
