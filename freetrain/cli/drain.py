@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.noting import note_in_audit
 from freetrain.cli.options import config_option, end_of, end_options, read_duration
 from freetrain.cli.output import print_json, print_table, show_time
 from freetrain.config import Config, load_config
@@ -61,12 +62,13 @@ def drain_command(
     _require_known(names, slurm.snapshot(), config)
     now_s = time.time()
     end_s = end_of(until_s, for_s, now_s)
+    until = f" until {show_time(end_s)}" if end_s else ""
     if dry_run:
-        until = f" until {show_time(end_s)}" if end_s else ""
         click.echo(f"would take {fold_nodes(names)} back and lend none of them{until}")
         return
     with changing(directory, now_s) as drains:
         drains[:] = [*without(drains, names), Drain(nodes=names, until_s=end_s)]
+    note_in_audit(directory, f"freetrain drain {fold_nodes(names)}", result=f"drained{until}")
     _tell_daemon(directory, wait)
     if wait:
         _wait_until_empty(names, slurm, config, timeout_s)
@@ -88,6 +90,7 @@ def undrain_command(config_path: Path | None, dry_run: bool, nodes: str) -> None
             click.echo(f"would lend {fold_nodes(names)} again")
             return
         drains[:] = without(drains, names)
+    note_in_audit(directory, f"freetrain undrain {fold_nodes(names)}")
     _tell_daemon(directory, must_run=False)
 
 

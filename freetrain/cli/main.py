@@ -13,6 +13,7 @@ from freetrain.errors import ExitCode, FreetrainError
 _COMMANDS = {
     "audit": "freetrain.cli.audit:audit_command",
     "bench": "freetrain.cli.bench:bench_command",
+    "cancel": "freetrain.cli.cancel:cancel_command",
     "completion": "freetrain.cli.completion:completion_command",
     "config": "freetrain.cli.config:config_group",
     "curve": "freetrain.cli.curve:curve_command",

@@ -117,12 +117,13 @@ class LiveTrainerRow(Base):
 
 
 class CommandRow(Base):
-    """A command given to Slurm, or not given because of the mode: the audit."""
+    """A command given to Slurm, or not given because of the mode, or what people did besides: the audit."""
 
     __tablename__ = "commands"
 
     id: Mapped[int] = mapped_column(primary_key=True)
     time_s: Mapped[float]
+    actor: Mapped[str]
     argv: Mapped[list[str]] = mapped_column(JSON)
     why: Mapped[str]
     decision: Mapped[str | None]
