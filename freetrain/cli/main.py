@@ -26,6 +26,7 @@ _COMMANDS = {
     "holes": "freetrain.cli.nodes:holes_command",
     "jobs": "freetrain.cli.jobs:jobs_command",
     "lab": "freetrain.cli.lab:lab_group",
+    "ledger": "freetrain.cli.ledger:ledger_command",
     "nodes": "freetrain.cli.nodes:nodes_command",
     "nudge": "freetrain.cli.nudge:nudge_command",
     "panic": "freetrain.cli.panic:panic_command",

@@ -213,6 +213,7 @@ def _trainer(row: LiveTrainerRow) -> KnownTrainer:
     return KnownTrainer(
         id=row.id,
         owner=row.owner,
+        account=row.account,
         tag=row.tag,
         state=TrainerState(row.state),
         first_seen_s=row.first_seen_s,
@@ -230,6 +231,7 @@ def _trainer_row(trainer: KnownTrainer) -> LiveTrainerRow:
     return LiveTrainerRow(
         id=trainer.id,
         owner=trainer.owner,
+        account=trainer.account,
         tag=trainer.tag,
         state=str(trainer.state),
         first_seen_s=trainer.first_seen_s,

@@ -105,6 +105,7 @@ class LiveTrainerRow(Base):
 
     id: Mapped[str] = mapped_column(primary_key=True)
     owner: Mapped[str]
+    account: Mapped[str]
     tag: Mapped[str]
     state: Mapped[str]
     note: Mapped[str]
