@@ -69,6 +69,7 @@ def test_nodes_are_drained_listed_and_undrained(state: Path) -> None:
     assert listed["drains"][0]["until"] == pytest.approx(time.time() + 7200, abs=60)
     assert listed["drains"][1]["until"] is None
     assert "n[001-003]" in freetrain("drain").stdout
+    assert freetrain("drain", "-P", "-h", "-o", "nodes,count").stdout == "n[001-003]|3\nn005|1\n"
     assert freetrain("undrain", "n[002,005]").exit_code == 0
     assert drained(state) == {"n001", "n003"}
 
