@@ -55,9 +55,9 @@ def ledger_command(
 ) -> None:
     """Add up the node-hours that were lent in a month or from TIME until TIME, and how many of them were lost.
 
-    Lost are those of all nodes of a training for as long as its tag says that starting, growing or shrinking takes;
-    LOST-ENDS are those after nodes went (evicted, released, failed), and what is left is USEFUL. Each second of a
-    node counts once, within the range. Months and times without a zone are this machine's.
+    Lost are those of all nodes of a training for as long as its tag says that starting, growing or shrinking
+    takes; LOST-ENDS are those after nodes went (evicted, released, failed), and what is left is USEFUL. Each
+    second of a node counts once, within the range. Months and times without a zone are this machine's.
 
     With --check the exit status is 1 if there are differences. This is for whoever may read the daemon's database.
     """

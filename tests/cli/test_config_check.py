@@ -174,6 +174,7 @@ IN_FREETRAIN_TOML = {
     "long margin": ('[lend]\nmargin = "5m"\n', 'shortest_hole = "00:06:00"', False),
     "seldom looks": ('[pace]\npoll = "5m"\n', 'poll = "00:00:10"', False),
     "harm without pause": ("[harm]\npause = 0\n", 'pause = "01:00:00"', False),
+    "nobody to tell": ('[notify]\ncommand = "/nonexistent/mail root"\n', 'command = ""', False),
     "relative stop file": (
         '[state]\ndirectory = "/nonexistent/f"\nstop_file = "STOP"\n', 'stop_file = "/run/freetrain/STOP"', True
     ),
