@@ -16,6 +16,7 @@ from freetrain.config.settings import keeping_what_needs_restart
 from freetrain.core.decision import GOOD_ENOUGH, Decision, Status
 from freetrain.daemon.admission.admission import Admission
 from freetrain.daemon.admission.checks import read_settings
+from freetrain.daemon.admission.wake_check import WakeCheck
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.metrics import Metrics
 from freetrain.daemon.metrics_outlets import Textfile, serving
@@ -57,6 +58,7 @@ class _Parts:
     metrics: Metrics
     textfile: Textfile
     notices: Notices
+    wake_check: WakeCheck
 
 
 class Service:
@@ -113,8 +115,8 @@ class Service:
                     answering = serving(self._config.metrics.listen, metrics.registry)
                     with answering, self._signals(timetable), timetable.running():
                         status.looked(self._config, None)
-                        notices = Notices(self._config)
-                        parts = _Parts(lender, timetable, admission, status, metrics, textfile, notices)
+                        tellers = Notices(self._config), WakeCheck(directory, self._gateway)
+                        parts = _Parts(lender, timetable, admission, status, metrics, textfile, *tellers)
                         self._loop(parts, cycles)
                     journal.finish({}, [], self._clock_s())
                 status.stopped()
@@ -170,7 +172,8 @@ class Service:
         self._outage.ends()
         notify(READY="1", WATCHDOG="1", STATUS=parts.lender.summary())
         look = parts.lender.last_look(time.monotonic() - began_s)
-        parts.status.looked(self._config, replace(look, woken_s=parts.timetable.woken_s))
+        woken_s, cannot_wake = parts.timetable.woken_s, parts.wake_check.problem()
+        parts.status.looked(self._config, replace(look, woken_s=woken_s, cannot_wake=cannot_wake))
         assert parts.lender.judgement is not None
         parts.notices.looked(look, parts.lender.judgement.memory)
         acts = self._config.lend.mode == "act"

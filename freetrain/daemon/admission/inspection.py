@@ -17,6 +17,7 @@ from freetrain.daemon.admission.choices import wrong_choices
 from freetrain.daemon.admission.contradictions import find_contradictions
 from freetrain.daemon.admission.layout_guard import ALL_QUESTIONS, question_of
 from freetrain.daemon.admission.names import missing_partition, unknown_nodes, unknown_people
+from freetrain.daemon.admission.wake_check import closed_wake_file
 from freetrain.daemon.state_directory import network_file_system
 from freetrain.errors import FreetrainError
 from freetrain.slurm import commands
@@ -110,6 +111,8 @@ def inspect(config: Config, sources: Sequence[Path], gateway: Gateway, account: 
         found += find_contradictions(config, layout.partitions[config.slurm.partition].partition.nodes)
     if unknown := unknown_nodes(config, snapshot):
         found.append(unknown)
+    if closed := closed_wake_file(Path(config.state.directory), layout.settings):
+        found.append(closed)
     try:
         found += unknown_people(config, layout, gateway)
     except FreetrainError as error:
