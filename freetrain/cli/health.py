@@ -33,7 +33,8 @@ def health_command(config_path: Path | None, as_json: bool) -> None:
     """Say in one line whether all is well; Slurm is not asked, and anybody may ask.
 
     The exit status is 0 if a daemon is at work and Slurm answers it, 1 if it lends nothing, does not understand
-    Slurm or cannot be woken although it should be, 2 if there is none or Slurm does not answer, and 3 if nobody can say.
+    Slurm or cannot be woken although it should be, 2 if there is none or Slurm does not answer, and 3 if nobody
+    can say.
     """
     standing: Standing | None = None
     try:
