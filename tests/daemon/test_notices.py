@@ -83,6 +83,19 @@ def test_each_kind_has_its_own_pace_and_an_outage_is_told_once(script: Path) -> 
     assert len(lines) == 4
 
 
+def test_one_that_still_runs_is_not_run_a_second_time(script: Path, tmp_path: Path) -> None:
+    waits = f"while [ ! -e '{tmp_path}/go' ]; do sleep 0.01; done\n"
+    script.write_text(TELLS.replace("{ echo", f"{waits}{{ echo"))
+    settings = Config.model_validate({"notify": {"command": f'"{script}"', "every": 0}})
+    notices = Notices(settings, Clock())
+    for look in (QUIET, STOPPED, QUIET, STOPPED):
+        notices.looked(look, Memory())
+    (tmp_path / "go").touch()
+    assert len(said(script)) == 2
+    notices.looked(QUIET, Memory())
+    assert len(said(script)) == 4
+
+
 def test_what_was_so_when_the_daemon_began_is_told_to_nobody(script: Path) -> None:
     notices = Notices(config(f'"{script}"'), Clock())
     notices.looked(STOPPED, Memory())
