@@ -86,13 +86,13 @@ def compare(
         if not said_s:
             continue
         ledger_s += said_s
-        run = _same(one, left[one.job])
-        if run is None:
+        same = _same(one, left[one.job])
+        if same is None:
             differences.append(Difference(one.job, one.node, one.start_s, said_s, None))
             continue
-        left[one.job].remove(run)
+        left[one.job].remove(same)
         compared += 1
-        known_s = within_s(run.start_s or 0.0, run.end_s)
+        known_s = within_s(same.start_s or 0.0, same.end_s)
         if abs(said_s - known_s) > _SAME_S:
             differences.append(Difference(one.job, one.node, one.start_s, said_s, known_s))
     for own in left.values():
