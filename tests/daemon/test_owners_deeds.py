@@ -5,6 +5,7 @@ import pwd
 
 import pytest
 
+from freetrain.daemon.executor import Mode
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
@@ -79,8 +80,11 @@ def test_a_training_that_the_daemon_ended_was_cancelled_by_nobody_else(
     assert others_deeds(daemon) == []
 
 
-def test_who_asks_that_a_training_go_on_is_written_down_once(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
-    daemon = start_daemon()
+@pytest.mark.parametrize("mode", [Mode.ACT, Mode.OBSERVE])  # who only observes leaves the request in the comment
+def test_who_asks_that_a_training_go_on_is_written_down_once(
+    slurm: FakeSlurm, start_daemon: StartDaemon, mode: Mode
+) -> None:
+    daemon = start_daemon(mode)
     array = slurm.submit_array("freetrain:min=1")
     daemon.cycle()
     comment = slurm.jobs[f"{array}_3"].comment
