@@ -1,4 +1,4 @@
-"""``freetrain audit``: what the daemon told Slurm, or would have, and why."""
+"""``freetrain audit``: who told Slurm what, or would have, and why."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from freetrain.config import load_config
 @click.option("--decision", metavar="RUN:NUMBER", help="Only what this decision led to.")
 @listing_options
 def audit_command(config_path: Path | None, since_s: float, decision: str | None, shape: Shape) -> None:
-    """List the commands that the daemon gave to Slurm: when, why, by which decision, and with what result.
+    """List the commands that were given to Slurm: when, by whom, why, by which decision, and with what result.
+
+    Besides the daemon's own there are those that people gave by 'freetrain cancel', 'panic', 'pause', 'resume',
+    'drain' and 'undrain', as far as they may write the daemon's database; what others did it sees in Slurm.
 
     A decision can be solved again with 'freetrain solve --decision RUN:NUMBER'.
     """
@@ -34,6 +37,7 @@ def audit_command(config_path: Path | None, since_s: float, decision: str | None
     rows: list[dict[str, Any]] = [
         {
             "time": row.time_s,
+            "actor": row.actor,
             "why": row.why,
             "decision": row.decision,
             "command": row.argv,
@@ -44,16 +48,17 @@ def audit_command(config_path: Path | None, since_s: float, decision: str | None
     ]
     shape.print(
         {"format": "freetrain-audit/1", "daemon": standing.document(), "commands": rows},
-        ("TIME", "DECISION", "WHY", "COMMAND", "RESULT"),
+        ("TIME", "ACTOR", "DECISION", "WHY", "COMMAND", "RESULT"),
         [
             (
                 show_time(row["time"]),
+                row["actor"],
                 row["decision"] or NOTHING,
                 row["why"],
-                shlex.join(row["command"]),
+                shlex.join(row["command"]) or NOTHING,
                 row["result"],
             )
             for row in rows
         ],
-        otherwise="Slurm was told nothing in that time.",
+        otherwise="Nothing was done in that time.",
     )

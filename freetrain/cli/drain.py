@@ -9,8 +9,10 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.listing import LISTING, Shape, listing_options
+from freetrain.cli.noting import note_in_audit
 from freetrain.cli.options import config_option, end_of, end_options, read_duration
-from freetrain.cli.output import print_json, print_table, show_time
+from freetrain.cli.output import show_time
 from freetrain.config import Config, load_config
 from freetrain.core.cluster import Nodes, Snapshot
 from freetrain.daemon.drains import Drain, are_heeded, changing, read_drains, without
@@ -25,7 +27,7 @@ _LOOK_EVERY_S = 0.5
 _PATIENCE = "5m"
 
 
-@click.command("drain")
+@click.command("drain", context_settings=LISTING)
 @config_option
 @end_options
 @click.option("--wait", is_flag=True, help="Return when no fragment is left on the nodes; status 75 if one stays.")
@@ -33,18 +35,18 @@ _PATIENCE = "5m"
     "--timeout", "timeout_s", callback=read_duration, default=_PATIENCE, show_default=True, metavar="DURATION",
     help="How long --wait waits at most.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, where drains are listed.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")
 @click.argument("nodes", required=False)
+@listing_options
 def drain_command(
     config_path: Path | None,
     until_s: float | None,
     for_s: float | None,
     wait: bool,
     timeout_s: float,
-    as_json: bool,
     dry_run: bool,
     nodes: str | None,
+    shape: Shape,
 ) -> None:
     """Take NODES back from the trainings, and lend them to none until a time, or until 'freetrain undrain'.
 
@@ -54,19 +56,20 @@ def drain_command(
     config = load_config(config_path).config
     directory = Path(config.state.directory)
     if nodes is None:
-        _list(read_drains(directory, time.time()), as_json)
+        _list(read_drains(directory, time.time()), shape)
         return
     names = _read_nodes(nodes)
     slurm = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     _require_known(names, slurm.snapshot(), config)
     now_s = time.time()
     end_s = end_of(until_s, for_s, now_s)
+    until = f" until {show_time(end_s)}" if end_s else ""
     if dry_run:
-        until = f" until {show_time(end_s)}" if end_s else ""
         click.echo(f"would take {fold_nodes(names)} back and lend none of them{until}")
         return
     with changing(directory, now_s) as drains:
         drains[:] = [*without(drains, names), Drain(nodes=names, until_s=end_s)]
+    note_in_audit(directory, f"freetrain drain {fold_nodes(names)}", result=f"drained{until}")
     _tell_daemon(directory, wait)
     if wait:
         _wait_until_empty(names, slurm, config, timeout_s)
@@ -88,18 +91,17 @@ def undrain_command(config_path: Path | None, dry_run: bool, nodes: str) -> None
             click.echo(f"would lend {fold_nodes(names)} again")
             return
         drains[:] = without(drains, names)
+    note_in_audit(directory, f"freetrain undrain {fold_nodes(names)}")
     _tell_daemon(directory, must_run=False)
 
 
-def _list(drains: tuple[Drain, ...], as_json: bool) -> None:
-    if as_json:
-        rows = [{"nodes": sorted(drain.nodes), "until": drain.until_s} for drain in drains]
-        print_json({"format": "freetrain-drains/1", "drains": rows})
-    elif drains:
-        rows_ = [(fold_nodes(drain.nodes), str(len(drain.nodes)), show_time(drain.until_s)) for drain in drains]
-        print_table(("NODES", "COUNT", "UNTIL"), rows_, right=("COUNT",))
-    else:
-        click.echo("No node is drained.")
+def _list(drains: tuple[Drain, ...], shape: Shape) -> None:
+    document = {
+        "format": "freetrain-drains/1",
+        "drains": [{"nodes": sorted(drain.nodes), "until": drain.until_s} for drain in drains],
+    }
+    rows = [(fold_nodes(drain.nodes), str(len(drain.nodes)), show_time(drain.until_s)) for drain in drains]
+    shape.print(document, ("NODES", "COUNT", "UNTIL"), rows, ("COUNT",), otherwise="No node is drained.")
 
 
 def _read_nodes(text: str) -> Nodes:

@@ -32,8 +32,9 @@ class Health(IntEnum):
 def health_command(config_path: Path | None, as_json: bool) -> None:
     """Say in one line whether all is well; Slurm is not asked, and anybody may ask.
 
-    The exit status is 0 if a daemon is at work and Slurm answers it, 1 if it lends nothing or does not understand
-    Slurm, 2 if there is none or Slurm does not answer, and 3 if nobody can say.
+    The exit status is 0 if a daemon is at work and Slurm answers it, 1 if it lends nothing, does not understand
+    Slurm or cannot be woken although it should be, 2 if there is none or Slurm does not answer, and 3 if nobody
+    can say.
     """
     standing: Standing | None = None
     try:
@@ -69,6 +70,8 @@ def judge_health(standing: Standing) -> tuple[Health, str]:
     if look.rejected:
         first = look.rejected_examples[0]
         return Health.WARNING, f"{look.rejected} lines of Slurm's were not understood, as {first}"
+    if look.cannot_wake:
+        return Health.WARNING, look.cannot_wake
     return Health.OK, f"mode {status.daemon.mode}, last look {standing.now_s - look.time_s:.0f} s ago"
 
 

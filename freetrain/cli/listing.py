@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
 import functools
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,19 +30,21 @@ class Shape:
     Attributes:
         as_json: as a document, with everything.
         parsable: fields separated by ``|``, never padded.
+        as_csv: fields separated by commas, those with a comma in quotes.
         columns: which, in this order; none: all.
         header: whether their names come first.
     """
 
     as_json: bool
     parsable: bool
+    as_csv: bool
     columns: tuple[str, ...]
     header: bool
 
     @property
     def is_for_scripts(self) -> bool:
         """Whether somebody reads the fields by their places."""
-        return self.parsable or not self.header
+        return self.parsable or self.as_csv or not self.header
 
     def begin(self, standing: Standing) -> None:
         """Say how the daemon stands, before anything is asked that may fail; beside what scripts read."""
@@ -73,7 +77,10 @@ class Shape:
             return
         cells = [[row[number] for number in chosen] for row in rows]
         names = [columns[number] for number in chosen]
-        if self.parsable:
+        if self.as_csv:
+            lines = ([names] if self.header else []) + cells
+            csv.writer(sys.stdout, lineterminator="\n").writerows(map(printable, fields) for fields in lines)
+        elif self.parsable:
             for fields in ([names] if self.header else []) + cells:
                 click.echo("|".join(printable(field).replace("|", "/") for field in fields))
         elif cells:
@@ -95,6 +102,7 @@ def _shape_options(command: Command) -> Command:
     return options(
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option("-P", "--parsable", is_flag=True, help="Separate fields by |, for scripts."),
+        click.option("--csv", "as_csv", is_flag=True, help="Separate fields by commas."),
         click.option("-o", "--format", "columns", metavar="COLUMN,…", default="", help="Only these fields."),
         click.option("-h", "--noheader", is_flag=True, help="Leave out the header."),
     )(command)
@@ -104,8 +112,8 @@ def listing_options(command: Command) -> Command:
     """The options of a listing, which the command gets as one argument, ``shape``."""
 
     @functools.wraps(command)
-    def shaped(*, as_json: bool, parsable: bool, columns: str, noheader: bool, **given: Any) -> Any:
+    def shaped(*, as_json: bool, parsable: bool, as_csv: bool, columns: str, noheader: bool, **given: Any) -> Any:
         names = tuple(name.strip().upper() for name in columns.split(",") if name.strip())
-        return command(shape=Shape(as_json, parsable, names, not noheader), **given)
+        return command(shape=Shape(as_json, parsable, as_csv, names, not noheader), **given)
 
     return _shape_options(shaped)

@@ -13,6 +13,7 @@ from freetrain.errors import ExitCode, FreetrainError
 _COMMANDS = {
     "audit": "freetrain.cli.audit:audit_command",
     "bench": "freetrain.cli.bench:bench_command",
+    "cancel": "freetrain.cli.cancel:cancel_command",
     "completion": "freetrain.cli.completion:completion_command",
     "config": "freetrain.cli.config:config_group",
     "curve": "freetrain.cli.curve:curve_command",
@@ -25,6 +26,7 @@ _COMMANDS = {
     "holes": "freetrain.cli.nodes:holes_command",
     "jobs": "freetrain.cli.jobs:jobs_command",
     "lab": "freetrain.cli.lab:lab_group",
+    "ledger": "freetrain.cli.ledger:ledger_command",
     "nodes": "freetrain.cli.nodes:nodes_command",
     "nudge": "freetrain.cli.nudge:nudge_command",
     "panic": "freetrain.cli.panic:panic_command",

@@ -39,7 +39,8 @@ def read_duration(_context: click.Context, option: click.Parameter, given: str |
         raise InputError(f"--{str(option.name).removesuffix('_s')}: {error}.") from error
 
 
-def _read_time(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+def read_time(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    """UTC epoch seconds of an option; a time without its zone is this machine's."""
     try:
         return None if text is None else datetime.fromisoformat(text).astimezone().timestamp()
     except ValueError as error:
@@ -84,7 +85,7 @@ def options(*added: Callable[[Command], Command]) -> Callable[[Command], Command
 
 end_options = options(
     click.option(
-        "--until", "until_s", callback=_read_time, metavar="TIME", help="When it ends, as 2026-01-31T08:00."
+        "--until", "until_s", callback=read_time, metavar="TIME", help="When it ends, as 2026-01-31T08:00."
     ),
     click.option("--for", "for_s", callback=read_duration, metavar="DURATION", help="How long it lasts, as 8h."),
 )

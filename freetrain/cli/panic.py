@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.noting import note_in_audit
 from freetrain.cli.options import config_option
 from freetrain.config import Config, load_config
 from freetrain.core.cluster import Snapshot
@@ -49,7 +50,11 @@ def panic_command(config_path: Path | None, yes: bool, dry_run: bool) -> None:
         click.confirm("Take back all that freetrain has lent?", abort=True)
     problem = _stop(stop_file)
     orders = panic_orders(slurm.snapshot(), config, launcher_of(config, slurm))
-    failed = [why for order in orders if (why := _perform(slurm, order))]
+    said = {order: _perform(slurm, order) for order in orders}
+    for order, why in said.items():
+        note_in_audit(Path(config.state.directory), "freetrain panic", order, why or "done")
+    note_in_audit(Path(config.state.directory), "freetrain panic", result=problem or f"{stop_file} is written")
+    failed = [why for why in said.values() if why]
     if problem:
         failed.append(problem)
     else:

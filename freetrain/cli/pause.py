@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import click
 
+from freetrain.cli.noting import note_in_audit, who_am_i
 from freetrain.cli.options import config_option, end_of, end_options
 from freetrain.config import load_config
 from freetrain.daemon.nudge import send_nudge
@@ -35,12 +35,13 @@ def pause_command(
     directory = Path(load_config(config_path).config.state.directory)
     now_s = time.time()
     pause = Pause(
-        by=getpass.getuser(), reason=reason[:_LONGEST_REASON], since_s=now_s, until_s=end_of(until_s, for_s, now_s)
+        by=who_am_i(), reason=reason[:_LONGEST_REASON], since_s=now_s, until_s=end_of(until_s, for_s, now_s)
     )
     if dry_run:
         click.echo(f"would lend nothing more: {pause.sentence}")
         return
     write_pause(directory, pause)
+    note_in_audit(directory, "freetrain pause", result=pause.sentence)
     click.echo(f"Nothing more is lent: {pause.sentence}.")
     tell_daemon(directory)
 
@@ -59,6 +60,7 @@ def end_pause(directory: Path, dry_run: bool) -> None:
         click.echo("would lend again")
         return
     write_pause(directory, None)
+    note_in_audit(directory, "freetrain resume")
     click.echo("Nodes are lent again.")
     tell_daemon(directory)
 

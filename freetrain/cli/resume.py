@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.noting import note_in_audit
 from freetrain.cli.options import config_option
 from freetrain.cli.pause import end_pause
 from freetrain.cli.standing import find_standing
@@ -52,6 +53,7 @@ def resume_command(config_path: Path | None, dry_run: bool, id_: str | None) -> 
         click.echo(shlex.join(asking))
         return
     perform_patiently(gateway, asking, pauses_s=USERS_PAUSES_S)
+    note_in_audit(Path(config.state.directory), f"freetrain resume {id_}", asking)
     with suppress(FreetrainError):  # the daemon may be on another machine; it looks by itself
         send_nudge(Path(config.state.directory))
     click.echo(_what_is_so(submission, known))

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import store_option
 from freetrain.cli.output import (
     NOTHING,
@@ -26,28 +27,28 @@ from freetrain.store import DecisionSummary, RunDetails, RunSummary, Store, defa
 LIST_FORMAT = "freetrain-runs/1"
 SHOW_FORMAT = "freetrain-run/1"
 
+_COLUMNS = ("ID", "STARTED", "COMMAND", "STATUS", "WINDOW", "DECISIONS", "NODE-HOURS", "U")
+_NUMBERS = ("ID", "DECISIONS", "NODE-HOURS", "U")
+_HELP = {"help_option_names": ["-h", "--help"]}
+
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group("runs", invoke_without_command=True)
-@_json_option
+@click.group("runs", invoke_without_command=True, context_settings=LISTING)
 @store_option
-@click.pass_context
-def runs_group(context: click.Context, as_json: bool, store_path: Path | None) -> None:
+@listing_options
+def runs_group(store_path: Path | None, shape: Shape) -> None:
     """List the recorded runs, newest first, or show one of them."""
+    context = click.get_current_context()
     if context.invoked_subcommand is not None:
-        context.obj = (as_json, store_path)
+        context.obj = (shape.as_json, store_path)
         return
     runs = _open(store_path).runs()
-    if as_json:
-        print_json({"format": LIST_FORMAT, "runs": [asdict(run) for run in runs]})
-    elif runs:
-        _print_runs(runs)
-    else:
-        click.echo("No run has been recorded yet.")
+    document = {"format": LIST_FORMAT, "runs": [asdict(run) for run in runs]}
+    shape.print(document, _COLUMNS, map(_cells, runs), _NUMBERS, otherwise="No run has been recorded yet.")
 
 
-@runs_group.command("show")
+@runs_group.command("show", context_settings=_HELP)
 @click.argument("run_id", metavar="ID", type=int)
 @click.option("--decisions", "with_decisions", is_flag=True, help="List the decisions, too.")
 @click.option(
@@ -81,7 +82,7 @@ def show_command(
         _print_decisions(store.decisions(run_id, most=limit or None), details.summary.decision_count)
 
 
-@runs_group.command("compare")
+@runs_group.command("compare", context_settings=_HELP)
 @click.argument("run_ids", metavar="[ID]…", type=int, nargs=-1)
 @click.option("--sweep", "sweep", metavar="NAME", help="The replays of this sweep [default: the newest].")
 @click.option(
@@ -102,8 +103,6 @@ def compare_command(
     store_path: Path | None,
 ) -> None:
     """Show replays side by side: these, or those of a sweep."""
-    # Lists of runs need no page, and no reader of logs, which pages import.
-
     # Lists of runs need no page, and no reader of logs, which pages import.
     from freetrain.cli.comparing import comparison_document, draw_comparison, print_comparison
     from freetrain.replay.comparison import compare_runs, compare_sweep
@@ -133,23 +132,16 @@ def _details_document(details: RunDetails, decisions: Sequence[DecisionSummary] 
     return document
 
 
-def _print_runs(runs: Sequence[RunSummary]) -> None:
-    print_table(
-        ("id", "started", "command", "status", "window", "decisions", "lent node-h", "U"),
-        [
-            (
-                str(run.id),
-                show_time(run.started_s),
-                run.command,
-                str(run.status),
-                f"{show_day(run.from_s)} to {show_day(run.until_s)}",
-                f"{run.decision_count:,}",
-                show_value(run.outcome.get("lent_node_hours")),
-                show_value(run.outcome.get("u_dedicated")),
-            )
-            for run in runs
-        ],
-        right=("id", "decisions", "lent node-h", "U"),
+def _cells(run: RunSummary) -> tuple[str, ...]:
+    return (
+        str(run.id),
+        show_time(run.started_s),
+        run.command,
+        str(run.status),
+        f"{show_day(run.from_s)} to {show_day(run.until_s)}",
+        f"{run.decision_count:,}",
+        show_value(run.outcome.get("lent_node_hours")),
+        show_value(run.outcome.get("u_dedicated")),
     )
 
 

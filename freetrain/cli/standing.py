@@ -104,6 +104,7 @@ class Standing:
             "slurm_lines_not_understood": look.rejected if look else None,
             "slurm_calls_last_hour": look.calls if look else None,
             "woken_s": look.woken_s if look else None,
+            "cannot_wake": look.cannot_wake if look else "",
             "jobs_planned": look.planned if look else None,
             "jobs_planned_differently": look.planned_differently if look else None,
         }

@@ -8,34 +8,35 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option
-from freetrain.cli.output import print_json
 from freetrain.cli.standing import Standing, find_standing
 from freetrain.config import load_config
 from freetrain.errors import ExitCode
 from freetrain.slurm.parsing import expand_nodes
 
 
-@click.command("status")
+@click.command("status", context_settings=LISTING)
 @config_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def status_command(config_path: Path | None, as_json: bool) -> None:
+@listing_options
+def status_command(config_path: Path | None, shape: Shape) -> None:
     """Say whether a daemon is at work on this machine, what stops it, and how much it lends; anybody may ask.
 
-    The exit status is 0 if a daemon is at work and Slurm answers it, and 69 if not. Slurm is not asked.
+    The exit status is 0 if a daemon is at work and Slurm answers it, and 69 if not. Slurm is not asked. With -P,
+    --csv or --format there is a line for each state of nodes and of trainers, with its count.
     """
     standing = find_standing(load_config(config_path).config)
     nodes, trainers = _count_nodes(standing), _count_trainers(standing)
-    if as_json:
-        document = {"nodes": nodes, "trainers": trainers}
-        print_json({"format": "freetrain-daemon/1", "daemon": standing.document(), **document})
-    else:
-        for line in standing.lines():
-            click.echo(line)
-        if standing.look is not None:
-            click.echo(f"Nodes: {_listed(nodes)}. Trainers: {_listed(trainers)}.")
-            unwoken = "" if standing.look.woken_s else "; nothing has woken the daemon between polls"
-            click.echo(f"Calls of Slurm in the last hour: {standing.look.calls}{unwoken}.")
+    shape.begin(standing)
+    if shape.as_json or shape.is_for_scripts or shape.columns:
+        counts = {"nodes": nodes, "trainers": trainers}
+        rows = [(of, state, str(count)) for of, each in counts.items() for state, count in each.items()]
+        document = {"format": "freetrain-daemon/1", "daemon": standing.document(), **counts}
+        shape.print(document, ("OF", "STATE", "COUNT"), rows, ("COUNT",))
+    elif standing.look is not None:
+        click.echo(f"Nodes: {_listed(nodes)}. Trainers: {_listed(trainers)}.")
+        unwoken = "" if standing.look.woken_s else "; nothing has woken the daemon between polls"
+        click.echo(f"Calls of Slurm in the last hour: {standing.look.calls}{unwoken}.")
     raise SystemExit(ExitCode.OK if standing.answers else ExitCode.UNREACHABLE)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -237,6 +238,34 @@ class Metrics(Section):
     ] = ""
 
 
+def _words(given: str) -> str:
+    shlex.split(given)
+    return given.strip()
+
+
+class Notify(Section):
+    """Whom freetrain tells of its own accord that something is wrong."""
+
+    command: Annotated[
+        str,
+        AfterValidator(_words),
+        Field(
+            description="Command that is run, without a shell, when a job of the site had to wait for fragments "
+            "longer than harm.limit (harm), when nothing more is lent (pause), and when a training is paused, a "
+            "node lost or Slurm silent for five minutes (failure). It reads what happened on standard input, and "
+            "finds the kind in FREETRAIN_KIND; empty: none."
+        ),
+    ] = ""
+    every: Annotated[
+        Duration,
+        Field(
+            description="It runs once in this time for each kind at most; what happens meanwhile comes with the "
+            "next."
+        ),
+    ] = 3600.0
+    timeout: Annotated[Period, Field(description="How long it may run before it is ended.")] = 30.0
+
+
 class Config(Section):
     """Everything that can be set."""
 
@@ -247,6 +276,7 @@ class Config(Section):
     harm: Harm = Harm()
     state: State = State()
     metrics: Metrics = Metrics()
+    notify: Notify = Notify()
 
 
 NEEDS_RESTART = frozenset({"slurm", "state", "metrics", "lend.launcher", "pace.poll"})

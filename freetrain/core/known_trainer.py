@@ -79,6 +79,7 @@ class KnownTrainer:
         observations: what it was seen to do.
         misread: lines of its progress that were not believed since the daemon began.
         fault: what is wrong with its files, its curve or its submission, for its owner; empty: nothing.
+        account: what it is charged to; empty: Slurm did not say.
     """
 
     id: str
@@ -94,3 +95,4 @@ class KnownTrainer:
     observations: tuple[Observation, ...] = ()
     misread: Misread = NOTHING_MISREAD
     fault: str = ""
+    account: str = ""

@@ -13,6 +13,7 @@ from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.housekeeping import Housekeeping
 from freetrain.daemon.lent_hours import LentHours
+from freetrain.daemon.owners_deeds import OwnersDeeds
 from freetrain.daemon.trainers.entries import Entry, RosterRules
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.daemon.trainers.registry import Registered, Registry
@@ -71,6 +72,7 @@ class LiveCluster:
         self._books = Fragments(ledger, launcher, gateway)
         self._registry = Registry(gateway, launcher, ledger, self._books)
         self._housekeeping = Housekeeping(launcher, executor, self._books)
+        self._owners_deeds = OwnersDeeds(gateway, ledger)
         self._lent_hours = LentHours(ledger)
         self._ended: list[Fragment] = []
         self._seen = Facts(Snapshot(0.0, (), ()))
@@ -101,6 +103,7 @@ class LiveCluster:
         answered = self._housekeeping.answered
         self.registered = self._registry.look(snapshot, self._ended, told.reports, answered, told.roster_rules)
         ended, self._ended = tuple(self._ended), []
+        self._owners_deeds.look(self.registered.entries, snapshot)
         self._seen = Facts(
             snapshot=snapshot,
             fragments=self._books.open,

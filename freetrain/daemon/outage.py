@@ -29,6 +29,11 @@ class Outage:
             self._said_s = now_s
             log.warning("Slurm has not answered for %.0f s", now_s - self._since_s)
 
+    @property
+    def lasts_s(self) -> float:
+        """For how long it has lasted so far; 0: there is none."""
+        return 0.0 if self._since_s is None else time.monotonic() - self._since_s
+
     def ends(self) -> None:
         """Slurm has answered."""
         if self._since_s is not None:

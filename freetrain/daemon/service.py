@@ -16,9 +16,11 @@ from freetrain.config.settings import keeping_what_needs_restart
 from freetrain.core.decision import GOOD_ENOUGH, Decision, Status
 from freetrain.daemon.admission.admission import Admission
 from freetrain.daemon.admission.checks import read_settings
+from freetrain.daemon.admission.wake_check import WakeCheck
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.metrics import Metrics
 from freetrain.daemon.metrics_outlets import Textfile, serving
+from freetrain.daemon.notices import Notices
 from freetrain.daemon.notify import monotonic_usec, notify
 from freetrain.daemon.nudge import Senders
 from freetrain.daemon.outage import Outage
@@ -55,6 +57,8 @@ class _Parts:
     status: StatusFile
     metrics: Metrics
     textfile: Textfile
+    notices: Notices
+    wake_check: WakeCheck
 
 
 class Service:
@@ -111,7 +115,9 @@ class Service:
                     answering = serving(self._config.metrics.listen, metrics.registry)
                     with answering, self._signals(timetable), timetable.running():
                         status.looked(self._config, None)
-                        self._loop(_Parts(lender, timetable, admission, status, metrics, textfile), cycles)
+                        tellers = Notices(self._config), WakeCheck(directory, self._gateway)
+                        parts = _Parts(lender, timetable, admission, status, metrics, textfile, *tellers)
+                        self._loop(parts, cycles)
                     journal.finish({}, [], self._clock_s())
                 status.stopped()
             notify(STOPPING="1", STATUS="stopped; fragments go on")
@@ -147,7 +153,7 @@ class Service:
             time_limit_s = _QUICK_S
             parts.timetable.wait(look_s)
             if self._reloading:
-                self._take_new_settings(parts.lender, parts.admission)
+                self._take_new_settings(parts)
 
     def _look(self, parts: _Parts, time_limit_s: float) -> list[Decision]:
         began_s = time.monotonic()
@@ -158,6 +164,7 @@ class Service:
             self._outage.goes_on(error)
             notify(WATCHDOG="1", STATUS=error.what)
             parts.status.silent(error.what)
+            parts.notices.silent(self._outage.lasts_s, error.what)
             parts.metrics.noticed(parts.lender.judgement)
             parts.metrics.silent()
             self._publish_metrics(parts)
@@ -165,8 +172,10 @@ class Service:
         self._outage.ends()
         notify(READY="1", WATCHDOG="1", STATUS=parts.lender.summary())
         look = parts.lender.last_look(time.monotonic() - began_s)
-        parts.status.looked(self._config, replace(look, woken_s=parts.timetable.woken_s))
+        woken_s, cannot_wake = parts.timetable.woken_s, parts.wake_check.problem()
+        parts.status.looked(self._config, replace(look, woken_s=woken_s, cannot_wake=cannot_wake))
         assert parts.lender.judgement is not None
+        parts.notices.looked(look, parts.lender.judgement.memory)
         acts = self._config.lend.mode == "act"
         parts.metrics.looked(parts.lender.judgement, look, decisions, parts.lender.ends, acts)
         self._publish_metrics(parts)
@@ -183,18 +192,18 @@ class Service:
         except FreetrainError as error:
             log.error("%s", error.what)
 
-    def _take_new_settings(self, lender: Lender, admission: Admission) -> None:
+    def _take_new_settings(self, parts: _Parts) -> None:
         """All of the new settings, or none."""
         self._reloading = False
         notify(RELOADING="1", MONOTONIC_USEC=monotonic_usec())
         try:
             config = keeping_what_needs_restart(self._reload(), self._config)
-            admission.admit(config)
-            lender.change(config)
+            parts.admission.admit(config)
+            parts.lender.change(config)
         except FreetrainError as error:
             log.error("the settings stay as they are: %s", error.what)
         else:
-            self._config = config
+            self._config = parts.notices.config = config
             log.info("new settings; changes of %s need a restart", ", ".join(sorted(NEEDS_RESTART)))
         notify(READY="1")
 

@@ -112,6 +112,7 @@ class LookStatus:
         planned_differently: those of them for which the plans differ; the earlier one holds.
         calls: how often Slurm was asked or told something in the hour before.
         woken_s: when the daemon was last woken between two polls, UTC epoch seconds; None: never yet.
+        cannot_wake: why slurmctld cannot wake it although it is to, with what mends that; empty: all is well.
     """
 
     time_s: float
@@ -127,6 +128,7 @@ class LookStatus:
     calls: int = 0
     woken_s: float | None = None
     paused_by: str = ""
+    cannot_wake: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,11 @@ def ask_runs(jobs: Sequence[str]) -> Command:
     return ("sacct", "-D", "-P", "-n", "-X", "-o", ",".join(RUN_FIELDS), "-j", ",".join(jobs))
 
 
+def ask_who_cancelled(job: str) -> Command:
+    """How a job, or each task of an array, ended, as accounting knows it: with who cancelled it."""
+    return ("sacct", "-D", "-P", "-n", "-X", "-o", "State", "-j", job)
+
+
 def ping() -> Command:
     """Whether the controller answers; at once, unlike all other commands."""
     return ("scontrol", "ping")

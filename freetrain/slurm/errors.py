@@ -56,7 +56,7 @@ _UNREACHABLE = (
     " is down",
 )
 _BUSY = ("try again", "not available right now", "temporarily unable", "temporarily unavailable", "in progress")
-_SPEAKER = re.compile(r"^(sbatch|scontrol|squeue): (error: )?")
+_SPEAKER = re.compile(r"^(sbatch|scancel|scontrol|squeue): (error: )?")
 _MOST_LINES = 3
 _MISSING = ("slurm.conf", "unable to process configuration", "dns srv")
 

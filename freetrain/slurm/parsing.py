@@ -249,6 +249,11 @@ def parse_runs(text: str) -> tuple[list[JobRun], list[str]]:
     return runs, rejected
 
 
+def parse_cancellers(text: str) -> frozenset[int]:
+    """Who cancelled, as numbers of users, from what ``ask_who_cancelled`` printed."""
+    return frozenset(map(int, re.findall(r"^CANCELLED by ([0-9]{1,10})\b", text, re.MULTILINE)))
+
+
 def parse_preemptions(text: str) -> Mapping[str, float]:
     """Job → when it was asked to leave, of those that were, from what ``ask_preemptions`` printed.
 

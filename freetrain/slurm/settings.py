@@ -45,6 +45,9 @@ class SlurmSettings:
         over_s: how long jobs may go on after their limit.
         suspend_s: after how long idle nodes are powered down; inf: never.
         suspend_not: nodes and partitions that never are, as written.
+        job_comp_type: as ``jobcomp/lua``; empty: none.
+        job_submit_plugins: their names.
+        conf_file: where slurm.conf is, as this machine's commands say.
     """
 
     cluster: str
@@ -70,6 +73,9 @@ class SlurmSettings:
     over_s: float = 0.0
     suspend_s: float = inf
     suspend_not: tuple[str, str] = ("", "")
+    job_comp_type: str = ""
+    job_submit_plugins: tuple[str, ...] = ()
+    conf_file: str = ""
 
     @property
     def charges(self) -> bool:
@@ -133,6 +139,9 @@ def parse_settings(text: str) -> SlurmSettings:
         enforces=frozenset(values.get("AccountingStorageEnforce", "").split(",")),
         priority_type=values.get("PriorityType", "priority/basic"),
         over_s=parse_over_time(values.get("OverTimeLimit", "")) or 0.0,
+        job_comp_type=_known(values.get("JobCompType", "")),
+        job_submit_plugins=tuple(_known(values.get("JobSubmitPlugins", "")).split(",")),
+        conf_file=_known(values.get("SLURM_CONF", "")),
         suspend_s=_suspend_s(values),
         suspend_not=(_known(values.get("SuspendExcNodes", "")), _known(values.get("SuspendExcParts", ""))),
     )

@@ -21,6 +21,9 @@ from freetrain.store.tables import CommandRow, DecisionRow, FragmentRow, HarmRow
 DAEMON_COMMAND = "freetrain daemon"
 """What the daemon's runs are called in the list of runs."""
 
+DAEMON = "daemon"
+"""Who did it, in the audit, where that was nobody else."""
+
 
 class Ledger:
     """Reads and writes the daemon's tables; each method is one transaction. ``Store.ledger`` makes it."""
@@ -102,10 +105,25 @@ class Ledger:
                 session.merge(_trainer_row(trainer))
 
     def record_command(
-        self, time_s: float, argv: Sequence[str], why: str, decision: str | None, result: str
+        self,
+        time_s: float,
+        argv: Sequence[str],
+        why: str,
+        decision: str | None,
+        result: str,
+        actor: str = DAEMON,
     ) -> None:
-        """Add to the audit what was told to Slurm, or would have been."""
-        row = CommandRow(time_s=time_s, argv=list(argv), why=why, decision=decision, result=result)
+        """Add to the audit what was told to Slurm, or would have been, or what somebody did without telling Slurm.
+
+        Args:
+            time_s: when, UTC epoch seconds.
+            argv: the command to Slurm; none: Slurm was told nothing by freetrain.
+            why: the reason, or the command of freetrain's that was given.
+            decision: that led to it, as ``run:number``.
+            result: what came of it.
+            actor: who did it.
+        """
+        row = CommandRow(time_s=time_s, actor=actor, argv=list(argv), why=why, decision=decision, result=result)
         with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
             session.add(row)
 
@@ -195,6 +213,7 @@ def _trainer(row: LiveTrainerRow) -> KnownTrainer:
     return KnownTrainer(
         id=row.id,
         owner=row.owner,
+        account=row.account,
         tag=row.tag,
         state=TrainerState(row.state),
         first_seen_s=row.first_seen_s,
@@ -212,6 +231,7 @@ def _trainer_row(trainer: KnownTrainer) -> LiveTrainerRow:
     return LiveTrainerRow(
         id=trainer.id,
         owner=trainer.owner,
+        account=trainer.account,
         tag=trainer.tag,
         state=str(trainer.state),
         first_seen_s=trainer.first_seen_s,

@@ -105,6 +105,7 @@ class LiveTrainerRow(Base):
 
     id: Mapped[str] = mapped_column(primary_key=True)
     owner: Mapped[str]
+    account: Mapped[str]
     tag: Mapped[str]
     state: Mapped[str]
     note: Mapped[str]
@@ -117,12 +118,13 @@ class LiveTrainerRow(Base):
 
 
 class CommandRow(Base):
-    """A command given to Slurm, or not given because of the mode: the audit."""
+    """A command given to Slurm, or not given because of the mode, or what people did besides: the audit."""
 
     __tablename__ = "commands"
 
     id: Mapped[int] = mapped_column(primary_key=True)
     time_s: Mapped[float]
+    actor: Mapped[str]
     argv: Mapped[list[str]] = mapped_column(JSON)
     why: Mapped[str]
     decision: Mapped[str | None]

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from freetrain.cli.main import cli
 from freetrain.errors import ExitCode
 from freetrain.slurm.errors import SlurmUnreachableError
+from freetrain.slurm.finding import Finding
 from tests.cli.planted_site import PlantedSite, waiting_trainer
 
 Plant = Callable[[PlantedSite], object]
@@ -174,6 +175,7 @@ IN_FREETRAIN_TOML = {
     "long margin": ('[lend]\nmargin = "5m"\n', 'shortest_hole = "00:06:00"', False),
     "seldom looks": ('[pace]\npoll = "5m"\n', 'poll = "00:00:10"', False),
     "harm without pause": ("[harm]\npause = 0\n", 'pause = "01:00:00"', False),
+    "nobody to tell": ('[notify]\ncommand = "/nonexistent/mail root"\n', 'command = ""', False),
     "relative stop file": (
         '[state]\ndirectory = "/nonexistent/f"\nstop_file = "STOP"\n', 'stop_file = "/run/freetrain/STOP"', True
     ),
@@ -270,6 +272,15 @@ def test_without_accounting_nothing_is_charged_and_nothing_is_asked_of_it(new_si
     site.partition("freetrain", "TRESBillingWeights=CPU=1.0", "QoS=N/A")
     site.qos.clear()
     assert findings(site) == []
+
+
+def test_a_wake_file_that_slurmctld_cannot_write_is_a_warning(
+    new_site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = new_site(False)
+    closed = Finding("slurm cannot write it.", "chgrp slurm /var/lib/freetrain/wake", is_unsafe=False)
+    monkeypatch.setattr("freetrain.daemon.admission.inspection.closed_wake_file", lambda *_: closed)
+    assert "warning: slurm cannot write it.\n    run: chgrp slurm /var/lib/freetrain/wake\n" in check(site).stdout
 
 
 def test_where_accounting_is_silent_that_is_said(new_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

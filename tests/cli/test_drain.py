@@ -13,6 +13,7 @@ from freetrain.core.cluster import Job, JobState, Partition, Snapshot
 from freetrain.daemon.drains import DrainsReader, read_drains
 from freetrain.daemon.state_directory import claim
 from freetrain.slurm.command_line import CommandLine
+from freetrain.store import Store
 from tests.facts import node
 
 NODES = tuple(f"n{number:03}" for number in range(1, 7))
@@ -69,8 +70,19 @@ def test_nodes_are_drained_listed_and_undrained(state: Path) -> None:
     assert listed["drains"][0]["until"] == pytest.approx(time.time() + 7200, abs=60)
     assert listed["drains"][1]["until"] is None
     assert "n[001-003]" in freetrain("drain").stdout
+    assert freetrain("drain", "-P", "-h", "-o", "nodes,count").stdout == "n[001-003]|3\nn005|1\n"
     assert freetrain("undrain", "n[002,005]").exit_code == 0
     assert drained(state) == {"n001", "n003"}
+
+
+@pytest.mark.usefixtures("daemon")
+def test_the_audit_tells_of_it(state: Path) -> None:
+    ledger = Store.open(state / "freetrain.db").ledger()
+    freetrain("drain", "n[001-002]", "--until", "2999-01-31T08:00:00Z")
+    freetrain("undrain", "n002")
+    assert [(row.why, row.result) for row in ledger.commands()] == [
+        ("freetrain drain n[001-002]", "drained until 2999-01-31 08:00:00Z"), ("freetrain undrain n002", "done"),
+    ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("daemon")

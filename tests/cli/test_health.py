@@ -63,6 +63,7 @@ def test_all_is_well(state: Path) -> None:
             replace(LOOK, rejected=2, rejected_examples=("job 8",)),
             "2 lines of Slurm's were not understood, as job 8",
         ),
+        (replace(LOOK, cannot_wake="slurm cannot write it"), "slurm cannot write it"),
     ],
 )
 def test_what_an_admin_should_look_at_is_a_warning(state: Path, look: LookStatus | None, why: str) -> None:

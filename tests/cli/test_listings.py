@@ -236,6 +236,10 @@ def test_the_status_counts_and_its_exit_status_says_whether_all_is_well(site: Si
     result = run("status")
     assert "Nodes: 1 lent, 1 asked for, 1 free, 1 not lent. Trainers: 2 active, 1 resting." in result.stdout
     assert result.exit_code == ExitCode.OK
+    fields = run("status", "-P", "-h")
+    assert fields.stdout.splitlines()[:2] == ["nodes|lent|1", "nodes|asked for|1"]
+    assert fields.stderr.startswith("The daemon (process")
+    assert run("status", "--csv", "-o", "state,count").stdout.splitlines()[-1] == "resting,1"
     document = json.loads(run("status", "--json").stdout)
     assert document["nodes"] == {"lent": 1, "asked for": 1, "free": 1, "not lent": 1}
     assert document["daemon"]["is_at_work"] is True

@@ -7,8 +7,11 @@ from click.testing import CliRunner, Result
 
 from freetrain.cli import panic
 from freetrain.cli.main import cli
+from freetrain.cli.noting import who_am_i
 from freetrain.errors import ExitCode
+from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError
+from freetrain.store import Store
 from tests.daemon.fake_slurm import FakeSlurm
 
 
@@ -50,6 +53,29 @@ def test_everything_is_taken_back_without_a_daemon(slurm: FakeSlurm, tmp_path: P
     assert slurm.running(array) == []
     assert (tmp_path / "run" / "STOP").exists()
     assert "remove it to lend again" in result.stdout
+
+
+def test_the_audit_tells_of_each_order_and_what_came_of_it(
+    slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Store.open(tmp_path / "freetrain.db").ledger()
+    array = lent(slurm)
+    perform = slurm.perform
+
+    def refuse(command: Command, stdin: str = "") -> str:
+        if command[1] == "hold":
+            raise SlurmRefusedError("Slurm refuses it")
+        return perform(command, stdin)
+
+    monkeypatch.setattr(slurm, "perform", refuse)
+    run()
+    assert [(row.why, row.argv[1:2], row.result) for row in ledger.commands()] == [
+        ("freetrain panic", ["hold"], "Slurm refuses it"),
+        ("freetrain panic", ["requeuehold"], "done"),
+        ("freetrain panic", [], f"{tmp_path}/run/STOP is written"),
+    ]
+    assert array in ledger.commands()[0].argv[2]
+    assert {row.actor for row in ledger.commands()} == {who_am_i()}
 
 
 def test_fragments_that_freetrain_submitted_are_cancelled_waiting_ones_too(

@@ -42,7 +42,7 @@ def row(output, first_words):
 
 def test_the_list_shows_the_newest_run_first(path):
     lines = freetrain_runs("--store", path).splitlines()
-    assert lines[0].split() == ["id", "started", "command", "status", "window", "decisions", "lent", "node-h", "U"]
+    assert lines[0].split() == ["ID", "STARTED", "COMMAND", "STATUS", "WINDOW", "DECISIONS", "NODE-HOURS", "U"]
     assert "replay second.log" in lines[1]
     assert "interrupted" in lines[1]
     assert re.split(r"  +", lines[2].strip()) == [
@@ -55,6 +55,13 @@ def test_the_list_shows_the_newest_run_first(path):
         "12.5",
         "0.875",
     ]
+
+
+def test_the_list_takes_what_all_listings_take(path):
+    listed = freetrain_runs("--store", path, "-P", "--format", "id,status", "-h")
+    assert listed == "2|interrupted\n1|complete\n"
+    assert freetrain_runs("--store", path, "--csv", "-o", "id,command").splitlines()[0] == "ID,COMMAND"
+    assert "Usage:" in freetrain_runs("show", "-h"), "which is no listing"
 
 
 def test_the_list_as_json_has_a_versioned_format(path):

@@ -45,6 +45,7 @@ class FakeSlurm(Questions):
         rejected: lines of its answers that cannot be understood.
         asked: array → what squeue shows of what its tasks ask for, by field, where that is unlike UNDEMANDING.
         topology: what scontrol shows of the switches.
+        cancelled_by: array → numbers of the users of whom accounting knows that they cancelled some of it.
         impossible: arrays for whose tasks Slurm finds no node.
     """
 
@@ -73,6 +74,7 @@ class FakeSlurm(Questions):
         self.rules: dict[str, dict[str, object]] = {}
         self.qos: dict[str, Qos] | None = None
         self.deaf_after: int | None = None
+        self.cancelled_by: dict[str, tuple[int, ...]] = {}
         self._number = 100
         self._marks = 0
 
@@ -187,6 +189,9 @@ class FakeSlurm(Questions):
         match command:
             case ("sacctmgr", *_, user, "WithCoord", _):
                 return "Operator|\n" if user in self.operators else "None|\n"
+            case ("sacct", *_, "State", "-j", array):
+                self._answer()
+                return "".join(f"CANCELLED by {user}\n" for user in self.cancelled_by.get(array, ()))
             case ("scontrol", "write", "batch_script", job, "-"):
                 return self.scripts[job]
             case ("scontrol", "-o", "show", "job", _):

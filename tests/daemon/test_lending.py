@@ -341,3 +341,12 @@ def test_too_much_harm_ends_all_lending_for_a_while(slurm: FakeSlurm, start_daem
     assert slurm.running(array) == []
     daemon.cycle(after_s=3700.0)
     assert len(slurm.running(array)) == 8
+
+
+def test_what_a_training_is_charged_to_is_remembered(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
+    daemon = start_daemon()
+    array = slurm.submit_array("freetrain:min=1")
+    for account in ("press", ""):
+        slurm.jobs = {id_: replace(job, account=account) for id_, job in slurm.jobs.items()}
+        daemon.cycle()
+        assert daemon.ledger.trainers()[array].account == "press"

@@ -317,6 +317,25 @@ def test_bob_cannot_touch_alices_trainer_and_hostile_tags_only_get_an_answer(dae
     assert {f"JobId={alices}_0", f"JobId={alices}_1"} <= {word for one in commands for word in one["command"]}
 
 
+@several_people
+def test_its_owner_cancels_a_training_and_audit_and_ledger_tell_of_it_as_accounting_does(daemon: Site) -> None:
+    alice, trainer = daemon.lab.users["alice"], daemon.submit_trainer("alice", 4, "min=1")
+    wait_until(lambda: lent(daemon, trainer) == 4, 30, daemon)
+    refused = daemon.freetrain("bob", "cancel", trainer)
+    assert (refused.returncode, f"Only {alice} and" in refused.stderr) == (77, True), refused.stderr
+    cancelled = daemon.freetrain("alice", "cancel", trainer)
+    assert (cancelled.returncode, "is cancelled" in cancelled.stdout) == (0, True), cancelled.stderr
+    wait_until(lambda: not in_slurm(daemon) and not in_the_ledger(daemon), 30, daemon)
+
+    def told() -> list[list[str]]:
+        audit = daemon.freetrain("daemon", "audit", "--since", "5m", "-P", "-h", "-o", "actor,why")
+        return [line.split("|") for line in audit.stdout.splitlines()]
+
+    wait_until(lambda: [alice, f"training {trainer} of {alice} was cancelled"] in told(), 30, daemon)
+    check = daemon.freetrain("daemon", "ledger", "--check")
+    assert (check.returncode, "none of 4 times" in check.stdout) == (0, True), f"{check.stdout}{check.stderr}"
+
+
 def test_a_nudge_wakes_it_at_once(site: Site) -> None:
     with daemon_that_polls_every(600, site):
         time.sleep(2)

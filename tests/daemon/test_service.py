@@ -161,6 +161,27 @@ def test_a_reload_takes_all_of_the_new_settings_or_none(config: Config, caplog: 
 
 
 @pytest.mark.usefixtures("quick")
+def test_the_sites_command_is_told_that_nothing_is_lent_any_more(
+    config: Config, tmp_path: Path, systemd: Callable[[], list[str]]
+) -> None:
+    script, told = tmp_path / "tell", tmp_path / "told"
+    script.write_text(
+        f'#!/bin/sh\nread -r said; echo "$FREETRAIN_KIND: $said" > {told}.new; mv {told}.new {told}\n'
+    )
+    script.chmod(0o755)
+    notifying = with_settings(config, "notify", command=str(script))
+
+    def stop_lending() -> None:
+        eventually(lambda: any("READY" in message for message in systemd()))
+        Path(config.state.stop_file).touch()
+        send_nudge(Path(config.state.directory))
+        eventually(told.exists)
+
+    run_beside(Service(notifying, FakeSlurm(), lambda: notifying), stop_lending)
+    assert told.read_text() == f"pause: nothing is lent: stopped by {config.state.stop_file}\n"
+
+
+@pytest.mark.usefixtures("quick")
 def test_a_silent_slurm_is_survived(config: Config, systemd: Callable[[], list[str]]) -> None:
     slurm = FakeSlurm()
     slurm.submit_array("freetrain:min=1")

@@ -137,7 +137,7 @@ def test_decisions_of_an_older_store_are_written_anew(tmp_path, monkeypatch):
     path = tmp_path / "runs.db"
     with monkeypatch.context() as older:
         migrations = tmp_path / "migrations"
-        shutil.copytree(schema.MIGRATIONS, migrations, ignore=shutil.ignore_patterns("0005*", "0006*"))
+        shutil.copytree(schema.MIGRATIONS, migrations, ignore=shutil.ignore_patterns("000[5-9]*"))
         older.setattr(schema, "SCHEMA", "0004")
         older.setattr(schema, "MIGRATIONS", migrations)
         with Store.open(path).begin_run(new_run()) as run:

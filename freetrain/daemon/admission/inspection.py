@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import getpass
 import pwd
+import shlex
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from freetrain.daemon.admission.choices import wrong_choices
 from freetrain.daemon.admission.contradictions import find_contradictions
 from freetrain.daemon.admission.layout_guard import ALL_QUESTIONS, question_of
 from freetrain.daemon.admission.names import missing_partition, unknown_nodes, unknown_people
+from freetrain.daemon.admission.wake_check import closed_wake_file
 from freetrain.daemon.state_directory import network_file_system
 from freetrain.errors import FreetrainError
 from freetrain.slurm import commands
@@ -64,7 +67,12 @@ def inspect_files(config: Config, sources: Sequence[Path]) -> Inspection:
         config: the settings.
         sources: the files that they came from.
     """
-    found = [*_of_choices(config), *_of_sources(sources), *find_contradictions(config, frozenset())]
+    found = [
+        *_of_choices(config),
+        *_of_notify(config),
+        *_of_sources(sources),
+        *find_contradictions(config, frozenset()),
+    ]
     if kind := network_file_system(Path(config.state.directory)):
         setting = find_setting("state.directory")
         assert setting is not None
@@ -103,6 +111,8 @@ def inspect(config: Config, sources: Sequence[Path], gateway: Gateway, account: 
         found += find_contradictions(config, layout.partitions[config.slurm.partition].partition.nodes)
     if unknown := unknown_nodes(config, snapshot):
         found.append(unknown)
+    if closed := closed_wake_file(Path(config.state.directory), layout.settings):
+        found.append(closed)
     try:
         found += unknown_people(config, layout, gateway)
     except FreetrainError as error:
@@ -138,6 +148,15 @@ def _of_choices(config: Config) -> Iterator[Finding]:
         setting = find_setting(path)
         assert setting is not None
         yield Finding(f"{error.what} {error.hint}".strip(), f"[{setting.section}]\n{setting.line}")
+
+
+def _of_notify(config: Config) -> Iterator[Finding]:
+    words = shlex.split(config.notify.command)
+    if words and shutil.which(words[0]) is None:
+        setting = find_setting("notify.command")
+        assert setting is not None
+        what = f"notify.command: there is no program {words[0]}, or it may not be run, so nobody is told."
+        yield Finding(what, f"[notify]\n{setting.line}", False)
 
 
 def _of_sources(sources: Sequence[Path]) -> Iterator[Finding]:

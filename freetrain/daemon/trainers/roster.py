@@ -36,8 +36,9 @@ def _as_known(submission: Submission, news: News) -> Entry:
     trainer = news.known.get(submission.id) or KnownTrainer(
         submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, news.time_s
     )
+    account = next((task.account for task in submission.tasks if task.account), trainer.account)
     return Entry(
-        trainer,
+        replace(trainer, account=account),
         submission,
         None,
         tuple(one for one in news.fragments if one.trainer == submission.id),

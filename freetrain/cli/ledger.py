@@ -1,0 +1,134 @@
+"""``freetrain ledger``: node-hours lent, useful and lost, by user and account; held against Slurm's accounting."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from freetrain.cli.daemons_ledger import daemons_ledger
+from freetrain.cli.ledger_check import check_listing
+from freetrain.cli.ledger_rows import Books, Key, entries_of, read_books
+from freetrain.cli.listing import LISTING, Shape, listing_options
+from freetrain.cli.options import config_option, read_time
+from freetrain.cli.output import NOTHING, show_time
+from freetrain.config import Config, load_config
+from freetrain.errors import ExitCode, InputError
+from freetrain.lending.lent_time import LentTime
+from freetrain.slurm.opening import OpenedWhenAsked
+
+_FORMAT = "freetrain-ledger/1"
+_FIGURES = ("STARTS", "EVICTIONS", "NODE-HOURS", "USEFUL", "LOST-STARTS", "LOST-ENDS")
+
+
+def _read_keys(_context: click.Context, _option: click.Parameter, text: str) -> tuple[Key, ...]:
+    names = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
+    try:
+        return tuple(map(Key, names))
+    except ValueError as error:
+        raise click.BadParameter(f"write some of {', '.join(Key)}, as month,account") from error
+
+
+@click.command("ledger", context_settings=LISTING)
+@config_option
+@click.option("--month", metavar="YYYY-MM", help="This month  [default: the present one].")
+@click.option("--from", "from_s", callback=read_time, metavar="TIME", help="From then on, as 2026-01-31T08:00.")
+@click.option("--until", "until_s", callback=read_time, metavar="TIME", help="Until then  [default: now].")
+@click.option(
+    "--by", "keys", callback=_read_keys, default="account,user", show_default=True, metavar="KEY,…",
+    help=f"For each of what there is a line: {', '.join(Key)}.",
+)  # fmt: skip
+@click.option("--check", is_flag=True, help="List instead where Slurm's accounting (sacct) tells something else.")
+@listing_options
+def ledger_command(
+    config_path: Path | None,
+    month: str | None,
+    from_s: float | None,
+    until_s: float | None,
+    keys: tuple[Key, ...],
+    check: bool,
+    shape: Shape,
+) -> None:
+    """Add up the node-hours that were lent in a month or from TIME until TIME, and how many of them were lost.
+
+    Lost are those of all nodes of a training for as long as its tag says that starting, growing or shrinking
+    takes; LOST-ENDS are those after nodes went (evicted, released, failed), and what is left is USEFUL. Each
+    second of a node counts once, within the range. Months and times without a zone are this machine's.
+
+    With --check the exit status is 1 if there are differences. This is for whoever may read the daemon's database.
+    """
+    config, now_s = load_config(config_path).config, time.time()
+    from_s, until_s = _range(month, from_s, until_s, now_s)
+    books = read_books(daemons_ledger(config), from_s, until_s, now_s)
+    if check:
+        raise SystemExit(ExitCode.FAILED if _check(books, config, shape) else ExitCode.OK)
+    entries = entries_of(books, keys)
+    rows = [(*(name or NOTHING for name in names), *_cells(time_)) for names, time_ in entries]
+    if len(rows) > 1 and not shape.is_for_scripts:
+        total = sum((time_ for _, time_ in entries), LentTime())
+        rows.append((*("total" if not number else "" for number in range(len(keys))), *_cells(total)))
+    if not shape.as_json and not shape.is_for_scripts:
+        click.echo(f"Lent from {show_time(from_s)} until {show_time(until_s)}:")
+    document = {
+        "format": _FORMAT,
+        "from": from_s,
+        "until": until_s,
+        "entries": [
+            {**dict(zip(map(str, keys), names, strict=True)), **_facts(time_)} for names, time_ in entries
+        ],
+    }
+    columns = (*(key.upper() for key in keys), *_FIGURES)
+    shape.print(document, columns, rows, right=_FIGURES, otherwise="Nothing was lent in that time.")
+
+
+def _check(books: Books, config: Config, shape: Shape) -> bool:
+    """Print what accounting tells differently; whether there is anything."""
+    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
+    return check_listing(books, gateway, shape)
+
+
+def _range(month: str | None, from_s: float | None, until_s: float | None, now_s: float) -> tuple[float, float]:
+    """From when until when; never later than now."""
+    if month and (from_s is not None or until_s is not None):
+        raise InputError("Either a month is given, or times.", "Leave one of them out.")
+    if from_s is None:
+        first = _first_of(month or f"{datetime.fromtimestamp(until_s or now_s).astimezone():%Y-%m}")
+        from_s = first.timestamp()
+        if month:
+            until_s = _next_month(first).timestamp()
+    until_s = min(now_s if until_s is None else until_s, now_s)
+    if until_s <= from_s:
+        raise InputError("The range that is given is empty, or lies in the future.")
+    return from_s, until_s
+
+
+def _first_of(month: str) -> datetime:
+    try:
+        return datetime.strptime(month, "%Y-%m").astimezone()
+    except ValueError as error:
+        raise InputError(f"{month!r} is not a month.", "Write it as 2026-01.") from error
+
+
+def _next_month(first: datetime) -> datetime:
+    year, month = divmod(first.year * 12 + first.month, 12)
+    return datetime(year, month + 1, 1).astimezone()
+
+
+def _cells(found: LentTime) -> Sequence[str]:
+    hours = (found.lent_s, found.useful_s, found.lost_to_starts_s, found.lost_to_ends_s)
+    return (str(found.starts), str(found.evictions), *(f"{seconds / 3600:.2f}" for seconds in hours))
+
+
+def _facts(found: LentTime) -> dict[str, Any]:
+    return {
+        "starts": found.starts,
+        "evictions": found.evictions,
+        "node_hours": found.lent_s / 3600,
+        "useful_node_hours": found.useful_s / 3600,
+        "lost_to_starts_node_hours": found.lost_to_starts_s / 3600,
+        "lost_to_ends_node_hours": found.lost_to_ends_s / 3600,
+    }

@@ -1,0 +1,58 @@
+"""What people do with freetrain's commands, written into the daemon's audit by whoever may write there."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from freetrain.errors import FreetrainError, StateError
+
+_LONGEST_NAME = 64
+
+
+def note_in_audit(directory: Path, what: str, told: Sequence[str] = (), result: str = "done") -> None:
+    """Write down who did what; nothing that goes wrong with that hinders him.
+
+    Who may not write the database is not written down here: the daemon sees in Slurm what he did.
+
+    Args:
+        directory: the daemon's state directory.
+        what: the command, as ``freetrain drain c01``.
+        told: what Slurm was told.
+        result: what came of it.
+    """
+    if not os.access(directory, os.W_OK):
+        return
+    try:
+        _record(directory, what, told, result)
+    except FreetrainError as error:
+        click.echo(f"freetrain: the audit does not tell of this: {error.what}", err=True)
+
+
+def who_am_i() -> str:
+    """The account that runs this, and for whom sudo runs it."""
+    try:
+        name = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        name = f"uid {os.geteuid()}"
+    behind = os.environ.get("SUDO_USER", "")[:_LONGEST_NAME]
+    return f"{name} (sudo by {behind})" if behind not in ("", name) else name
+
+
+def _record(directory: Path, what: str, told: Sequence[str], result: str) -> None:
+    # Here, since SQLAlchemy takes a while, for which those who may not write need not wait.
+    from freetrain.store.schema import SCHEMA
+    from freetrain.store.store import DAEMONS_STORE, Store
+    from freetrain.store.upkeep import schema_of
+
+    path = directory / DAEMONS_STORE
+    if not path.exists():
+        return  # no daemon has ever worked here
+    if schema_of(path) != SCHEMA:  # a daemon of another version may work with it
+        raise StateError(f"{path} is of another version of freetrain.")
+    Store.open_existing(path).ledger().record_command(time.time(), told, what, None, result, who_am_i())

@@ -1,0 +1,110 @@
+"""What owners and admins do with trainings by Slurm's means, as the daemon sees it: told to the audit."""
+
+from __future__ import annotations
+
+import pwd
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from freetrain.core.cluster import JobState, Snapshot
+from freetrain.core.known_trainer import TrainerState
+from freetrain.daemon.trainers.entries import Entry
+from freetrain.slurm import commands
+from freetrain.slurm.errors import SlurmError, SlurmRefusedError
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.parsing import parse_cancellers
+from freetrain.slurm.tags import asked_to_resume
+from freetrain.store.ledger import Ledger
+
+_MOST_TRIES = 3
+"""Accounting hears of a cancelled job a moment later than slurmctld."""
+
+_SEEN = "seen in Slurm"
+
+
+@dataclass(frozen=True, slots=True)
+class _Cancelled:
+    """A training of which it is not written down yet that somebody cancelled it.
+
+    Attributes:
+        id: of the training.
+        owner: whose it was.
+        tries: how often accounting was asked who did it.
+    """
+
+    id: str
+    owner: str
+    tries: int = 0
+
+
+class OwnersDeeds:
+    """Compares what each look shows of the trainings with what the last one did.
+
+    Slurm shows who cancelled a job only in accounting, which is asked once a look at most; who changed a comment
+    it shows nowhere, but lets nobody do it besides the owner and operators.
+
+    Args:
+        gateway: the way to Slurm.
+        ledger: keeps the audit.
+    """
+
+    def __init__(self, gateway: Gateway, ledger: Ledger) -> None:
+        self._gateway = gateway
+        self._ledger = ledger
+        self._before: Mapping[str, Entry] = {}
+        self._cancelled: list[_Cancelled] = []
+
+    def look(self, entries: Iterable[Entry], snapshot: Snapshot) -> None:
+        """Write down what has been done since the last look.
+
+        Args:
+            entries: all trainings.
+            snapshot: what there is.
+        """
+        now = {entry.trainer.id: entry for entry in entries}
+        for id_, entry in now.items():
+            before = self._before.get(id_)
+            if before is not None and _newly_asked(before.submission.comment, entry.submission.comment):
+                self._record(snapshot.time_s, f"freetrain resume {id_}", _somebody(entry.trainer.owner))
+        cancelled = {job.array for job in snapshot.jobs if job.state is JobState.CANCELLED}
+        self._cancelled += [
+            _Cancelled(id_, entry.trainer.owner)
+            for id_, entry in self._before.items()
+            if id_ in cancelled and id_ not in now and entry.trainer.state is not TrainerState.COMPLETE
+        ]
+        self._before = now
+        if self._cancelled:
+            self._settle(self._cancelled.pop(0), snapshot.time_s)
+
+    def _settle(self, one: _Cancelled, now_s: float) -> None:
+        """Ask who cancelled it, and write it down; later, where accounting does not know of it yet."""
+        try:
+            found = parse_cancellers(self._gateway.perform(commands.ask_who_cancelled(one.id)))
+            tries = one.tries + 1
+        except SlurmRefusedError:  # there is no accounting here
+            found, tries = frozenset(), _MOST_TRIES
+        except SlurmError:
+            found, tries = frozenset(), one.tries + 1
+        if found or tries >= _MOST_TRIES:
+            actor = ", ".join(sorted(map(_name, found))) or _somebody(one.owner)
+            self._record(now_s, f"training {one.id} of {one.owner} was cancelled", actor)
+        else:
+            self._cancelled.append(replace(one, tries=tries))
+
+    def _record(self, now_s: float, what: str, actor: str) -> None:
+        self._ledger.record_command(now_s, (), what, None, _SEEN, actor)
+
+
+def _newly_asked(before: str, now: str) -> bool:
+    return asked_to_resume(now) not in (0, asked_to_resume(before))
+
+
+def _somebody(owner: str) -> str:
+    return f"{owner} or an operator"
+
+
+def _name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"uid {user}"

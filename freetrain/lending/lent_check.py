@@ -1,0 +1,106 @@
+"""Whether the ledger and Slurm's accounting tell the same of what was lent. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from freetrain.core.cluster import JobRun
+from freetrain.lending.lent_time import Lending
+
+_SAME_S = 2.0
+"""Slurm tells whole seconds, and squeue and sacct sometimes differ by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A job of which the two tell different things.
+
+    Attributes:
+        job: Slurm's id.
+        node: as the ledger says; empty: it does not know this run.
+        start_s: when it began, UTC epoch seconds.
+        ledger_s: how long it ran within the range, by the ledger; None: it knows of no such run.
+        accounting_s: by accounting; None likewise.
+    """
+
+    job: str
+    node: str
+    start_s: float
+    ledger_s: float | None
+    accounting_s: float | None
+
+    @property
+    def what(self) -> str:
+        """As a sentence without its end."""
+        if self.ledger_s is None:
+            return "only accounting knows of it"
+        if self.accounting_s is None:
+            return "only the ledger knows of it"
+        seconds = self.ledger_s - self.accounting_s
+        return f"{abs(seconds):.0f} s {'more' if seconds > 0 else 'less'} in the ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What the comparison came to.
+
+    Attributes:
+        ledger_s: node-seconds by the ledger.
+        accounting_s: node-seconds by accounting.
+        compared: how many times a node was lent that both know of.
+        differences: what they tell differently, in the order of time.
+    """
+
+    ledger_s: float
+    accounting_s: float
+    compared: int
+    differences: tuple[Difference, ...]
+
+
+def compare(
+    lendings: Iterable[Lending], runs: Sequence[JobRun], from_s: float, until_s: float, now_s: float
+) -> Check:
+    """Hold one against the other, each clipped to the range; two runs of a job are told apart by their starts.
+
+    Args:
+        lendings: all that reach into the range.
+        runs: what accounting says of their jobs, of one node each.
+        from_s: UTC epoch seconds.
+        until_s: likewise.
+        now_s: until when those last that have not ended.
+    """
+
+    def within_s(start_s: float, end_s: float | None) -> float:
+        return max(0.0, min(now_s if end_s is None else end_s, until_s) - max(start_s, from_s))
+
+    left: defaultdict[str, list[JobRun]] = defaultdict(list)
+    for run in runs:
+        if run.start_s is not None and within_s(run.start_s, run.end_s) > 0:
+            left[run.id].append(run)
+    accounting_s = sum(within_s(run.start_s or 0.0, run.end_s) for own in left.values() for run in own)
+    ledger_s, compared, differences = 0.0, 0, []
+    for one in lendings:
+        said_s = within_s(one.start_s, one.end_s)
+        if not said_s:
+            continue
+        ledger_s += said_s
+        same = _same(one, left[one.job])
+        if same is None:
+            differences.append(Difference(one.job, one.node, one.start_s, said_s, None))
+            continue
+        left[one.job].remove(same)
+        compared += 1
+        known_s = within_s(same.start_s or 0.0, same.end_s)
+        if abs(said_s - known_s) > _SAME_S:
+            differences.append(Difference(one.job, one.node, one.start_s, said_s, known_s))
+    for own in left.values():
+        for run in own:
+            start_s = run.start_s or 0.0
+            differences.append(Difference(run.id, "", start_s, None, within_s(start_s, run.end_s)))
+    return Check(ledger_s, accounting_s, compared, tuple(sorted(differences, key=lambda each: each.start_s)))
+
+
+def _same(one: Lending, runs: Sequence[JobRun]) -> JobRun | None:
+    return next((run for run in runs if abs((run.start_s or 0.0) - one.start_s) <= _SAME_S), None)

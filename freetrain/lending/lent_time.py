@@ -1,0 +1,152 @@
+"""Lent time: how many node-seconds trainings had, and how many of them were lost to changes. Pure.
+
+A node-second is counted once: of intervals on one node that overlap, the one that began later counts from its
+start on. Everything is clipped to the range that is asked for, so ranges that lie side by side add up.
+
+What a change costs is what the training's tag says (start, grow, shrink), as in every decision about it: for so
+long all nodes that it has then are lost. While several such times overlap, each second is lost once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+LONGEST_LOSS_S = 86400.0
+"""No change is taken to cost more, whatever a tag says: so far back from a range one must look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lending:
+    """One node lent to one trainer, once.
+
+    Attributes:
+        job: Slurm's id.
+        trainer: who had it.
+        node: which.
+        start_s: from when on, UTC epoch seconds.
+        end_s: until when; where it goes on, until now.
+        goes_on: whether it does.
+        was_evicted: whether Slurm took the node for one of the site's jobs.
+    """
+
+    job: str
+    trainer: str
+    node: str
+    start_s: float
+    end_s: float
+    goes_on: bool = False
+    was_evicted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCosts:
+    """Seconds of training that a trainer's changes cost it: from nothing, larger, smaller."""
+
+    start_s: float = 0.0
+    grow_s: float = 0.0
+    shrink_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LentTime:
+    """What a range came to.
+
+    Attributes:
+        lent_s: node-seconds.
+        lost_to_starts_s: of these, those lost when nodes came, the first ones or more.
+        lost_to_ends_s: those lost when nodes went and others stayed: evicted, released or failed.
+        starts: how often a node came.
+        evictions: how often Slurm took one for the site's jobs.
+    """
+
+    lent_s: float = 0.0
+    lost_to_starts_s: float = 0.0
+    lost_to_ends_s: float = 0.0
+    starts: int = 0
+    evictions: int = 0
+
+    @property
+    def useful_s(self) -> float:
+        """Node-seconds that were not lost."""
+        return self.lent_s - self.lost_to_starts_s - self.lost_to_ends_s
+
+    def __add__(self, other: LentTime) -> LentTime:
+        return LentTime(
+            self.lent_s + other.lent_s,
+            self.lost_to_starts_s + other.lost_to_starts_s,
+            self.lost_to_ends_s + other.lost_to_ends_s,
+            self.starts + other.starts,
+            self.evictions + other.evictions,
+        )
+
+
+def each_node_once(lendings: Iterable[Lending]) -> list[Lending]:
+    """The same, such that no node is lent twice at a time; those of which nothing is left are left out."""
+    kept: list[Lending] = []
+    on_node: dict[str, int] = {}
+    for one in sorted(lendings, key=lambda each: (each.start_s, each.end_s)):
+        before = on_node.get(one.node)
+        if before is not None and kept[before].end_s > one.start_s:
+            kept[before] = replace(kept[before], end_s=one.start_s, goes_on=False)
+        on_node[one.node] = len(kept)
+        kept.append(one)
+    return [one for one in kept if one.end_s > one.start_s]
+
+
+def lent_times(
+    lendings: Iterable[Lending], costs: Mapping[str, ChangeCosts], from_s: float, until_s: float
+) -> Mapping[str, LentTime]:
+    """Trainer → what it had from then until then; those that had nothing are left out.
+
+    Args:
+        lendings: all that reach into the range, or to less than ``LONGEST_LOSS_S`` before it; none overlaps on its
+            node.
+        costs: trainer → what its changes cost it.
+        from_s: UTC epoch seconds.
+        until_s: likewise; what happens at that very time belongs to the next range.
+    """
+    by_trainer: defaultdict[str, list[Lending]] = defaultdict(list)
+    for one in lendings:
+        by_trainer[one.trainer].append(one)
+    found = {
+        trainer: _time_of(own, costs.get(trainer, ChangeCosts()), from_s, until_s)
+        for trainer, own in by_trainer.items()
+    }
+    return {trainer: time for trainer, time in found.items() if time != LentTime()}
+
+
+def _time_of(own: Sequence[Lending], costs: ChangeCosts, from_s: float, until_s: float) -> LentTime:
+    """Goes from change to change; between two of them the trainer has so many nodes, and loses them or not."""
+    came: defaultdict[float, int] = defaultdict(int)
+    went: defaultdict[float, int] = defaultdict(int)
+    go_on: defaultdict[float, int] = defaultdict(int)  # what comes after is not known
+    for one in own:
+        came[one.start_s] += 1
+        (go_on if one.goes_on else went)[one.end_s] += 1
+    lent_s, lost_s = 0.0, {"starts": 0.0, "ends": 0.0}
+    size, at_s, lost_until_s, kind = 0, from_s, -float("inf"), "starts"
+    for next_s in sorted({*came, *went, *go_on, until_s}):
+        low_s, high_s = max(at_s, from_s), min(next_s, until_s)
+        lent_s += size * max(0.0, high_s - low_s)
+        lost_s[kind] += size * max(0.0, min(high_s, lost_until_s) - low_s)
+        stayed = size - went[next_s] - go_on[next_s]
+        size, at_s = stayed + came[next_s], next_s
+        change, cost_s = _change(stayed, came[next_s], went[next_s], costs)
+        if next_s + cost_s > lost_until_s:
+            lost_until_s, kind = next_s + cost_s, change
+    return LentTime(
+        lent_s,
+        lost_s["starts"],
+        lost_s["ends"],
+        sum(from_s <= one.start_s < until_s for one in own),
+        sum(one.was_evicted and from_s <= one.end_s < until_s for one in own),
+    )
+
+
+def _change(stayed: int, came: int, went: int, costs: ChangeCosts) -> tuple[str, float]:
+    """What loses time, and how much: of nodes that come and go at once those that come count."""
+    if came:
+        return "starts", min(costs.grow_s if stayed else costs.start_s, LONGEST_LOSS_S)
+    return "ends", min(costs.shrink_s, LONGEST_LOSS_S) if went and stayed else 0.0

@@ -1,0 +1,19 @@
+"""The daemon remembers what each training is charged to; of those that are over nobody knows."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the account."""
+    with op.batch_alter_table("live_trainers") as batch:
+        batch.add_column(sa.Column("account", sa.String(), nullable=False, server_default=""))
+    with op.batch_alter_table("live_trainers") as batch:
+        batch.alter_column("account", server_default=None)

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from freetrain.config import Config
+from freetrain.daemon.hook import run_hook
+from freetrain.daemon.notices import Notices
+from freetrain.daemon.status import LookStatus
+from freetrain.lending.judge import Memory
+
+QUIET = LookStatus(time_s=1.0, took_s=0.1)
+STOPPED = LookStatus(time_s=1.0, took_s=0.1, stopped_by="stopped by STOP")
+TELLS = """#!/bin/sh
+{ echo "$FREETRAIN_KIND $FREETRAIN_PARTITION $1"; cat; } >> "$0.said"
+"""
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "it's mine"
+    path.write_text(TELLS)
+    path.chmod(0o755)
+    return path
+
+
+def config(command: str) -> Config:
+    return Config.model_validate({"notify": {"command": command, "every": "10m"}})
+
+
+def said(script: Path) -> list[str]:
+    """What it was told so far, all of it."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("notice of"):
+            thread.join(60)
+    path = script.with_name(f"{script.name}.said")
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def is_alive(process: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
+    return False
+
+
+def test_the_command_is_told_once_in_a_while_and_of_all_that_happened_meanwhile(script: Path) -> None:
+    clock = Clock()
+    notices = Notices(config(f'"{script}" "to root; rm -rf /"'), clock)
+    for look in (QUIET, STOPPED, STOPPED):
+        notices.looked(look, Memory())
+    first = ["pause freetrain to root; rm -rf /", "nothing is lent: stopped by STOP"]
+    assert said(script) == first, "words, and no shell"
+    for look in (QUIET, STOPPED) * 30:
+        notices.looked(look, Memory())
+    assert said(script) == first
+    clock.now_s = 600.0
+    notices.looked(QUIET, Memory())
+    later = said(script)[2:]
+    assert later[0] == first[0]
+    assert (later[1:-1], later[-1]) == (first[1:] * 20, "and 10 more")
+
+
+def test_each_kind_has_its_own_pace_and_an_outage_is_told_once(script: Path) -> None:
+    notices = Notices(config(f"'{script}'".replace("it's", "it'\"'\"'s")), Clock())
+    notices.looked(QUIET, Memory())
+    notices.looked(STOPPED, Memory())
+    for lasts_s in (0.0, 299.0, 300.0, 310.0):
+        notices.silent(lasts_s, "slurmctld is away.")
+    lines = said(script)
+    assert "failure freetrain " in lines
+    assert "Slurm has not answered for 300 s: slurmctld is away." in lines
+    assert len(lines) == 4
+
+
+def test_one_that_still_runs_is_not_run_a_second_time(script: Path, tmp_path: Path) -> None:
+    waits = f"while [ ! -e '{tmp_path}/go' ]; do sleep 0.01; done\n"
+    script.write_text(TELLS.replace("{ echo", f"{waits}{{ echo"))
+    settings = Config.model_validate({"notify": {"command": f'"{script}"', "every": 0}})
+    notices = Notices(settings, Clock())
+    for look in (QUIET, STOPPED, QUIET, STOPPED):
+        notices.looked(look, Memory())
+    (tmp_path / "go").touch()
+    assert len(said(script)) == 2
+    notices.looked(QUIET, Memory())
+    assert len(said(script)) == 4
+
+
+def test_what_was_so_when_the_daemon_began_is_told_to_nobody(script: Path) -> None:
+    notices = Notices(config(f'"{script}"'), Clock())
+    notices.looked(STOPPED, Memory())
+    notices.looked(STOPPED, Memory())
+    assert said(script) == []
+
+
+def test_that_nobody_could_be_told_is_only_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    notices = Notices(config(str(tmp_path / "none")), Clock())
+    for look in (QUIET, STOPPED):
+        notices.looked(look, Memory())
+    said(tmp_path)
+    assert caplog.messages == [
+        f"notify.command did not tell of pause: {tmp_path}/none cannot be run: No such file or directory"
+    ]
+
+
+def test_a_command_that_fails_says_why_and_one_that_hangs_is_ended_with_all_its_children(tmp_path: Path) -> None:
+    failed = run_hook(["sh", "-c", "echo 'no  such\nuser' >&2; exit 3"], "text", {}, 60.0)
+    assert failed == "it ended with status 3: no such user"
+    hangs = f"sleep 600 & echo $! > {tmp_path}/child; wait"
+    assert run_hook(["sh", "-c", hangs], "text", {}, 1.0) == "it was ended after 1 s"
+    child = int((tmp_path / "child").read_text())
+    deadline_s = time.monotonic() + 60
+    while is_alive(child):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from freetrain.core.cluster import JobRun, JobState
+from freetrain.lending.lent_check import compare
+from freetrain.lending.lent_time import Lending
+
+ONE = Lending("7_0", "7", "n1", 100.0, 200.0)
+AGAIN = Lending("7_0", "7", "n2", 300.0, 500.0)
+RUNS = [
+    JobRun("7_0", JobState.PREEMPTED, 100.0, 201.0),
+    JobRun("7_0", JobState.COMPLETED, 300.0, 500.0),
+    JobRun("7_1", JobState.PENDING, None, None),
+]
+
+
+def said(lendings: list[Lending], runs: list[JobRun], from_s: float = 0.0) -> list[tuple[str, float, str]]:
+    found = compare(lendings, runs, from_s, 1000.0, 1000.0)
+    return [(one.job, one.start_s, one.what) for one in found.differences]
+
+
+def test_what_both_tell_in_the_same_way_within_a_second_or_two_is_no_difference() -> None:
+    found = compare([ONE, AGAIN], RUNS, 0.0, 1000.0, 1000.0)
+    assert (found.differences, found.compared) == ((), 2)
+    assert (found.ledger_s, found.accounting_s) == (300, 301)
+
+
+def test_each_difference_is_named() -> None:
+    longer = replace(AGAIN, end_s=560.0)
+    assert said([ONE, longer], RUNS) == [("7_0", 300.0, "60 s more in the ledger")]
+    assert said([AGAIN], RUNS) == [("7_0", 100.0, "only accounting knows of it")]
+    assert said([ONE, AGAIN], RUNS[:1]) == [("7_0", 300.0, "only the ledger knows of it")]
+    unended = JobRun("7_0", JobState.RUNNING, 300.0, None)
+    assert said([ONE, AGAIN], [RUNS[0], unended]) == [("7_0", 300.0, "500 s less in the ledger")]
+
+
+def test_only_what_lies_in_the_range_is_compared() -> None:
+    assert said([AGAIN], RUNS, from_s=250.0) == []
+    assert said([replace(ONE, start_s=90.0), AGAIN], RUNS, from_s=250.0) == []

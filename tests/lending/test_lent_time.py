@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from freetrain.lending.lent_time import ChangeCosts, Lending, LentTime, each_node_once, lent_times
+
+COSTS = ChangeCosts(start_s=10.0, grow_s=2.0, shrink_s=3.0)
+
+
+def lending(node: str, start_s: float, end_s: float, trainer: str = "7", evicted: bool = False) -> Lending:
+    return Lending(f"{trainer}_0", trainer, node, start_s, end_s, was_evicted=evicted)
+
+
+def time_of(*lendings: Lending, from_s: float = 0.0, until_s: float = 1000.0) -> LentTime:
+    return lent_times(lendings, {"7": COSTS}, from_s, until_s)["7"]
+
+
+def test_a_start_growing_and_shrinking_cost_all_the_nodes_that_there_are_then() -> None:
+    found = time_of(lending("n1", 100, 400), lending("n2", 200, 300, evicted=True))
+    assert found == LentTime(lent_s=400, lost_to_starts_s=10 + 2 * 2, lost_to_ends_s=3, starts=2, evictions=1)
+    assert found.useful_s == 400 - 17
+
+
+def test_a_training_that_ends_or_loses_all_nodes_loses_no_time_of_nodes_that_are_gone() -> None:
+    assert time_of(lending("n1", 100, 200), lending("n2", 100, 200)).lost_to_ends_s == 0
+    again = time_of(lending("n1", 100, 200), lending("n2", 300, 400))
+    assert (again.lost_to_starts_s, again.lost_to_ends_s) == (20, 0), "each time from nothing"
+
+
+def test_what_is_lost_at_the_same_time_is_lost_once() -> None:
+    assert time_of(lending("n1", 100, 400), lending("n2", 101, 400)).lost_to_starts_s == 1 + 9 * 2
+
+
+def test_a_node_is_lent_once_at_a_time_to_who_came_last() -> None:
+    found = each_node_once([lending("n1", 100, 300), lending("n1", 200, 250, "8"), lending("n2", 100, 300)])
+    assert [(one.trainer, one.node, one.start_s, one.end_s) for one in found] == [
+        ("7", "n1", 100, 200), ("7", "n2", 100, 300), ("8", "n1", 200, 250),
+    ]  # fmt: skip
+    twice = each_node_once([lending("n1", 100, 300), lending("n1", 100, 300)])
+    assert [(one.start_s, one.end_s) for one in twice] == [(100, 300)], "found twice"
+
+
+def test_what_goes_on_has_not_shrunk() -> None:
+    on = replace(lending("n1", 100, 200), goes_on=True)
+    assert time_of(on, lending("n2", 100, 400)).lost_to_ends_s == 0
+    assert time_of(on, until_s=400).lent_s == 100, "what comes after now is not known"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_is_what_counting_second_by_second_gives_and_ranges_side_by_side_add_up(seed: int) -> None:
+    luck = random.Random(seed)
+    starts = [(luck.randrange(100), luck.randrange(1, 40)) for _ in range(12)]
+    lendings = each_node_once(
+        lending(f"n{luck.randrange(4)}", start, start + lasts, evicted=luck.random() < 0.5)
+        for start, lasts in starts
+    )
+    inner = sorted(luck.sample(range(5, 130), 3))
+    bounds = [0, *inner, 140]
+    parts = [lent_times(lendings, {"7": COSTS}, low, high).get("7", LentTime()) for low, high in pairwise(bounds)]
+    for (low, high), part in zip(pairwise(bounds), parts, strict=True):
+        seconds = [sum(one.start_s <= second < one.end_s for one in lendings) for second in range(low, high)]
+        assert part.lent_s == sum(seconds)
+        assert 0 <= part.useful_s <= part.lent_s
+    assert sum(parts, LentTime()) == lent_times(lendings, {"7": COSTS}, 0, 140)["7"]
