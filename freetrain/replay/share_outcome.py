@@ -64,7 +64,7 @@ def share_rows(log: SiteLog) -> tuple[ShareRow, ...]:
         for what, groups in (
             ("partition", _several(nodes_by_partition(log.logged) if log.logged else ())),
             ("kind of node", _several(nodes_by_kind(log))),
-            ("GPU", _by_gpu_type(shares)),
+            ("GPU", list(_by_gpu_type(shares))),
         )
         for name, nodes in groups
     ]
@@ -125,5 +125,5 @@ def _added_up(shares: IdleShares, idle_s: _Numbers, nodes: NDArray[np.intp]) -> 
 
 
 def _idle_s(holes: Holes) -> _Numbers:
-    seconds: _Numbers = np.bincount(holes.node, holes.length_s, len(holes.node_names))
+    seconds: _Numbers = np.bincount(holes.node, holes.length_s, len(holes.node_names)).astype(np.float64)
     return seconds

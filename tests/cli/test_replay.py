@@ -153,7 +153,8 @@ def test_idle_parts_of_used_nodes_are_told_beside_the_holes(log: Path) -> None:
     tres = "billing=9,cpu=2,gres/gpu:a100=1,gres/gpu=1,mem=8G"
     head, two, one, running = LOG.strip().split("\n")
     log.write_text(f"{head}|NCPUS|AllocTRES\n{two}|16|\n{one}|2|{tres}\n{running}|1|cpu=1,mem=1G\n")
-    shares = outcome(log, "--trainers", "preset:hpo", "--from", "2024-06-03T00:00:00")["shares"]
+    whole_day = ("--trainers", "preset:hpo", "--from", "2024-06-03T00:00:00")
+    shares = outcome(log, *whole_day)["shares"]
     # Until 04:00 the second job holds 2 of 8 CPUs for two hours, and nobody is on c2.
     assert shares["outcome"] == {
         "partly_used_node_hours": 2.0,
@@ -167,7 +168,7 @@ def test_idle_parts_of_used_nodes_are_told_beside_the_holes(log: Path) -> None:
     }
     assert shares["at_least"] == ["cpus", "memory", "gpus"]
     assert [(group["what"], group["name"], group["nodes"]) for group in shares["groups"]] == [("GPU", "a100", 1)]
-    said = freetrain("replay", log, "--as", "ideal", "--no-report", "--no-store").stdout
+    said = freetrain("replay", log, *whole_day, "--as", "ideal", "--no-report", "--no-store").stdout
     assert "parts of nodes that jobs used" in said
     assert outcome(SMALL, "--until", "2024-06-03T12:00:00", "--trainers", "preset:hpo")["shares"] is not None
 

@@ -98,7 +98,7 @@ class _Steps:
 
     def by_node(self, seconds: _Numbers) -> _Numbers:
         """Sums by node, shape (nodes,)."""
-        sums: _Numbers = np.bincount(self.node, seconds, self.nodes)
+        sums: _Numbers = np.bincount(self.node, seconds, self.nodes).astype(np.float64)
         return sums
 
 

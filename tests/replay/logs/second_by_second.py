@@ -43,7 +43,7 @@ def count_idle_parts(
         for node, piece in _pieces(dict(zip(header.split("|"), line.split("|"), strict=True)), from_s, until_s):
             pieces[node].append(piece)
     return {
-        node: _one_node(mine, until_s - from_s, cpus and cpus.get(node, 0))
+        node: _one_node(mine, until_s - from_s, cpus.get(node) if cpus else None)
         for node, mine in sorted(pieces.items())
     }
 
