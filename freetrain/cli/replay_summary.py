@@ -17,6 +17,7 @@ from freetrain.replay.logs import RowCount, SiteLog
 from freetrain.replay.outcome import Outcome, SiteOutcome, definitions, outcome_to_dict
 from freetrain.replay.prices import Prices
 from freetrain.replay.report.worth import worth_of, worth_rows
+from freetrain.replay.share_outcome import ShareOutcome, share_document, share_outcome
 from freetrain.replay.study import DaemonStudy, Study
 
 RESULT_FORMAT = "freetrain-replay/1"
@@ -60,6 +61,7 @@ def result_document(result: Result) -> dict[str, Any]:
         "settings": dict(result.settings),
         "outcome": outcome_to_dict(done.outcome),
         "as_daemon": done.as_daemon and daemon_document(done.as_daemon),
+        "shares": share_document(log),
         "worth": result.prices and asdict(worth_of((done.as_daemon or done).outcome, result.prices)),
         "wall_s": done.wall_s,
         "events_per_s": done.events_per_s,
@@ -82,7 +84,10 @@ def _empty_hours(log: SiteLog, done: Study) -> dict[str, Any] | None:
 
 def print_definitions() -> None:
     """What each figure means."""
-    print_table(("figure", "definition"), {**definitions(), **definitions(SiteOutcome)}.items())
+    print_table(
+        ("figure", "definition"),
+        {**definitions(), **definitions(SiteOutcome), **definitions(ShareOutcome)}.items(),
+    )
 
 
 def print_summary(result: Result) -> None:
@@ -95,6 +100,9 @@ def print_summary(result: Result) -> None:
         _print_figures(_daemon_rows(result.study.as_daemon))
     print_heading("What the holes allow")
     _print_figures(_outcome_rows(result.log, result.study))
+    if result.log.shares is not None and result.log.shares.partly_used_s.any():
+        print_heading("Idle beside it: parts of nodes that jobs used")
+        _print_figures(_share_rows(share_outcome(result.log.shares, result.log.holes)))
     if result.prices is not None:
         print_heading("What it is worth")
         _print_figures(_worth_rows(result.study, result.prices))
@@ -123,6 +131,22 @@ def _print_rows(log: SiteLog) -> None:
 
 def _print_figures(rows: Iterable[tuple[str, str, str]]) -> None:
     print_table(("figure", "value", "meaning"), rows, right=("value",), header=False)
+
+
+def _share_rows(parts: ShareOutcome) -> Iterator[tuple[str, str, str]]:
+    yield (
+        "nodes",
+        f"{parts.partly_used_node_hours:,.0f}",
+        "node-hours with jobs and an idle CPU; these are not lent",
+    )
+    for name, idle, whole in (
+        ("CPUs", parts.partly_idle_cpu_hours, parts.idle_nodes_cpu_hours),
+        ("memory", parts.partly_idle_memory_gib_hours, parts.idle_nodes_memory_gib_hours),
+        ("GPUs", parts.partly_idle_gpu_hours, parts.idle_nodes_gpu_hours),
+    ):
+        unit = {"CPUs": "CPU-hours", "memory": "GiB-hours", "GPUs": "GPU-hours"}[name]
+        if idle is not None and whole is not None:
+            yield name, f"{idle:,.0f}", f"{unit} that no job held there; nodes without jobs had {whole:,.0f}"
 
 
 def _worth_rows(done: Study, prices: Prices) -> Iterator[tuple[str, str, str]]:

@@ -125,7 +125,7 @@ def outcome_to_dict(outcome: Outcome | SiteOutcome) -> dict[str, Any]:
     return asdict(outcome)
 
 
-def definitions(of: type[Outcome] | type[SiteOutcome] = Outcome) -> dict[str, str]:
+def definitions(of: type[object] = Outcome) -> dict[str, str]:
     """What each figure means, by name."""
     hints = get_type_hints(of, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}

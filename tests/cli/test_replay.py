@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
 from freetrain.replay.outcome import SiteOutcome, definitions
+from freetrain.replay.share_outcome import ShareOutcome
 from freetrain.store import Store
 
 SAMPLE_LOGS = Path(__file__).parents[2] / "sample_logs"
@@ -143,9 +144,33 @@ def test_the_readers_options_reach_the_reader(log: Path, tmp_path: Path) -> None
 def test_every_figure_is_defined_one_flag_away_and_in_the_docs() -> None:
     printed = freetrain("replay", "--definitions").stdout
     documented = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
-    for name in (*definitions(), *definitions(SiteOutcome)):
+    for name in (*definitions(), *definitions(SiteOutcome), *definitions(ShareOutcome)):
         assert name in printed
         assert f"`{name}`" in documented
+
+
+def test_idle_parts_of_used_nodes_are_told_beside_the_holes(log: Path) -> None:
+    tres = "billing=9,cpu=2,gres/gpu:a100=1,gres/gpu=1,mem=8G"
+    head, two, one, running = LOG.strip().split("\n")
+    log.write_text(f"{head}|NCPUS|AllocTRES\n{two}|16|\n{one}|2|{tres}\n{running}|1|cpu=1,mem=1G\n")
+    whole_day = ("--trainers", "preset:hpo", "--from", "2024-06-03T00:00:00")
+    shares = outcome(log, *whole_day)["shares"]
+    # Until 04:00 the second job holds 2 of 8 CPUs for two hours, and nobody is on c2.
+    assert shares["outcome"] == {
+        "partly_used_node_hours": 2.0,
+        "partly_idle_cpu_hours": 12.0,
+        "partly_idle_memory_gib_hours": 0.0,
+        "partly_idle_gpu_hours": 0.0,
+        "idle_nodes_cpu_hours": 32.0,
+        "idle_nodes_memory_gib_hours": 8.0,
+        "idle_nodes_gpu_hours": 1.0,
+        "held_unknown_node_hours": 0.0,
+    }
+    assert shares["at_least"] == ["cpus", "memory", "gpus"]
+    assert [(group["what"], group["name"], group["nodes"]) for group in shares["groups"]] == [("GPU", "a100", 1)]
+    said = freetrain("replay", log, *whole_day, "--as", "ideal", "--no-report", "--no-store").stdout
+    assert "parts of nodes that jobs used" in said
+    assert outcome(SMALL, "--until", "2024-06-03T12:00:00", "--trainers", "preset:hpo")["shares"] is not None
 
 
 def test_as_daemon_less_is_lent_than_the_holes_allow_and_the_site_feels_it(log: Path) -> None:

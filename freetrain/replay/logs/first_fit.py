@@ -40,11 +40,13 @@ class Packed:
     Attributes:
         node: nodes of all jobs, job after job.
         count: nodes of each job, shape (jobs,).
+        cores: what the job has of each of these nodes, as many rows as ``node``.
         missing_nodes: nodes (or shares of one) for which there was no room, shape (jobs,).
     """
 
     node: _Nodes
     count: NDArray[np.int64]
+    cores: NDArray[np.int32]
     missing_nodes: NDArray[np.float64]
 
 
@@ -72,6 +74,7 @@ def pack(
     running: list[tuple[float, int]] = []
     taken: dict[int, _Taken] = {}
     nodes: list[_Nodes] = [np.empty(0, np.int32)] * len(start_s)
+    held = nodes.copy()
     missing = np.zeros(len(start_s))
     for job in np.argsort(start_s, kind="stable").tolist():
         while running and running[0][0] <= start_s[job]:
@@ -81,11 +84,15 @@ def pack(
         node, got = (_take_cores if where.shared else _take_nodes)(free, where, int(need[job]))
         free[node] -= got
         taken[job] = node, got
-        nodes[job] = node
+        nodes[job], held[job] = node, got
         heapq.heappush(running, (float(end_s[job]), job))
         missing[job] = _missing_nodes(where, int(need[job]), got)
     count = np.array([len(node) for node in nodes], np.int64)
-    return Packed(np.concatenate(nodes) if nodes else np.empty(0, np.int32), count, missing)
+    return Packed(_joined(nodes), count, _joined(held), missing)
+
+
+def _joined(several: list[_Nodes]) -> _Nodes:
+    return np.concatenate(several) if several else np.empty(0, np.int32)
 
 
 def peak_in_use(start_s: NDArray[np.float64], end_s: NDArray[np.float64], need: NDArray[np.int64]) -> int:

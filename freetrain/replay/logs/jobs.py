@@ -14,6 +14,7 @@ from freetrain.errors import InputError
 from freetrain.replay.logs.first_fit import peak_in_use
 from freetrain.replay.logs.machine import Machine, read_machine, uniform_machine
 from freetrain.replay.logs.model import NodeGroup, ReadOptions
+from freetrain.replay.logs.node_sizes import NodeSizes, node_sizes
 from freetrain.replay.logs.nodelists import MOST_NODES
 from freetrain.replay.logs.parsed import MachineSize, ParsedFile, without_repeats
 from freetrain.replay.logs.placing import Placed, place_by_lists, place_by_packing
@@ -33,6 +34,7 @@ class JobsOnNodes:
         notes: sentences for the report.
         name: the machine's; empty where neither a machine file nor the log says it.
         kinds: its kinds of nodes, where a machine file tells them apart.
+        sizes: what its nodes have, as far as it is known; None: jobs were packed on nodes that they do not share.
     """
 
     placed: Placed
@@ -40,6 +42,7 @@ class JobsOnNodes:
     notes: tuple[str, ...]
     name: str = ""
     kinds: tuple[NodeGroup, ...] = ()
+    sizes: NodeSizes | None = None
 
 
 def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowTally) -> tuple[JobsOnNodes, Proof]:
@@ -74,7 +77,9 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
     if placed.runs.is_empty():
         raise _no_job_ran(tally)
     name, kinds = (described.name, _kinds(described)) if described is not None else (cluster, ())
-    return JobsOnNodes(placed, packed, (*notes, *placed.notes), name, kinds), proof
+    shows_parts = not packed or (machine is not None and any(pool.shared for pool in machine.pools))
+    sizes = node_sizes(machine, placed.busy.node_names) if shows_parts else None
+    return JobsOnNodes(placed, packed, (*notes, *placed.notes), name, kinds, sizes), proof
 
 
 def settle_window(jobs: JobsOnNodes, window: Window, tally: RowTally) -> list[str]:

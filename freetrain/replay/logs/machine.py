@@ -16,6 +16,7 @@ from freetrain.replay.logs.nodelists import MOST_NODES, NodeListError, expand
 
 _Count = Annotated[StrictInt, Field(ge=1, le=MOST_NODES)]
 _Names = Annotated[StrictStr, Field(min_length=1)]
+_GIB = 2.0**30
 _SEE = "See etc/machine.example.toml and docs/logs.md."
 
 
@@ -29,6 +30,7 @@ class Pool:
         end: position after its last node.
         cores: cores of each node.
         gpus: GPUs of each node.
+        memory_bytes: memory of each node that jobs can have; 0: unknown.
         partitions: partitions whose jobs run on it; empty for all.
         shared: jobs share nodes and take cores; otherwise they take whole nodes.
         nodes_per_leaf: how many of its nodes, one after the other, each leaf switch connects; 0: unknown.
@@ -42,6 +44,7 @@ class Pool:
     partitions: tuple[str, ...] = ()
     shared: bool = False
     nodes_per_leaf: int = 0
+    memory_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ class _PoolEntry(BaseModel):
     partitions: tuple[_Names, ...] = ()
     shared: StrictBool = False
     nodes_per_leaf: Annotated[StrictInt, Field(ge=0)] = 0
+    memory_gib: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
     def names(self) -> list[str]:
         """The pool's nodes; made up from its name where only their number is given."""
@@ -158,6 +162,7 @@ def _machine(entry: _MachineEntry, path: Path) -> Machine:
                 pool.partitions,
                 pool.shared,
                 pool.nodes_per_leaf,
+                pool.memory_gib * _GIB,
             )
         )
     _refuse_twins(names, path)

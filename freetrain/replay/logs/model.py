@@ -137,6 +137,65 @@ class LoggedJobs:
 
 
 @dataclass(frozen=True, slots=True)
+class IdlePart:
+    """How much of one resource of partly used nodes no job held, by node.
+
+    Attributes:
+        size: how much of it each node has, shape (nodes,).
+        idle_s: what no job held × seconds, shape (nodes,).
+        unknown_s: seconds of which the log does not say how much was held; they are not in ``idle_s``.
+        is_least: sizes are, of some nodes, what jobs were seen to hold at once: the nodes may have more.
+    """
+
+    size: NDArray[np.float64]
+    idle_s: NDArray[np.float64]
+    unknown_s: NDArray[np.float64]
+    is_least: bool
+
+    def of(self, nodes: NDArray[np.intp]) -> IdlePart:
+        """The same of these nodes alone."""
+        return IdlePart(self.size[nodes], self.idle_s[nodes], self.unknown_s[nodes], self.is_least)
+
+
+@dataclass(frozen=True, slots=True)
+class IdleShares:
+    """What lay idle on partly used nodes: those in service that have jobs, and a CPU that none of these holds.
+
+    Attributes:
+        node_names: the nodes.
+        partly_used_s: for how long each was partly used, shape (nodes,).
+        cpus: their CPUs.
+        memory_bytes: their memory; None: the log does not say what jobs held of it.
+        gpus: their GPUs; None: no job held any, as far as the log says.
+        gpu_types: of each node the types of GPUs that jobs held there, joined by +; empty: none is known.
+        spread: part of the held CPU time that jobs on several nodes held; of these the log tells the sum alone,
+            and they count as if they held as much of each node.
+    """
+
+    node_names: tuple[str, ...]
+    partly_used_s: NDArray[np.float64]
+    cpus: IdlePart
+    memory_bytes: IdlePart | None
+    gpus: IdlePart | None
+    gpu_types: tuple[str, ...]
+    spread: float
+
+    def of(self, node_names: tuple[str, ...]) -> IdleShares:
+        """The same of these nodes alone, in this order."""
+        position = {name: number for number, name in enumerate(self.node_names)}
+        nodes = np.array([position[name] for name in node_names], np.intp)
+        return IdleShares(
+            node_names,
+            self.partly_used_s[nodes],
+            self.cpus.of(nodes),
+            self.memory_bytes and self.memory_bytes.of(nodes),
+            self.gpus and self.gpus.of(nodes),
+            tuple(self.gpu_types[node] for node in nodes.tolist()),
+            self.spread,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class NodeGroup:
     """Nodes that have something in common, and its name."""
 
@@ -161,6 +220,7 @@ class SiteLog:
         machine: the machine's name; empty where nothing says it.
         kinds: its kinds of nodes, where a machine file tells them apart.
         timezone: zone of the site's clocks, as far as it was given (zoneinfo name).
+        shares: what lay idle on nodes that jobs used in part; None: the log does not show it.
     """
 
     holes: Holes
@@ -175,3 +235,4 @@ class SiteLog:
     machine: str = ""
     kinds: tuple[NodeGroup, ...] = ()
     timezone: str = "UTC"
+    shares: IdleShares | None = None

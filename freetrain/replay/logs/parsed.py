@@ -17,6 +17,9 @@ RUN_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "limit_s": pl.Float64,
     "nodes": pl.Int64,
     "cores": pl.Int64,
+    "memory_bytes": pl.Float64,
+    "gpus": pl.Int64,
+    "gpu_types": pl.String,
     "partition": pl.String,
     "node_list": pl.String,
 }
@@ -39,8 +42,9 @@ class ParsedFile:
 
     Attributes:
         runs: a row per run of a job, columns as in ``RUN_SCHEMA``. ``end_s`` is inf for one that has not ended,
-            ``limit_s`` for one without a time limit, or of which none is known; ``submit_s``, ``nodes`` and
-            ``cores`` are null and ``node_list`` is empty where the log does not say.
+            ``limit_s`` for one without a time limit, or of which none is known; ``submit_s``, ``nodes``,
+            ``cores``, ``memory_bytes`` and ``gpus`` are null and ``node_list`` and ``gpu_types`` (joined by
+            commas) are empty where the log does not say. What a run has is meant, on all its nodes together.
         seen: the job and ``TIMES`` of every sound row, jobs that never started among them: they too tell what time
             the log covers. Null where a row has none.
         size: the machine as the log's header has it.

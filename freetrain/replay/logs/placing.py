@@ -29,6 +29,8 @@ class Placed:
         runs: the runs that were placed; others were rejected.
         count: for each run, how many nodes it has; ``busy`` has so many rows of it, run after run.
         missing_nodes: for each run, nodes that packing found no room for.
+        cores: for each row of ``busy``, how many cores of the node the run has; nan: the log does not say. Of a
+            run on several nodes that a list names, as many on each: the log tells their sum alone.
         notes: sentences for the report.
     """
 
@@ -36,6 +38,7 @@ class Placed:
     runs: pl.DataFrame
     count: NDArray[np.int64]
     missing_nodes: NDArray[np.float64]
+    cores: NDArray[np.float64]
     notes: tuple[str, ...] = ()
 
 
@@ -68,7 +71,8 @@ def place_by_lists(
         others = read_node_lists(other_lists, index)
         node, seen = _in_natural_order(node, list(index.position), others.node)
         names, notes = _padded(seen, len(machine.node_names) if machine else nodes)
-    return Placed(_busy(names, node, count, runs), runs, count, np.zeros(len(runs)), notes)
+    cores = spread_evenly(runs["cores"], count)
+    return Placed(_busy(names, node, count, runs), runs, count, np.zeros(len(runs)), cores, notes)
 
 
 def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> Placed:
@@ -94,7 +98,17 @@ def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> P
     real = [found or Group(np.empty(0, np.int32), np.empty(0, np.int32), False) for found in groups]
     packed = pack(runs["start_s"].to_numpy(), runs["end_s"].to_numpy(), need, group, real, node_cores)
     busy = _busy(machine.node_names, packed.node, packed.count, runs)
-    return Placed(busy, runs, packed.count, packed.missing_nodes)
+    return Placed(busy, runs, packed.count, packed.missing_nodes, packed.cores.astype(np.float64))
+
+
+def spread_evenly(amount: pl.Series, count: NDArray[np.int64]) -> NDArray[np.float64]:
+    """What runs have together as so much on each of their nodes; nan where it is not known.
+
+    Args:
+        amount: of each run.
+        count: how many nodes each has.
+    """
+    return np.repeat(amount.cast(pl.Float64).fill_null(np.nan).to_numpy() / count.clip(min=1), count)
 
 
 def _need(group: Group | None, partition: str, nodes: int | None, cores: int | None) -> tuple[int, str | None]:

@@ -11,12 +11,20 @@ import polars as pl
 
 from freetrain.core.holes import Holes, find_holes
 from freetrain.errors import InputError
+from freetrain.replay.logs.about_shares import about_shares
 from freetrain.replay.logs.detect import LogFormat, detect_format
-from freetrain.replay.logs.empty_hours import about_empty_hours, find_empty_hours, left_out, matter, without_hours
+from freetrain.replay.logs.empty_hours import (
+    about_empty_hours,
+    closed_in_hours,
+    find_empty_hours,
+    left_out,
+    matter,
+    without_hours,
+)
 from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, settle_window
 from freetrain.replay.logs.logged import logged_jobs
 from freetrain.replay.logs.machine import read_machine
-from freetrain.replay.logs.model import ReadOptions, SiteLog
+from freetrain.replay.logs.model import EmptyHours, IdleShares, ReadOptions, SiteLog
 from freetrain.replay.logs.node_events import BusyTimes, busy_times, read_node_events
 from freetrain.replay.logs.nodelists import MOST_NODES
 from freetrain.replay.logs.outages import take_out
@@ -25,6 +33,7 @@ from freetrain.replay.logs.proof import Proof, prove_by_events
 from freetrain.replay.logs.sacct_jobs import read_sacct
 from freetrain.replay.logs.sacct_json import is_json, rows_of_json
 from freetrain.replay.logs.selecting import add_always_busy, select_nodes
+from freetrain.replay.logs.shares import find_idle_shares
 from freetrain.replay.logs.source import display_name, read_source
 from freetrain.replay.logs.swf import read_swf
 from freetrain.replay.logs.tally import RowTally
@@ -96,6 +105,9 @@ def _site_log(
         holes, empty = without_hours(holes, empty), left_out(empty)
     if empty is not None:
         (warnings if matter(empty) else notes).append(about_empty_hours(empty))
+    shares = _idle_shares(machine, busy, holes, empty)
+    if shares is not None:
+        notes += about_shares(shares)
     rows = tally.count()
     return SiteLog(
         holes=holes,
@@ -110,7 +122,18 @@ def _site_log(
         machine=machine.jobs.name if machine.jobs is not None else "",
         kinds=machine.jobs.kinds if machine.jobs is not None else (),
         timezone=options.timezone,
+        shares=shares,
     )
+
+
+def _idle_shares(machine: _Machine, busy: BusyTimes, holes: Holes, empty: EmptyHours | None) -> IdleShares | None:
+    """What lay idle on partly used nodes of those that are looked at, in the hours that are not left out."""
+    if machine.jobs is None or machine.jobs.sizes is None:
+        return None
+    if empty is not None and empty.left_out:
+        busy = closed_in_hours(busy, empty)
+    shares = find_idle_shares(machine.jobs.placed, machine.jobs.sizes, busy, holes.from_s, holes.until_s)
+    return shares and shares.of(holes.node_names)
 
 
 def _busy_times(

@@ -29,7 +29,7 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "nodes": ("nnodes", "allocnodes"),
     "asked_nodes": ("reqnodes",),
     "cores": ("ncpus", "alloccpus", "reqcpus"),
-    "tres": ("alloctres",),
+    "tres": ("alloctres", "reqtres"),
     "node_list": ("nodelist",),
     "suspended": ("suspended",),
     "cluster": ("cluster",),
@@ -57,7 +57,7 @@ _SHAPES: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(("exitcode", "derivedexitcode"), re.compile(r"(\d+:\d+)?")),
     "state": re.compile(r"[A-Z][A-Z_]+( by \S*)?\+?|"),
     **dict.fromkeys(("partition", "account", "cluster"), re.compile(r"\S*")),
-    "alloctres": re.compile(r"([^\s=]+=\S+)?"),
+    **dict.fromkeys(("alloctres", "reqtres"), re.compile(r"([^\s=]+=\S+)?")),
     "nodelist": re.compile(r"(?=.*[A-Za-z])\S*|None assigned|"),
 }
 
@@ -170,7 +170,7 @@ def _require(positions: Mapping[str, int], file: str) -> None:
         raise InputError(
             f"{file} lacks the column {' and the column '.join(missing)}.",
             "Make it with sacct -a -P -X "
-            "-o JobID,Partition,State,Submit,Start,End,Timelimit,NNodes,NCPUS,NodeList",
+            "-o JobID,Partition,State,Submit,Start,End,Timelimit,NNodes,NCPUS,NodeList,AllocTRES",
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from freetrain.errors import InputError
+from freetrain.replay.logs.held import add_held
 from freetrain.replay.logs.model import ReadOptions
 from freetrain.replay.logs.parsed import MOST_COUNTED, RUN_SCHEMA, TIMES, ParsedFile
 from freetrain.replay.logs.row_checks import check_rows, sound_rows
@@ -40,7 +41,7 @@ def read_sacct(data: bytes, name: str, file: int, options: ReadOptions, tally: R
     return ParsedFile(
         runs.select(*RUN_SCHEMA),
         seen,
-        notes=(*time_notes(runs, name), *_never_named(rows, options)),
+        notes=(*time_notes(runs, name), *_never_named(rows, options), *_shards(runs)),
         clusters=tuple(name for name in runs["cluster"].unique().sort() if name),
         other_lists=tuple(text for text in others if text),
     )
@@ -94,6 +95,12 @@ def _never_named(rows: pl.DataFrame, options: ReadOptions) -> list[str]:
     ]
 
 
+def _shards(runs: pl.DataFrame) -> list[str]:
+    if not runs["shards"].any():
+        return []
+    return ["Jobs held shards of GPUs (gres/shard), which are not counted: GPUs shared so look idle."]
+
+
 def _typed(rows: pl.DataFrame, options: ReadOptions) -> pl.DataFrame:
     """Times, numbers and states from their texts; what cannot be read is NaN (times) or null beside its text."""
     missing = ("node_list", "nodes", "asked_nodes", "cores", "elapsed", "suspended")
@@ -117,7 +124,7 @@ def _typed(rows: pl.DataFrame, options: ReadOptions) -> pl.DataFrame:
         ),
         pl.coalesce("core_count", _of_tres("cpu")).alias("core_count"),
     )
-    return add_times(counted, options.timezone)
+    return add_times(add_held(counted), options.timezone)
 
 
 def _checked(rows: pl.DataFrame, options: ReadOptions) -> pl.DataFrame:

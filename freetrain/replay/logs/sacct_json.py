@@ -12,7 +12,7 @@ from freetrain.replay.logs.headers import find_headers
 
 COLUMNS = (
     "JobID", "Cluster", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw", "Suspended",
-    "TimelimitRaw", "NNodes", "NCPUS", "NodeList",
+    "TimelimitRaw", "NNodes", "NCPUS", "NodeList", "AllocTRES",
 )  # fmt: skip
 _HEAD_BYTES = 1 << 16
 _BEGINNING = re.compile(rb"^[ \t]*[\[{]", re.MULTILINE)
@@ -100,6 +100,15 @@ def _fields(job: Any) -> Iterator[str]:
     yield _text(job, "allocation_nodes") or _allocated(job, "node")
     yield _allocated(job, "cpu") or _text(job, "required", "CPUs")
     yield _text(job, "nodes")
+    yield ",".join(_resources(job))
+
+
+def _resources(job: Any) -> Iterator[str]:
+    """What the job had, as ``AllocTRES`` says it; memory counts in MiB."""
+    allocated = _value(job, "tres", "allocated")
+    for entry in allocated if isinstance(allocated, list) else ():
+        name = "/".join(filter(None, (_text(entry, "type"), _text(entry, "name"))))
+        yield f"{name}={_text(entry, 'count')}{'M' if name == 'mem' else ''}"
 
 
 def _allocated(job: Any, kind: str) -> str:

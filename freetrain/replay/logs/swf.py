@@ -98,6 +98,9 @@ def _timed(rows: pl.DataFrame, begin_s: float) -> pl.DataFrame:
         pl.when(pl.col("limit") > 0).then(pl.col("limit")).otherwise(float("inf")).alias("limit_s"),
         pl.lit(None, pl.Int64).alias("nodes"),
         cores.cast(pl.Int64, strict=False).alias("cores"),
+        pl.lit(None, pl.Float64).alias("memory_bytes"),
+        pl.lit(None, pl.Int64).alias("gpus"),
+        pl.lit("").alias("gpu_types"),
         pl.lit("").alias("node_list"),
     )
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
-from freetrain.replay.logs.model import LoggedJobs, SiteLog
+from freetrain.replay.logs.model import SiteLog
+from freetrain.replay.node_groups import nodes_by_kind, nodes_by_partition
 
 MOST_GROUPS = 20
 
@@ -36,24 +36,14 @@ class GroupRow:
 
 def by_kind(log: SiteLog) -> tuple[GroupRow, ...]:
     """By kind of node, most idle node-hours first; nothing where there is one kind only."""
-    position = {name: number for number, name in enumerate(log.holes.node_names)}
-    members = ((kind.name, [position[name] for name in kind.nodes if name in position]) for kind in log.kinds)
-    return _rows(log.holes, ((name, np.array(nodes, np.intp)) for name, nodes in members if nodes))
+    return _rows(log.holes, nodes_by_kind(log))
 
 
 def by_partition(log: SiteLog) -> tuple[GroupRow, ...]:
     """By partition, which is the nodes on which its jobs ran; nothing where there is one only."""
     if log.logged is None:
         return ()
-    return _rows(log.holes, _nodes_by_partition(log.logged))
-
-
-def _nodes_by_partition(logged: LoggedJobs) -> Iterator[tuple[str, NDArray[np.intp]]]:
-    seen: defaultdict[str, list[NDArray[np.int32]]] = defaultdict(list)
-    for name, nodes in zip(logged.partitions, logged.nodes, strict=True):
-        seen[name].append(nodes)
-    for name, several in seen.items():
-        yield name, np.unique(np.concatenate(several)).astype(np.intp)
+    return _rows(log.holes, nodes_by_partition(log.logged))
 
 
 def _rows(holes: Holes, groups: Iterable[tuple[str, NDArray[np.intp]]]) -> tuple[GroupRow, ...]:

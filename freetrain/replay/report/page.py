@@ -25,6 +25,7 @@ from freetrain.replay.report.kinds import trainer_kinds
 from freetrain.replay.report.node_grid import node_grid
 from freetrain.replay.report.plateau import about_plateau, find_plateau
 from freetrain.replay.report.rhythm import about_weeks, find_rhythm, find_weeks
+from freetrain.replay.report.shares import shown_shares
 from freetrain.replay.report.svg import NARROW, WIDE, Format
 from freetrain.replay.report.worth import worth_of, worth_rows
 from freetrain.replay.study import DaemonStudy, Study
@@ -106,6 +107,7 @@ def render(report: ReportInput) -> str:
         empty_hours=with_and_without(record, report.log.empty),
         daemon=_daemon(report.study),
         worth=worth_rows(worth_of(report.shown.outcome, report.prices), report.prices) if report.prices else (),
+        shares=shown_shares(report.log),
         groups=[("kind of node", by_kind(report.log)), ("partition", by_partition(report.log))],
         about_weeks=about_weeks(find_weeks(record.holes, record.timeline, find_zone(report.log.timezone))),
         about_grid=sentences.about_grid(record, report.log.packed),

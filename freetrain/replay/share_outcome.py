@@ -1,0 +1,129 @@
+"""How much lay idle on nodes that jobs used in part: each figure with its definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.replay.logs.model import IdlePart, IdleShares, SiteLog
+from freetrain.replay.node_groups import nodes_by_kind, nodes_by_partition
+
+_GIB = 2.0**30
+_Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOutcome:
+    """All figures of the idle parts of nodes, and beside them those of idle nodes."""
+
+    partly_used_node_hours: Annotated[float, "node-hours in which nodes had jobs and an idle CPU"]
+    partly_idle_cpu_hours: Annotated[float, "CPU-hours that no job held on partly used nodes"]
+    partly_idle_memory_gib_hours: Annotated[float | None, "GiB-hours of memory that no job held there"]
+    partly_idle_gpu_hours: Annotated[float | None, "GPU-hours that no job held there"]
+    idle_nodes_cpu_hours: Annotated[float, "CPU-hours of nodes that ran none of the site's jobs"]
+    idle_nodes_memory_gib_hours: Annotated[float | None, "GiB-hours of their memory"]
+    idle_nodes_gpu_hours: Annotated[float | None, "GPU-hours of them"]
+    held_unknown_node_hours: Annotated[
+        float, "node-hours with jobs of which the log does not say how many CPUs they held; they count as used"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRow:
+    """The figures of some nodes: by what they were chosen, its name, how many they are."""
+
+    what: str
+    name: str
+    nodes: int
+    outcome: ShareOutcome
+
+
+def share_outcome(shares: IdleShares, holes: Holes) -> ShareOutcome:
+    """Add up the idle parts of all nodes.
+
+    Args:
+        shares: what lay idle on used nodes.
+        holes: when the same nodes were idle altogether.
+    """
+    return _added_up(shares, _idle_s(holes), np.arange(len(shares.node_names), dtype=np.intp))
+
+
+def share_rows(log: SiteLog) -> tuple[ShareRow, ...]:
+    """The figures by partition and kind of node, where there are several, and by type of GPU."""
+    shares = log.shares
+    if shares is None:
+        return ()
+    idle_s = _idle_s(log.holes)
+    rows = [
+        ShareRow(what, name, len(nodes), _added_up(shares, idle_s, nodes))
+        for what, groups in (
+            ("partition", _several(nodes_by_partition(log.logged) if log.logged else ())),
+            ("kind of node", _several(nodes_by_kind(log))),
+            ("GPU", list(_by_gpu_type(shares))),
+        )
+        for name, nodes in groups
+    ]
+    order = {"partition": 0, "kind of node": 1, "GPU": 2}
+    return tuple(sorted(rows, key=lambda row: (order[row.what], -row.outcome.partly_idle_cpu_hours, row.name)))
+
+
+def share_document(log: SiteLog) -> dict[str, Any] | None:
+    """All of it, for programs; None where the log does not show it."""
+    shares = log.shares
+    if shares is None:
+        return None
+    parts = {"cpus": shares.cpus, "memory": shares.memory_bytes, "gpus": shares.gpus}
+    return {
+        "outcome": asdict(share_outcome(shares, log.holes)),
+        "at_least": [name for name, part in parts.items() if part is not None and part.is_least],
+        "spread_share": shares.spread,
+        "groups": [
+            {"what": row.what, "name": row.name, "nodes": row.nodes, "outcome": asdict(row.outcome)}
+            for row in share_rows(log)
+        ],
+    }
+
+
+def _by_gpu_type(shares: IdleShares) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    if shares.gpus is None:
+        return
+    types = np.array(shares.gpu_types)
+    for name in np.unique(types).tolist():
+        nodes = np.flatnonzero((types == name) & (shares.gpus.size > 0))
+        if len(nodes):
+            yield name or "of unknown type", nodes
+
+
+def _several(groups: Iterable[tuple[str, NDArray[np.intp]]]) -> list[tuple[str, NDArray[np.intp]]]:
+    found = list(groups)
+    return found if len(found) > 1 else []
+
+
+def _added_up(shares: IdleShares, idle_s: _Numbers, nodes: NDArray[np.intp]) -> ShareOutcome:
+    def hours(values_s: _Numbers) -> float:
+        return float(values_s[nodes].sum()) / SECONDS_PER_HOUR
+
+    def parts(part: IdlePart | None, unit: float) -> tuple[float | None, float | None]:
+        return (None, None) if part is None else (hours(part.idle_s) / unit, hours(part.size * idle_s) / unit)
+
+    memory, gpus = parts(shares.memory_bytes, _GIB), parts(shares.gpus, 1.0)
+    return ShareOutcome(
+        partly_used_node_hours=hours(shares.partly_used_s),
+        partly_idle_cpu_hours=hours(shares.cpus.idle_s),
+        partly_idle_memory_gib_hours=memory[0],
+        partly_idle_gpu_hours=gpus[0],
+        idle_nodes_cpu_hours=hours(shares.cpus.size * idle_s),
+        idle_nodes_memory_gib_hours=memory[1],
+        idle_nodes_gpu_hours=gpus[1],
+        held_unknown_node_hours=hours(shares.cpus.unknown_s),
+    )
+
+
+def _idle_s(holes: Holes) -> _Numbers:
+    seconds: _Numbers = np.bincount(holes.node, holes.length_s, len(holes.node_names)).astype(np.float64)
+    return seconds

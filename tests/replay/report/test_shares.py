@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from freetrain.replay.logs.model import IdlePart, IdleShares
+from freetrain.replay.report import ReportInput
+from freetrain.replay.report.page import render
+from freetrain.replay.report.shares import shown_shares
+
+
+def with_shares(report: ReportInput, partly_used_h: float) -> ReportInput:
+    names = report.log.holes.node_names
+    every = np.ones(len(names))
+
+    def part(size: float, idle_h: float) -> IdlePart:
+        return IdlePart(every * size, every * idle_h * 3600, every * 0, True)
+
+    types = ("a100",) * 4 + ("<v100>",) * (len(names) - 4)
+    shares = IdleShares(names, every * partly_used_h * 3600, part(64, 100), None, part(4, 3), types, 0.0)
+    return replace(report, log=replace(report.log, shares=shares))
+
+
+def test_the_page_tells_what_lay_idle_on_used_nodes(report: ReportInput) -> None:
+    page = render(with_shares(report, 2.0)).replace("\N{NO-BREAK SPACE}", " ")
+    assert "In 28 node-hours nodes had jobs and an idle CPU beside them" in page
+    assert "1,400 CPU-hours and 42 GPU-hours lay idle there" in page
+    assert '<th scope="row">GPU a100</th><td class="n">4</td><td class="n">8' in page
+    assert "GPU &lt;v100&gt;" in page
+
+
+def test_where_no_node_was_partly_used_there_is_no_table(report: ReportInput) -> None:
+    assert shown_shares(report.log) is None
+    assert shown_shares(with_shares(report, 0.0).log) is None
