@@ -133,8 +133,8 @@ aim_options = options(
         default=Knows.NONE.value,
         show_default=True,
         help="What is known of the ends of holes. learned: how long nodes stayed that had been idle for as long "
-        "as those that are idle now. plan: that too, and when waiting jobs are planned to start there. perfect: each end "
-        "within the horizon, as nobody can know: the most that better forecasts could bring. As daemon, plans are "
+        "as those that are idle now. plan: that too, and when waiting jobs are planned to start. perfect: each "
+        "end within the horizon, as nobody can know: the most that forecasts could bring. As daemon, plans are "
         "known in any case.",
     ),
     click.option(
