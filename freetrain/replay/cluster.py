@@ -89,6 +89,7 @@ class ReplayedCluster:
         lent_nodes: how many idle nodes a trainer has.
         retired_samples: samples of the trainers that have reached their target.
         stays: how long nodes stay idle, as the log so far has shown.
+        planned_s: node → when a job is planned to start there, as of the last look.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class ReplayedCluster:
     ) -> None:
         self._objective = objective
         self._plans = plans
-        self._planned_s: Mapping[str, float] = {}
+        self.planned_s: Mapping[str, float] = {}
         self._foresight = foresight
         self._sees_ends = foresight.knows is Knows.PERFECT
         self._learns = foresight.knows in (Knows.LEARNED, Knows.PLAN)
@@ -123,7 +124,7 @@ class ReplayedCluster:
         trainers = tuple(run.trainer for run in self.running.values())
         self.stays = self.stays.after(self.now_s, Nodes(self._idle))
         planned = self._plans.look(self.now_s) if self._plans is not None else Planned({}, {})
-        self._planned_s = planned.until_s
+        self.planned_s = planned.until_s
         expected_s = self.stays.expected_by_age_s if self._learns else self.stays.expected_s
         horizon_s = self._foresight.horizon_s or expected_s
         nodes = self._foreseen(planned, horizon_s)
@@ -197,7 +198,7 @@ class ReplayedCluster:
         return tuple(Release(tuple(names), "a job could start here", holder) for holder, names in due.items())
 
     def _was_planned(self, name: str) -> bool:
-        return abs(self._planned_s.get(name, inf) - self.now_s) <= _KNOWN_WITHIN_S
+        return abs(self.planned_s.get(name, inf) - self.now_s) <= _KNOWN_WITHIN_S
 
     def _hold(self, nodes: Iterable[str], holder: str | None) -> None:
         for name in nodes:

@@ -97,7 +97,8 @@ class Replay:
     def _cycle(self) -> None:
         if self._cluster.running and self._cluster.idle_nodes:
             run_cycle(self._cluster, self._judge, self._goal, self._course, self._stopwatch_s)
-            self._course.forecasts.note(self._cluster.now_s, self._cluster.stays)
+            cluster = self._cluster
+            self._course.forecasts.note(cluster.now_s, cluster.stays, cluster.planned_s)
         self._course.note()
 
     def _judge(self, idle: Idle) -> Idle:

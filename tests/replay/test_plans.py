@@ -39,6 +39,13 @@ def test_nodes_are_given_back_in_good_order_before_a_job_that_is_planned() -> No
     assert planned.samples > unknown.samples
 
 
+def test_plans_are_compared_with_the_log() -> None:
+    waits_at_once = (AT_ITS_LIMIT[0], (0.0, *AT_ITS_LIMIT[1][1:]))
+    (planned,) = trained(waits_at_once, Knows.PLAN).forecast.planned
+    assert (planned.forecasts, planned.said_s, planned.off_s) == (2, 600.0, 0.0)
+    assert trained(waits_at_once, Knows.LEARNED).forecast.planned == ()
+
+
 def test_nobody_knows_beforehand_that_a_job_ends_before_its_limit() -> None:
     (planned,) = trained(EARLY, Knows.PLAN).runs
     assert planned.lost_s[Loss.EVICTION] == 200.0
