@@ -37,7 +37,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.errors import FreetrainError, StateError
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_placer, find_policy
-from freetrain.replay.foresight import Foresight
+from freetrain.replay.foresight import Foresight, Knows
 from freetrain.replay.logs import SiteLog, read_site_log
 from freetrain.replay.outcome import outcome_to_dict
 from freetrain.replay.prices import read_prices
@@ -99,7 +99,7 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
         how = replace(how, goal=replace(how.goal, placer=find_placer(daemons_place(given), switches)))
     settings = {"logs": [path.name for path in logs], **_settings(given)}
     with _journal(store, log.holes, settings) as journal:
-        done = _replay(log.holes, trainers, goal, given, journal)
+        done = _replay(log, trainers, goal, given, journal)
         if how is not None:
             done = replace(done, as_daemon=_replay_as_daemon(log, trainers, how, given, done))
         run_id = _finish(journal, done)
@@ -113,20 +113,21 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
 
 
 def _replay(
-    holes: Holes, trainers: Iterable[Trainer], goal: Goal, given: Mapping[str, Any], journal: Journal
+    log: SiteLog, trainers: Iterable[Trainer], goal: Goal, given: Mapping[str, Any], journal: Journal
 ) -> Study:
-    with replaying(holes.from_s, holes.until_s, given["quiet"]) as progress:
+    with replaying(log.holes.from_s, log.holes.until_s, given["quiet"]) as progress:
         return study(
-            holes,
+            log.holes,
             trainers,
             costs(given),
             goal,
-            Foresight(given["horizon_s"], given["foresight"] == "perfect"),
+            Foresight(given["horizon_s"], Knows(given["foresight"])),
             given["max_running"],
             journal,
             time.perf_counter,
             progress,
             given["poll_s"],
+            log.logged,
         )
 
 

@@ -18,6 +18,7 @@ from freetrain.errors import InputError
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing, Wakes
+from freetrain.replay.foresight import Knows
 from freetrain.replay.logs import ReadOptions, parse_time
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.presets import PRESETS
@@ -128,11 +129,13 @@ aim_options = options(
     ),
     click.option(
         "--foresight",
-        type=click.Choice(["none", "perfect"]),
-        default="none",
+        type=click.Choice(list(map(str, Knows))),
+        default=Knows.NONE.value,
         show_default=True,
-        help="What is known of the ends of holes. perfect: each of them within the horizon, as nobody can know: "
-        "the most that better forecasts could bring. As daemon, what Slurm would have shown is known in any case.",
+        help="What is known of the ends of holes. learned: how long nodes stayed that had been idle for as long "
+        "as those that are idle now. plan: that too, and when waiting jobs are planned to start. perfect: each "
+        "end within the horizon, as nobody can know: the most that forecasts could bring. As daemon, plans are "
+        "known in any case.",
     ),
     click.option(
         "--poll",
@@ -262,6 +265,7 @@ def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
     else:
         sharing = replace(rules.sharing, max_running=given["max_running"])
         rules = replace(rules, sharing=sharing, objective=goal.objective, horizon_s=given["horizon_s"])
+    rules = replace(rules, by_age=given["foresight"] in (Knows.LEARNED, Knows.PLAN))
     timing = Timing(config.pace.poll, Wakes() if given["wake"] else None, given["launch_s"], given["boot_s"])
     return AsDaemon(rules, goal, timing)
 

@@ -60,6 +60,7 @@ def result_document(result: Result) -> dict[str, Any]:
         },
         "settings": dict(result.settings),
         "outcome": outcome_to_dict(done.outcome),
+        "forecast": asdict(done.record.forecast),
         "as_daemon": done.as_daemon and daemon_document(done.as_daemon),
         "shares": share_document(log),
         "worth": result.prices and asdict(worth_of((done.as_daemon or done).outcome, result.prices)),
@@ -207,7 +208,12 @@ def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]
 
 def daemon_document(done: DaemonStudy) -> dict[str, Any]:
     """What the daemon would have got, for programs."""
-    return {"outcome": outcome_to_dict(done.outcome), "site": outcome_to_dict(done.site), "wall_s": done.wall_s}
+    return {
+        "outcome": outcome_to_dict(done.outcome),
+        "site": outcome_to_dict(done.site),
+        "forecast": asdict(done.record.forecast),
+        "wall_s": done.wall_s,
+    }
 
 
 def _daemon_rows(done: DaemonStudy) -> Iterator[tuple[str, str, str]]:

@@ -164,7 +164,8 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     """
     snapshot, nodes, now_s = facts.snapshot, rules.nodes, facts.snapshot.time_s
     stays = memory.stays.after(now_s, idle_for_the_site(snapshot, facts.fragments, nodes.partition))
-    rules = replace(rules, horizon_s=rules.horizon_s or stays.expected_s)
+    expected_s = stays.expected_by_age_s if rules.by_age else stays.expected_s
+    rules = replace(rules, horizon_s=rules.horizon_s or expected_s)
     seen = memory.sightings.with_ends(facts.ended, now_s, nodes.cool_down_s).with_nodes(snapshot, facts.fragments)
     shadow = shadow_of(snapshot, facts.fragments, nodes, seen)
     blocked = memory.blocked.after(find_waits(snapshot, facts.fragments, nodes.partition), snapshot, nodes.claim_s)

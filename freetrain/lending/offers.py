@@ -115,6 +115,11 @@ def take_back(offers: Offers, why_not: Mapping[str, str]) -> Offers:
     return Offers(kept, {**offers.due, **due}, {**offers.withheld, **withheld})
 
 
+def planned_ends_s(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, float]:
+    """Node → when it will be wanted, as far as anybody knows, UTC epoch seconds."""
+    return {name: end.time_s for name, end in _hole_ends(snapshot, shadow).items()}
+
+
 def in_few_classes(offered: Iterable[Offer], now_s: float, horizon_s: float) -> tuple[Offer, ...]:
     """The nodes, the time until their ends rounded down to 1/2, 1/4, 1/8 or 1/16 of the horizon.
 

@@ -138,6 +138,7 @@ class Rules:
         sharing: how nodes are shared between people.
         objective: name of what is maximised.
         horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
+        by_age: whether it counts then how long the nodes have been idle already.
     """
 
     nodes: NodeRules
@@ -146,6 +147,7 @@ class Rules:
     sharing: SharingRules
     objective: str
     horizon_s: float
+    by_age: bool = False
 
     def limit_s(self, free_until_s: float, snapshot: Snapshot) -> float:
         """Time limit of a fragment that starts now on a node whose hole ends then."""

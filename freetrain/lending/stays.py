@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from math import exp, inf
+from typing import Self
+
+import numpy as np
 
 from freetrain.core.cluster import Nodes, NodeState, Snapshot
 from freetrain.core.fragment import Fragment
@@ -12,43 +20,132 @@ _PRIOR_S, _PRIOR_LEFT = 1200.0, 10.0
 _HALF_LIFE_S = 86400.0
 """What was seen a day ago counts half."""
 
+AGES_S = (0.0, 120.0, 300.0, 600.0, 1200.0, 2400.0, 4800.0, 9600.0, inf)
+"""How long a node has been idle: bounds of the ages at which departures are counted apart."""
+_DOUBT_LEFT = 10.0
+"""At each age it counts as much as ten departures that nodes leave there as they do on the whole."""
+
 
 @dataclass(frozen=True, slots=True)
-class Stays:
-    """How long nodes have been idle, and how many of them the site has taken.
-
-    The time until a node is taken is estimated as if it did not depend on how long it has been idle already: idle
-    time by departures, in which nodes that are idle still count with their time so far.
+class Seen:
+    """What was seen of nodes while their age was within the same bounds.
 
     Attributes:
         idle_node_s: node-seconds that were idle, fading.
         left: nodes that were taken, fading.
+    """
+
+    idle_node_s: float = 0.0
+    left: float = 0.0
+
+    def after(self, fades: float, idle_node_s: float, left: float) -> Self:
+        """With what was seen since."""
+        return replace(self, idle_node_s=fades * self.idle_node_s + idle_node_s, left=fades * self.left + left)
+
+
+@dataclass(frozen=True)
+class Stays:
+    """How long nodes have been idle, and how many of them the site has taken.
+
+    Nodes that are idle still count with their time so far. On the whole the time until a node is taken is
+    estimated as if it did not depend on how long it has been idle: idle time by departures. Of a node whose age
+    is known more can be said (:meth:`remaining_s`).
+
+    Attributes:
+        idle_node_s: node-seconds that were idle, fading.
+        left: nodes that were taken, fading.
+        by_age: the same by the nodes' age, for each of the bounds of ``AGES_S``, nothing known beforehand.
         seen_s: the last instant that is known, UTC epoch seconds; None: there was none.
-        idle: nodes that were idle then.
+        since_s: nodes that were idle then → since when.
     """
 
     idle_node_s: float = _PRIOR_S * _PRIOR_LEFT
     left: float = _PRIOR_LEFT
+    by_age: tuple[Seen, ...] = (Seen(),) * (len(AGES_S) - 1)
     seen_s: float | None = None
-    idle: Nodes = field(default_factory=Nodes)
+    since_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def expected_s(self) -> float:
         """How much longer an idle node is expected to stay, in whole seconds."""
         return max(1.0, float(round(self.idle_node_s / self.left)))
 
+    @property
+    def expected_by_age_s(self) -> float:
+        """The same on average over the nodes that are idle now, each by its age."""
+        if self.seen_s is None or not self.since_s:
+            return self.expected_s
+        remaining_s = [self.remaining_s(self.seen_s - since_s) for since_s in self.since_s.values()]
+        return max(1.0, float(round(sum(remaining_s) / len(remaining_s))))
+
+    def remaining_s(self, age_s: float) -> float:
+        """How much longer a node is expected to stay that has been idle for so long.
+
+        Within each of the bounds nodes leave at a constant rate *h*: one that has *w* seconds to go there stays
+        (1 − exp(−hw)) / h of them on average, and reaches the next bound with probability exp(−hw).
+        """
+        at = bisect_right(AGES_S, age_s) - 1
+        return _stay_s(self._rates[at], AGES_S[at + 1] - age_s, self._from_bound_s[at + 1])
+
+    def stays(self, age_s: float, ahead_s: float) -> float:
+        """The probability that a node that has been idle for so long is idle still so many seconds later."""
+        leaves = sum(
+            rate * max(0.0, min(to_s, age_s + ahead_s) - max(from_s, age_s))
+            for rate, (from_s, to_s) in zip(self._rates, pairwise(AGES_S), strict=True)
+        )
+        return exp(-leaves)
+
     def after(self, now_s: float, idle: Nodes) -> Stays:
         """After an instant at which these nodes are idle, lent ones included."""
+        since_s = {name: self.since_s.get(name, now_s) for name in idle}
         if self.seen_s is None:
-            return replace(self, seen_s=now_s, idle=idle)
+            return replace(self, seen_s=now_s, since_s=since_s)
         passed_s = now_s - self.seen_s
         fades = 0.5 ** (passed_s / _HALF_LIFE_S)
-        return Stays(
-            fades * self.idle_node_s + passed_s * len(self.idle),
-            fades * self.left + len(self.idle - idle),
-            now_s,
-            idle,
+        gone = [now_s - each_s for name, each_s in self.since_s.items() if name not in idle]
+        idle_node_s = _by_age(self.seen_s, now_s, self.since_s.values())
+        left: list[float] = np.histogram(gone, AGES_S)[0].tolist()
+        by_age = (
+            before.after(fades, spent_s, taken)
+            for before, spent_s, taken in zip(self.by_age, idle_node_s, left, strict=True)
         )
+        return Stays(
+            fades * self.idle_node_s + passed_s * len(self.since_s),
+            fades * self.left + len(gone),
+            tuple(by_age),
+            now_s,
+            since_s,
+        )
+
+    @cached_property
+    def _rates(self) -> tuple[float, ...]:
+        """Departures per second and node, for each of the bounds."""
+        usual = self.left / self.idle_node_s
+        doubt_s = _DOUBT_LEFT / usual
+        return tuple((one.left + _DOUBT_LEFT) / (one.idle_node_s + doubt_s) for one in self.by_age)
+
+    @cached_property
+    def _from_bound_s(self) -> tuple[float, ...]:
+        """How much longer a node is expected to stay that has just reached a bound."""
+        expected_s = [0.0]
+        for rate, (from_s, to_s) in reversed(list(zip(self._rates, pairwise(AGES_S), strict=True))):
+            expected_s.append(_stay_s(rate, to_s - from_s, expected_s[-1]))
+        return tuple(reversed(expected_s))
+
+
+def _stay_s(rate: float, bound_s: float, then_s: float) -> float:
+    """How long a node stays that leaves at this rate until the bound, and is expected to stay so long then."""
+    reaches = exp(-rate * bound_s)
+    return (1.0 - reaches) / rate + reaches * then_s
+
+
+def _by_age(from_s: float, to_s: float, since_s: Iterable[float]) -> list[float]:
+    """Node-seconds between two instants, for each of the bounds of the nodes' ages."""
+    began_s = np.fromiter(since_s, dtype=float)[:, None]
+    bounds = np.array(AGES_S)
+    reached_s = np.minimum(to_s - began_s, bounds) - np.minimum(from_s - began_s, bounds)
+    spent_s: list[float] = np.diff(reached_s).sum(axis=0).tolist()
+    return spent_s
 
 
 def idle_for_the_site(snapshot: Snapshot, fragments: tuple[Fragment, ...], partition: str) -> Nodes:

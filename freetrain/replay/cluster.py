@@ -14,8 +14,12 @@ from freetrain.core.problem import Offer, Question
 from freetrain.core.trainer import Trainer
 from freetrain.lending.offers import in_few_classes
 from freetrain.lending.stays import Stays
-from freetrain.replay.foresight import Foresight
+from freetrain.replay.foresight import Foresight, Knows
+from freetrain.replay.plans import Planned, SitePlans
 from freetrain.replay.trainer_run import TrainerRun
+
+_KNOWN_WITHIN_S = 60.0
+"""Slurm plans in steps of a minute: who is to leave by then is given back in good order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class Idle:
         nodes: idle nodes, lent ones included.
         trainers: who may have them, in order of submission.
         horizon_s: how far ahead value is counted.
-        orders: nodes of those who do not compete any more.
+        orders: nodes on which jobs would start now, and those of who does not compete any more.
         runs: the same trainers and others, as they run.
     """
 
@@ -52,7 +56,7 @@ class Idle:
         nodes = tuple(node if node.held_by in competing else replace(node, held_by=None) for node in self.nodes)
         why = "it does not compete for nodes"
         orders = tuple(Release(tuple(names), why, holder) for holder, names in given_up.items())
-        return replace(self, nodes=nodes, trainers=trainers, orders=orders)
+        return replace(self, nodes=nodes, trainers=trainers, orders=(*self.orders, *orders))
 
     @property
     def questions(self) -> Sequence[Question]:
@@ -77,18 +81,32 @@ class ReplayedCluster:
         objective: name of what is maximised.
         foresight: what is known of the time to come.
         as_published: charge evictions as the published method does.
+        plans: what the site's waiting jobs would do; None: that is not known.
 
     Attributes:
         now_s: that instant.
         running: admitted trainers by id, in order of admission.
         lent_nodes: how many idle nodes a trainer has.
         retired_samples: samples of the trainers that have reached their target.
+        stays: how long nodes stay idle, as the log so far has shown.
+        planned_s: node → when a job is planned to start there, as of the last look.
     """
 
-    def __init__(self, now_s: float, objective: str, foresight: Foresight, as_published: bool = False) -> None:
+    def __init__(
+        self,
+        now_s: float,
+        objective: str,
+        foresight: Foresight,
+        as_published: bool = False,
+        plans: SitePlans | None = None,
+    ) -> None:
         self._objective = objective
+        self._plans = plans
+        self.planned_s: Mapping[str, float] = {}
         self._foresight = foresight
-        self._stays = Stays()
+        self._sees_ends = foresight.knows is Knows.PERFECT
+        self._learns = foresight.knows in (Knows.LEARNED, Knows.PLAN)
+        self.stays = Stays()
         self._as_published = as_published
         self.now_s = now_s
         self.running: dict[str, TrainerRun] = {}
@@ -104,12 +122,13 @@ class ReplayedCluster:
     def observe(self) -> Idle:
         """What there is now."""
         trainers = tuple(run.trainer for run in self.running.values())
-        self._stays = self._stays.after(self.now_s, Nodes(self._idle))
-        horizon_s = self._foresight.horizon_s or self._stays.expected_s
-        nodes = tuple(self._idle.values())
-        if self._foresight.sees_ends:
-            nodes = in_few_classes(nodes, self.now_s, horizon_s)
-        return Idle(self.now_s, nodes, trainers, horizon_s, runs=self.running)
+        self.stays = self.stays.after(self.now_s, Nodes(self._idle))
+        planned = self._plans.look(self.now_s) if self._plans is not None else Planned({}, {})
+        self.planned_s = planned.until_s
+        expected_s = self.stays.expected_by_age_s if self._learns else self.stays.expected_s
+        horizon_s = self._foresight.horizon_s or expected_s
+        nodes = self._foreseen(planned, horizon_s)
+        return Idle(self.now_s, nodes, trainers, horizon_s, self._due(planned), self.running)
 
     def act(self, action: Action, decision: str | None = None) -> None:
         """Lend or release nodes; there is nothing else to be done here."""
@@ -130,7 +149,7 @@ class ReplayedCluster:
     def join(self, nodes: Mapping[str, float]) -> None:
         """These nodes become idle, until then (inf: until the window ends)."""
         for name, until_s in nodes.items():
-            is_known = self._foresight.sees_ends and until_s < inf
+            is_known = self._sees_ends and until_s < inf
             self._idle[name] = Offer(name, until_s if is_known else None)
 
     def leave(self, nodes: Sequence[str]) -> None:
@@ -141,7 +160,8 @@ class ReplayedCluster:
             if holder is not None:
                 evicted[holder].add(name)
         for holder, names in evicted.items():
-            self.running[holder].evict(names, self.now_s, was_known=self._foresight.sees_ends)
+            was_known = self._sees_ends or all(map(self._was_planned, names))
+            self.running[holder].evict(names, self.now_s, was_known=was_known)
             self.lent_nodes -= len(names)
 
     def admit(self, trainer: Trainer) -> TrainerRun:
@@ -157,6 +177,28 @@ class ReplayedCluster:
         self.lent_nodes -= len(run.nodes)
         run.complete(self.now_s)
         self.retired_samples += run.samples
+
+    def _foreseen(self, planned: Planned, horizon_s: float) -> tuple[Offer, ...]:
+        """The nodes on which nobody would start now, with the ends that are planned, or known."""
+        nodes = tuple(self._idle.values())
+        if self._plans is not None:
+            ends_s = planned.until_s
+            free = (node for node in nodes if node.name not in planned.kept)
+            nodes = tuple(replace(node, free_until_s=ends_s.get(node.name)) for node in free)
+        if self._plans is not None or self._sees_ends:
+            nodes = in_few_classes(nodes, self.now_s, horizon_s)
+        return nodes
+
+    def _due(self, planned: Planned) -> tuple[Action, ...]:
+        """Lent nodes on which jobs would start now are given back."""
+        due: defaultdict[str, list[str]] = defaultdict(list)
+        for name in sorted(planned.kept.keys() & self._idle.keys()):
+            if (holder := self._idle[name].held_by) is not None:
+                due[holder].append(name)
+        return tuple(Release(tuple(names), "a job could start here", holder) for holder, names in due.items())
+
+    def _was_planned(self, name: str) -> bool:
+        return abs(self.planned_s.get(name, inf) - self.now_s) <= _KNOWN_WITHIN_S
 
     def _hold(self, nodes: Iterable[str], holder: str | None) -> None:
         for name in nodes:

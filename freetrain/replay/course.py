@@ -14,6 +14,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Journal
 from freetrain.replay.admission import Admission
 from freetrain.replay.division import Divider
+from freetrain.replay.forecast_score import ForecastLog, ForecastScore
 from freetrain.replay.timeline import Pictured, Timeline
 from freetrain.replay.trainer_run import TrainerRun
 
@@ -43,6 +44,7 @@ class ReplayRecord:
         timeline: how it went.
         oracle_work: work of the best division at every instant, changes costing nothing.
         events: instants at which something happened.
+        forecast: how good the forecasts of the ends of holes were, whether they were used or not.
         felt: what the site feels; None: it was not asked.
     """
 
@@ -51,6 +53,7 @@ class ReplayRecord:
     timeline: Timeline
     oracle_work: float
     events: int
+    forecast: ForecastScore
     felt: Felt | None = None
 
 
@@ -78,6 +81,7 @@ class Course:
 
     Attributes:
         events: instants at which something happened.
+        forecasts: compares them with what the log says later.
     """
 
     def __init__(
@@ -99,6 +103,7 @@ class Course:
         self._runs: list[TrainerRun] = []
         self._oracle_work = self._oracle_work_per_s = 0.0
         self.events = 0
+        self.forecasts = ForecastLog(holes)
 
     def next_s(self) -> float:
         """When the next trainer arrives or completes; inf: there are none."""
@@ -154,7 +159,8 @@ class Course:
 
     def outcome(self, felt: Felt | None = None) -> ReplayRecord:
         """What came of it."""
-        return ReplayRecord(self._holes, tuple(self._runs), self._timeline, self._oracle_work, self.events, felt)
+        runs, forecast = tuple(self._runs), self.forecasts.score()
+        return ReplayRecord(self._holes, runs, self._timeline, self._oracle_work, self.events, forecast, felt)
 
     @property
     def _least(self) -> list[int]:

@@ -10,8 +10,10 @@ from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, Journal, run_cycle
 from freetrain.replay.cluster import Idle, ReplayedCluster
 from freetrain.replay.course import Course, ReplayRecord
-from freetrain.replay.foresight import Foresight
+from freetrain.replay.foresight import Foresight, Knows
+from freetrain.replay.logs import LoggedJobs
 from freetrain.replay.node_changes import NodeChange, node_changes
+from freetrain.replay.plans import SitePlans
 
 
 class Replay:
@@ -29,6 +31,7 @@ class Replay:
         journal: where decisions are kept.
         stopwatch_s: running seconds, to measure how long deciding takes.
         as_published: charge evictions as the published method does.
+        logged: the log's jobs; None: it tells of nodes only, so that nothing is known of plans.
     """
 
     def __init__(
@@ -41,11 +44,13 @@ class Replay:
         journal: Journal,
         stopwatch_s: Callable[[], float],
         as_published: bool = False,
+        logged: LoggedJobs | None = None,
     ) -> None:
         self._until_s = holes.until_s
+        self._plans = SitePlans(holes, logged) if logged is not None and foresight.knows is Knows.PLAN else None
         self._goal = goal
         self._stopwatch_s = stopwatch_s
-        self._cluster = ReplayedCluster(holes.from_s, goal.objective, foresight, as_published)
+        self._cluster = ReplayedCluster(holes.from_s, goal.objective, foresight, as_published, self._plans)
         self._course = Course(self._cluster, holes, trainers, goal.objective, max_running, journal)
         self._changes = node_changes(holes)
         self._next_change = next(self._changes, None)
@@ -64,13 +69,14 @@ class Replay:
 
     def _next_event_s(self) -> float:
         change_s = self._next_change.at_s if self._next_change else inf
-        return min(change_s, self._course.next_s())
+        return min(change_s, self._course.next_s(), self._plans.next_s if self._plans else inf)
 
     def _take_in_events(self) -> bool:
         """Bring the cluster up to date with all that happens now; whether anything did."""
         completed = self._complete()
         changed = self._change_nodes()
-        return self._course.admit() or completed or changed
+        planned_anew = self._plans is not None and self._plans.advance(self._cluster.now_s)
+        return self._course.admit() or completed or changed or planned_anew
 
     def _complete(self) -> bool:
         now_s = self._cluster.now_s
@@ -91,6 +97,8 @@ class Replay:
     def _cycle(self) -> None:
         if self._cluster.running and self._cluster.idle_nodes:
             run_cycle(self._cluster, self._judge, self._goal, self._course, self._stopwatch_s)
+            cluster = self._cluster
+            self._course.forecasts.note(cluster.now_s, cluster.stays, cluster.planned_s)
         self._course.note()
 
     def _judge(self, idle: Idle) -> Idle:

@@ -15,7 +15,7 @@ from freetrain.replay.course import ReplayRecord
 from freetrain.replay.dedicated import DedicatedRecord, train_dedicated
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight
-from freetrain.replay.logs import SiteLog
+from freetrain.replay.logs import LoggedJobs, SiteLog
 from freetrain.replay.outcome import Outcome, SiteOutcome, outcome_of, site_outcome_of
 
 
@@ -113,15 +113,17 @@ def study(
     stopwatch_s: Callable[[], float],
     progress: Callable[[float], None] = lambda at_s: None,
     poll_s: float = 0.0,
+    logged: LoggedJobs | None = None,
 ) -> Study:
     """Replay a log, and compare it with a dedicated machine of as many node-hours.
 
-    Idle is what was idle, also where polls that far apart do not see all of it.
+    Idle is what was idle, also where polls that far apart do not see all of it. The log's jobs are only for who
+    knows of plans.
     """
     start_s = stopwatch_s()
     seen = seen_by_polls(holes, poll_s)
     replay = Replay(
-        seen, costs.apply(trainers), goal, foresight, max_running, journal, stopwatch_s, costs.as_published
+        seen, costs.apply(trainers), goal, foresight, max_running, journal, stopwatch_s, costs.as_published, logged
     )
     record = replace(replay.run(progress), holes=holes)
     wall_s = stopwatch_s() - start_s

@@ -181,6 +181,14 @@ def test_as_daemon_less_is_lent_than_the_holes_allow_and_the_site_feels_it(log: 
     assert outcome(log)["as_daemon"] is None
 
 
+def test_forecasts_are_scored_for_programs_too(log: Path) -> None:
+    document = outcome(log, "--as", "daemon", "--trainers", "preset:hpo", "--foresight", "plan")
+    assert document["settings"]["foresight"] == "plan"
+    for score in (document["forecast"], document["as_daemon"]["forecast"]):
+        assert {"ahead_s", "forecasts", "said", "came"} == set(score["calibration"][0])
+        assert set(score) == {"calibration", "learned", "planned"}
+
+
 def test_what_the_daemon_would_have_got_comes_first_unless_it_is_not_wanted(log: Path) -> None:
     said = freetrain("replay", log, "--no-report", "--no-store").stdout
     assert said.index("What the daemon would have got") < said.index("What the holes allow")

@@ -12,6 +12,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.judge import Memory, judge
 from freetrain.lending.rules import FragmentRules, HarmRules, NodeRules, Rules, SharingRules
+from freetrain.lending.stays import Seen, Stays
 from tests.facts import node
 
 NOW_S = 1_000_000.0
@@ -54,6 +55,14 @@ def test_each_claimant_is_asked_about_its_own_part() -> None:
     parts = [{one.name for one in nodes} for nodes, _ in found.questions]
     assert [len(part) for part in parts] == [2, 2]
     assert not parts[0] & parts[1]
+
+
+def test_the_horizon_heeds_how_long_nodes_have_been_idle_where_that_is_wanted() -> None:
+    old = Stays(by_age=(Seen(100.0, 50.0), *[Seen(5e5, 1.0)] * 7), seen_s=NOW_S, since_s=dict.fromkeys(NAMES, 0.0))
+    learning = replace(RULES, horizon_s=0.0, by_age=True)
+    assert judge(facts(), Memory(stays=old), replace(learning, by_age=False)).horizon_s == 1200.0
+    assert judge(facts(), Memory(stays=old), learning).horizon_s > 3600.0
+    assert judge(facts(), Memory(stays=old), replace(learning, horizon_s=60.0)).horizon_s == 60.0
 
 
 def test_without_a_trainer_there_is_one_question_all_the_same() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -31,6 +32,37 @@ def test_what_was_seen_counts_more_and_more() -> None:
 def test_nodes_that_stay_for_ever_are_expected_to_stay_longer_and_longer() -> None:
     day = Stays().after(0.0, MANY).after(86400.0, MANY)
     assert day.expected_s > 500_000
+
+
+def test_before_anything_was_seen_age_tells_nothing() -> None:
+    for age_s in (0.0, 500.0, 50_000.0):
+        assert Stays().remaining_s(age_s) == pytest.approx(1200.0)
+        assert Stays().stays(age_s, 600.0) == pytest.approx(math.exp(-0.5))
+
+
+def many_short_and_few_long() -> Stays:
+    """Every 100 s twenty nodes become idle; all but one of them leave 100 s later, and that one after 5000 s."""
+    stays, long, short = Stays(), list[tuple[float, str]](), frozenset[str]()
+    for now_s in range(0, 40_000, 100):
+        long = [(until_s, name) for until_s, name in long if until_s > now_s] + [(now_s + 5000.0, f"l{now_s}")]
+        short = frozenset(f"s{now_s}-{number}" for number in range(19))
+        stays = stays.after(float(now_s), short | {name for _, name in long})
+    return stays
+
+
+def test_a_node_that_has_been_idle_for_a_while_is_expected_to_stay_longer_than_a_new_one() -> None:
+    stays = many_short_and_few_long()
+    assert 2 * stays.remaining_s(0.0) < stays.remaining_s(400.0)
+    assert stays.remaining_s(400.0) == pytest.approx(4600.0, rel=0.25)
+    assert stays.stays(0.0, 300.0) < 0.4
+    assert stays.stays(400.0, 300.0) > 0.9
+
+
+def test_what_is_expected_to_remain_is_what_the_probabilities_add_up_to() -> None:
+    stays = many_short_and_few_long()
+    for age_s in (0.0, 119.0, 700.0, 20_000.0):
+        added_s = sum(5.0 * stays.stays(age_s, ahead_s + 2.5) for ahead_s in range(0, 200_000, 5))
+        assert stays.remaining_s(age_s) == pytest.approx(added_s, rel=1e-3)
 
 
 def test_what_was_seen_long_ago_is_forgotten() -> None:

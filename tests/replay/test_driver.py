@@ -18,7 +18,7 @@ from freetrain.policies import find_policy
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.dedicated import train_dedicated
 from freetrain.replay.driver import Replay
-from freetrain.replay.foresight import Foresight
+from freetrain.replay.foresight import Foresight, Knows
 from freetrain.replay.outcome import outcome_of
 from freetrain.replay.presets import PRESETS
 from freetrain.replay.study import Costs, study
@@ -52,11 +52,11 @@ def replay(
     max_running: int = 10,
     policy: str = "freetrain",
     horizon_s: float = 120.0,
-    sees_ends: bool = False,
+    knows: Knows = Knows.NONE,
 ) -> tuple[ReplayRecord, Kept]:
     kept = Kept()
     goal = Goal.of(find_policy(policy), "throughput")
-    foresight = Foresight(horizon_s, sees_ends)
+    foresight = Foresight(horizon_s, knows)
     return Replay(idle, trainers, goal, foresight, max_running, kept, time.perf_counter).run(), kept
 
 
@@ -87,7 +87,7 @@ DEAR = Trainer("A", CURVE, scale_down_s=12.0, forced_loss_s=200.0, start_s=60.0)
 
 def test_who_sees_an_end_gives_back_in_good_order() -> None:
     unseen, _ = replay(holes((0, 0, 500)), [DEAR], horizon_s=600.0)
-    seen, _ = replay(holes((0, 0, 500)), [DEAR], horizon_s=600.0, sees_ends=True)
+    seen, _ = replay(holes((0, 0, 500)), [DEAR], horizon_s=600.0, knows=Knows.PERFECT)
     assert unseen.runs[0].samples == (500 - 60 - 200) * 10
     assert seen.runs[0].samples == (500 - 60 - 12) * 10
 
@@ -95,10 +95,40 @@ def test_who_sees_an_end_gives_back_in_good_order() -> None:
 def test_who_sees_ends_starts_nothing_that_a_hole_is_too_short_for() -> None:
     rows = (0, 0, 70), (1, 100, 1000)
     unseen, _ = replay(holes(*rows), [DEAR], horizon_s=600.0)
-    seen, _ = replay(holes(*rows), [DEAR], horizon_s=600.0, sees_ends=True)
+    seen, _ = replay(holes(*rows), [DEAR], horizon_s=600.0, knows=Knows.PERFECT)
     assert unseen.runs[0].losses[Loss.START] == 2
     assert seen.runs[0].losses[Loss.START] == 1
     assert seen.runs[0].samples == (900 - 60) * 10
+
+
+def test_who_learns_looks_further_ahead_when_the_nodes_have_been_idle_for_long() -> None:
+    """Many holes are short; one that has lasted for a while mostly lasts much longer."""
+    short = [(node, 200.0 * number, 200.0 * number + 90) for node in (0, 1, 2) for number in range(40)]
+    _, kept = replay(holes(*short, (3, 100.0, 9000.0), until_s=9000.0), [DEAR], horizon_s=0.0, knows=Knows.LEARNED)
+    last = kept.decisions[-1][0]
+    alone = [problem.horizon_s for problem, _ in kept.decisions if len(problem.nodes) == 1]
+    beside = [problem.horizon_s for problem, _ in kept.decisions if len(problem.nodes) == 4]
+    assert last.now_s > 7000.0
+    assert alone[-1] > 1.5 * beside[-1]
+
+
+def test_what_is_learned_never_comes_from_what_the_log_says_later() -> None:
+    past = [(node, 100.0 * number + 40 * node, 100.0 * number + 90) for node in (0, 1) for number in range(5)]
+    ends_soon, ends_late = ((*past, (2, 300.0, end_s), (3, 350.0, end_s)) for end_s in (700.0, 990.0))
+    (_, first), (_, second) = (
+        replay(holes(*rows), [DEAR], horizon_s=0.0, knows=Knows.LEARNED) for rows in (ends_soon, ends_late)
+    )
+    before = [[problem for problem, _ in kept.decisions if problem.now_s < 700.0] for kept in (first, second)]
+    assert before[0] == before[1]
+    assert len(before[0]) > 5
+
+
+def test_a_replay_says_how_good_forecasts_were_whether_they_were_used_or_not() -> None:
+    for knows in Knows:
+        record, _ = replay(random_holes(5), PRESETS["mix"], 3, horizon_s=0.0, knows=knows)
+        assert record.forecast.calibration
+        assert sum(error.forecasts for error in record.forecast.learned) > 0
+        assert record.forecast.planned == (), "the log tells of no jobs"
 
 
 def test_growing_costs_seconds_at_the_old_rate() -> None:

@@ -7,6 +7,7 @@ from math import inf
 
 from freetrain.core.holes import Holes
 from freetrain.core.trainer import Trainer
+from freetrain.lending.judge import Judgement
 from freetrain.lending.pace import next_look_s
 from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal, Journal
@@ -109,5 +110,11 @@ class DaemonReplay:
         if not self._has_news and now_s - self._looked_s < self._at_latest_s:
             return False
         self._looked_s, self._has_news = now_s, False
-        self._loop.look(self._goal)
+        self._note_forecasts(self._loop.look(self._goal).judgement)
         return True
+
+    def _note_forecasts(self, judgement: Judgement) -> None:
+        """Plans are compared without the margin by which nodes are given back before them."""
+        margin_s = self._rules.nodes.margin_s
+        planned_s = {name: end_s + margin_s for name, end_s in judgement.free_until_s.items() if end_s < inf}
+        self._course.forecasts.note(judgement.now_s, judgement.memory.stays, planned_s)

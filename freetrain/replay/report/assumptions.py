@@ -22,7 +22,7 @@ class Setting:
         trainers: where they come from.
         max_running: most trainers at once.
         published_losses: evictions are charged whole.
-        foresight: what the replay of what the holes allow knows of their ends: none, or perfect.
+        foresight: what is known of the ends of holes: none, learned, plan, or perfect.
     """
 
     policy: str
@@ -33,6 +33,13 @@ class Setting:
     max_running: int
     published_losses: bool = False
     foresight: str = "none"
+
+
+_FORESIGHT = {
+    "learned": "nodes are expected to stay as those of their ages did before",
+    "plan": "the same, and it is known when waiting jobs are planned to start there",
+    "perfect": "as the holes allow the ends of holes are known, as nobody can know them",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +69,9 @@ def _deciding(setting: Setting, trainers: Sequence[Trainer]) -> Iterator[Assumpt
     yield Assumption("looks ahead", ahead, "" if setting.horizon_s else "as long as idle nodes have stayed so far")
     if setting.foresight != "none":
         yield Assumption(
-            "as the holes allow: foresight",
+            "foresight",
             setting.foresight,
-            "the ends of holes are known, as nobody can know them",
+            _FORESIGHT[setting.foresight],
         )
     yield Assumption("trainers", setting.trainers)
     sizes = [one.min_nodes for one in trainers], [one.most_nodes for one in trainers]

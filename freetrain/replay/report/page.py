@@ -20,6 +20,7 @@ from freetrain.replay.report import as_daemon, charts, palette, sentences, words
 from freetrain.replay.report.assumptions import Setting, assumptions
 from freetrain.replay.report.empty_hours import with_and_without
 from freetrain.replay.report.figures import hole_lengths, nodes_over_time, samples_over_time, trainer_rows
+from freetrain.replay.report.forecast import forecast_tables
 from freetrain.replay.report.groups import by_kind, by_partition
 from freetrain.replay.report.kinds import trainer_kinds
 from freetrain.replay.report.node_grid import node_grid
@@ -106,6 +107,7 @@ def render(report: ReportInput) -> str:
         parts=sentences.parts_of_idle_time(report.shown.outcome, record),
         empty_hours=with_and_without(record, report.log.empty),
         daemon=_daemon(report.study),
+        forecast=forecast_tables(record.forecast),
         worth=worth_rows(worth_of(report.shown.outcome, report.prices), report.prices) if report.prices else (),
         shares=shown_shares(report.log),
         groups=[("kind of node", by_kind(report.log)), ("partition", by_partition(report.log))],

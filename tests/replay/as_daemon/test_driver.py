@@ -120,6 +120,28 @@ def test_a_fragment_starts_as_soon_as_nobody_waits_any_more() -> None:
     assert lent_node_s == pytest.approx(2000.0 - 115.0)
 
 
+def test_plans_and_what_was_learned_are_compared_with_the_log() -> None:
+    """The job that waits for the first one's end starts at its limit, as it was planned from 10 s on."""
+    rows = (0.0, 0.0, 1800.0, 1800.0, (0, 1)), (10.0, 1800.0, 2400.0, 600.0, (0, 1, 2, 3))
+    record, _ = replayed(*site(*rows, until_s=3000.0), newcomers=0.0)
+    planned = record.forecast.planned
+    assert sum(error.forecasts for error in planned) == 4, "of two nodes, at two times"
+    assert all(error.off_s < 60.0 < error.said_s for error in planned)
+    assert record.forecast.calibration
+
+
+def test_what_is_learned_is_the_same_for_who_uses_it_and_who_does_not() -> None:
+    rows = [(100.0 * number, 100.0 * number, 100.0 * number + 60, 100.0, (number % 4,)) for number in range(18)]
+    goal, learning = Goal.of(find_policy("freetrain"), "throughput"), replace(rules(), by_age=True)
+    scores = [
+        DaemonReplay(*site(*rows), [TRAINER], each, goal, Timing(), NullJournal(), time.perf_counter)
+        .run()
+        .forecast
+        for each in (rules(), learning)
+    ]
+    assert scores[0].calibration == scores[1].calibration
+
+
 def test_a_trainer_that_cannot_run_takes_nobodys_place() -> None:
     holes, logged = site((0.0, 0.0, 2000.0, 2000.0, (0, 1)))
     large = replace(TRAINER, id="large", throughput=((8, 80.0),), min_nodes=8)

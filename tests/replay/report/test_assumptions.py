@@ -8,6 +8,7 @@ from freetrain.daemon.setup import rules_of
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing, Wakes
+from freetrain.replay.foresight import Knows
 from freetrain.replay.report.assumptions import assumptions
 from freetrain.replay.study import AsDaemon
 from tests.replay.report.conftest import SETTING, SLURM
@@ -39,7 +40,8 @@ def test_how_the_published_method_charges_is_said() -> None:
     assert said["losing nodes to the site costs"] == "12 s each time"
     assert said["looks ahead"] == "120 s"
     assert not any("foresight" in name for name in said)
-    assert "as the holes allow: foresight" in values(replace(SETTING, foresight="perfect"), TRAINERS, None)
+    for knows in set(Knows) - {Knows.NONE}:
+        assert "foresight" in values(replace(SETTING, foresight=knows), TRAINERS, None)
 
 
 def test_the_daemons_pace_and_limits_are_said() -> None:

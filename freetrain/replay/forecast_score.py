@@ -1,0 +1,182 @@
+"""How good the forecasts of a replay were: what was said of idle nodes, beside what the log says of them later."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
+
+from freetrain.core.holes import Holes
+from freetrain.lending.stays import Stays
+
+_EVERY_S = 600.0
+"""So often the forecasts for all idle nodes are compared."""
+AHEAD_S = (300.0, 1200.0, 3600.0)
+"""How far ahead the probability is compared that a node is idle still."""
+_BANDS = 10
+"""Into so many equal bands probabilities are put."""
+FARTHEST_S = (300.0, 1200.0, 3600.0, 14400.0, inf)
+"""Forecasts of the time that is left are put together up to these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Forecasts that said about the same probability.
+
+    Attributes:
+        ahead_s: that a node is idle still so much later.
+        forecasts: how many there were.
+        said: their mean.
+        came: the share of the nodes that was.
+    """
+
+    ahead_s: float
+    forecasts: int
+    said: float
+    came: float
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """Forecasts of the time that is left which were about as long.
+
+    Attributes:
+        up_to_s: the longest of them; None: there is no limit.
+        forecasts: how many there were.
+        said_s: their mean.
+        came_s: how long these nodes really stayed, on average.
+        off_s: by how much each one was wrong, on average, whichever way.
+    """
+
+    up_to_s: float | None
+    forecasts: int
+    said_s: float
+    came_s: float
+    off_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastScore:
+    """How good the forecasts were.
+
+    Attributes:
+        calibration: of what was learned, by how far ahead, then by probability.
+        learned: how wrong the times were that were expected from what was learned, the shortest first.
+        planned: the same of the times at which the site's jobs were planned to take the nodes.
+    """
+
+    calibration: tuple[Calibration, ...] = ()
+    learned: tuple[Error, ...] = ()
+    planned: tuple[Error, ...] = ()
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Forecasts that are put together."""
+
+    forecasts: int = 0
+    said: float = 0.0
+    came: float = 0.0
+    off: float = 0.0
+
+    def add(self, said: float, came: float) -> None:
+        self.forecasts += 1
+        self.said += said
+        self.came += came
+        self.off += abs(said - came)
+
+
+@dataclass(slots=True)
+class _Errors:
+    """Forecasts of the time that is left, by how long it is."""
+
+    by_length: defaultdict[int, _Sums] = field(default_factory=lambda: defaultdict(_Sums))
+
+    def add(self, said_s: float, came_s: float) -> None:
+        self.by_length[bisect_right(FARTHEST_S[:-1], said_s)].add(said_s, came_s)
+
+    def all(self) -> tuple[Error, ...]:
+        return tuple(
+            Error(
+                None if FARTHEST_S[at] == inf else FARTHEST_S[at],
+                one.forecasts,
+                one.said / one.forecasts,
+                one.came / one.forecasts,
+                one.off / one.forecasts,
+            )
+            for at, one in sorted(self.by_length.items())
+        )
+
+
+class ForecastLog:
+    """Compares forecasts with the log as a replay goes; nobody but the final score learns what the log says.
+
+    Nobody knows how long a hole lasted that reaches the end of the window: only what happens before is compared.
+
+    Args:
+        holes: what the log left idle.
+    """
+
+    def __init__(self, holes: Holes) -> None:
+        self._until_s = holes.until_s
+        self._next_s = holes.from_s
+        order = np.lexsort((holes.start_s, holes.node))
+        first = np.searchsorted(holes.node[order], np.arange(len(holes.node_names) + 1))
+        starts_s, ends_s = holes.start_s[order].tolist(), holes.end_s[order].tolist()
+        self._holes = {
+            name: (starts_s[from_:to], ends_s[from_:to])
+            for name, from_, to in zip(holes.node_names, first[:-1].tolist(), first[1:].tolist(), strict=True)
+        }
+        self._calibration: defaultdict[tuple[float, int], _Sums] = defaultdict(_Sums)
+        self._learned, self._planned = _Errors(), _Errors()
+
+    def note(self, now_s: float, stays: Stays, planned_s: Mapping[str, float] | None = None) -> None:
+        """Compare what is forecast now, if it is time again.
+
+        Args:
+            now_s: now.
+            stays: what was learned.
+            planned_s: node → when one of the site's jobs is planned to take it, as far as that is known.
+        """
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + _EVERY_S
+        of_group: defaultdict[float, list[float]] = defaultdict(list)
+        for name, since_s in stays.since_s.items():
+            if (end_s := self._end_s(name, now_s)) is not None:
+                of_group[since_s].append(end_s)
+        for since_s, ends_s in of_group.items():
+            self._note_group(now_s, now_s - since_s, stays, ends_s)
+        for name, start_s in (planned_s or {}).items():
+            end_s = self._end_s(name, now_s)
+            if end_s is not None and end_s < self._until_s:
+                self._planned.add(start_s - now_s, end_s - now_s)
+
+    def score(self) -> ForecastScore:
+        """How good all of them were."""
+        calibration = (
+            Calibration(ahead_s, one.forecasts, one.said / one.forecasts, one.came / one.forecasts)
+            for (ahead_s, _), one in sorted(self._calibration.items())
+        )
+        return ForecastScore(tuple(calibration), self._learned.all(), self._planned.all())
+
+    def _note_group(self, now_s: float, age_s: float, stays: Stays, ends_s: Iterable[float]) -> None:
+        """Nodes that became idle at the same moment."""
+        remaining_s = stays.remaining_s(age_s)
+        said = {ahead_s: stays.stays(age_s, ahead_s) for ahead_s in AHEAD_S if now_s + ahead_s < self._until_s}
+        for end_s in ends_s:
+            if end_s < self._until_s:
+                self._learned.add(remaining_s, end_s - now_s)
+            for ahead_s, probability in said.items():
+                band = min(int(probability * _BANDS), _BANDS - 1)
+                self._calibration[ahead_s, band].add(probability, float(end_s > now_s + ahead_s))
+
+    def _end_s(self, name: str, now_s: float) -> float | None:
+        """When a node that is idle is taken; None: the log does not say that it is idle."""
+        starts_s, ends_s = self._holes.get(name, ((), ()))
+        at = bisect_right(starts_s, now_s) - 1
+        return ends_s[at] if at >= 0 and ends_s[at] > now_s else None

@@ -1,0 +1,75 @@
+"""How good the forecasts of idle time were, as the report shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from freetrain.replay.forecast_score import AHEAD_S, Calibration, Error, ForecastScore
+from freetrain.replay.report.words import NOTHING, brief_duration, number, share
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationRow:
+    """Forecasts that said about the same, and what came; one cell for each time ahead."""
+
+    said: str
+    came: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """Forecasts that were about as long."""
+
+    kind: str
+    said: str
+    came: str
+    off: str
+    forecasts: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastTables:
+    """Both tables.
+
+    Attributes:
+        ahead: how far ahead the cells of the calibration look.
+        calibration: what was said that a node would be idle still, and the share of nodes that was.
+        errors: by how much the expected time was wrong.
+    """
+
+    ahead: tuple[str, ...]
+    calibration: tuple[CalibrationRow, ...]
+    errors: tuple[ErrorRow, ...]
+
+
+def forecast_tables(score: ForecastScore) -> ForecastTables | None:
+    """The tables; None where nothing was forecast."""
+    if not score.calibration:
+        return None
+    bands = sorted({_band(one) for one in score.calibration}, reverse=True)
+    calibration = tuple(CalibrationRow(f"{10 * band} to {10 * band + 10} %", _came(score, band)) for band in bands)
+    errors = (*_errors("learned", score.learned), *_errors("planned", score.planned))
+    return ForecastTables(tuple(map(brief_duration, AHEAD_S)), calibration, errors)
+
+
+def _band(one: Calibration) -> int:
+    return min(int(10 * one.said), 9)
+
+
+def _came(score: ForecastScore, band: int) -> tuple[str, ...]:
+    found = {one.ahead_s: share(one.came) for one in score.calibration if _band(one) == band}
+    return tuple(found.get(ahead_s, NOTHING) for ahead_s in AHEAD_S)
+
+
+def _errors(kind: str, errors: Sequence[Error]) -> tuple[ErrorRow, ...]:
+    return tuple(
+        ErrorRow(
+            kind,
+            brief_duration(one.said_s),
+            brief_duration(one.came_s),
+            brief_duration(one.off_s),
+            number(one.forecasts),
+        )
+        for one in errors
+    )

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from freetrain.replay.forecast_score import Calibration, Error, ForecastScore
+from freetrain.replay.report import ReportInput
+from freetrain.replay.report.forecast import forecast_tables
+from freetrain.replay.report.page import render
+
+SCORE = ForecastScore(
+    calibration=(
+        Calibration(300.0, 4, 0.95, 1.0),
+        Calibration(1200.0, 8, 0.93, 0.5),
+        Calibration(3600.0, 2, 0.1, 0.0),
+    ),
+    learned=(Error(3600.0, 9, 1800.0, 1500.0, 600.0),),
+    planned=(Error(None, 1, 20_000.0, 100.0, 19_900.0),),
+)
+
+
+def test_what_was_said_alike_stands_in_one_line_and_what_was_never_said_is_left_open() -> None:
+    tables = forecast_tables(SCORE)
+    assert tables is not None
+    assert [row.said for row in tables.calibration] == ["90 to 100 %", "10 to 20 %"]
+    assert [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row.came] for row in tables.calibration] == [
+        ["100 %", "50.0 %", "–"],
+        ["–", "–", "0 %"],
+    ]
+    assert [(row.kind, row.forecasts) for row in tables.errors] == [("learned", "9"), ("planned", "1")]
+
+
+def test_where_nothing_was_forecast_there_is_nothing_to_show() -> None:
+    assert forecast_tables(ForecastScore()) is None
+
+
+def test_the_page_says_how_well_idle_time_could_be_forecast(report: ReportInput) -> None:
+    assert "How well idle time could be forecast" in render(report)
