@@ -9,6 +9,8 @@ Five lines in a training script::
             for inputs, targets in step:
                 step.backward(loss_of(run.model(inputs), targets))
 
+A script that is to keep its own loop over batches and its own optimizer steps uses :class:`Loop`.
+
 Standard library and torch only; torch itself is imported when the first of these names is used, so that the
 agent, which needs none of it, starts at once.
 """
@@ -22,13 +24,25 @@ if TYPE_CHECKING:
     from freetrain.elastic.batching import FixedBatch, ScaledBatch
     from freetrain.elastic.device import device
     from freetrain.elastic.hooks import Resize, StepResult, scale_learning_rate
+    from freetrain.elastic.loop import Loop
     from freetrain.elastic.run import Run
     from freetrain.elastic.step import Step
 
-__all__ = ["FixedBatch", "Resize", "Run", "ScaledBatch", "Step", "StepResult", "device", "scale_learning_rate"]
+__all__ = [
+    "FixedBatch",
+    "Loop",
+    "Resize",
+    "Run",
+    "ScaledBatch",
+    "Step",
+    "StepResult",
+    "device",
+    "scale_learning_rate",
+]
 
 _HOMES = {
     "FixedBatch": "batching",
+    "Loop": "loop",
     "Resize": "hooks",
     "Run": "run",
     "ScaledBatch": "batching",

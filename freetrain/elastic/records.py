@@ -11,7 +11,6 @@ from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.files import write_json
 from freetrain.elastic.progress import Progress
 from freetrain.elastic.state import TrainingState
-from freetrain.elastic.step import Step
 from freetrain.elastic.world import World
 from freetrain.errors import StateError
 
@@ -76,9 +75,9 @@ class Records:
                 pause_s=pause_s,
             )
 
-    def add(self, step: Step, *, wants_checkpoint: bool) -> None:
-        """Rank 0 has completed a step."""
-        self._progress.add(len(step.ids), step.wait_s, step.exposed_s)
+    def add(self, samples: int, wait_s: float, exposed_s: float, *, wants_checkpoint: bool) -> None:
+        """Rank 0 has completed a step of so many samples, having waited so long for data and for gradients."""
+        self._progress.add(samples, wait_s, exposed_s)
         if self._progress.due or self._paused_since_s is not None:
             self.write_rate()
         if wants_checkpoint or time.monotonic() - self._checkpointed_s >= self._checkpoint_every_s:

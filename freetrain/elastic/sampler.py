@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,10 +25,23 @@ class Sampler:
         seed: of the orders.
         shuffle: False keeps the data set's order.
         drop_last: leave out what an epoch has left when it is not enough for a step.
+        listed: an epoch's order, where it is not to be computed here.
+        holds_at_end: stay at the end of each epoch until :meth:`end_epoch` is called.
+
+    Attributes:
+        batches: taken in this epoch, as the script counts them.
     """
 
     def __init__(
-        self, samples: int, epochs: int, seed: int = 0, *, shuffle: bool = True, drop_last: bool = False
+        self,
+        samples: int,
+        epochs: int,
+        seed: int = 0,
+        *,
+        shuffle: bool = True,
+        drop_last: bool = False,
+        listed: Callable[[int], Sequence[int]] | None = None,
+        holds_at_end: bool = False,
     ) -> None:
         self.samples = samples
         self.epochs = epochs
@@ -36,6 +50,9 @@ class Sampler:
         self.drop_last = drop_last
         self.epoch = 0
         self.position = 0
+        self.batches = 0
+        self._listed = listed
+        self._holds_at_end = holds_at_end
         self._known = (0, 0, torch.empty(0, dtype=torch.int64))
 
     @property
@@ -56,26 +73,30 @@ class Sampler:
         ids: list[int] = known[start - begin : stop - begin].tolist()
         return ids
 
-    def advance(self, count: int) -> None:
+    def advance(self, count: int, batches: int = 1) -> None:
         """The next ``count`` samples are done."""
         self.position += count
-        if self.position >= self.samples:
+        self.batches += batches
+        if self.position >= self.samples and not self._holds_at_end:
             self.end_epoch()
 
     def end_epoch(self) -> None:
         """Go on with the next one."""
-        self.epoch, self.position = self.epoch + 1, 0
+        self.epoch, self.position, self.batches = self.epoch + 1, 0, 0
 
     def _order(self, start: int, stop: int) -> torch.Tensor:
+        if self._listed is not None:
+            return torch.tensor(self._listed(self.epoch)[start:stop])
         if not self.shuffle:
             return torch.arange(start, stop)
         return Permutation(self.samples, f"{self.seed}/{self.epoch}").places(start, stop)
 
     def state_dict(self) -> dict[str, Any]:
         """Where it stands."""
-        return {"epoch": self.epoch, "position": self.position, "seed": self.seed}
+        return {"epoch": self.epoch, "position": self.position, "seed": self.seed, "batches": self.batches}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from there."""
         self.epoch, self.position, self.seed = state["epoch"], state["position"], state["seed"]
+        self.batches = state.get("batches", 0)
         self._known = (0, 0, self._known[2][:0])

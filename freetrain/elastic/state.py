@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import random
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
 
-from freetrain.elastic.exchange import broadcast_bytes, broadcast_tensors
+from freetrain.elastic.exchange import broadcast_bytes, broadcast_tensors, decode, encode
 from freetrain.elastic.sampler import Sampler
 from freetrain.elastic.world import World
 
@@ -28,7 +27,14 @@ class Stateful(Protocol):
 
 
 class TrainingState:
-    """Model, optimizer, sampler, random numbers and whatever else the script registers."""
+    """Model, optimizer, sampler, random numbers and whatever else the script registers.
+
+    Attributes:
+        step: steps completed.
+        samples_done: in these.
+        updates: made in the step under way, where a step has several.
+        exchanges: of the script's values between epochs, completed.
+    """
 
     def __init__(
         self,
@@ -43,20 +49,29 @@ class TrainingState:
         self.also = dict(also)
         self.step = 0
         self.samples_done = 0
+        self.updates = 0
+        self.exchanges = 0
 
     def complete_step(self, samples: int) -> None:
         """Apply the gradients of a step of so many samples, and clear them."""
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=False)
+        self.note_step(samples)
+
+    def note_step(self, samples: int, batches: int = 1) -> None:
+        """A step of so many samples is complete, its gradients applied."""
         self.step += 1
+        self.updates = 0
         self.samples_done += samples
-        self.sampler.advance(samples)
+        self.sampler.advance(samples, batches)
 
     def capture(self) -> dict[str, Any]:
         """The state; tensors are the live ones, not copies."""
         return {
             "step": self.step,
             "samples_done": self.samples_done,
+            "updates": self.updates,
+            "exchanges": self.exchanges,
             "sampler": self.sampler.state_dict(),
             "model": dict(self.module.state_dict()),
             "optimizer": self.optimizer.state_dict(),
@@ -77,6 +92,8 @@ class TrainingState:
                 item.load_state_dict(state["also"][name])
         self.step = state["step"]
         self.samples_done = state["samples_done"]
+        self.updates = state.get("updates", 0)
+        self.exchanges = state.get("exchanges", 0)
         _set_random_state(state["random"])
 
     def capture_rest(self) -> dict[str, Any]:
@@ -151,12 +168,12 @@ def broadcast_state(state: TrainingState, source: int, world: World) -> None:
     tensors: list[torch.Tensor] = []
     if world.rank == source:
         captured = state.capture()
-        skeleton = _encode(_hollow(captured, tensors))
+        skeleton = encode(_hollow(captured, tensors))
         broadcast_bytes(skeleton, source, world)
         broadcast_tensors(tensors, source, world)
         return
     skeleton = broadcast_bytes(None, source, world)
-    hollow = torch.load(io.BytesIO(skeleton), weights_only=True)
+    hollow = decode(skeleton)
     filled = _fill(hollow, tensors, dict(state.module.state_dict()))
     broadcast_tensors(tensors, source, world)
     state.restore(filled)
@@ -195,9 +212,3 @@ def _fill(hollow: Any, tensors: list[torch.Tensor], own: dict[str, Any], key: An
     if isinstance(hollow, list | tuple):
         return type(hollow)(_fill(item, tensors, {}) for item in hollow)
     return hollow
-
-
-def _encode(document: Any) -> bytes:
-    stream = io.BytesIO()
-    torch.save(document, stream)
-    return stream.getvalue()

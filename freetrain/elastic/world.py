@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -175,6 +175,11 @@ class World:
             return work.get_future().then(lambda done: done.value()[0])
         return self._collectives.promise(work, tensor, on_loss)
 
+    def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Sum each tensor over all ranks, in place; raises LostRankError where that fails."""
+        for work in [self._start_all_reduce(tensor) for tensor in tensors]:
+            self._collectives.finish(work)
+
     def ddp_group(self) -> dist.ProcessGroup:
         """What DDP takes for this world's process group."""
         return DdpGroup(self._collectives)
@@ -185,10 +190,13 @@ class World:
 
     def gather(self, values: list[int]) -> list[list[int]]:
         """Everybody's numbers, in order of rank; raises LostRankError where that fails."""
-        mine = torch.tensor(values, dtype=torch.int64)
+        return [list(map(int, row.tolist())) for row in self.gather_tensor(torch.tensor(values))]
+
+    def gather_tensor(self, mine: torch.Tensor) -> list[torch.Tensor]:
+        """Everybody's tensor, in order of rank, all of one size; raises LostRankError where that fails."""
         all_ = [torch.empty_like(mine) for _ in range(self.size)]
         self._collectives.finish(self._collectives.start(lambda: dist.all_gather(all_, mine, async_op=True)))
-        return [list(map(int, row.tolist())) for row in all_]
+        return all_
 
     def broke(self, error: RuntimeError) -> bool:
         """Whether the error comes from this world's end, not from the script; its text does not count.
