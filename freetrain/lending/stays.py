@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -104,10 +105,10 @@ class Stays:
         fades = 0.5 ** (passed_s / _HALF_LIFE_S)
         gone = [now_s - each_s for name, each_s in self.since_s.items() if name not in idle]
         idle_node_s = _by_age(self.seen_s, now_s, self.since_s.values())
-        left: list[float] = np.histogram(gone, AGES_S)[0].tolist()
+        left = Counter(bisect_right(AGES_S, age_s) - 1 for age_s in gone)
         by_age = (
-            before.after(fades, spent_s, taken)
-            for before, spent_s, taken in zip(self.by_age, idle_node_s, left, strict=True)
+            before.after(fades, spent_s, left[at])
+            for at, (before, spent_s) in enumerate(zip(self.by_age, idle_node_s, strict=True))
         )
         return Stays(
             fades * self.idle_node_s + passed_s * len(self.since_s),
