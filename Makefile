@@ -5,7 +5,7 @@ PYTHON ?= python3
 TORCH_VERSION := 2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS := 8
+WORKERS := 6
 STAMP := $(VENV)/.installed
 
 .PHONY: demo test lint unit test-slurm slurm soak bench bench-elastic bench-live clean
@@ -37,7 +37,7 @@ slurm:
 
 # A quarter of an hour: an elastic training through 200 random changes (SOAK_SEED=7 draws others), and thousands of
 # decision problems more against the oracles.
-soak: $(STAMP)
+soak: $(STAMP) slurm
 	$(BIN)/pytest -m soak -s
 
 bench: $(STAMP)

@@ -77,7 +77,7 @@ def test_a_spread_is_median_high_and_largest() -> None:
 
 
 @pytest.mark.slurm
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_short_workload_gains_most_of_the_holes_and_costs_the_site_next_to_nothing() -> None:
     shapes = [(0, 4, 30), (2, 2, 12), (15, 6, 15), (35, 8, 10), (50, 3, 5), (60, 1, 2)]
     jobs = [SiteJob(at_s, nodes, run_s, 1) for at_s, nodes, run_s in shapes]

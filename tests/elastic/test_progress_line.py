@@ -99,7 +99,7 @@ def test_nobody_has_more_nodes_than_there_are() -> None:
     assert parse_line(line, most_nodes=8) == WrongLine("nodes is more than the 8 that there are")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(PROGRESS_LINES)
 def test_whatever_stands_in_a_line_it_is_bounded_or_refused_in_a_short_sentence(text: bytes) -> None:
     line = parse_line(text, most_nodes=64)

@@ -8,7 +8,7 @@ from tests.mutations import MOST_BYTES, MOST_S, run_apart
 
 
 def test_no_damaged_log_crashes_the_reader_or_costs_much(tmp_path: Path) -> None:
-    record = run_apart("logs", 300, tmp_path)
+    record = run_apart("logs", 150, tmp_path)
     assert record.crashes == []
     assert 0 < record.refused < record.trials
     assert record.slowest_s < MOST_S, record.slowest_seed

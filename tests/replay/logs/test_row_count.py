@@ -36,7 +36,7 @@ def mangled(text: str, changes: list[tuple[int, int, str]]) -> bytes:
     return text.encode()
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from([SACCT, SWF, EVENTS]), cuts)
 def test_rows_read_are_used_ignored_or_rejected(text: str, changes: list[tuple[int, int, str]]) -> None:
     with TemporaryDirectory() as folder:
