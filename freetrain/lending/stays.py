@@ -98,12 +98,12 @@ class Stays:
 
     def after(self, now_s: float, idle: Nodes) -> Stays:
         """After an instant at which these nodes are idle, lent ones included."""
-        since_s = {name: self.since_s.get(name, now_s) for name in idle}
+        since_s = {**self.since_s, **dict.fromkeys(idle - self.since_s.keys(), now_s)}
+        gone = [now_s - since_s.pop(name) for name in self.since_s.keys() - idle]
         if self.seen_s is None:
             return replace(self, seen_s=now_s, since_s=since_s)
         passed_s = now_s - self.seen_s
         fades = 0.5 ** (passed_s / _HALF_LIFE_S)
-        gone = [now_s - each_s for name, each_s in self.since_s.items() if name not in idle]
         idle_node_s = _by_age(self.seen_s, now_s, self.since_s.values())
         left = Counter(bisect_right(AGES_S, age_s) - 1 for age_s in gone)
         by_age = (
