@@ -93,10 +93,14 @@ def test_may_be_on_another_machine(trainer: Workers) -> None:
 
 def test_two_at_once_have_sources_of_their_own(trainer: Workers) -> None:
     start_two(trainer)
-    trainer.start(2)
+    hang(trainer, "w2-state")
+    trainer.start(1)
+    await_message(trainer, "w2", "state")
+    trainer.start(1)
+    trainer.wait_until(lambda: trainer.directory.feed_offer("w3", 0) is not None, "choice of a source")
+    assert {source_of(trainer, name) for name in ("w2", "w3")} == {"w0", "w1"}
+    go_on(trainer, "w2-state")
     trainer.await_world(4)
-    offers = [trainer.directory.feed_offer(name, 0) for name in ("w2", "w3")]
-    assert {offer["source"] for offer in offers if offer} == {"w0", "w1"}
     assert set(end(trainer).values()) == {0}, trainer.errors()
     assert {broadcasts(trainer, name) for name in ("w2", "w3")} == {0}
     assert_all_alike(trainer)
