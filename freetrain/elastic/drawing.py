@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from torch.utils.data import DataLoader
 
 from freetrain.elastic.batching import FixedBatch, ScaledBatch, share_of
 from freetrain.elastic.sampler import Sampler
+from freetrain.elastic.step_batches import Draw, StepBatches
 from freetrain.elastic.world import World
 
 _KEPT = (
@@ -28,60 +28,23 @@ _KEPT = (
 """Of the script's DataLoader; which samples its batches have is decided here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """The samples of one batch.
-
-    Attributes:
-        ids: of the whole world.
-        mine: of this rank; perhaps none.
-    """
-
-    ids: Sequence[int]
-    mine: Sequence[int]
-
-    @property
-    def weight(self) -> float:
-        """This rank's share of the samples."""
-        return len(self.mine) / len(self.ids)
-
-    @property
-    def fetched(self) -> list[int]:
-        """What this rank computes with: all ranks take part in each step, and who has no sample repeats one."""
-        return list(self.mine or self.ids[:1])
-
-
-class Drawing:
-    """The batches of the step under way, which the position moves over only when the step is complete.
+class Drawing(StepBatches):
+    """Batches of samples that can be asked for by number.
 
     Args:
         sampler: says which samples come next.
         batch: samples per batch.
         stream: fetches them.
-
-    Attributes:
-        taken: batches of the step under way.
-        wait_s: seconds spent waiting for them.
-        dataset: what the samples come from.
     """
 
     def __init__(self, sampler: Sampler, batch: FixedBatch | ScaledBatch, stream: BatchStream) -> None:
-        self.taken: list[Draw] = []
-        self.wait_s = 0.0
-        self.dataset = stream.dataset
-        self._sampler = sampler
-        self._batch = batch
+        super().__init__(stream.dataset, sampler, batch)
         self._stream = stream
         self._is_stale = True
 
     def restart(self) -> None:
         """The world, the epoch or the position is another one."""
         self._is_stale = True
-
-    def forget_step(self) -> None:
-        """The step is over."""
-        self.taken = []
-        self.wait_s = 0.0
 
     def next(self, world: World) -> tuple[Draw, Any] | None:
         """One batch more for the step under way; None at the end of the epoch."""
@@ -94,16 +57,6 @@ class Drawing:
         if drawn is not None:
             self.taken.append(drawn[0])
         return drawn
-
-    @property
-    def samples(self) -> int:
-        """In the step under way, over all ranks."""
-        return sum(len(draw.ids) for draw in self.taken)
-
-    @property
-    def number(self) -> int:
-        """Of the batch taken last, in its epoch, from 0."""
-        return self._sampler.batches + len(self.taken) - 1
 
     def batches_per_epoch(self, world_size: int) -> int:
         """How many there are in this epoch, if the world does not change."""

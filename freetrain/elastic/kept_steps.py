@@ -8,12 +8,11 @@ from typing import Any
 import torch
 
 from freetrain.elastic.agreement import Ballot, Verdict, count
-from freetrain.elastic.drawing import Drawing
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.exchange import broadcast_tensors
 from freetrain.elastic.mistakes import Samples, Schedules, learning_rates
 from freetrain.elastic.state import Stateful, TrainingState
-from freetrain.elastic.streaming import Streaming
+from freetrain.elastic.step_batches import StepBatches
 from freetrain.elastic.training import Training
 from freetrain.elastic.updates import Updates
 from freetrain.errors import InputError
@@ -38,7 +37,7 @@ class KeptSteps:
         training: Training,
         optimizers: Sequence[torch.optim.Optimizer],
         updates: Updates,
-        drawing: Drawing | Streaming,
+        drawing: StepBatches,
         also: Mapping[str, Stateful],
         *,
         share_buffers: bool,

@@ -15,10 +15,12 @@ from freetrain.elastic.drawing import BatchStream, Drawing
 from freetrain.elastic.errors import LostRankError, as_exit
 from freetrain.elastic.exchange import decode_all, encode, gather_bytes
 from freetrain.elastic.hooks import Hooks, Resize
+from freetrain.elastic.in_training import InTraining
 from freetrain.elastic.kept_steps import KeptSteps
 from freetrain.elastic.orders import Order
 from freetrain.elastic.sampler import Sampler
 from freetrain.elastic.state import Stateful, TrainingState
+from freetrain.elastic.step_batches import StepBatches
 from freetrain.elastic.streaming import Streaming, is_stream
 from freetrain.elastic.training import Training
 from freetrain.elastic.updates import Optimizers, Updates
@@ -28,7 +30,7 @@ _DATA = "freetrain.data"
 """The name under which the place in data that can only be read in order is carried along."""
 
 
-class Loop:
+class Loop(InTraining):
     """An elastic training; use it as a context, with loops over :meth:`epochs` and :attr:`batches`.
 
     The script computes losses, calls ``loss.backward()`` and steps its optimizers, each of which adds up its
@@ -85,10 +87,10 @@ class Loop:
         module = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
         self._optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
         together = cast(torch.optim.Optimizer, Optimizers(self._optimizers))
-        self._drawing: Drawing | Streaming
+        self._drawing: StepBatches
         if is_stream(data):
-            self._drawing = Streaming(data, sampler, order.batch)
-            self.state = TrainingState(module, together, sampler, {_DATA: self._drawing, **(also or {})})
+            self._drawing = stream = Streaming(data, sampler, order.batch)
+            self.state = TrainingState(module, together, sampler, {_DATA: stream, **(also or {})})
         else:
             self._drawing = Drawing(sampler, order.batch, BatchStream(data))
             self.state = TrainingState(module, together, sampler, also or {})
@@ -117,29 +119,6 @@ class Loop:
         self.batches = Batches(self, self._drawing.dataset)
 
     # -- what scripts ask
-
-    @property
-    def rank(self) -> int:
-        """This process's rank in the present world."""
-        return self._training.world.rank
-
-    @property
-    def world_size(self) -> int:
-        """Ranks in the present world."""
-        return self._training.world.size
-
-    @property
-    def step(self) -> int:
-        """Steps completed."""
-        return self.state.step
-
-    def checkpoint(self) -> None:
-        """Write a checkpoint at the end of this step."""
-        self._training.wants_checkpoint = True
-
-    def stop(self) -> None:
-        """End the training on all ranks at the end of this step, complete. One rank's word is enough."""
-        self._training.wants_stop = True
 
     def epochs(self) -> Iterator[int]:
         """The epochs, from 0; a worker that joins in the middle of one begins with that one.

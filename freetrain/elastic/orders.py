@@ -54,11 +54,8 @@ class Order:
         if is_stream(data):
             return cls._of_stream(data, batch, drop_last=drop_last)
         if not isinstance(data, DataLoader):
-            if batch is None:
-                raise InputError(
-                    "nothing says how many samples a batch has.", "For example: batch=FixedBatch(64)."
-                )
-            return cls(_checked(data if isinstance(data, int) else len(data)), batch, shuffle, drop_last)
+            samples = _checked(data if isinstance(data, int) else len(data))
+            return cls(samples, _known(batch), shuffle, drop_last)
         if data.batch_size is None and batch is None:
             raise InputError(
                 "the DataLoader has no batch_size: its batches could not be divided among the ranks.",

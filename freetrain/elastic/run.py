@@ -13,6 +13,7 @@ from freetrain.elastic.agreement import Ballot
 from freetrain.elastic.batching import FixedBatch, ScaledBatch
 from freetrain.elastic.errors import as_exit
 from freetrain.elastic.hooks import Hooks, Resize, StepResult
+from freetrain.elastic.in_training import InTraining
 from freetrain.elastic.loading import Loader
 from freetrain.elastic.mistakes import Samples, Schedules, check_step, learning_rates
 from freetrain.elastic.model import ElasticModel
@@ -24,7 +25,7 @@ from freetrain.elastic.training import Training
 from freetrain.errors import FreetrainError, InputError
 
 
-class Run:
+class Run(InTraining):
     """An elastic training; use it as a context, iterate over :meth:`steps`.
 
     Each step the runtime adds up the ranks' gradients, calls ``optimizer.step()`` and clears the gradients; the
@@ -93,32 +94,6 @@ class Run:
         self._hooks = Hooks(batch, on_resize, before_update, on_step)
 
     # -- what scripts ask
-
-    @property
-    def rank(self) -> int:
-        """This process's rank in the present world."""
-        return self._training.world.rank
-
-    @property
-    def world_size(self) -> int:
-        """Ranks in the present world."""
-        return self._training.world.size
-
-    @property
-    def step(self) -> int:
-        """Steps completed."""
-        return self.state.step
-
-    def checkpoint(self) -> None:
-        """Write a checkpoint at the end of this step."""
-        self._training.wants_checkpoint = True
-
-    def stop(self) -> None:
-        """End the training on all ranks at the end of this step; called in ``on_step``, of the one that follows.
-
-        It is then complete, as after its last epoch. One rank's word is enough.
-        """
-        self._training.wants_stop = True
 
     def steps(self) -> Iterator[Step]:
         """The training's steps, until all epochs are through or the script stops it.

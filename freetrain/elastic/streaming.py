@@ -10,8 +10,8 @@ from typing import Any
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from freetrain.elastic.batching import FixedBatch, ScaledBatch, share_of
-from freetrain.elastic.drawing import Draw
 from freetrain.elastic.sampler import Sampler
+from freetrain.elastic.step_batches import Draw, StepBatches
 from freetrain.elastic.world import World
 
 
@@ -21,8 +21,8 @@ def is_stream(data: Any) -> bool:
     return isinstance(data, IterableDataset) or not (isinstance(data, int) or hasattr(data, "__getitem__"))
 
 
-class Streaming:
-    """The batches of the step under way, as :class:`~freetrain.elastic.drawing.Drawing` has them for other data.
+class Streaming(StepBatches):
+    """Batches of samples that come one after the other.
 
     The data's place moves with the model: by the data's own ``state_dict`` and ``load_state_dict`` if it has them,
     or else by reading again, from the start of the epoch, what has been read in it.
@@ -31,21 +31,13 @@ class Streaming:
         data: an iterable that begins anew with each epoch, or a DataLoader of one without worker processes.
         sampler: counts.
         batch: samples per batch.
-
-    Attributes:
-        taken: batches of the step under way.
-        wait_s: seconds spent waiting for them.
     """
 
     def __init__(self, data: Any, sampler: Sampler, batch: FixedBatch | ScaledBatch) -> None:
-        self.taken: list[Draw] = []
-        self.wait_s = 0.0
-        self.dataset: Any = data.dataset if isinstance(data, DataLoader) else data
+        super().__init__(data.dataset if isinstance(data, DataLoader) else data, sampler, batch)
         self._collate: Callable[[list[Any]], Any] = default_collate
         if isinstance(data, DataLoader):
             self._collate = data.collate_fn
-        self._sampler = sampler
-        self._batch = batch
         self._is_stateful = hasattr(self.dataset, "state_dict") and hasattr(self.dataset, "load_state_dict")
         self._iterator: Iterator[Any] = iter(())
         self._before: dict[str, Any] = {}
@@ -73,11 +65,6 @@ class Streaming:
         self._is_stale = True
         self._has_read = False
 
-    def forget_step(self) -> None:
-        """The step is over."""
-        self.taken = []
-        self.wait_s = 0.0
-
     def next(self, world: World) -> tuple[Draw, Any] | None:
         """One batch more for the step under way; None at the end of the epoch."""
         asked_s = time.perf_counter()
@@ -97,16 +84,6 @@ class Streaming:
         batch = self._collate([items[id_ - place] for id_ in draw.fetched])
         self.wait_s += time.perf_counter() - asked_s
         return draw, batch
-
-    @property
-    def samples(self) -> int:
-        """In the step under way, over all ranks."""
-        return sum(len(draw.ids) for draw in self.taken)
-
-    @property
-    def number(self) -> int:
-        """Of the batch taken last, in its epoch, from 0."""
-        return self._sampler.batches + len(self.taken) - 1
 
     def batches_per_epoch(self, world_size: int) -> int:
         """Nobody knows before the end."""

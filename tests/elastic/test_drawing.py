@@ -8,8 +8,9 @@ import torch
 from torch.utils.data import DataLoader
 
 from freetrain.elastic.batching import FixedBatch
-from freetrain.elastic.drawing import BatchStream, Draw, Drawing
+from freetrain.elastic.drawing import BatchStream, Drawing
 from freetrain.elastic.sampler import Sampler
+from freetrain.elastic.step_batches import Draw
 from freetrain.elastic.world import World
 
 

@@ -38,6 +38,14 @@ def await_message(trainer: Workers, name: str, kind: str) -> None:
     trainer.wait_until((trainer.out / f"took-{name}-{kind}").exists, f"{kind} for {name}")
 
 
+def feed_third(trainer: Workers, kind: str = "state") -> None:
+    """Two train, and a newcomer has taken in a message of this kind and hangs."""
+    start_two(trainer)
+    hang(trainer, f"w2-{kind}")
+    trainer.start(1)
+    await_message(trainer, "w2", kind)
+
+
 def source_of(trainer: Workers, name: str, attempt: int = 0) -> str:
     offer = trainer.directory.feed_offer(name, attempt)
     assert offer is not None
@@ -92,10 +100,7 @@ def test_may_be_on_another_machine(trainer: Workers) -> None:
 
 
 def test_two_at_once_have_sources_of_their_own(trainer: Workers) -> None:
-    start_two(trainer)
-    hang(trainer, "w2-state")
-    trainer.start(1)
-    await_message(trainer, "w2", "state")
+    feed_third(trainer)
     trainer.start(1)
     trainer.wait_until(lambda: trainer.directory.feed_offer("w3", 0) is not None, "choice of a source")
     assert {source_of(trainer, name) for name in ("w2", "w3")} == {"w0", "w1"}
@@ -119,10 +124,7 @@ def test_the_others_train_on_while_it_is_fed(trainer: Workers) -> None:
 
 @pytest.mark.parametrize("kind", ["state", "update"])
 def test_is_lost_while_it_is_fed(trainer: Workers, kind: str) -> None:
-    start_two(trainer)
-    hang(trainer, f"w2-{kind}")
-    trainer.start(1)
-    await_message(trainer, "w2", kind)
+    feed_third(trainer, kind)
     trainer.kill("w2")
     trainer.await_world(2)
     trainer.start(1)
@@ -134,10 +136,7 @@ def test_is_lost_while_it_is_fed(trainer: Workers, kind: str) -> None:
 
 def test_is_stopped_while_it_is_fed(trainer: Workers) -> None:
     trainer.environment["FREETRAIN_LOST_AFTER_S"] = "3"
-    start_two(trainer)
-    hang(trainer, "w2-state")
-    trainer.start(1)
-    await_message(trainer, "w2", "state")
+    feed_third(trainer)
     trainer.stop("w2")
     trainer.wait_until(lambda: "w2" in trainer.directory.view().gone, "end of patience")
     trainer.await_world(2)
@@ -147,10 +146,7 @@ def test_is_stopped_while_it_is_fed(trainer: Workers) -> None:
 
 
 def test_its_source_is_lost_while_it_is_fed(trainer: Workers) -> None:
-    start_two(trainer)
-    hang(trainer, "w2-state")
-    trainer.start(1)
-    await_message(trainer, "w2", "state")
+    feed_third(trainer)
     source = source_of(trainer, "w2")
     trainer.kill(source)
     go_on(trainer, "w2-state")
@@ -163,10 +159,7 @@ def test_its_source_is_lost_while_it_is_fed(trainer: Workers) -> None:
 
 
 def test_its_source_leaves_while_it_is_fed(trainer: Workers) -> None:
-    start_two(trainer)
-    hang(trainer, "w2-state")
-    trainer.start(1)
-    await_message(trainer, "w2", "state")
+    feed_third(trainer)
     source = source_of(trainer, "w2")
     trainer.leave(source)
     go_on(trainer, "w2-state")
@@ -180,10 +173,7 @@ def test_its_source_leaves_while_it_is_fed(trainer: Workers) -> None:
 
 def test_all_others_are_lost_while_it_is_fed_and_nothing_is_saved(trainer: Workers) -> None:
     """A mixture of its own parameters and of theirs is nothing to train on with."""
-    start_two(trainer)
-    hang(trainer, "w2-state")
-    trainer.start(1)
-    await_message(trainer, "w2", "state")
+    feed_third(trainer)
     trainer.kill("w0", "w1")
     go_on(trainer, "w2-state")
     assert trainer.finish("w2") == {"w2": 75}, trainer.errors()
