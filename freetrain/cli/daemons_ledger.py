@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from freetrain.config import Config
+from freetrain.errors import StateError
 from freetrain.store.ledger import Ledger
 from freetrain.store.store import DAEMONS_STORE, Store
 
@@ -15,4 +16,14 @@ def daemons_ledger(config: Config) -> Ledger:
     Raises:
         StateError: there is none, or it cannot be read.
     """
-    return Store.open_existing(Path(config.state.directory) / DAEMONS_STORE).ledger()
+    path = Path(config.state.directory) / DAEMONS_STORE
+    try:
+        is_missing = not path.exists()
+    except OSError:
+        is_missing = False  # whoever opens it says why it cannot be read
+    if is_missing:
+        raise StateError(
+            f"No daemon has worked here yet: there is no database {path}.",
+            "Is it the daemon's own configuration that is read? 'freetrain config show --origin' says.",
+        )
+    return Store.open_existing(path).ledger()
