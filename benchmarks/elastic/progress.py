@@ -16,7 +16,7 @@ from unittest import mock
 import torch
 
 from freetrain import elastic
-from freetrain.elastic.progress import Progress
+from freetrain.elastic.on_disk.progress import Progress
 
 STEP_S = 0.01
 LINE_EVERY_S = 5.0
@@ -112,7 +112,7 @@ class _Silent(Progress):
 
 
 def _silenced() -> AbstractContextManager[object]:
-    return mock.patch("freetrain.elastic.records.Progress", _Silent)
+    return mock.patch("freetrain.elastic.training.records.Progress", _Silent)
 
 
 def _train(how: AbstractContextManager[object]) -> float:

@@ -11,9 +11,9 @@ import click
 
 from freetrain.cli.output import NOTHING, print_json, print_table, show_value
 from freetrain.core.throughput_fit import FittedCurve, Observation, ScalingModel, fit_throughput
-from freetrain.elastic.directory import TrainerDirectory
-from freetrain.elastic.progress_line import Rate
-from freetrain.elastic.progress_log import ProgressLog, read_progress
+from freetrain.elastic.on_disk.directory import TrainerDirectory
+from freetrain.elastic.on_disk.progress_line import Rate
+from freetrain.elastic.on_disk.progress_log import ProgressLog, read_progress
 from freetrain.errors import InputError
 
 FORMAT = "freetrain-curve/1"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from freetrain.elastic.directory import TrainerDirectory
+from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.errors import InputError
 
 _PATIENCE_S = 10.0

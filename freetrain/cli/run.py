@@ -11,13 +11,13 @@ from pathlib import Path
 
 import click
 
-from freetrain.elastic.agent import Agent, AgentOptions, Signals
-from freetrain.elastic.directory import TRAINER_VARIABLE, TrainerDirectory
-from freetrain.elastic.restart import RestartAgent
-from freetrain.elastic.restart_progress import RestartProgress
+from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
+from freetrain.elastic.on_node.agent import Agent, AgentOptions, Signals
+from freetrain.elastic.on_node.restart import RestartAgent
+from freetrain.elastic.on_node.restart_progress import RestartProgress
+from freetrain.elastic.on_node.watched_steps import LAST_NUMBER, WatchedSteps
+from freetrain.elastic.on_node.workers import count_gpus
 from freetrain.elastic.timeouts import Timeouts
-from freetrain.elastic.watched_steps import LAST_NUMBER, WatchedSteps
-from freetrain.elastic.workers import count_gpus
 from freetrain.errors import InputError
 
 _ALWAYS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)

@@ -21,12 +21,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from freetrain.elastic.batching import FixedBatch, ScaledBatch
-    from freetrain.elastic.device import device
-    from freetrain.elastic.hooks import Resize, StepResult, scale_learning_rate
-    from freetrain.elastic.loop import Loop
-    from freetrain.elastic.run import Run
-    from freetrain.elastic.step import Step
+    from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
+    from freetrain.elastic.script.hooks import Resize, StepResult, scale_learning_rate
+    from freetrain.elastic.script.loop import Loop
+    from freetrain.elastic.script.run import Run
+    from freetrain.elastic.script.step import Step
+    from freetrain.elastic.worlds.device import device
 
 __all__ = [
     "FixedBatch",
@@ -41,15 +41,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "FixedBatch": "batching",
-    "Loop": "loop",
-    "Resize": "hooks",
-    "Run": "run",
-    "ScaledBatch": "batching",
-    "Step": "step",
-    "StepResult": "hooks",
-    "device": "device",
-    "scale_learning_rate": "hooks",
+    "FixedBatch": "data.batching",
+    "Loop": "script.loop",
+    "Resize": "script.hooks",
+    "Run": "script.run",
+    "ScaledBatch": "data.batching",
+    "Step": "script.step",
+    "StepResult": "script.hooks",
+    "device": "worlds.device",
+    "scale_learning_rate": "script.hooks",
 }
 
 

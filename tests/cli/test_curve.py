@@ -6,7 +6,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from freetrain.cli.curve import curve_command
-from freetrain.elastic.progress import Progress
+from freetrain.elastic.on_disk.progress import Progress
 
 
 def write_rate(path: Path, nodes: int, world: int, samples_per_s: float) -> None:

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.live.site import Site
 from benchmarks.live.workload import SiteJob
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.elastic.progress_log import ProgressLog, read_progress
+from freetrain.elastic.on_disk.progress_log import ProgressLog, read_progress
 from freetrain.lab import LabOptions
 from freetrain.store.store import Store
 from tests.daemon.test_on_slurm import POLL_S, daemon_that_polls_every, nodes_of, wait_until

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from freetrain.elastic.directory import TrainerDirectory
+from freetrain.elastic.on_disk.directory import TrainerDirectory
 from tests.elastic.forking import Forked
 
 SCRIPTS = Path(__file__).parent / "scripts"

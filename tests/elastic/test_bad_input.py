@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from freetrain.elastic.checkpoints import Checkpoints
-from freetrain.elastic.directory import TrainerDirectory
 from freetrain.elastic.errors import CheckpointError, DirectoryError
-from freetrain.elastic.identity import this_member
+from freetrain.elastic.membership.identity import this_member
+from freetrain.elastic.on_disk.checkpoints import Checkpoints
+from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.errors import InputError
 from tests.elastic.harness import Workers, workers

@@ -29,7 +29,7 @@ def test_the_runtime_imports_nothing_of_the_daemon(what: str) -> None:
 @pytest.mark.parametrize(
     "what",
     [
-        "import freetrain.elastic, freetrain.elastic.agent, freetrain.elastic.restart",
+        "import freetrain.elastic, freetrain.elastic.on_node.agent, freetrain.elastic.on_node.restart",
         "import freetrain.cli.run, freetrain.cli.poke",
     ],
 )

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.elastic.directory import TrainerDirectory
-from freetrain.elastic.files import read_json
+from freetrain.elastic.on_disk.directory import TrainerDirectory
+from freetrain.elastic.on_disk.files import read_json
 from tests.elastic.harness import PATIENCE_S, SCRIPTS
 
 HOSTS = {f"ftleft{os.getpid()}": "10.231.7.1", f"ftright{os.getpid()}": "10.231.7.2"}

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.elastic.directory import TrainerDirectory
-from freetrain.elastic.progress_log import read_progress
+from freetrain.elastic.on_disk.directory import TrainerDirectory
+from freetrain.elastic.on_disk.progress_log import read_progress
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 CLI = [sys.executable, "-m", "freetrain"]

@@ -13,8 +13,8 @@ from freetrain.core.known_trainer import NOTHING_MISREAD, Misread
 from freetrain.core.throughput_fit import Observation
 from freetrain.daemon.trainers.isolation import Fault, isolated
 from freetrain.daemon.trainers.user_files import WrongFileError, directory_of, has_plain, open_plain
-from freetrain.elastic.progress_line import MOST_NODES
-from freetrain.elastic.progress_log import ProgressLog, read_part
+from freetrain.elastic.on_disk.progress_line import MOST_NODES
+from freetrain.elastic.on_disk.progress_log import ProgressLog, read_part
 
 _PROGRESS, _FINISHED = "progress.jsonl", "finished.json"
 

@@ -9,7 +9,7 @@ from freetrain.elastic.feeding.errors import FeedError
 from freetrain.elastic.feeding.link import Link
 from freetrain.elastic.feeding.packets import Packet, size_of
 from freetrain.elastic.feeding.parts import Parts
-from freetrain.elastic.state import TrainingState, hyperparameters
+from freetrain.elastic.training.state import TrainingState, hyperparameters
 
 STEP_BYTES = 128 << 20
 """So much of the state is sent after each step, or one parameter: copying it takes some hundredths of a second."""

@@ -10,9 +10,9 @@ from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.feeding.errors import FeedError
 from freetrain.elastic.feeding.feed import Feed
 from freetrain.elastic.feeding.offer import Offer
-from freetrain.elastic.members import Generation
-from freetrain.elastic.session import Session
-from freetrain.elastic.state import TrainingState
+from freetrain.elastic.membership.session import Session
+from freetrain.elastic.on_disk.members import Generation
+from freetrain.elastic.training.state import TrainingState
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import os
 import torch
 from torch import optim
 
-from freetrain.elastic.state import TrainingState
+from freetrain.elastic.training.state import TrainingState
 from freetrain.errors import InputError
 
 log = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from freetrain.elastic.feeding.link import Link, SharedMemory
 from freetrain.elastic.feeding.offer import Listener
 from freetrain.elastic.feeding.packets import Packet
 from freetrain.elastic.feeding.parts import Parts
-from freetrain.elastic.next_generation import View
-from freetrain.elastic.session import Session
-from freetrain.elastic.state import TrainingState
+from freetrain.elastic.membership.session import Session
+from freetrain.elastic.on_disk.next_generation import View
+from freetrain.elastic.training.state import TrainingState
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from freetrain.elastic.feeding.errors import FeedError
 from freetrain.elastic.feeding.link import Link, SharedMemory, is_readable, memory_of
-from freetrain.elastic.members import Member, this_host
-from freetrain.elastic.secret import Secret
+from freetrain.elastic.on_disk.members import Member, this_host
+from freetrain.elastic.on_disk.secret import Secret
 
 _PATIENCE_S = 5.0
 """For a connection to come about, and for its first words: both sides are awake."""

@@ -9,7 +9,7 @@ import torch
 
 from freetrain.elastic.feeding.errors import FeedError
 from freetrain.elastic.feeding.packets import Packet, Slot, room_for
-from freetrain.elastic.state import TrainingState, set_hyperparameters
+from freetrain.elastic.training.state import TrainingState, set_hyperparameters
 
 _PLAIN = (int, float, bool, str, type(None))
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
+from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.feeding.fitness import FROM_VARIABLE, wants_to_be_fed, why_not_fed
-from freetrain.elastic.sampler import Sampler
-from freetrain.elastic.state import TrainingState
+from freetrain.elastic.training.state import TrainingState
 from freetrain.errors import InputError
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 
 from freetrain import elastic
-from freetrain.elastic import state, worlds
 from freetrain.elastic.feeding import feed, newcomer, offer
+from freetrain.elastic.training import state, worlds
 
 OUT = Path(os.environ["OUT"])
 ME = os.environ["FREETRAIN_MEMBER"]

@@ -13,8 +13,8 @@ import sys
 import torch.distributed as dist
 
 from freetrain.elastic.errors import AbandonedError
-from freetrain.elastic.members import Generation, this_host
-from freetrain.elastic.world import World, open_store
+from freetrain.elastic.on_disk.members import Generation, this_host
+from freetrain.elastic.worlds.world import World, open_store
 
 
 def world_of(number: int, me: str, port: int) -> World:

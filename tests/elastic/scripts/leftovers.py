@@ -12,8 +12,8 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from freetrain import elastic
-from freetrain.elastic.collectives import Collectives
-from freetrain.elastic.world import World
+from freetrain.elastic.worlds.collectives import Collectives
+from freetrain.elastic.worlds.world import World
 
 OUT = Path(os.environ["OUT"])
 KINDS = {"worlds": World, "collectives": Collectives, "models": DistributedDataParallel}

@@ -50,7 +50,7 @@ class Life:
                 time.sleep(0.01)
 
     def view(self):
-        from freetrain.elastic.directory import TrainerDirectory
+        from freetrain.elastic.on_disk.directory import TrainerDirectory
 
         return TrainerDirectory.open(Path(os.environ["FREETRAIN_TRAINER"])).view()
 

@@ -10,7 +10,7 @@ import os
 import runpy
 from pathlib import Path
 
-from freetrain.elastic import checkpoints, directory, files
+from freetrain.elastic.on_disk import checkpoints, directory, files
 
 OUT = Path(os.environ["OUT"])
 

@@ -15,9 +15,10 @@ from pathlib import Path
 import torch
 
 from freetrain import elastic
-from freetrain.elastic.directory import TrainerDirectory
 from freetrain.elastic.errors import LostRankError
-from freetrain.elastic.steps import Steps
+from freetrain.elastic.on_disk.directory import TrainerDirectory
+from freetrain.elastic.script import run as run_module
+from freetrain.elastic.script.steps import Steps
 
 OUT = Path(os.environ["OUT"])
 ME = os.environ.get("FREETRAIN_MEMBER", "")
@@ -50,7 +51,7 @@ def wait_for_newcomer():
         time.sleep(0.01)
 
 
-elastic.run.Steps = Deaf
+run_module.Steps = Deaf
 torch.set_num_threads(1)
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), 0.01)

@@ -16,10 +16,10 @@ import time
 import torch
 import torch.distributed as dist
 
-from freetrain.elastic.collectives import Collectives
 from freetrain.elastic.errors import LostRankError
-from freetrain.elastic.members import Generation, this_host
-from freetrain.elastic.world import World, open_store
+from freetrain.elastic.on_disk.members import Generation, this_host
+from freetrain.elastic.worlds.collectives import Collectives
+from freetrain.elastic.worlds.world import World, open_store
 
 FLOATS_TOO_MANY_FOR_THE_SOCKET = 16 << 20
 

@@ -1,0 +1,1 @@
+"""Which samples come next, and how they are fetched."""

@@ -1,0 +1,137 @@
+"""Batches of this rank, fetched as the script's DataLoader says, from any place of an epoch on."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+
+from freetrain.elastic.data.batching import FixedBatch, ScaledBatch, share_of
+from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.data.step_batches import Draw, StepBatches
+from freetrain.elastic.worlds.world import World
+
+_KEPT = (
+    "num_workers",
+    "collate_fn",
+    "pin_memory",
+    "timeout",
+    "worker_init_fn",
+    "multiprocessing_context",
+    "prefetch_factor",
+    "persistent_workers",
+)
+"""Of the script's DataLoader; which samples its batches have is decided here."""
+
+
+class Drawing(StepBatches):
+    """Batches of samples that can be asked for by number.
+
+    Args:
+        sampler: says which samples come next.
+        batch: samples per batch.
+        stream: fetches them.
+    """
+
+    def __init__(self, sampler: Sampler, batch: FixedBatch | ScaledBatch, stream: BatchStream) -> None:
+        super().__init__(stream.dataset, sampler, batch)
+        self._stream = stream
+        self._is_stale = True
+
+    def restart(self) -> None:
+        """The world, the epoch or the position is another one."""
+        self._is_stale = True
+
+    def next(self, world: World) -> tuple[Draw, Any] | None:
+        """One batch more for the step under way; None at the end of the epoch."""
+        if self._is_stale:
+            self._stream.restart(self._draws(world))
+            self._is_stale = False
+        asked_s = time.perf_counter()
+        drawn = self._stream.next()
+        self.wait_s += time.perf_counter() - asked_s
+        if drawn is not None:
+            self.taken.append(drawn[0])
+        return drawn
+
+    def batches_per_epoch(self, world_size: int) -> int:
+        """How many there are in this epoch, if the world does not change."""
+        sampler, per_batch = self._sampler, self._batch.per_step(world_size)
+        left = sampler.samples - sampler.position
+        return sampler.batches + (left // per_batch if sampler.drop_last else -(-left // per_batch))
+
+    def close(self) -> None:
+        """Fetch no more."""
+        self._stream.close()
+
+    def _draws(self, world: World) -> Iterator[Draw]:
+        """What is left of the epoch; asked for ahead of the training, whose position moves meanwhile."""
+        sampler = self._sampler
+        start, per_batch = sampler.position, self._batch.per_step(world.size)
+        while ids := sampler.peek(per_batch, skip=start - sampler.position):
+            yield Draw(ids, share_of(ids, world.rank, world.size))
+            start += len(ids)
+
+
+class BatchStream:
+    """Fetches what it is told to, with the worker processes and the rest of the script's DataLoader.
+
+    Args:
+        data: a DataLoader, a data set with length and items, or a number, whose batches are the ids themselves.
+    """
+
+    def __init__(self, data: Any) -> None:
+        self.dataset: Any = range(data) if isinstance(data, int) else data
+        if isinstance(data, DataLoader):
+            self.dataset = data.dataset
+        options = {name: getattr(data, name) for name in _KEPT} if isinstance(data, DataLoader) else {}
+        self._generator = torch.Generator()
+        self._plan = _Plan()
+        self._loader: DataLoader[Any] = DataLoader(
+            self.dataset, batch_sampler=self._plan, generator=self._generator, **options
+        )
+        self._iterator: Iterator[Any] = iter(())
+        self._restarts = 0
+
+    def restart(self, draws: Iterator[Draw]) -> None:
+        """From now on these come, in this order; what was fetched otherwise is forgotten."""
+        self._restarts += 1
+        # Workers draw random numbers of their own from this; the training's own stream is left as it is.
+        self._generator.manual_seed((torch.initial_seed() + self._restarts) % (1 << 63))
+        self._plan.begin(draws)
+        self._iterator = iter(())  # its workers end before others start
+        self._iterator = iter(self._loader)
+
+    def next(self) -> tuple[Draw, Any] | None:
+        """The next batch, or None where there is none; what the data set raises is raised here."""
+        try:
+            data = next(self._iterator)
+        except StopIteration:
+            return None
+        return self._plan.fetched.popleft(), data
+
+    def close(self) -> None:
+        """Fetch no more."""
+        self._iterator = iter(())
+
+
+class _Plan:
+    """What the DataLoader takes for its sampler of batches."""
+
+    def __init__(self) -> None:
+        self.fetched: deque[Draw] = deque()
+        self._draws: Iterator[Draw] = iter(())
+
+    def begin(self, draws: Iterator[Draw]) -> None:
+        """From now on these."""
+        self._draws, self.fetched = draws, deque()
+
+    def __iter__(self) -> Iterator[list[int]]:
+        draws, fetched = self._draws, self.fetched
+        for draw in draws:
+            fetched.append(draw)
+            yield draw.fetched

@@ -1,0 +1,135 @@
+"""Which batches a script wants of its data, as its DataLoader says."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
+
+from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
+from freetrain.elastic.data.streaming import is_stream
+from freetrain.errors import InputError
+
+_ENDLESS = 1 << 62
+"""Samples of data that does not say how many it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Which batches the script wants of its data.
+
+    Attributes:
+        samples: in an epoch; of data that can only be read in order, more than there ever are.
+        batch: samples per batch.
+        shuffle: whether in another order in each epoch.
+        drop_last: whether without what is not enough for a batch.
+        listed: the order of an epoch, where the script has a sampler of its own.
+    """
+
+    samples: int
+    batch: FixedBatch | ScaledBatch
+    shuffle: bool
+    drop_last: bool
+    listed: Callable[[int], Sequence[int]] | None = None
+
+    @classmethod
+    def of(
+        cls, data: Any, batch: FixedBatch | ScaledBatch | None, seed: int, *, shuffle: bool, drop_last: bool
+    ) -> Order:
+        """As the script's DataLoader says, or as it is told.
+
+        Raises:
+            InputError: no batches can be made of it.
+        """
+        if batch is not None and batch.at_most_per_pass is not None:
+            raise InputError(
+                "at_most_per_pass has no meaning where the script makes the passes.",
+                "Take several smaller batches before each optimizer.step().",
+            )
+        if is_stream(data):
+            return cls._of_stream(data, batch, drop_last=drop_last)
+        if not isinstance(data, DataLoader):
+            samples = _checked(data if isinstance(data, int) else len(data))
+            return cls(samples, _known(batch), shuffle, drop_last)
+        if data.batch_size is None and batch is None:
+            raise InputError(
+                "the DataLoader has no batch_size: its batches could not be divided among the ranks.",
+                "Give it a batch_size in place of a batch_sampler, or say batch=FixedBatch(64).",
+            )
+        batch = batch or FixedBatch(data.batch_size or 1)
+        sampler: Any = data.sampler
+        dataset: Any = data.dataset
+        is_plain = type(sampler) is RandomSampler and not sampler.replacement and len(sampler) == len(dataset)
+        if type(sampler) is SequentialSampler or is_plain:
+            samples = _checked(len(dataset))
+            return cls(samples, batch, shuffle=is_plain, drop_last=data.drop_last)
+        if hasattr(sampler, "num_replicas"):
+            raise InputError(
+                "the DataLoader has a sampler that divides the samples among ranks, which the runtime does.",
+                "Leave the sampler out; shuffle=True is enough.",
+            )
+        listed = _Listed(sampler, seed)
+        return cls(_checked(len(sampler)), batch, shuffle=True, drop_last=data.drop_last, listed=listed)
+
+    @classmethod
+    def _of_stream(cls, data: Any, batch: FixedBatch | ScaledBatch | None, *, drop_last: bool) -> Order:
+        if isinstance(data, DataLoader):
+            if data.num_workers:
+                raise InputError(
+                    "the DataLoader has worker processes for iterable data, which mix the orders they read in.",
+                    "Use num_workers=0, or a data set with length and items.",
+                )
+            batch = batch or (FixedBatch(data.batch_size) if data.batch_size else None)
+            drop_last = data.drop_last
+        return cls(_ENDLESS, _known(batch), shuffle=False, drop_last=drop_last)
+
+
+class _Listed:
+    """The order of a sampler of the script's: the same one in all processes, whenever they ask."""
+
+    def __init__(self, sampler: Any, seed: int) -> None:
+        self._sampler = sampler
+        self._seed = seed
+        self._epoch = -1
+        self._ids: list[int] = []
+
+    def __call__(self, epoch: int) -> Sequence[int]:
+        if epoch != self._epoch:
+            self._epoch, self._ids = epoch, self._list(epoch)
+        return self._ids
+
+    def _list(self, epoch: int) -> list[int]:
+        digest = hashlib.blake2b(f"{self._seed}/{epoch}".encode(), digest_size=7).digest()
+        number, before = int.from_bytes(digest, "big"), random.getstate()
+        if hasattr(self._sampler, "set_epoch"):
+            self._sampler.set_epoch(epoch)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(number)
+            random.seed(number)
+            if getattr(self._sampler, "generator", None) is not None:
+                self._sampler.generator.manual_seed(number)
+            ids = [int(id_) for id_ in self._sampler]
+        random.setstate(before)
+        if len(ids) != len(self._sampler):
+            raise InputError(
+                f"the sampler has a length of {len(self._sampler)}, and epoch {epoch} has {len(ids)} samples.",
+                "All epochs have to be as long as the sampler says.",
+            )
+        return ids
+
+
+def _known(batch: FixedBatch | ScaledBatch | None) -> FixedBatch | ScaledBatch:
+    if batch is None:
+        raise InputError("nothing says how many samples a batch has.", "For example: batch=FixedBatch(64).")
+    return batch
+
+
+def _checked(samples: int) -> int:
+    if samples < 1:
+        raise InputError("the data set is empty: there is nothing to train on.")
+    return samples

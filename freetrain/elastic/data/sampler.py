@@ -1,0 +1,102 @@
+"""Which samples come next: every sample exactly once per epoch, whatever happens to the world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from freetrain.elastic.data.order import Permutation
+
+_AHEAD = 8192
+"""So many places of the order are computed at once, which costs less per place than a few."""
+
+
+class Sampler:
+    """A position in a sequence of epochs, each in an order that depends on the seed and the epoch only.
+
+    The position moves by whole steps of the whole world and only when a step is complete, so that neither a
+    change of the world nor a lost rank makes a sample be seen twice or missed.
+
+    Args:
+        samples: samples in the data set.
+        epochs: passes over it.
+        seed: of the orders.
+        shuffle: False keeps the data set's order.
+        drop_last: leave out what an epoch has left when it is not enough for a step.
+        listed: an epoch's order, where it is not to be computed here.
+        holds_at_end: stay at the end of each epoch until :meth:`end_epoch` is called.
+
+    Attributes:
+        batches: taken in this epoch, as the script counts them.
+    """
+
+    def __init__(
+        self,
+        samples: int,
+        epochs: int,
+        seed: int = 0,
+        *,
+        shuffle: bool = True,
+        drop_last: bool = False,
+        listed: Callable[[int], Sequence[int]] | None = None,
+        holds_at_end: bool = False,
+    ) -> None:
+        self.samples = samples
+        self.epochs = epochs
+        self.seed = seed
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+        self.epoch = 0
+        self.position = 0
+        self.batches = 0
+        self._listed = listed
+        self._holds_at_end = holds_at_end
+        self._known = (0, 0, torch.empty(0, dtype=torch.int64))
+
+    @property
+    def finished(self) -> bool:
+        """Whether all epochs are through."""
+        return self.epoch >= self.epochs
+
+    def peek(self, count: int, skip: int = 0) -> list[int]:
+        """Ids of the next samples, some skipped; fewer at the end of an epoch, or none with ``drop_last``."""
+        start = self.position + skip
+        stop = min(start + count, self.samples)
+        if start >= stop or (self.drop_last and stop - start < count):
+            return []
+        epoch, begin, known = self._known
+        if epoch != self.epoch or not begin <= start <= stop <= begin + len(known):
+            begin, known = start, self._order(start, min(max(stop, start + _AHEAD), self.samples))
+            self._known = (self.epoch, begin, known)
+        ids: list[int] = known[start - begin : stop - begin].tolist()
+        return ids
+
+    def advance(self, count: int, batches: int = 1) -> None:
+        """The next ``count`` samples are done."""
+        self.position += count
+        self.batches += batches
+        if self.position >= self.samples and not self._holds_at_end:
+            self.end_epoch()
+
+    def end_epoch(self) -> None:
+        """Go on with the next one."""
+        self.epoch, self.position, self.batches = self.epoch + 1, 0, 0
+
+    def _order(self, start: int, stop: int) -> torch.Tensor:
+        if self._listed is not None:
+            return torch.tensor(self._listed(self.epoch)[start:stop])
+        if not self.shuffle:
+            return torch.arange(start, stop)
+        return Permutation(self.samples, f"{self.seed}/{self.epoch}").places(start, stop)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where it stands."""
+        return {"epoch": self.epoch, "position": self.position, "seed": self.seed, "batches": self.batches}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.epoch, self.position, self.seed = state["epoch"], state["position"], state["seed"]
+        self.batches = state.get("batches", 0)
+        self._known = (0, 0, self._known[2][:0])

@@ -1,0 +1,1 @@
+"""Who belongs to the trainer: how a worker comes, stays and goes."""

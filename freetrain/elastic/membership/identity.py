@@ -1,0 +1,84 @@
+"""Who this process is to the others, and the environment in which an agent tells it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import struct
+import time
+import uuid
+from functools import lru_cache
+
+from freetrain.elastic.on_disk.members import Member, start_ticks, this_host
+
+MEMBER_VARIABLE = "FREETRAIN_MEMBER"
+AGENT_VARIABLE = "FREETRAIN_AGENT"
+ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
+
+_SIOCGIFADDR = 0x8915
+
+
+def new_id() -> str:
+    """A name that nobody had before, and that tells the host to people."""
+    return f"{socket.gethostname().partition('.')[0]}-{uuid.uuid4().hex[:8]}"
+
+
+@lru_cache(maxsize=1)
+def this_address() -> str:
+    """How other hosts reach this one: as the environment says, else by name, else by the address of its way out.
+
+    On many machines the own name leads to the loopback interface, where nobody else can follow.
+    """
+    named = os.environ.get(ADDRESS_VARIABLE) or socket.gethostname()
+    return named if _interface_of(named) else _outward_address() or named
+
+
+def use_interface_of_this_address() -> None:
+    """Let gloo listen where the others look for this process, unless the user said where."""
+    interface = _interface_of(this_address())
+    if interface is not None:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
+
+
+def _interface_of(name: str) -> str | None:
+    """The network interface that has this address, loopback apart."""
+    try:
+        address = socket.gethostbyname(name)
+    except OSError:
+        return None
+    if address.startswith("127."):
+        return None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        for _, interface in socket.if_nameindex():
+            request = struct.pack("256s", interface.encode())
+            with contextlib.suppress(OSError):
+                if fcntl.ioctl(asked, _SIOCGIFADDR, request)[20:24] == socket.inet_aton(address):
+                    return interface
+    return None
+
+
+def _outward_address() -> str | None:
+    """The address with which this machine would talk to the world; nothing is sent."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        asked.connect(("192.0.2.1", 9))
+        return str(asked.getsockname()[0])
+    return None
+
+
+def this_member(fingerprint: str, torch_version: str, slots: int = 1, *, is_fed: bool = False) -> Member:
+    """This process as a member."""
+    return Member(
+        id=os.environ.get(MEMBER_VARIABLE) or new_id(),
+        agent=os.environ.get(AGENT_VARIABLE, ""),
+        host=this_host(),
+        address=this_address(),
+        pid=os.getpid(),
+        started_ticks=start_ticks(os.getpid()),
+        torch=torch_version,
+        fingerprint=fingerprint,
+        joined_s=time.time(),
+        slots=slots,
+        is_fed=is_fed,
+    )

@@ -1,0 +1,259 @@
+"""One worker's membership in a trainer: from boot over any number of worlds to goodbye."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+
+from freetrain.elastic.errors import (
+    EVICTED_STATUS,
+    AbandonedError,
+    Departed,
+    DirectoryError,
+    ForeignTrainerError,
+)
+from freetrain.elastic.membership.breaks import Breaks
+from freetrain.elastic.membership.identity import this_member, use_interface_of_this_address
+from freetrain.elastic.membership.watcher import Guard, Watcher
+from freetrain.elastic.on_disk.directory import TrainerDirectory
+from freetrain.elastic.on_disk.members import Generation, Member, this_host
+from freetrain.elastic.on_disk.next_generation import Proposal, View
+from freetrain.elastic.service import answering_service, named_service
+from freetrain.elastic.timeouts import Timeouts
+from freetrain.elastic.worlds.world import World, open_store
+
+log = logging.getLogger(__name__)
+
+_BROKEN_AFTER_S = 1.0
+"""A world that fails although nobody is missing is reported after this time: losses are found sooner."""
+
+_REPORT_AGAIN_S = 10.0
+
+_NOBODY_MISSING = "its collectives failed with nobody missing"
+
+
+class Session:
+    """Joins, forms worlds, leaves.
+
+    Args:
+        directory: the trainer's.
+        timeouts: how patient to be.
+        backend: for ``torch.distributed``.
+        fingerprint: what all members must have in common.
+        is_fed: whether this worker gets the state before it joins a world.
+    """
+
+    def __init__(
+        self,
+        directory: TrainerDirectory,
+        timeouts: Timeouts,
+        backend: str,
+        fingerprint: str,
+        *,
+        is_fed: bool = False,
+    ) -> None:
+        self.directory = directory
+        self.member = this_member(fingerprint, torch.__version__, is_fed=is_fed)
+        self.world: World | None = None
+        self.nodes = 0
+        self._was_in_a_world = False
+        self._timeouts = timeouts
+        self._backend = backend
+        self._stores: dict[int, dist.TCPStore] = {}
+        self._last_error = _NOBODY_MISSING
+        self._breaks = Breaks()
+        self._watcher = Watcher(directory, self.member, timeouts, self._open_store, self._why_foreign)
+
+    @property
+    def view(self) -> View:
+        """What the watcher saw last."""
+        return self._watcher.view
+
+    @property
+    def change_due(self) -> bool:
+        """Whether a newer generation waits for this world to end."""
+        return self.world is None or self.view.number > self.world.generation.number
+
+    def wait_for(self, condition: Callable[[View], bool], timeout_s: float) -> bool:
+        """Sleep until the view fulfils the condition; False at the end of the time."""
+        return self._watcher.wait_for(condition, timeout_s)
+
+    def join(self) -> None:
+        """Say that this worker is ready, and begin to watch."""
+        reason = self._why_foreign_to(self.directory.view())
+        if reason is not None:
+            raise ForeignTrainerError(
+                f"this process cannot join the trainer in {self.directory.root}: {reason}.", _FOREIGN_HINT
+            )
+        named_service()  # complains here rather than in the watcher's thread
+        use_interface_of_this_address()
+        self.directory.beat(self.member.id, -1)
+        self.directory.join(self.member)
+        self._watcher.start()
+
+    def reform(
+        self, broke_with: BaseException | None, step: int, on_generation: Callable[[Generation], object]
+    ) -> World:
+        """Leave the present world, if any, and form the next one that this worker is part of.
+
+        Args:
+            broke_with: why the present world does not hold; None if it changes as planned.
+            step: the last completed step.
+            on_generation: told of the one to form, before others are waited for.
+
+        Raises:
+            Departed: there is none; the worker's part has ended.
+            BrokenWorldError: worlds break one after the other with nobody missing.
+        """
+        tried = self.world.generation.number if self.world else 0
+        self.leave_world()
+        while True:
+            generation = self._await_generation(tried)
+            self._breaks.count(broke_with, generation.cause, step)
+            tried = generation.number
+            on_generation(generation)
+            self._drop_stores(before=tried)
+            world = World(
+                generation,
+                self.member.id,
+                self.directory.secret.derive(generation.nonce),
+                self._backend,
+                self._timeouts.form_timeout_s,
+                lambda: [store.port for store in list(self._stores.values())],
+            )
+            guard = Guard(generation, world.cut)
+            self._watcher.guard(guard)
+            try:
+                world.form(lambda number=tried: self.view.number > number)  # type: ignore[misc]
+            except AbandonedError as error:
+                log.info("generation %d abandoned: %s", tried, error)
+                self._last_error = f"it did not form: {error}"
+                broke_with = error.__cause__
+                self._watcher.guard(None)
+                continue
+            guard.formed = True
+            self.world = world
+            self._was_in_a_world = True
+            self.nodes = self._count_nodes(generation)
+            self._last_error = _NOBODY_MISSING
+            return world
+
+    def leave_world(self) -> None:
+        """Leave the present world; the process lives on."""
+        self._watcher.guard(None)
+        if self.world is not None:
+            self.world.leave()
+            self.world = None
+
+    def say_goodbye(self, reason: str) -> None:
+        """Leave for good."""
+        self.leave_world()
+        with contextlib.suppress(DirectoryError):  # the others see it in the process table, or by its silence
+            self.directory.mark_gone(self.member.id, reason)
+        self._watcher.stop()
+
+    def is_last_of(self, world: World) -> bool:
+        """Whether nobody of this world goes on, and it is this worker's turn to save the training."""
+        view = self.view
+        old = [id_ for id_ in world.generation.members if id_ not in view.gone]
+        return not set(old) & set(view.ranks) and old[:1] == [self.member.id]
+
+    def wait_for_leavers(self) -> None:
+        """Wait until nobody is left who may still be writing the last checkpoint."""
+        self._watcher.wait_for(
+            lambda view: not (view.leaving & view.members.keys()) - view.gone.keys() - {self.member.id}, 3600.0
+        )
+
+    def _await_generation(self, tried: int) -> Generation:
+        """The next generation with this worker in it."""
+        deadline_s = time.monotonic() + self._timeouts.start_timeout_s
+        report_due_s = 0.0
+        while not self._watcher.wait_for(lambda view: self._decided(view, tried), _BROKEN_AFTER_S):
+            self._depart_if_complete()
+            if tried and self.view.number == tried and time.monotonic() >= report_due_s:
+                report_due_s = time.monotonic() + _REPORT_AGAIN_S
+                with contextlib.suppress(DirectoryError):  # the watcher says so, and this is tried again
+                    self.directory.report_broken(tried, self._last_error)
+            if time.monotonic() > deadline_s:
+                raise ForeignTrainerError(
+                    f"no world formed within {self._timeouts.start_timeout_s:g} s.",
+                    "Look whether enough members joined (--min) and whether their hosts reach each other.",
+                )
+        view, me = self.view, self.member.id
+        if me in view.refused:
+            raise ForeignTrainerError(
+                f"the trainer in {self.directory.root} refuses this process: {view.refused[me]}.", _FOREIGN_HINT
+            )
+        if me in view.gone:
+            raise Departed(f"given up for lost by the others: {view.gone[me]}", EVICTED_STATUS)
+        if view.generation is None or me not in view.ranks:
+            raise Departed("left at a step boundary, as asked")
+        self._depart_if_complete()
+        return view.generation
+
+    def _depart_if_complete(self) -> None:
+        """A newcomer has nothing to do where all is done, and those who did it do not wait for it."""
+        if not self._was_in_a_world and self.directory.finished_path.exists():
+            log.warning("the training is complete; remove %s to go on", self.directory.finished_path)
+            raise Departed("the training was complete before this worker's first step")
+
+    def _decided(self, view: View, tried: int) -> bool:
+        me = self.member.id
+        if me in view.gone or me in view.refused:
+            return True
+        if me in view.ranks:
+            return view.number > tried
+        return me in view.leaving and view.number > tried
+
+    def _open_store(self, proposal: Proposal) -> Generation:
+        """A generation with a store: of this process, or of a service host where the site runs one."""
+        host, address, port = this_host(), self.member.address, 0
+        service = answering_service()
+        if service is not None:
+            host, (address, port) = "service", service
+        elif proposal.members:
+            store = open_store()
+            self._stores[proposal.number] = store
+            port = store.port
+        nonce = secrets.token_hex(16)
+        return Generation(proposal.number, proposal.members, host, address, port, nonce, proposal.cause)
+
+    def _count_nodes(self, generation: Generation) -> int:
+        """How many agents the world's ranks have; a rank without agent stands for itself."""
+        known = self._watcher.view.members
+        return len({(known[id_].agent if id_ in known else "") or id_ for id_ in generation.members})
+
+    def _drop_stores(self, before: int) -> None:
+        for number in list(self._stores):  # a copy, since the watcher's thread opens stores meanwhile
+            if number < before:
+                del self._stores[number]
+
+    def _why_foreign_to(self, view: View) -> str | None:
+        """Why this worker does not fit in with those that are there."""
+        for id_ in view.present:
+            reason = _difference(view.members[id_], self.member)
+            if reason is not None and id_ in view.ranks:
+                return reason
+        return None
+
+    def _why_foreign(self, newcomer: Member) -> str | None:
+        return _difference(self.member, newcomer)
+
+
+_FOREIGN_HINT = (
+    "Give each trainer a directory of its own (--trainer), and all its members the same script and torch."
+)
+
+
+def _difference(member: Member, newcomer: Member) -> str | None:
+    if newcomer.torch != member.torch:
+        return f"it runs torch {newcomer.torch}, the others {member.torch}"
+    if newcomer.fingerprint != member.fingerprint:
+        return "another training runs there (model, data set or batch differ), and two cannot share a directory"
+    return None

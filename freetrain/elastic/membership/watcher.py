@@ -1,0 +1,213 @@
+"""The thread beside the training: signs of life, a look at the directory, and what follows from it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from freetrain.elastic.errors import DirectoryError
+from freetrain.elastic.membership.liveness import Liveness
+from freetrain.elastic.on_disk.directory import TrainerDirectory
+from freetrain.elastic.on_disk.members import Generation, Member
+from freetrain.elastic.on_disk.next_generation import Proposal, View, members_missing, next_generation, watched_by
+from freetrain.elastic.timeouts import Timeouts
+
+log = logging.getLogger(__name__)
+
+_LOOK_SHARE = 20
+"""A look at the directory may take up one part in this many of the watcher's time: on a slow file system the
+watcher looks less often instead of loading the server."""
+
+_SETTLE_S = 0.03
+"""Losses often come in twos; one change of the world for both costs half."""
+
+_GATHER_S = 0.5
+"""Newcomers that start together boot at slightly different speeds. Nobody's training waits for them meanwhile."""
+
+_SUPERSEDED_S = 1.5
+"""A world still forming when a newer generation appears gets this long: all may yet come, or some have moved on,
+and the others would wait for them."""
+
+
+_COMPLAIN_AGAIN_S = 60.0
+
+_SAY_MISSING_AFTER_S = 2.0
+"""Members that are started together boot at slightly different speeds."""
+
+
+class Guard:
+    """The world that this member is in or forms just now, and how to get its main thread out of it."""
+
+    def __init__(self, generation: Generation, cut: Callable[[], object]) -> None:
+        self.generation = generation
+        self.cut = cut
+        self.formed = False
+        self.broken_since_s: float | None = None
+
+
+class Watcher:
+    """Keeps one member's view of the trainer fresh, and proposes generations when it is this member's turn.
+
+    Args:
+        directory: the trainer's.
+        member: this process.
+        timeouts: how patient to be.
+        open_store: opens the store of a proposed generation in this process and returns its port.
+        may_join: why a newcomer does not fit in with the others, or None.
+    """
+
+    def __init__(
+        self,
+        directory: TrainerDirectory,
+        member: Member,
+        timeouts: Timeouts,
+        open_store: Callable[[Proposal], Generation],
+        may_join: Callable[[Member], str | None],
+    ) -> None:
+        self._directory = directory
+        self._member = member
+        self._timeouts = timeouts
+        self._open_store = open_store
+        self._may_join = may_join
+        self._liveness = Liveness(directory.last_beat, timeouts.lost_after_s, time.monotonic)
+        self._stop = threading.Event()
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="freetrain-watcher", daemon=True)
+        self._guard: Guard | None = None
+        self._unsettled: tuple[Proposal, float] | None = None
+        self._complained_s = float("-inf")
+        self._say_missing_s: float | None = None
+        self.view = View()
+
+    def start(self) -> None:
+        """Begin to beat and to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join(timeout=5)
+
+    def guard(self, guard: Guard | None) -> None:
+        """From now on get the main thread out of this world when it breaks; None: out of none."""
+        self._guard = guard
+
+    def wait_for(self, condition: Callable[[View], bool], timeout_s: float) -> bool:
+        """Sleep until the view fulfils the condition; False at the end of the time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: condition(self.view), timeout_s)
+
+    def _run(self) -> None:
+        beat_due_s = 0.0
+        count = 0
+        while not self._stop.is_set():
+            look_s = time.monotonic()
+            if beats := look_s >= beat_due_s:
+                beat_due_s = look_s + self._timeouts.beat_s
+                if not self._directory.beat(self._member.id, count):
+                    self._liveness.forget()
+                count += 1
+            try:
+                self._look(silence_too=count > 1 and beats)
+            except DirectoryError as error:
+                self._complain(error.what)
+            except OSError as error:
+                self._complain(f"cannot look at {self._directory.root}: {error}.")
+            self._stop.wait(self._rest_s(time.monotonic() - look_s))
+
+    def _complain(self, what: str) -> None:
+        """Once in a while, for a directory that is full stays so."""
+        now_s = time.monotonic()
+        if now_s - self._complained_s > _COMPLAIN_AGAIN_S:
+            self._complained_s = now_s
+            log.warning("%s The training goes on as soon as %s can be used again.", what, self._directory.root)
+
+    def _rest_s(self, look_s: float) -> float:
+        """How long to rest after a look that took so long, perhaps because the process was stopped meanwhile."""
+        return min(max(self._timeouts.poll_s, _LOOK_SHARE * look_s), self._timeouts.beat_s)
+
+    def _look(self, *, silence_too: bool) -> None:
+        """First what can always be done: what has to be written may fail, and is tried again at the next look."""
+        view = self._directory.view()
+        if view != self.view:
+            with self._changed:
+                self.view = view
+                self._changed.notify_all()
+        self._cut_broken(view)
+        self._mark_lost(view, silence_too=silence_too)
+        self._turn_away(view)
+        self._propose(view)
+        self._say_who_is_missing(view)
+
+    def _mark_lost(self, view: View, *, silence_too: bool) -> None:
+        others = [view.members[id_] for id_ in view.present if id_ != self._member.id]
+        for id_ in self._liveness.dead_here(others):
+            self._directory.mark_gone(id_, "its process ended without a word")
+        if silence_too:
+            for id_ in self._liveness.silent(watched_by(self._member.id, view)):
+                self._directory.mark_gone(id_, f"no sign of life for {self._timeouts.lost_after_s:g} s")
+
+    def _turn_away(self, view: View) -> None:
+        for id_ in view.outside:
+            reason = self._may_join(view.members[id_]) if self._member.id in view.ranks else None
+            if reason is not None:
+                self._directory.refuse(id_, reason)
+
+    def _propose(self, view: View) -> None:
+        proposal = next_generation(view, self._timeouts.min_members)
+        if proposal is None or proposal.proposer != self._member.id or not self._settled(proposal):
+            return
+        if self._member.id in view.gone or self._member.id in view.refused:
+            return
+        generation = self._open_store(proposal)
+        won = self._directory.publish(generation)
+        log.info(
+            "generation %d with %d members %s", generation.number, generation.world, "published" if won else "lost"
+        )
+
+    def _say_who_is_missing(self, view: View) -> None:
+        """The first of those who wait for more says so, after a moment and then once in a while."""
+        least = self._timeouts.min_members
+        missing = members_missing(view, least)
+        if not missing or view.waiting[0] != self._member.id:
+            self._say_missing_s = None
+            return
+        now_s = time.monotonic()
+        if self._say_missing_s is None:
+            self._say_missing_s = now_s + _SAY_MISSING_AFTER_S
+        elif now_s >= self._say_missing_s:
+            self._say_missing_s = now_s + _COMPLAIN_AGAIN_S
+            here = len(view.waiting)
+            log.warning("waiting for %d more: %d are here, and it starts with %d (--min)", missing, here, least)
+
+    def _settled(self, proposal: Proposal) -> bool:
+        """Whether the same proposal has been due for a moment."""
+        now_s = time.monotonic()
+        if self._unsettled is None or self._unsettled[0] != proposal:
+            self._unsettled = (proposal, now_s)
+        patience_s = _GATHER_S if proposal.cause in ("start", "join") else _SETTLE_S
+        return now_s - self._unsettled[1] >= patience_s
+
+    def _cut_broken(self, view: View) -> None:
+        """Members of a world that lost somebody may wait for ever in a collective: get them out."""
+        guard = self._guard
+        if guard is None:
+            return
+        patience_s = self._patience_s(guard, view)
+        if patience_s is None:
+            return
+        now_s = time.monotonic()
+        guard.broken_since_s = guard.broken_since_s or now_s
+        if now_s - guard.broken_since_s >= patience_s and guard is self._guard:
+            guard.cut()
+
+    def _patience_s(self, guard: Guard, view: View) -> float | None:
+        """How long the main thread may try to get out by itself; None: this world is as it should be."""
+        broken = view.broken and view.number == guard.generation.number
+        if broken or any(id_ in view.gone for id_ in guard.generation.members):
+            return self._timeouts.cut_after_s
+        if not guard.formed and view.number > guard.generation.number:
+            return _SUPERSEDED_S
+        return None

@@ -1,0 +1,1 @@
+"""The trainer's directory on the shared file system: what its processes, the daemon and people read there."""

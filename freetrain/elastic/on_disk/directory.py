@@ -1,0 +1,258 @@
+"""The trainer's directory on the shared file system: the one place where the truth about a trainer lives."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from freetrain.elastic.errors import DirectoryError
+from freetrain.elastic.on_disk.files import create_json, make_folder, names_in, overwrite, read_json, write_json
+from freetrain.elastic.on_disk.members import Generation, Member, from_document, to_document
+from freetrain.elastic.on_disk.next_generation import View
+from freetrain.elastic.on_disk.secret import Secret
+
+TRAINER_VARIABLE = "FREETRAIN_TRAINER"
+_KEPT_GENERATIONS = 50
+
+_ROOT_MODE = 0o711
+"""The daemon runs under an account of its own and must get at the progress, and at nothing else in there."""
+
+
+class TrainerDirectory:
+    """Reads and writes a trainer's directory.
+
+    Every fact is a file of its own, written once and never changed (heartbeats apart), so readers need no lock and
+    a stale view shows an earlier truth, never a wrong one. A generation is fenced by its number: the file of
+    generation n can be created only once, whoever tries.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.checkpoints = root / "checkpoints"
+        self.progress_path = root / "progress.jsonl"
+        self.finished_path = root / "finished.json"
+        self._members = root / "members"
+        self._generations = root / "generations"
+        self._beats = root / "beats"
+        self._requests = root / "requests"
+        self._agents = root / "agents"
+        self._known: dict[str, Member] = {}
+        self._reasons: dict[str, str] = {}
+        self._latest: Generation | None = None
+        self.secret = Secret(b"")
+
+    @classmethod
+    def open(cls, root: Path) -> TrainerDirectory:
+        """The directory, made if need be; raises a sentence if it cannot be used."""
+        self = cls(root.absolute())
+        make_folder(self.root, _ROOT_MODE)
+        for name in ("checkpoints", "members", "generations", "beats", "requests", "agents"):
+            make_folder(self.root / name)
+        self._check_writable()
+        self.secret = Secret.of(self.root / "secret")
+        return self
+
+    @classmethod
+    def existing(cls, root: Path) -> TrainerDirectory:
+        """The directory of a trainer that somebody started already."""
+        if not (root / "generations").is_dir():
+            raise DirectoryError(
+                f"{root} is not the directory of a trainer.",
+                "Name the directory that was given to 'freetrain run --trainer'.",
+            )
+        return cls.open(root)
+
+    def _check_writable(self) -> None:
+        try:
+            with tempfile.TemporaryFile(dir=self._members) as probe:
+                probe.write(bytes(4096))
+                probe.flush()
+        except OSError as error:
+            raise DirectoryError(
+                f"cannot write to the trainer's directory {self.root}: {error.strerror}.",
+                "All members of a trainer must be able to write there; check its owner, mode, quota and mount.",
+            ) from error
+
+    # -- members
+
+    def join(self, member: Member) -> None:
+        """Say that this member is ready."""
+        write_json(self._members / f"{member.id}.json", to_document(self.secret.sign(member)))
+
+    def leave(self, member: str) -> None:
+        """Say that this member wants to leave at the next step boundary."""
+        create_json(self._members / f"{member}.leaving", {"reason": "asked to leave"})
+
+    def mark_gone(self, member: str, reason: str) -> bool:
+        """Say that this member left or was lost; there is no way back. True for who said it first."""
+        return create_json(self._members / f"{member}.gone", {"reason": reason})
+
+    def refuse(self, member: str, reason: str) -> None:
+        """Turn a newcomer away, with a sentence."""
+        create_json(self._members / f"{member}.refused", {"reason": reason})
+
+    def offer_feed(self, member: str, attempt: int, document: dict[str, Any]) -> None:
+        """Say where and by whom this newcomer can be fed, now that it has been tried so often before."""
+        create_json(self._members / f"{member}.{attempt}.feed", document)
+
+    def feed_offer(self, member: str, attempt: int) -> dict[str, Any] | None:
+        """What the newcomer said."""
+        return read_json(self._members / f"{member}.{attempt}.feed")
+
+    def say_ready(self, member: str) -> None:
+        """Say that this newcomer waits for nothing but a world."""
+        create_json(self._members / f"{member}.ready", {})
+
+    def is_gone(self, member: str) -> str | None:
+        """Why the member is gone; None if it is not."""
+        return self._reason(f"{member}.gone") if (self._members / f"{member}.gone").exists() else None
+
+    # -- generations
+
+    def publish(self, generation: Generation) -> bool:
+        """Create the generation; False if another one of this number exists."""
+        path = self._generations / _generation_name(generation.number)
+        created = create_json(path, to_document(self.secret.sign(generation)))
+        if created:
+            self._prune(generation.number - _KEPT_GENERATIONS)
+        return created
+
+    def report_broken(self, number: int, reason: str) -> None:
+        """Say that this generation's world does not work (any more)."""
+        create_json(self._generations / f"{number:08d}.broken", {"reason": reason})
+
+    def view(self) -> View:
+        """All of it at one look: two directory listings, and only those files that were not read before."""
+        numbers = names_in(self._generations)
+        latest = max((name for name in numbers if name.endswith(".json")), default="")
+        if latest and (self._latest is None or latest != _generation_name(self._latest.number)):
+            self._latest = self._read_generation(latest) or self._latest
+        names = names_in(self._members)
+        for name in names:
+            self._learn(name)
+        generation = self._latest
+        return View(
+            generation=generation,
+            members={id_: self._known[id_] for id_ in _with_suffix(names, ".json") if id_ in self._known},
+            leaving=frozenset(_with_suffix(names, ".leaving")),
+            gone={id_: self._reasons[f"{id_}.gone"] for id_ in _with_suffix(names, ".gone")},
+            refused={id_: self._reasons[f"{id_}.refused"] for id_ in _with_suffix(names, ".refused")},
+            feeds=frozenset(map(_member_and_attempt, _with_suffix(names, ".feed"))),
+            ready=frozenset(_with_suffix(names, ".ready")),
+            broken=generation is not None and f"{generation.number:08d}.broken" in numbers,
+        )
+
+    def _learn(self, name: str) -> None:
+        id_, _, kind = name.rpartition(".")
+        if kind in ("gone", "refused") and name not in self._reasons:
+            self._reasons[name] = self._reason(name)
+        elif kind == "json" and id_ not in self._known:
+            member = from_document(Member, read_json(self._members / name) or {})
+            if member is None:
+                return
+            if self.secret.signed(member):
+                self._known[id_] = member
+            else:
+                self.refuse(id_, "it does not know the trainer's secret")
+
+    def _reason(self, name: str) -> str:
+        return str((read_json(self._members / name) or {}).get("reason", ""))
+
+    def _read_generation(self, name: str) -> Generation | None:
+        generation = from_document(Generation, read_json(self._generations / name) or {})
+        return generation if generation and self.secret.signed(generation) else None
+
+    def _prune(self, oldest_kept: int) -> None:
+        """Drop what nobody asks for any more, so that a look stays cheap over months."""
+        outdated = [name for name in names_in(self._generations) if name < f"{max(oldest_kept, 0):08d}"]
+        for name in outdated:
+            _remove(self._generations / name)
+        if outdated:
+            self._forget_members()
+
+    def _forget_members(self) -> None:
+        view = self.view()
+        for id_ in set(view.members) & set(view.gone) - set(view.ranks):
+            for suffix in ("json", "leaving", "refused", "ready"):
+                _remove(self._members / f"{id_}.{suffix}")
+            for attempt in (attempt for member, attempt in view.feeds if member == id_):
+                _remove(self._members / f"{id_}.{attempt}.feed")
+            _remove(self._beats / id_)
+
+    # -- heartbeats
+
+    def beat(self, member: str, count: int) -> bool:
+        """Leave a sign of life; False if that cannot be.
+
+        Opened and closed each time, or NFS would keep it to itself; always as long as before and written over it,
+        since a full file system has room for nothing else.
+        """
+        try:
+            overwrite(self._beats / member, f"{count:20d}".encode())
+        except OSError:
+            return False
+        return True
+
+    def last_beat(self, member: str) -> str:
+        """The latest sign of life; what counts is that it changes."""
+        try:
+            return (self._beats / member).read_text()
+        except OSError:
+            return ""
+
+    # -- requests to agents, and what became of the agents
+
+    def request(self, name: str, document: dict[str, object]) -> Path:
+        """Ask any agent for something; the file vanishes when one takes it."""
+        path = self._requests / f"{name}.json"
+        write_json(path, document)
+        return path
+
+    def requests(self) -> list[tuple[Path, dict[str, object]]]:
+        """What is asked of agents."""
+        paths = [self._requests / name for name in sorted(names_in(self._requests))]
+        return [(path, document) for path in paths if (document := read_json(path)) is not None]
+
+    def claim(self, path: Path) -> bool:
+        """Take a request; False if another agent was faster."""
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def write_agent(self, agent: str, document: dict[str, object]) -> None:
+        """Say what an agent is doing, or why it ended."""
+        write_json(self._agents / f"{agent}.json", dict(document))
+
+    def agents(self) -> dict[str, dict[str, object]]:
+        """What the agents said."""
+        documents = {name.removesuffix(".json"): read_json(self._agents / name) for name in names_in(self._agents)}
+        return {name: document for name, document in documents.items() if document is not None}
+
+
+def trainer_from_environment() -> Path | None:
+    """The trainer's directory as the agent, Slurm or the user gave it."""
+    given = os.environ.get(TRAINER_VARIABLE)
+    return Path(given) if given else None
+
+
+def _generation_name(number: int) -> str:
+    return f"{number:08d}.json"
+
+
+def _member_and_attempt(name: str) -> tuple[str, int]:
+    member, _, attempt = name.rpartition(".")
+    return member, int(attempt)
+
+
+def _with_suffix(names: list[str], suffix: str) -> list[str]:
+    return [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()

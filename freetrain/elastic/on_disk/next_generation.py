@@ -1,0 +1,122 @@
+"""Who should be in the next generation, and who says so: pure decisions on what the directory shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from freetrain.elastic.on_disk.members import Generation, Member
+
+
+@dataclass(frozen=True)
+class View:
+    """What the trainer's directory showed at one look.
+
+    Attributes:
+        generation: the latest one, or None before the first.
+        members: all that joined and can prove that they may.
+        leaving: those who want to leave at the next step boundary.
+        gone: those who left or were lost, with the reason.
+        refused: those who were turned away, with the sentence that says why.
+        broken: whether a member says that the latest generation's world does not work.
+        feeds: those who said where they can be fed, and how often that has been tried before.
+        ready: those who need not, or cannot, be fed any more.
+    """
+
+    generation: Generation | None = None
+    members: Mapping[str, Member] = field(default_factory=dict)
+    leaving: frozenset[str] = frozenset()
+    gone: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    broken: bool = False
+    feeds: frozenset[tuple[str, int]] = frozenset()
+    ready: frozenset[str] = frozenset()
+
+    @property
+    def number(self) -> int:
+        """The latest generation's number; 0 before the first."""
+        return self.generation.number if self.generation else 0
+
+    @property
+    def current(self) -> tuple[str, ...]:
+        """The latest generation's members that are not gone, in order of rank."""
+        return tuple(id_ for id_ in self.ranks if id_ not in self.gone)
+
+    @property
+    def ranks(self) -> tuple[str, ...]:
+        """The latest generation's members."""
+        return self.generation.members if self.generation else ()
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """All that joined and are not gone."""
+        return tuple(id_ for id_ in self.members if id_ not in self.gone)
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """Those who joined and are in no generation yet, in the order of their coming."""
+        out = {*self.ranks, *self.leaving, *self.gone, *self.refused}
+        outside = [member for id_, member in self.members.items() if id_ not in out]
+        return tuple(member.id for member in sorted(outside, key=lambda member: (member.joined_s, member.id)))
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Those of them who only wait for a world: who has to be fed first does not, while somebody can do it."""
+        if not self.current:
+            return self.outside
+        return tuple(id_ for id_ in self.outside if id_ in self.ready or not self.members[id_].is_fed)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A generation that ought to follow."""
+
+    number: int
+    members: tuple[str, ...]
+    proposer: str
+    cause: str
+
+
+def next_generation(view: View, min_members: int = 1) -> Proposal | None:
+    """The generation that should follow the latest one; None while all is as it should be.
+
+    Survivors keep their order, newcomers follow. The first of the new members proposes; if none remains, the first
+    of those that are still there. A trainer starts from nothing only with ``min_members``.
+    """
+    stay = tuple(id_ for id_ in view.current if id_ not in view.leaving)
+    wanted = stay + view.waiting
+    if not view.current and len(wanted) < max(min_members, 1):
+        return None
+    if wanted == view.ranks and not view.broken:
+        return None
+    proposer = wanted[0] if wanted else next(iter(view.current), "")
+    return Proposal(view.number + 1, wanted, proposer, _cause(view, stay)) if proposer else None
+
+
+def members_missing(view: View, min_members: int) -> int:
+    """How many members more a start from nothing waits for; 0 where there is nothing to wait for."""
+    return 0 if view.current or not view.waiting else max(0, min_members - len(view.waiting))
+
+
+def _cause(view: View, stay: tuple[str, ...]) -> str:
+    """Why the world changes: start, loss, leave, join, or a world that broke with nobody missing."""
+    if not view.current:
+        return "start"
+    if len(view.current) < len(view.ranks):
+        return "loss"
+    if len(stay) < len(view.ranks):
+        return "leave"
+    return "join" if view.waiting else "broken"
+
+
+def watched_by(member: str, view: View) -> tuple[str, ...]:
+    """Whose heartbeats this member has to look at.
+
+    Rank 0 looks at all, the others at rank 0 and at the rank after them: few files to read in a large world, and
+    yet nobody can vanish unseen. Who is not in the world looks at all of it, since it may have to start anew.
+    """
+    others = tuple(id_ for id_ in view.present if id_ != member)
+    if member not in view.current or view.current[0] == member:
+        return others
+    after = view.current[(view.current.index(member) + 1) % len(view.current)]
+    return tuple(dict.fromkeys(id_ for id_ in (view.current[0], after) if id_ != member))

@@ -1,0 +1,261 @@
+"""What a fragment runs on its node: starts the workers, watches them, takes them out of the training in time."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+
+from freetrain.elastic.errors import EVICTED_STATUS, DirectoryError
+from freetrain.elastic.membership.identity import AGENT_VARIABLE, MEMBER_VARIABLE, new_id
+from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
+from freetrain.elastic.on_node.workers import Worker, describe
+from freetrain.errors import ExitCode
+
+log = logging.getLogger(__name__)
+
+_POLL_S = 0.05
+_GONE_BUT_ALIVE_S = 2.0
+"""A worker that the others gave up gets this long to notice and end by itself."""
+
+_NEVER_JOINED = (
+    "the script ended, with status 0, and never joined the trainer: let it train with freetrain.elastic "
+    "(docs/elastic.md), or give --restart where it is one for torchrun"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """What the user can choose.
+
+    Attributes:
+        command: the training script with its arguments.
+        nproc: workers on this node.
+        max_restarts: failed workers to replace before giving up.
+        leave_timeout_s: how long workers may take to the next step boundary before they are killed; the others
+            then redo that step without them.
+    """
+
+    command: Sequence[str]
+    nproc: int
+    max_restarts: int = 3
+    leave_timeout_s: float = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an agent ended: exit status and the reason in words."""
+
+    status: int
+    reason: str
+
+
+class Signals:
+    """Notes the signals that ask to leave; handlers set a flag and do nothing else."""
+
+    def __init__(self, numbers: Iterable[signal.Signals]) -> None:
+        self.received: str | None = None
+        self._numbers = tuple(numbers)
+        self._before: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> Signals:
+        """Listen."""
+        for number in self._numbers:
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Listen no more."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.received = signal.Signals(number).name
+
+
+class Agent:
+    """Runs the workers of one node.
+
+    Args:
+        directory: the trainer's.
+        options: what the user chose.
+        signals: those that ask to leave.
+    """
+
+    def __init__(self, directory: TrainerDirectory, options: AgentOptions, signals: Signals) -> None:
+        self.id = new_id()
+        self._directory = directory
+        self._options = options
+        self._signals = signals
+        self._workers: list[Worker] = []
+        self._started = 0
+        self._failures: list[str] = []
+        self._untold: list[tuple[Worker, int]] = []
+        self._unusable = ""
+        self._strangers = 0
+        self._leaving: str | None = None
+        self._complaint = ""
+
+    def run(self) -> Ending:
+        """Start the workers and stay until the last has ended."""
+        try:
+            for index in range(self._options.nproc):
+                self._start(index)
+            self._report("running", "")
+            while self._workers:
+                self._look()
+                time.sleep(_POLL_S)
+        finally:
+            for worker in self._workers:
+                worker.kill()
+        ending = self._ending()
+        try:
+            self._report("ended", ending.reason)
+        except DirectoryError as error:
+            self._complain(error)
+        return ending
+
+    def _look(self) -> None:
+        for worker in list(self._workers):
+            status = worker.poll()
+            if status is not None:
+                self._bury(worker, status)
+            else:
+                self._hurry(worker)
+        self._tell_of_the_dead()
+        if self._signals.received is not None and self._leaving is None:
+            self._leaving = self._signals.received
+            for worker in self._workers:
+                self._ask_to_leave(worker)
+        if self._leaving is None:
+            self._serve_requests()
+
+    def _start(self, index: int) -> None:
+        name = f"{self.id}-{self._started}"
+        self._started += 1
+        self._workers.append(Worker(self._options.command, name, index, self._environment(name)))
+
+    def _environment(self, name: str) -> Mapping[str, str]:
+        environment = {
+            TRAINER_VARIABLE: str(self._directory.root),
+            MEMBER_VARIABLE: name,
+            AGENT_VARIABLE: self.id,
+        }
+        if self._options.nproc > 1 and "OMP_NUM_THREADS" not in os.environ:
+            # Each of several workers taking all cores is slower by far.
+            environment["OMP_NUM_THREADS"] = "1"
+        return environment
+
+    def _bury(self, worker: Worker, status: int) -> None:
+        self._workers.remove(worker)
+        self._untold.append((worker, status))
+        if status == ExitCode.STATE_IO:
+            self._unusable = f"worker {worker.name} could not use the trainer's directory, see its own message"
+        if self._leaving is not None or worker.told_to_leave_s is not None:
+            return
+        if status == 0:
+            self._strangers += not self._was_member(worker)
+            return
+        why = "given up for lost" if status == EVICTED_STATUS else describe(status)
+        self._failures.append(f"{worker.name}: {why}")
+        log.warning("worker %s failed: %s", worker.name, why)
+
+    def _tell_of_the_dead(self) -> None:
+        """Tell the others at once, whose collectives need not wait for a heartbeat; then replace who failed.
+
+        In a full directory that has to wait: nobody could join there, and those who are alive may train on.
+        """
+        while self._untold:
+            worker, status = self._untold[0]
+            try:
+                self._directory.mark_gone(worker.name, describe(status))
+            except DirectoryError as error:
+                self._complain(error)
+                return
+            del self._untold[0]
+            if self._leaving is None and self._ought_to_be_replaced(worker, status):
+                self._start(worker.index)
+
+    def _ought_to_be_replaced(self, worker: Worker, status: int) -> bool:
+        """Not who fared as another would: by failing before it joined, or for want of room in the directory."""
+        return (
+            status not in (0, ExitCode.STATE_IO)
+            and worker.told_to_leave_s is None
+            and len(self._failures) <= self._options.max_restarts
+            and self._was_member(worker)
+        )
+
+    def _complain(self, error: DirectoryError) -> None:
+        """Once, however often it is tried again."""
+        if error.what != self._complaint:
+            self._complaint = error.what
+            log.warning("%s %s", error.what, error.hint)
+
+    def _was_member(self, worker: Worker) -> bool:
+        """Whether it got as far as joining: a script that fails before would fail again."""
+        return worker.name in self._directory.view().members
+
+    def _hurry(self, worker: Worker) -> None:
+        """Kill who was given up by the others and does not notice, or does not get to a step boundary in time."""
+        now_s = time.monotonic()
+        if worker.gone_since_s is None and self._directory.is_gone(worker.name) is not None:
+            worker.gone_since_s = now_s
+        overdue = worker.told_to_leave_s is not None and (
+            now_s - worker.told_to_leave_s > self._options.leave_timeout_s
+        )
+        lost = (
+            worker.gone_since_s is not None
+            and self._is_lost(worker)
+            and (now_s - worker.gone_since_s > _GONE_BUT_ALIVE_S)
+        )
+        if overdue or lost:
+            worker.kill()
+
+    def _is_lost(self, worker: Worker) -> bool:
+        """Whether others gave it up; who said goodbye itself may take its time over what follows the loop."""
+        return (self._directory.is_gone(worker.name) or "").startswith("no sign of life")
+
+    def _ask_to_leave(self, worker: Worker) -> None:
+        if worker.told_to_leave_s is not None:
+            return
+        worker.told_to_leave_s = time.monotonic()
+        try:
+            self._directory.leave(worker.name)
+        except DirectoryError as error:  # it cannot be asked, and is killed when its time is up
+            self._complain(error)
+        if not self._was_member(worker):
+            worker.kill()
+
+    def _serve_requests(self) -> None:
+        for path, request in self._directory.requests():
+            if request.get("do") == "grow" and self._directory.claim(path):
+                used = {worker.index for worker in self._workers}
+                self._start(min(set(range(len(used) + 1)) - used))
+            elif request.get("do") == "kill":
+                for worker in self._workers:
+                    if worker.name == request.get("member") and self._directory.claim(path):
+                        worker.kill()
+
+    def _report(self, state: str, reason: str) -> None:
+        self._directory.write_agent(
+            self.id, {"state": state, "reason": reason, "pid": os.getpid(), "time_s": time.time()}
+        )
+
+    def _ending(self) -> Ending:
+        if self._untold:
+            self._unusable = f"the trainer's directory {self._directory.root} cannot be written"
+        if self._unusable and not self._directory.finished_path.exists():
+            return Ending(ExitCode.STATE_IO, self._unusable)
+        if self._leaving is not None:
+            return Ending(0, f"left on {self._leaving}; the training can go on without this node")
+        if self._failures and not self._directory.finished_path.exists():
+            return Ending(1, f"{len(self._failures)} of {self._started} workers failed, last {self._failures[-1]}")
+        if self._directory.finished_path.exists():
+            return Ending(0, "the training is complete")
+        if self._strangers:
+            return Ending(1, _NEVER_JOINED)
+        return Ending(0, "all workers left, as asked")

@@ -1,0 +1,177 @@
+"""Restart mode: unmodified torchrun-style scripts, started anew from their own checkpoint at every rescale."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import Mapping
+
+from freetrain.elastic.errors import DirectoryError
+from freetrain.elastic.membership.identity import this_address, this_member
+from freetrain.elastic.membership.watcher import Watcher
+from freetrain.elastic.on_disk.directory import TrainerDirectory
+from freetrain.elastic.on_disk.files import write_json
+from freetrain.elastic.on_disk.members import Generation, Member, this_host
+from freetrain.elastic.on_disk.next_generation import Proposal, View
+from freetrain.elastic.on_node.agent import AgentOptions, Ending, Signals
+from freetrain.elastic.on_node.restart_progress import RestartProgress
+from freetrain.elastic.on_node.workers import Worker, describe
+from freetrain.elastic.timeouts import Timeouts
+
+log = logging.getLogger(__name__)
+
+_POLL_S = 0.02
+_BLAME_AFTER_S = 2.0
+"""A worker that fails when another node vanishes is no failure of its own: this long a new generation may take."""
+
+
+class RestartAgent:
+    """Runs the workers of one node; the agents are the members, not the workers.
+
+    Args:
+        directory: the trainer's.
+        options: what the user chose.
+        signals: those that ask to leave.
+        timeouts: how patient to be.
+        progress: to be written while this agent is the first.
+    """
+
+    def __init__(
+        self,
+        directory: TrainerDirectory,
+        options: AgentOptions,
+        signals: Signals,
+        timeouts: Timeouts,
+        progress: RestartProgress,
+    ) -> None:
+        self._directory = directory
+        self._options = options
+        self._signals = signals
+        self._progress = progress
+        self._me = this_member("restart mode", "", options.nproc)
+        self._watcher = Watcher(directory, self._me, timeouts, _with_port, _why_foreign)
+        self._generation: Generation | None = None
+        self._workers: list[Worker] = []
+        self._failed_s: float | None = None
+        self._failures: list[str] = []
+
+    def run(self) -> Ending:
+        """Join, and run the workers of every generation until the training is complete or this node leaves."""
+        self._directory.beat(self._me.id, -1)
+        self._directory.join(self._me)
+        self._watcher.start()
+        ending: Ending | None = None
+        try:
+            while ending is None:
+                ending = self._look(self._watcher.view)
+                time.sleep(_POLL_S)
+        finally:
+            self._stop_workers()
+            with contextlib.suppress(DirectoryError):
+                self._directory.mark_gone(self._me.id, ending.reason if ending else "interrupted")
+            self._watcher.stop()
+        return ending
+
+    def _look(self, view: View) -> Ending | None:
+        if self._signals.received is not None:
+            return Ending(0, f"left on {self._signals.received}; the training can go on without this node")
+        if self._me.id in view.leaving:
+            return Ending(0, "left, as asked")
+        if self._me.id in view.refused:
+            return Ending(1, f"the trainer refuses this node: {view.refused[self._me.id]}")
+        if self._me.id in view.gone:
+            return Ending(1, f"given up for lost by the others: {view.gone[self._me.id]}")
+        if self._is_new(view):
+            self._start_workers(view)
+        return self._look_at_workers(view)
+
+    def _is_new(self, view: View) -> bool:
+        if view.generation is None or self._me.id not in view.ranks or self._directory.finished_path.exists():
+            return False
+        return self._generation is None or view.number > self._generation.number
+
+    def _look_at_workers(self, view: View) -> Ending | None:
+        """All ended well: complete. One failed: wait whether another node is to blame, else start all anew."""
+        self._progress.look()
+        statuses = [worker.poll() for worker in self._workers]
+        if self._workers and all(status == 0 for status in statuses):
+            write_json(self._directory.finished_path, {"time_s": time.time()}, mode=0o644)
+            return Ending(0, "the training is complete")
+        bad = [status for status in statuses if status]
+        if not bad or self._generation is None or view.number > self._generation.number:
+            return None
+        self._failed_s = self._failed_s or time.monotonic()
+        if time.monotonic() - self._failed_s < _BLAME_AFTER_S:
+            return None
+        self._failures.append(describe(bad[0]))
+        self._failed_s = None
+        if len(self._failures) > self._options.max_restarts:
+            return Ending(1, f"workers failed {len(self._failures)} times, last with {self._failures[-1]}")
+        self._stop_workers()
+        self._directory.report_broken(self._generation.number, describe(bad[0]))
+        return None
+
+    def _start_workers(self, view: View) -> None:
+        assert view.generation is not None
+        self._stop_workers()
+        self._generation = view.generation
+        self._failed_s = None
+        log.info("generation %d: starting %d workers", view.number, self._options.nproc)
+        for index in range(self._options.nproc):
+            environment = torchrun_environment(view, self._me.id, index, self._directory.root.name)
+            self._workers.append(Worker(self._options.command, f"{self._me.id}-{index}", index, environment))
+        if view.generation.rank_of(self._me.id) == 0:
+            self._progress.start(view.generation, sum(view.members[id_].slots for id_ in view.ranks))
+
+    def _stop_workers(self) -> None:
+        """Give scripts that catch SIGTERM the time to write a checkpoint."""
+        if self._workers:
+            self._progress.pause()
+        for worker in self._workers:
+            worker.terminate()
+        until_s = time.monotonic() + self._options.leave_timeout_s
+        while any(worker.poll() is None for worker in self._workers) and time.monotonic() < until_s:
+            time.sleep(_POLL_S)
+        for worker in self._workers:
+            worker.kill()
+        self._workers = []
+
+
+def torchrun_environment(view: View, me: str, index: int, run_id: str) -> Mapping[str, str]:
+    """The environment that torchrun would give to this worker."""
+    generation = view.generation
+    assert generation is not None
+    slots = [view.members[id_].slots for id_ in generation.members]
+    group_rank = generation.rank_of(me)
+    same_host = generation.host == this_host()
+    facts = {
+        "RANK": sum(slots[:group_rank]) + index,
+        "WORLD_SIZE": sum(slots),
+        "LOCAL_RANK": index,
+        "LOCAL_WORLD_SIZE": slots[group_rank],
+        "GROUP_RANK": group_rank,
+        "GROUP_WORLD_SIZE": len(slots),
+        "ROLE_RANK": sum(slots[:group_rank]) + index,
+        "ROLE_WORLD_SIZE": sum(slots),
+        "MASTER_ADDR": "127.0.0.1" if same_host else generation.address,
+        "MASTER_PORT": generation.port,
+        "TORCHELASTIC_RUN_ID": run_id,
+        "TORCHELASTIC_RESTART_COUNT": generation.number - 1,
+    }
+    return {name: str(value) for name, value in facts.items()}
+
+
+def _with_port(proposal: Proposal) -> Generation:
+    """A generation whose store rank 0's script opens: on a port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port = probe.getsockname()[1]
+    return Generation(proposal.number, proposal.members, this_host(), this_address(), port, "", proposal.cause)
+
+
+def _why_foreign(newcomer: Member) -> str | None:
+    if newcomer.fingerprint != "restart mode":
+        return "the trainer there runs in restart mode, this process does not"
+    return None

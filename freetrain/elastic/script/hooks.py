@@ -1,0 +1,107 @@
+"""What the runtime tells the training script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """The world has changed its size; told before its first step.
+
+    Attributes:
+        old_world: ranks before; 0 at the start.
+        new_world: ranks now.
+        old_batch: samples per step before; 0 at the start.
+        new_batch: samples per step now.
+    """
+
+    old_world: int
+    new_world: int
+    old_batch: int
+    new_batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """A completed step.
+
+    Attributes:
+        step: its number, from 1.
+        epoch: epoch its samples belong to, from 0.
+        ids: samples of the whole world.
+        my_ids: samples of this rank.
+        loss: mean over the step's samples, over all ranks.
+        world: ranks that took part.
+        rank: of this process.
+    """
+
+    step: int
+    epoch: int
+    ids: list[int]
+    my_ids: list[int]
+    loss: float
+    world: int
+    rank: int
+
+
+class Hooks:
+    """What the script wants to be told.
+
+    Args:
+        batch: samples per step.
+        on_resize: called in every new world before its first step.
+        before_update: called with the model between backward and optimizer step.
+        on_step: called after every completed step.
+    """
+
+    def __init__(
+        self,
+        batch: FixedBatch | ScaledBatch,
+        on_resize: Callable[[Resize], object] | None,
+        before_update: Callable[[torch.nn.Module], object] | None,
+        on_step: Callable[[StepResult], object] | None,
+    ) -> None:
+        self._batch = batch
+        self._on_resize = on_resize
+        self._before_update = before_update
+        self._on_step = on_step
+        self._world = 0
+
+    def resized(self, world: int) -> None:
+        """A world of this size begins."""
+        old, self._world = self._world, world
+        if self._on_resize is not None:
+            before = self._batch.per_step(old) if old else 0
+            self._on_resize(Resize(old, world, before, self._batch.per_step(world)))
+
+    def updating(self, module: torch.nn.Module) -> None:
+        """The optimizer is about to step."""
+        if self._before_update is not None:
+            self._before_update(module)
+
+    def completed(self, result: StepResult) -> None:
+        """A step is complete."""
+        if self._on_step is not None:
+            self._on_step(result)
+
+
+def scale_learning_rate(optimizer: torch.optim.Optimizer, at_batch: int) -> Callable[[Resize], None]:
+    """A hook that keeps the learning rate in proportion to the batch.
+
+    Args:
+        optimizer: whose learning rate is right for ``at_batch`` when this is called.
+        at_batch: samples per step that the learning rate was tuned for.
+    """
+    per_sample = [group["lr"] / at_batch for group in optimizer.param_groups]
+
+    def follow(resize: Resize) -> None:
+        for group, rate in zip(optimizer.param_groups, per_sample, strict=True):
+            group["lr"] = rate * resize.new_batch
+
+    return follow

@@ -1,0 +1,43 @@
+"""What every script may ask of the training it takes part in, whoever makes the steps."""
+
+from __future__ import annotations
+
+from freetrain.elastic.training.state import TrainingState
+from freetrain.elastic.training.training import Training
+
+
+class InTraining:
+    """A script's view of the training.
+
+    Attributes:
+        state: of the training.
+    """
+
+    state: TrainingState
+    _training: Training
+
+    @property
+    def rank(self) -> int:
+        """This process's rank in the present world."""
+        return self._training.world.rank
+
+    @property
+    def world_size(self) -> int:
+        """Ranks in the present world."""
+        return self._training.world.size
+
+    @property
+    def step(self) -> int:
+        """Steps completed."""
+        return self.state.step
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint at the end of this step."""
+        self._training.wants_checkpoint = True
+
+    def stop(self) -> None:
+        """End the training on all ranks at the end of this step, or of the next one if this one is complete.
+
+        The training is then complete, as after its last epoch. One rank's word is enough.
+        """
+        self._training.wants_stop = True

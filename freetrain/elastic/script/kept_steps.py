@@ -1,0 +1,133 @@
+"""Steps of a script that keeps its loop: from the first batch to the first one after an optimizer's step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from freetrain.elastic.data.step_batches import StepBatches
+from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.script.updates import Updates
+from freetrain.elastic.training.agreement import Ballot, Verdict, count
+from freetrain.elastic.training.mistakes import Samples, Schedules, learning_rates
+from freetrain.elastic.training.state import Stateful, TrainingState
+from freetrain.elastic.training.training import Training
+from freetrain.elastic.worlds.exchange import broadcast_tensors
+from freetrain.errors import InputError
+
+
+class KeptSteps:
+    """Begins steps, and concludes them when the script has come to the next one.
+
+    Args:
+        state: of the training.
+        training: this worker's part in it.
+        optimizers: that the script steps.
+        updates: which add up their gradients.
+        drawing: the step's batches.
+        also: what the script carries along.
+        share_buffers: whether all ranks begin each step with rank 0's buffers.
+    """
+
+    def __init__(
+        self,
+        state: TrainingState,
+        training: Training,
+        optimizers: Sequence[torch.optim.Optimizer],
+        updates: Updates,
+        drawing: StepBatches,
+        also: Mapping[str, Stateful],
+        *,
+        share_buffers: bool,
+    ) -> None:
+        self._state = state
+        self._training = training
+        self._updates = updates
+        self._drawing = drawing
+        self._share_buffers = share_buffers
+        self._samples = Samples(state.module)
+        self._schedules = [Schedules(each, also) for each in optimizers]
+
+    def check_schedules(self) -> None:
+        """Raises InputError if learning rate schedules are not carried along."""
+        for each in self._schedules:
+            each.check()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the script has taken a batch of a step that is not concluded."""
+        return bool(self._drawing.taken)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the script has come to the end of a step that is not concluded."""
+        return self._updates.count > 0
+
+    def next_batch(self) -> tuple[int, Any] | None:
+        """This rank's part of one batch more for the step, and its number; None at the end of the epoch.
+
+        Raises:
+            InputError: no optimizer has stepped in a whole epoch.
+        """
+        begins = not self.is_under_way
+        drawn = self._drawing.next(self._training.world)
+        if drawn is None:
+            self._drop_unfinished()
+            return None
+        draw, batch = drawn
+        if begins:
+            self._begin()
+        self._updates.weigh(draw.weight)
+        return self._drawing.number, batch
+
+    def conclude(self) -> bool:
+        """True if the next step takes place in the same world, or none follows."""
+        training, updates = self._training, self._updates
+        if updates.lost is not None:
+            updates.take_back()
+            training.lose_step(updates.lost)
+            self.forget()
+            return False
+        samples, wait_s, exposed_s = self._drawing.samples, self._drawing.wait_s, updates.exposed_s
+        self._state.note_step(samples, len(self._drawing.taken))
+        self.forget()
+        ballot = self._ballot()
+        verdict = training.conclude(lambda: self._vote(ballot))
+        training.record(samples, wait_s, exposed_s)
+        return not verdict.change
+
+    def forget(self) -> None:
+        """No step is under way."""
+        self._updates.end_step()
+        self._drawing.forget_step()
+
+    def _begin(self) -> None:
+        self._updates.begin_step()
+        if self._share_buffers:
+            try:
+                broadcast_tensors(self._state.module.buffers(), 0, self._training.world)
+            except LostRankError as error:
+                self._updates.lose(error)
+
+    def _drop_unfinished(self) -> None:
+        """Batches at the end of an epoch after which no optimizer stepped take no part."""
+        if self.is_under_way and self._state.sampler.position == 0:
+            raise InputError(
+                "an epoch ended without a step of the optimizer that elastic.Loop was given.",
+                "Give it the optimizers that the script steps, and step them within each epoch.",
+            )
+        if self.is_under_way:
+            self._state.optimizer.zero_grad(set_to_none=True)
+        self.forget()
+
+    def _ballot(self) -> Ballot:
+        self.check_schedules()
+        training, state = self._training, self._state
+        rates = learning_rates(state.optimizer)
+        return Ballot(training.session.change_due, training.wants_stop, 0.0, rates, self._samples.at(state.step))
+
+    def _vote(self, ballot: Ballot) -> Verdict:
+        world = self._training.world
+        return count(world.start_sum(ballot.numbers()).wait(), world.size)

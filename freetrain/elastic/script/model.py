@@ -1,0 +1,137 @@
+"""The model as the training script calls it: wrapped for the present world, whichever that is."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from functools import partial
+from inspect import signature
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.worlds.exchange import broadcast_tensors
+from freetrain.elastic.worlds.world import World
+from freetrain.errors import InputError
+
+_UNSYNCED: dict[str, Any] = (
+    {"init_sync": False} if "init_sync" in signature(DistributedDataParallel).parameters else {}
+)
+"""All ranks have the same state already; torch 2.4 exchanges it again in any case."""
+
+_OURS = {"process_group", "init_sync"}
+_BUFFERS = ("broadcast_buffers", "forward_sync_buffers")
+"""The older name and the newer one."""
+
+
+class ElasticModel:
+    """Calls the model through DDP, which is renewed in every world.
+
+    Args:
+        module: the model.
+        ddp_options: of ``DistributedDataParallel``. Whether buffers are shared is heeded here: the runtime does it
+            in place of DDP.
+
+    A rank that vanishes in the middle of a forward pass must not throw the training script out of its loop: the
+    pass then goes through the bare model, and the step is taken back afterwards.
+    """
+
+    def __init__(self, module: torch.nn.Module, **ddp_options: Any) -> None:
+        for name in _OURS & ddp_options.keys():
+            raise InputError(f"ddp_options: {name} is the runtime's own to give.", f"Leave {name} out.")
+        self.module = module
+        shares = [ddp_options.pop(name) for name in _BUFFERS if name in ddp_options]
+        self._shares_buffers = all(each is not False for each in shares)
+        self._ddp_options = {"gradient_as_bucket_view": True, **ddp_options}
+        self._ddp: DistributedDataParallel | None = None
+        self._world: World | None = None
+        self.lost: BaseException | None = None
+        self.last_bucket_s = 0.0
+        self.buckets = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """One forward pass; what the module itself raises is raised here."""
+        if self._ddp is None or self._world is None or self.lost is not None:
+            return self.module(*args, **kwargs)
+        try:
+            return self._ddp(*args, **kwargs)
+        except (LostRankError, RuntimeError) as error:
+            if not self.takes_for_loss(error):
+                raise
+        return self.module(*args, **kwargs)
+
+    def takes_for_loss(self, error: LostRankError | RuntimeError) -> bool:
+        """Note the error of a pass if it comes from a lost rank; False if it is the script's own."""
+        if self._world is None or not (isinstance(error, LostRankError) or self._world.broke(error)):
+            return False
+        self.lost = self.lost or error
+        return True
+
+    def enter(self, world: World) -> None:
+        """Wrap the model for this world; all ranks have the same state already.
+
+        Raises:
+            LostRankError: a rank was lost meanwhile.
+        """
+        self.lost = None
+        self._world = world
+        try:
+            self._ddp = self._wrapped(world)
+        except RuntimeError as error:
+            if not world.broke(error):
+                raise
+            raise LostRankError(str(error)) from error
+        # A lambda, since torch compares annotations with types, and here they are strings.
+        self._ddp.register_comm_hook(None, lambda state, bucket: self._sum_gradients(bucket))
+
+    def _wrapped(self, world: World) -> DistributedDataParallel:
+        with warnings.catch_warnings():
+            # torch 2.13 renames broadcast_buffers; torch 2.4 knows no other name.
+            warnings.simplefilter("ignore", FutureWarning)
+            return DistributedDataParallel(
+                self.module,
+                process_group=world.ddp_group(),
+                broadcast_buffers=False,
+                **_UNSYNCED,
+                **self._ddp_options,
+            )
+
+    def leave(self) -> None:
+        """Drop the wrapper, and with it the hold on the process group."""
+        self._ddp = None
+        self._world = None
+
+    def syncing(self, wanted: bool) -> Any:
+        """Whether the passes inside exchange their gradients."""
+        assert self._ddp is not None
+        return _nothing() if wanted else self._ddp.no_sync()
+
+    def sync_buffers(self) -> None:
+        """Give all ranks rank 0's buffers (running means and the like), as DDP would in its forward pass."""
+        assert self._world is not None
+        if not self._shares_buffers:
+            return
+        broadcast_tensors(self.module.buffers(), 0, self._world)
+
+    def _sum_gradients(self, bucket: dist.GradBucket) -> Any:
+        """Add the ranks' gradients up; each is weighted by its share of the samples already."""
+        assert self._world is not None
+        self.last_bucket_s = time.perf_counter()
+        self.buckets += 1
+        return self._world.promise_sum(bucket.buffer(), partial(self._note_loss, self._world))
+
+    def _note_loss(self, world: World, error: BaseException) -> None:
+        """From another thread, perhaps when this world has been left already."""
+        if world is self._world:
+            self.lost = error
+
+
+class _nothing:  # noqa: N801 (stands in for no_sync)
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass

@@ -1,0 +1,205 @@
+"""The script's own optimizers: before one of them steps, its gradients are added up over the ranks."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import torch
+
+from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.training.state import TrainingState, hyperparameters, set_hyperparameters
+from freetrain.elastic.worlds.exchange import add_up_tensors
+from freetrain.elastic.worlds.world import World
+from freetrain.errors import InputError
+
+
+class Updates:
+    """The updates of the step under way: of each optimizer one, or several, or one after several batches.
+
+    If a rank is lost, the script goes on to the end of its step, in which the optimizers do nothing any more, and
+    then makes the step again. Updates that were made before the loss are not made again: they do nothing then.
+
+    Args:
+        state: of the training.
+        optimizers: that the script steps.
+
+    Attributes:
+        lost: why the step under way does not count; None if it does.
+        count: of the updates that the script has asked for in this step.
+        exposed_s: seconds spent waiting for the other ranks in this step.
+    """
+
+    def __init__(self, state: TrainingState, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+        self.lost: BaseException | None = None
+        self.count = 0
+        self.exposed_s = 0.0
+        self._state = state
+        self._optimizers = optimizers
+        self._world: World | None = None
+        self._weight: float | None = None
+        self._summed: set[torch.optim.Optimizer] = set()
+        self._void: set[torch.optim.Optimizer] = set()
+        self._aside: dict[torch.Tensor, torch.Tensor] = {}
+        self._before: dict[str, Any] = {}
+        for optimizer in optimizers:
+            optimizer.register_step_pre_hook(self._before_update)
+
+    # -- worlds
+
+    def enter(self, world: World) -> None:
+        """From now on gradients are added up in this world."""
+        self._world = world
+
+    def leave(self) -> None:
+        """The world is about to end."""
+        self._world = None
+        self.end_step()
+
+    # -- steps
+
+    def begin_step(self) -> None:
+        """The script begins a step."""
+        self.end_step()
+        self.exposed_s = 0.0
+
+    def end_step(self) -> None:
+        """What optimizers do until the next step begins is the script's own affair."""
+        self.lost = None
+        self.count = 0
+        self._weight = None
+        self._summed.clear()
+        self._void.clear()
+        self._aside.clear()
+
+    def weigh(self, weight: float) -> None:
+        """Gradients of the batch that comes now count so much: this rank's share of its samples."""
+        if self._weight is not None and weight != self._weight:
+            self._put_aside(self._weight)
+        self._weight = weight
+
+    def lose(self, error: BaseException) -> None:
+        """The step does not count any more."""
+        if self.lost is None:
+            self.lost = error
+            also = {name: item.state_dict() for name, item in self._state.also.items()}
+            self._before = copy.deepcopy({"also": also, "groups": hyperparameters(self._state.optimizer)})
+
+    def take_back(self) -> None:
+        """Undo what the script has done to its schedules and the like since the step was lost."""
+        for name, item in self._state.also.items():
+            item.load_state_dict(self._before["also"][name])
+        set_hyperparameters(self._state.optimizer, self._before["groups"])
+
+    # -- updates
+
+    def sum(self, optimizer: torch.optim.Optimizer) -> None:
+        """Add up the gradients with which this optimizer is about to step.
+
+        Raises:
+            InputError: no batch has been taken.
+        """
+        if self._weight is None:
+            raise InputError(
+                "run.sync() was called before the first batch of a step.",
+                "Call it between loss.backward() and optimizer.step(), in the loop over run.batches.",
+            )
+        self.count += 1
+        self._summed.add(optimizer)
+        if self.lost is None and self.count > self._state.updates:
+            begun_s = time.perf_counter()
+            try:
+                self._add_up(list(parameters_of(optimizer)), self._weight)
+                self._state.updates = self.count
+            except LostRankError as error:
+                self.lose(error)
+            self.exposed_s += time.perf_counter() - begun_s
+            if self.lost is None:
+                return
+        self._void.add(optimizer)
+
+    def _before_update(
+        self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        if self._weight is None:
+            return
+        if len(args) > 1 or kwargs.get("closure") is not None:
+            raise InputError(
+                "optimizer.step() was called with a closure, whose gradients cannot be added up over the ranks.",
+                "Compute loss and gradients before it, and call it without a closure.",
+            )
+        if optimizer not in self._summed:
+            self.sum(optimizer)
+        self._summed.discard(optimizer)
+        if optimizer in self._void:
+            self._void.discard(optimizer)
+            # Optimizers leave parameters without gradient alone.
+            optimizer.zero_grad(set_to_none=True)
+
+    def _add_up(self, parameters: list[torch.Tensor], weight: float) -> None:
+        """A parameter that no rank has a gradient for gets none."""
+        world = cast(World, self._world)
+        flags = [float(each.grad is not None or each in self._aside) for each in parameters]
+        present = world.start_sum(flags)
+        with torch.no_grad():
+            for parameter in parameters:
+                parameter.grad = self._weighted(parameter, weight)
+        add_up_tensors([cast(torch.Tensor, each.grad) for each in parameters], world)
+        for parameter, count in zip(parameters, present.wait(), strict=True):
+            if not count:
+                parameter.grad = None
+
+    def _weighted(self, parameter: torch.Tensor, weight: float) -> torch.Tensor:
+        gradient = parameter.grad
+        if gradient is None:
+            gradient = torch.zeros_like(parameter)
+        elif gradient.layout is not torch.strided:
+            raise InputError("some gradients are sparse, which cannot be added up.", "Use sparse=False.")
+        elif weight == 0.0:
+            gradient.zero_()  # a repeated sample's may be infinite
+        else:
+            gradient.mul_(weight)
+        before = self._aside.pop(parameter, None)
+        return gradient if before is None else gradient.add_(before)
+
+    def _put_aside(self, weight: float) -> None:
+        """What batches of another weight have left."""
+        with torch.no_grad():
+            for parameter in dict.fromkeys(each for one in self._optimizers for each in parameters_of(one)):
+                if parameter.grad is not None:
+                    self._aside[parameter] = self._weighted(parameter, weight)
+                    parameter.grad = None
+
+
+class Optimizers:
+    """Several optimizers as one, as far as a training's state needs it; their steps are the script's to make."""
+
+    def __init__(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+        self._optimizers = optimizers
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The groups of all."""
+        return [group for each in self._optimizers for group in each.param_groups]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients of all."""
+        for each in self._optimizers:
+            each.zero_grad(set_to_none=set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states of all."""
+        return {str(place): each.state_dict() for place, each in enumerate(self._optimizers)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there."""
+        for place, each in enumerate(self._optimizers):
+            each.load_state_dict(state_dict[str(place)])
+
+
+def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
+    """What it may change, each once."""
+    every = (each for group in optimizer.param_groups for each in group["params"])
+    return dict.fromkeys(each for each in every if each.requires_grad)

@@ -1,0 +1,150 @@
+"""What rank 0 writes down for others: rates and changes, checkpoints, and that the training is complete."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from freetrain.elastic.errors import CheckpointError
+from freetrain.elastic.on_disk.checkpoints import Checkpoints
+from freetrain.elastic.on_disk.directory import TrainerDirectory
+from freetrain.elastic.on_disk.files import write_json
+from freetrain.elastic.on_disk.progress import Progress
+from freetrain.elastic.training.state import TrainingState
+from freetrain.elastic.worlds.world import World
+from freetrain.errors import StateError
+
+log = logging.getLogger(__name__)
+
+
+class Records:
+    """The records of one training; each rank has them, and rank 0 uses them.
+
+    Args:
+        directory: the trainer's.
+        state: of the training.
+        progress_every_s: seconds between two lines of progress.
+        checkpoint_every_s: seconds between two checkpoints.
+        keep_checkpoints: how many of the newest to keep.
+    """
+
+    def __init__(
+        self,
+        directory: TrainerDirectory,
+        state: TrainingState,
+        *,
+        progress_every_s: float,
+        checkpoint_every_s: float,
+        keep_checkpoints: int,
+    ) -> None:
+        self._directory = directory
+        self._state = state
+        self._progress = Progress(directory.progress_path, progress_every_s)
+        self._checkpoints = Checkpoints(directory.checkpoints, keep_checkpoints)
+        self._checkpoint_every_s = checkpoint_every_s
+        self._checkpointed_s = time.monotonic()
+        self._paused_since_s: float | None = None
+        self._is_unfinished = False
+        self._world: World
+        self._nodes = 0
+
+    def enter(self, world: World, nodes: int) -> None:
+        """A world begins, with so many agents."""
+        self._world, self._nodes = world, nodes
+        self._progress.start()
+
+    def pause(self) -> None:
+        """The world's last step is over, or was lost; only the first word of it counts."""
+        self._paused_since_s = self._paused_since_s or time.perf_counter()
+
+    def resume(self) -> None:
+        """The training goes on."""
+        if self._paused_since_s is None:
+            return
+        pause_s = time.perf_counter() - self._paused_since_s
+        self._paused_since_s = None
+        if self._world.rank == 0:
+            generation = self._world.generation
+            self._progress.write_event(
+                "rescale",
+                generation=generation.number,
+                world=generation.world,
+                nodes=self._nodes,
+                cause=generation.cause,
+                step=self._state.step,
+                pause_s=pause_s,
+            )
+
+    def add(self, samples: int, wait_s: float, exposed_s: float, *, wants_checkpoint: bool) -> None:
+        """Rank 0 has completed a step of so many samples, having waited so long for data and for gradients."""
+        self._progress.add(samples, wait_s, exposed_s)
+        if self._progress.due or self._paused_since_s is not None:
+            self.write_rate()
+        if wants_checkpoint or time.monotonic() - self._checkpointed_s >= self._checkpoint_every_s:
+            try:
+                self.save()
+            except CheckpointError as error:
+                log.warning("%s The training goes on; the next one is tried on schedule.", error.what)
+
+    def write_rate(self) -> None:
+        """A line on the steps since the last one."""
+        self._progress.write_rate(
+            generation=self._world.generation.number,
+            world=self._world.size,
+            nodes=self._nodes,
+            step=self._state.step,
+            epoch=self._state.sampler.epoch,
+            samples_done=self._state.samples_done,
+        )
+
+    def save(self) -> None:
+        """Write a checkpoint.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
+        self._checkpointed_s = time.monotonic()
+        self._checkpoints.save(self._state.capture(), self._state.step)
+
+    def load(self) -> bool:
+        """Go on from the newest checkpoint, if there is one; False if there is none.
+
+        Raises:
+            CheckpointError: there are some, but none can be used.
+        """
+        saved = self._checkpoints.load_newest()
+        if saved is None:
+            return False
+        try:
+            self._state.restore(saved)
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise CheckpointError(
+                f"the checkpoints in {self._directory.checkpoints} are of another model: {error}",
+                "Give each trainer a directory of its own, or move the old checkpoints away.",
+            ) from error
+        log.info("resumed at step %d", self._state.step)
+        return True
+
+    def finish(self) -> None:
+        """The training is complete. What follows the script's loop is run in any case: it may save its model."""
+        try:
+            self._finish()
+        except StateError as error:
+            self._is_unfinished = True
+            log.warning("%s It is tried once more when the script ends.", error.what)
+
+    def finish_at_last(self) -> None:
+        """Try once more, if it could not be written before.
+
+        Raises:
+            StateError: it still cannot be written.
+        """
+        if self._is_unfinished:
+            self._finish()
+
+    def _finish(self) -> None:
+        """The last checkpoint, and only then the word for the daemon."""
+        self.write_rate()
+        self.save()
+        facts = {"time_s": time.time(), "step": self._state.step, "samples_done": self._state.samples_done}
+        write_json(self._directory.finished_path, facts, mode=0o644)

@@ -1,0 +1,214 @@
+"""The training's state: what a newcomer needs to go on as if it had been there from the start."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+
+from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.worlds.exchange import broadcast_bytes, broadcast_tensors, decode, encode
+from freetrain.elastic.worlds.world import World
+
+_PLACEHOLDER = "freetrain.tensor"
+
+
+class Stateful(Protocol):
+    """Anything with a state to carry along: a learning rate schedule, a moving average."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Its state: numbers, strings, tensors, lists, tuples and dictionaries of them."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> Any:
+        """Go on from there."""
+
+
+class TrainingState:
+    """Model, optimizer, sampler, random numbers and whatever else the script registers.
+
+    Attributes:
+        step: steps completed.
+        samples_done: in these.
+        updates: made in the step under way, where a step has several.
+        exchanges: of the script's values between epochs, completed.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        sampler: Sampler,
+        also: Mapping[str, Stateful],
+    ) -> None:
+        self.module = module
+        self.optimizer = optimizer
+        self.sampler = sampler
+        self.also = dict(also)
+        self.step = 0
+        self.samples_done = 0
+        self.updates = 0
+        self.exchanges = 0
+
+    def complete_step(self, samples: int) -> None:
+        """Apply the gradients of a step of so many samples, and clear them."""
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=False)
+        self.note_step(samples)
+
+    def note_step(self, samples: int, batches: int = 1) -> None:
+        """A step of so many samples is complete, its gradients applied."""
+        self.step += 1
+        self.updates = 0
+        self.samples_done += samples
+        self.sampler.advance(samples, batches)
+
+    def capture(self) -> dict[str, Any]:
+        """The state; tensors are the live ones, not copies."""
+        return {
+            "step": self.step,
+            "samples_done": self.samples_done,
+            "updates": self.updates,
+            "exchanges": self.exchanges,
+            "sampler": self.sampler.state_dict(),
+            "model": dict(self.module.state_dict()),
+            "optimizer": self.optimizer.state_dict(),
+            "also": {name: item.state_dict() for name, item in self.also.items()},
+            "random": _random_state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a captured state."""
+        self.module.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self._restore_progress(state)
+
+    def _restore_progress(self, state: dict[str, Any]) -> None:
+        self.sampler.load_state_dict(state["sampler"])
+        for name, item in self.also.items():
+            if name in state["also"]:
+                item.load_state_dict(state["also"][name])
+        self.step = state["step"]
+        self.samples_done = state["samples_done"]
+        self.updates = state.get("updates", 0)
+        self.exchanges = state.get("exchanges", 0)
+        _set_random_state(state["random"])
+
+    def capture_rest(self) -> dict[str, Any]:
+        """All but the parameters and what the optimizer knows of each."""
+        parameters = {name for name, _ in self.module.named_parameters(remove_duplicate=False)}
+        model = self.module.state_dict()
+        return {
+            "step": self.step,
+            "samples_done": self.samples_done,
+            "sampler": self.sampler.state_dict(),
+            "model": {name: value for name, value in model.items() if name not in parameters},
+            "groups": hyperparameters(self.optimizer),
+            "also": {name: item.state_dict() for name, item in self.also.items()},
+            "random": _random_state(),
+        }
+
+    def restore_rest(self, rest: dict[str, Any]) -> None:
+        """Go on from there, with the parameters that belong to it."""
+        self.module.load_state_dict(rest["model"], strict=False)
+        set_hyperparameters(self.optimizer, rest["groups"])
+        self._restore_progress(rest)
+
+
+def hyperparameters(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """Learning rates and the like, group by group."""
+    return [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
+
+
+def set_hyperparameters(optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]]) -> None:
+    """Take these in place of its own."""
+    for group, facts in zip(optimizer.param_groups, groups, strict=True):
+        group.update(facts)
+
+
+def fingerprint(module: torch.nn.Module, *facts: object) -> str:
+    """Digest of what all members must have in common: the model's shape and the facts."""
+    digest = hashlib.sha256(repr(facts).encode())
+    for name, tensor in module.state_dict().items():
+        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype};".encode())
+    return digest.hexdigest()[:16]
+
+
+def _random_state() -> dict[str, Any]:
+    state = {"torch": torch.get_rng_state(), "python": random.getstate()}
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+def _set_random_state(state: dict[str, Any]) -> None:
+    torch.set_rng_state(state["torch"].cpu())
+    version, words, gauss = state["python"]
+    random.setstate((version, tuple(words), gauss))
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"].cpu())
+
+
+def part_random_streams(rank: int) -> None:
+    """Let each rank go on with random numbers of its own, derived from the common ones; rank 0 keeps them."""
+    if rank > 0:
+        seed = int(torch.randint(1 << 62, (1,)).item()) + rank
+        torch.manual_seed(seed)
+        random.seed(seed)
+
+
+def broadcast_state(state: TrainingState, source: int, world: World) -> None:
+    """Bring all ranks to the source's state.
+
+    The skeleton (everything but tensors) travels in torch's own format, which loads without running code; model
+    tensors travel from memory to memory in place.
+    """
+    tensors: list[torch.Tensor] = []
+    if world.rank == source:
+        captured = state.capture()
+        skeleton = encode(_hollow(captured, tensors))
+        broadcast_bytes(skeleton, source, world)
+        broadcast_tensors(tensors, source, world)
+        return
+    skeleton = broadcast_bytes(None, source, world)
+    hollow = decode(skeleton)
+    filled = _fill(hollow, tensors, dict(state.module.state_dict()))
+    broadcast_tensors(tensors, source, world)
+    state.restore(filled)
+
+
+def _hollow(value: Any, tensors: list[torch.Tensor]) -> Any:
+    """The value with tensors taken out into the list."""
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        return (_PLACEHOLDER, list(value.shape), str(value.dtype), value.device.type)
+    if isinstance(value, dict):
+        return {key: _hollow(item, tensors) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_hollow(item, tensors) for item in value]
+    if isinstance(value, tuple):
+        return tuple(_hollow(item, tensors) for item in value)
+    return value
+
+
+def _fill(hollow: Any, tensors: list[torch.Tensor], own: dict[str, Any], key: Any = None) -> Any:
+    """The reverse: with tensors to receive into, the model's own ones where they fit."""
+    if isinstance(hollow, tuple) and len(hollow) == 4 and hollow[0] == _PLACEHOLDER:
+        _, shape, dtype, kind = hollow
+        known = own.get(key)
+        if isinstance(known, torch.Tensor) and list(known.shape) == shape and str(known.dtype) == dtype:
+            tensors.append(known.detach())
+        else:
+            tensors.append(torch.empty(shape, dtype=getattr(torch, dtype.removeprefix("torch.")), device=kind))
+        return tensors[-1]
+    if isinstance(hollow, dict):
+        inner = {"model": own}
+        return {
+            name: _fill(item, tensors, own if key == "model" else inner.get(name, {}), name)
+            for name, item in hollow.items()
+        }
+    if isinstance(hollow, list | tuple):
+        return type(hollow)(_fill(item, tensors, {}) for item in hollow)
+    return hollow

@@ -1,0 +1,234 @@
+"""One worker's part in a training, whoever makes its steps: from joining over all worlds to the end."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from freetrain.elastic.errors import CheckpointError, Departed, LostRankError, as_exit
+from freetrain.elastic.feeding.fitness import wants_to_be_fed
+from freetrain.elastic.membership.session import Session
+from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
+from freetrain.elastic.timeouts import Timeouts
+from freetrain.elastic.training.agreement import Verdict
+from freetrain.elastic.training.mistakes import check_difference
+from freetrain.elastic.training.records import Records
+from freetrain.elastic.training.state import TrainingState, fingerprint
+from freetrain.elastic.training.worlds import ModelOfWorlds, Worlds
+from freetrain.elastic.worlds.device import backend_for
+from freetrain.elastic.worlds.world import World
+from freetrain.errors import FreetrainError, InputError
+
+log = logging.getLogger(__name__)
+
+
+class Training:
+    """What a worker does beside computing: it joins, enters worlds, concludes steps, keeps records and ends.
+
+    Args:
+        state: of the training.
+        model: told of every world.
+        batch: samples per step.
+        can_be_fed: whether a newcomer could follow the updates of the others.
+        trainer: the trainer's directory; the agent's if None, a temporary one without agent.
+        records: how often to write, as :class:`~freetrain.elastic.training.records.Records` takes it.
+
+    Attributes:
+        world: the present one.
+        wants_checkpoint: whether the script has asked for one.
+        wants_stop: whether the script wants the training to end.
+        broke_with: why the present world does not hold; None if it does.
+    """
+
+    def __init__(
+        self,
+        state: TrainingState,
+        model: ModelOfWorlds,
+        batch: object,
+        *,
+        can_be_fed: bool,
+        trainer: Path | None,
+        records: Mapping[str, Any],
+    ) -> None:
+        self.state = state
+        self.wants_checkpoint = False
+        self.wants_stop = False
+        self.broke_with: BaseException | None = None
+        self.world: World
+        self.session: Session
+        self.worlds: Worlds
+        self._model = model
+        self._batch = batch
+        self._can_be_fed = can_be_fed
+        self._trainer = trainer or trainer_from_environment()
+        self._record_options = records
+        self._records: Records
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._ended = False
+
+    @property
+    def over(self) -> bool:
+        """Whether there are no more steps to make."""
+        return self.worlds.over
+
+    def join(self) -> None:
+        """Say that this worker is here."""
+        if self._trainer is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="freetrain-")
+            self._trainer = Path(self._temporary.name)
+        directory = TrainerDirectory.open(self._trainer)
+        module, sampler = self.state.module, self.state.sampler
+        mark = fingerprint(module, sampler.samples, self._batch, sampler.shuffle, sampler.drop_last)
+        self._records = Records(directory, self.state, **self._record_options)
+        is_fed = self._can_be_fed and wants_to_be_fed(self.state)
+        self.session = Session(directory, Timeouts.from_environment(), backend_for(module), mark, is_fed=is_fed)
+        self.worlds = Worlds(self.state, self._model, self.session, self._records)
+        self.session.join()
+
+    def enter_world(self) -> World:
+        """Form the next world, at whose start all have the same state."""
+        broke_with, self.broke_with = self.broke_with, None
+        self.world = self.worlds.enter(broke_with)
+        return self.world
+
+    # -- between steps
+
+    def exchange(self, content: bytes) -> tuple[list[bytes], bool]:
+        """Everybody's content, and whether that took another world; empty where somebody only waits for a step."""
+        before = self.world
+        contents, self.world = self.worlds.exchange(content, before)
+        return contents, self.world is not before
+
+    def settle(self) -> bool:
+        """Let those in who came while the script exchanged something; True if that took another world."""
+        before = self.world
+        self.world = self.worlds.settle(before)
+        return self.world is not before
+
+    def meets_all(self) -> bool:
+        """Wait for all ranks; False if one is lost, so that another world has to be entered."""
+        try:
+            self.world.gather([1])
+        except LostRankError as error:
+            self.broke_with = error
+            self._records.pause()
+        return self.broke_with is None
+
+    # -- steps
+
+    def lose_step(self, error: BaseException) -> None:
+        """A rank was lost before the step was complete: it is made again in the next world."""
+        self.broke_with = error
+        self._records.pause()
+
+    def conclude(self, vote: Callable[[], Verdict]) -> Verdict:
+        """The step is complete: agree on what comes next.
+
+        Args:
+            vote: raises LostRankError where no agreement comes about.
+
+        Returns:
+            What all know; ``change`` says whether this worker now has to enter another world.
+
+        Raises:
+            InputError: the ranks are not what they should be.
+        """
+        verdict = Verdict(change=True, stop=False, loss=float("nan"))
+        if self.broke_with is None:
+            try:
+                verdict = vote()
+                check_difference(verdict.difference, self.state.step)
+                if verdict.stop:
+                    self.worlds.stop(self.world)
+            except LostRankError as error:
+                self.broke_with = error
+        self.worlds.step_done()
+        change = self.broke_with is not None or (verdict.change and not self.over)
+        if change:
+            self._records.pause()
+        return dataclasses.replace(verdict, change=change)
+
+    def record(self, samples: int, wait_s: float, exposed_s: float) -> None:
+        """Rank 0 notes the step, and writes what is due."""
+        wants_checkpoint, self.wants_checkpoint = self.wants_checkpoint, False
+        if self.world.rank == 0:
+            self._records.add(samples, wait_s, exposed_s, wants_checkpoint=wants_checkpoint)
+
+    # -- ends
+
+    def finish(self) -> None:
+        """The training is over; what follows the loop is run by those who saw it through.
+
+        Raises:
+            Departed: this worker did not.
+        """
+        if self.world.rank != 0 and not self.worlds.sees_it_through:
+            raise Departed("the training was complete before this worker's first step")
+        self._ended = True
+        if self.world.rank == 0:
+            self._records.finish()
+
+    @contextlib.contextmanager
+    def ending_the_process(self) -> Iterator[None]:
+        """Errors that users can mend end the process with sentences, and so does a departure, without any."""
+        try:
+            yield
+        except FreetrainError as error:
+            raise as_exit(error) from None
+        except Departed as departed:
+            self._depart(departed)
+            raise
+
+    def leave(self, error: BaseException | None, loop: str) -> None:
+        """The script has ended, with this error or well.
+
+        Args:
+            error: None if it ended well.
+            loop: what the script's loop is over.
+        """
+        reason = "finished" if error is None else f"ended with {type(error).__name__}: {error}"
+        self.worlds.feeder.close()
+        self._model.leave()
+        try:
+            if error is None:
+                self._end_well(loop)
+        except FreetrainError as unfinished:
+            raise as_exit(unfinished) from None
+        finally:
+            self.session.say_goodbye(reason)
+            if self._temporary is not None:
+                self._temporary.cleanup()
+
+    def _end_well(self, loop: str) -> None:
+        """The script has ended: try once more what could not be written, and do not let a break pass in silence.
+
+        Raises:
+            StateError: it can still not be written.
+            InputError: the script left its loop before the end.
+        """
+        self._records.finish_at_last()
+        if self.worlds.has_state and not self._ended:
+            if self.world.rank == 0:
+                self._records.save()
+            raise InputError(
+                f"the script left the loop over {loop} in step {self.state.step + 1}, which is lost; the "
+                f"training is not complete.",
+                "Call run.stop() in place of 'break': all workers then end at the end of that step.",
+            )
+
+    def _depart(self, departed: Departed) -> None:
+        """Say goodbye; the last of a world that nobody continues writes the checkpoint."""
+        world = getattr(self, "world", None)
+        if world is not None and self.worlds.has_state and departed.code == 0 and self.session.is_last_of(world):
+            try:
+                self._records.save()
+            except CheckpointError as error:
+                self.session.say_goodbye(departed.reason)
+                raise as_exit(error) from None
+        log.info("%s", departed.reason)
+        self.session.say_goodbye(departed.reason)

@@ -1,0 +1,243 @@
+"""From one world to the next, all of whose members go on from the same state."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from freetrain.elastic.errors import EVICTED_STATUS, Departed, LostRankError
+from freetrain.elastic.feeding.feeder import Feeder
+from freetrain.elastic.feeding.newcomer import Newcomer
+from freetrain.elastic.membership.session import Session
+from freetrain.elastic.training.records import Records
+from freetrain.elastic.training.state import TrainingState, broadcast_state, part_random_streams
+from freetrain.elastic.worlds.exchange import broadcast_bytes, decode, encode, gather_bytes
+from freetrain.elastic.worlds.memory import give_back_memory
+from freetrain.elastic.worlds.world import World
+
+log = logging.getLogger(__name__)
+
+
+class ModelOfWorlds(Protocol):
+    """What is to be told of every world: the wrapper of the model."""
+
+    def enter(self, world: World) -> None:
+        """All ranks of this world have the same state; raises LostRankError if one was lost meanwhile."""
+
+    def leave(self) -> None:
+        """The world is about to end."""
+
+
+class Row(NamedTuple):
+    """Where one rank stands, as numbers that all ranks tell each other at the start of a world.
+
+    Attributes:
+        has_state: 0 for a newcomer.
+        step: steps completed.
+        updates: made in the step under way.
+        exchanges: completed.
+        exchanges_now: whether it waits for the results of one.
+        stopped: whether it knows that the training was asked to end.
+    """
+
+    has_state: int
+    step: int
+    updates: int
+    exchanges: int
+    exchanges_now: int
+    stopped: int
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """The higher, the further in the training."""
+        return self.has_state, self.step, self.updates
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What this rank has to say, and what all have said once that is known."""
+
+    content: bytes
+    results: list[bytes] | None = None
+
+
+class Worlds:
+    """Where one worker stands, and how it comes into the next world.
+
+    Args:
+        state: of this worker; that of all once it is in a world.
+        model: wrapped anew for each world.
+        session: forms the worlds.
+        records: of the training.
+
+    Attributes:
+        feeder: brings newcomers to this worker's state.
+        has_state: whether it has been in a world that shared its state.
+        stopped: whether it knows that the training was asked to end.
+        sees_it_through: whether it has made a step, or was there when the training started or resumed.
+    """
+
+    def __init__(self, state: TrainingState, model: ModelOfWorlds, session: Session, records: Records) -> None:
+        self.feeder = Feeder(state, session)
+        self.has_state = False
+        self.stopped = False
+        self.sees_it_through = False
+        self._state = state
+        self._model = model
+        self._session = session
+        self._records = records
+        self._newcomer = Newcomer(state, session)
+        self._has_others_random = False
+        self._is_settled = False
+        self._exchange: Exchange | None = None
+        self._last_results: list[bytes] = []
+
+    @property
+    def over(self) -> bool:
+        """Whether the training is."""
+        return self.stopped or self._state.sampler.finished
+
+    def stop(self, world: World) -> None:
+        """All ranks of this world end the training.
+
+        Nobody goes before it knows that the others know, as they would train on without it. If a rank is lost
+        meanwhile, those who are left tell each other in the next world.
+
+        Raises:
+            LostRankError: a rank was lost meanwhile.
+        """
+        self.stopped = True
+        world.gather([1])
+
+    def step_done(self) -> None:
+        """This worker has completed a step."""
+        self.feeder.after_update()
+        self.sees_it_through = True
+        self._records.resume()
+
+    def enter(self, broke_with: BaseException | None) -> World:
+        """Form worlds until one holds, and bring all its members to the same state.
+
+        Args:
+            broke_with: why the world before does not hold; None if it changes as planned, or there was none.
+        """
+        if not self.has_state:
+            self.has_state = self._has_others_random = self._newcomer.follow()
+        while True:
+            self._model.leave()
+            # The gradients are views into the old wrapper's buckets.
+            self._state.optimizer.zero_grad(set_to_none=True)
+            give_back_memory()
+            try:
+                world = self._session.reform(broke_with, self._state.step, self.feeder.release)
+            except BaseException:
+                self.feeder.close()
+                raise
+            broke_with = None
+            try:
+                self._share_state(world)
+                self._model.enter(world)
+                self.feeder.after_update()
+            except LostRankError as error:
+                log.info("generation %d lost a rank at once: %s", world.generation.number, error)
+                broke_with = error
+                continue
+            self._records.enter(world, self._session.nodes)
+            return world
+
+    # -- between steps
+
+    def exchange(self, content: bytes, world: World) -> tuple[list[bytes], World]:
+        """Everybody's content in order of rank, and the world in which that came about.
+
+        If a rank is lost meanwhile, those who are left do it again in the next world. Who joins that world waits
+        there until all the others have come to their next step, and so do members who have come there already.
+        """
+        self._exchange = Exchange(content)
+        try:
+            if self._is_settled:
+                self._exchange.results = gather_bytes(content, world)
+            else:
+                self._share_state(world)
+        except LostRankError as error:
+            world = self.enter(error)
+        results, self._exchange = self._exchange.results or [], None
+        self._last_results = results
+        self._state.exchanges += 1
+        return results, world
+
+    def settle(self, world: World) -> World:
+        """Let those in who wait since an exchange; the world in which all then go on."""
+        try:
+            if not self._is_settled:
+                self._share_state(world)
+        except LostRankError as error:
+            return self.enter(error)
+        return world
+
+    # -- the state
+
+    def _share_state(self, world: World) -> None:
+        """All go on from the same state, unless somebody has to finish an exchange before."""
+        self._is_settled = False
+        while True:
+            rows = [Row(*row) for row in world.gather(list(self._row()))]
+            if not any(row.exchanges_now for row in rows):
+                break
+            self._serve(rows, world)
+            if self._exchange is not None and self._exchange.results is not None:
+                return
+        self._share_state_of(rows, world)
+        self._is_settled = True
+
+    def _row(self) -> Row:
+        state = self._state
+        if not self.has_state:
+            return Row(0, 0, 0, 0, 0, int(self.stopped))
+        now = int(self._exchange is not None)
+        return Row(1, state.step, state.updates, state.exchanges, now, int(self.stopped))
+
+    def _serve(self, rows: list[Row], world: World) -> None:
+        """Bring the exchange about that somebody waits for: some may have its results already."""
+        done = max(row.exchanges for row in rows)
+        waits = [bool(row.exchanges_now) and row.exchanges < done for row in rows]
+        mine = self._exchange
+        if any(waits):
+            source = next(rank for rank, row in enumerate(rows) if row.exchanges == done)
+            content = encode(self._last_results) if world.rank == source else None
+            results = decode(broadcast_bytes(content, source, world))
+        else:
+            waits = [bool(row.exchanges_now) for row in rows]
+            results = gather_bytes(mine.content if mine is not None else b"", world)
+        if mine is not None and waits[world.rank]:
+            mine.results = results
+
+    def _share_state_of(self, rows: list[Row], world: World) -> None:
+        """All go on from the one that is furthest, or from the last checkpoint if nobody remembers anything."""
+        places = [row.place for row in rows]
+        furthest = max(places)
+        source = places.index(furthest)
+        anew = not rows[source].has_state
+        if anew and world.rank == 0:
+            self._start_anew()
+        if anew or any(place != furthest for place in places):
+            self.feeder.close()  # what they have been sent is not followed by this
+            broadcast_state(self._state, source, world)
+            self._has_others_random = world.rank != source
+        if self._has_others_random:
+            part_random_streams(world.rank)
+        self.has_state = True
+        self._has_others_random = False
+        self.stopped = any(row.stopped for row in rows)
+        self.sees_it_through = self.sees_it_through or anew
+
+    def _start_anew(self) -> None:
+        """From the newest checkpoint, or as the script made the model.
+
+        Raises:
+            Departed: there is none, and this worker has parts of a training that is lost. It is to be replaced.
+        """
+        self._session.wait_for_leavers()
+        if not self._records.load() and self._newcomer.is_mixed:
+            raise Departed("all who had the training's state were lost before this worker had it", EVICTED_STATUS)

@@ -1,0 +1,273 @@
+"""One generation's process group: formed in a living process, left without ending it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from freetrain.elastic.errors import AbandonedError, LostRankError
+from freetrain.elastic.on_disk.members import Generation, this_host
+from freetrain.elastic.worlds.collectives import Collectives
+from freetrain.elastic.worlds.ddp_group import DdpGroup
+from freetrain.elastic.worlds.origin import arose_in_communication
+from freetrain.elastic.worlds.sockets import Wires
+
+_FOREVER = timedelta(days=7)
+"""Collectives never time out by themselves: a slow rank is no lost rank. Losses are found by the watcher, which
+cuts the connections."""
+
+_CUT_AGAIN_S = 0.5
+"""A cut is repeated while somebody is still inside: it may have missed a connection that was coming up."""
+
+_NOTICE_S = 1.0
+"""How long a loss may take to show after an error that may be its consequence: connections close at once, cuts
+follow the process table."""
+
+
+def open_store(port: int = 0) -> dist.TCPStore:
+    """A store in this process on this port, or on a fresh one."""
+    return dist.TCPStore("localhost", port, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=30))
+
+
+class World:
+    """The process group of one generation, as seen by one of its members.
+
+    Args:
+        generation: what to form.
+        member: this process.
+        prefix: prefix of the store's keys, unguessable for outsiders.
+        backend: as ``torch.distributed`` names it.
+        form_timeout_s: how long connecting may take once all have arrived.
+        stores: ports of the stores in this process, of whatever generation.
+    """
+
+    def __init__(
+        self,
+        generation: Generation,
+        member: str,
+        prefix: str,
+        backend: str,
+        form_timeout_s: float,
+        stores: Callable[[], Collection[int]] = tuple,
+    ) -> None:
+        self.generation = generation
+        self.rank = generation.rank_of(member)
+        self.size = generation.world
+        self._wires = Wires(stores)
+        self._timeout = timedelta(seconds=form_timeout_s)
+        self._backend = backend
+        self._prefix = prefix
+        self._store: dist.Store | None = None
+        self._collectives = Collectives()
+        self._lock = threading.Lock()
+        self._alive = True
+        self._first_cut_s: float | None = None
+        self._last_cut_s = float("-inf")
+
+    def form(self, newer: Callable[[], bool]) -> None:
+        """Meet the others and connect with them.
+
+        Rank 0 alone decides whether the meeting takes place, so that nobody connects with who has moved on.
+
+        Raises:
+            AbandonedError: a newer generation made this one obsolete, a member was lost meanwhile, or torch
+                failed: then its error is the cause, unless it came from a cut.
+        """
+        try:
+            self._meet(newer)
+            with warnings.catch_warnings(), _torch_as_if_new():
+                warnings.simplefilter("ignore")
+                dist.init_process_group(
+                    self._backend, store=self._store, rank=self.rank, world_size=self.size, timeout=self._timeout
+                )
+            dist.distributed_c10d._set_pg_timeout(_FOREVER)
+        except AbandonedError:
+            self.leave()
+            raise
+        except (RuntimeError, OSError) as error:
+            self.leave()
+            raise AbandonedError(str(error)) from (None if self._first_cut_s else error)
+        except ValueError:
+            self.leave()
+            raise
+        self._wires.formed()
+
+    def _meet(self, newer: Callable[[], bool]) -> None:
+        host = "127.0.0.1" if self.generation.host == this_host() else self.generation.address
+        plain = dist.TCPStore(
+            host, self.generation.port, is_master=False, wait_for_workers=False, timeout=self._timeout
+        )
+        store = self._store = dist.PrefixStore(self._prefix, plain)
+        store.set(f"arrived/{self.rank}", "yes")
+        if self.rank == 0:
+            arrivals = [f"arrived/{rank}" for rank in range(self.size)]
+            while not (all_here := store.check(arrivals)) and not newer():
+                time.sleep(0.002)
+            store.set("verdict", "go" if all_here else "newer")
+        if not self._await_verdict(store, newer):
+            raise AbandonedError("superseded by a newer generation")
+
+    def _await_verdict(self, store: dist.Store, newer: Callable[[], bool]) -> bool:
+        """What rank 0 decided; its word counts even with a newer generation in sight, since all heed it."""
+        patience_s = None
+        while not store.check(["verdict"]):
+            if newer():
+                patience_s = patience_s or time.monotonic() + 1.0
+                if time.monotonic() > patience_s:
+                    return False
+            time.sleep(0.002)
+        return bool(store.get("verdict") == b"go")
+
+    def cut(self) -> None:
+        """Make every collective of this world fail, from whatever thread; call it until the main thread is out."""
+        with self._lock:
+            if not self._alive:
+                return
+            now_s = time.monotonic()
+            self._first_cut_s = self._first_cut_s or now_s
+            if now_s - self._last_cut_s > _CUT_AGAIN_S:
+                self._last_cut_s = now_s
+                _abort_nccl()
+                self._wires.cut()
+            self._collectives.cut()
+
+    def leave(self) -> None:
+        """Destroy the process group; the process lives on."""
+        with self._lock:
+            self._alive = False
+            # First of all: destroying waits for collectives that are still under way, and these for their peers.
+            # Besides, what the script keeps of the group (a work handle, an old wrapper) would keep connections
+            # open and let the others wait.
+            if self._wires.complete:
+                self._wires.cut()
+            if dist.is_initialized():
+                if self._collectives.ended():
+                    self._collectives.forget()
+                else:
+                    _keep_for_ever(dist.distributed_c10d._get_default_group())
+                with contextlib.suppress(Exception):
+                    dist.destroy_process_group()
+            self._store = None
+
+    def start_sum(self, values: list[float]) -> Sum:
+        """Begin to sum some numbers over all ranks; raises LostRankError where that fails."""
+        tensor = torch.tensor(values, dtype=torch.float64)
+        return Sum(tensor, self._collectives, self._start_all_reduce(tensor))
+
+    def promise_sum(self, tensor: torch.Tensor, on_loss: Callable[[BaseException], object]) -> Any:
+        """A future of the tensor summed over all ranks, in place; it comes even if ranks are lost meanwhile."""
+        try:
+            work = self._start_all_reduce(tensor)
+        except LostRankError as error:
+            on_loss(error)
+            return _completed(tensor)
+        if self._backend != "gloo":
+            return work.get_future().then(lambda done: done.value()[0])
+        return self._collectives.promise(work, tensor, on_loss)
+
+    def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Sum each tensor over all ranks, in place; raises LostRankError where that fails."""
+        for work in [self._start_all_reduce(tensor) for tensor in tensors]:
+            self._collectives.finish(work)
+
+    def ddp_group(self) -> dist.ProcessGroup:
+        """What DDP takes for this world's process group."""
+        return DdpGroup(self._collectives)
+
+    def broadcast(self, tensor: torch.Tensor, source: int) -> None:
+        """Give everybody the source's tensor, in place; raises LostRankError where that fails."""
+        self._collectives.finish(self._collectives.start(lambda: dist.broadcast(tensor, source, async_op=True)))
+
+    def gather(self, values: list[int]) -> list[list[int]]:
+        """Everybody's numbers, in order of rank; raises LostRankError where that fails."""
+        return [list(map(int, row.tolist())) for row in self.gather_tensor(torch.tensor(values))]
+
+    def gather_tensor(self, mine: torch.Tensor) -> list[torch.Tensor]:
+        """Everybody's tensor, in order of rank, all of one size; raises LostRankError where that fails."""
+        all_ = [torch.empty_like(mine) for _ in range(self.size)]
+        self._collectives.finish(self._collectives.start(lambda: dist.all_gather(all_, mine, async_op=True)))
+        return all_
+
+    def broke(self, error: RuntimeError) -> bool:
+        """Whether the error comes from this world's end, not from the script; its text does not count.
+
+        It must have arisen where other ranks are waited for, and this world must be seen to be broken: one of its
+        collectives failed, a connection is down, or the watcher has cut it. A world that ends in this very moment
+        gets a little time to show it.
+        """
+        if not arose_in_communication(error):
+            return False
+        until_s = time.monotonic() + _NOTICE_S
+        while self.whole:
+            if time.monotonic() > until_s:
+                return isinstance(error, dist.DistError)
+            time.sleep(0.01)
+        return True
+
+    @property
+    def whole(self) -> bool:
+        """Whether no collective has failed, no connection is down, and nobody has cut it."""
+        return not self._collectives.failed and self._first_cut_s is None and self._wires.intact
+
+    def _start_all_reduce(self, tensor: torch.Tensor) -> Any:
+        return self._collectives.start(lambda: dist.all_reduce(tensor, async_op=True))
+
+
+class Sum:
+    """A sum over all ranks that is under way."""
+
+    def __init__(self, tensor: torch.Tensor, collectives: Collectives, work: Any) -> None:
+        self._tensor = tensor
+        self._collectives = collectives
+        self._work = work
+
+    def wait(self) -> list[float]:
+        """The sums; raises LostRankError where they do not come."""
+        self._collectives.finish(self._work)
+        return [float(value) for value in self._tensor.tolist()]
+
+
+def _completed(tensor: torch.Tensor) -> Any:
+    future: Any = torch.futures.Future()
+    future.set_result(tensor)
+    return future
+
+
+@contextlib.contextmanager
+def _torch_as_if_new() -> Iterator[None]:
+    """Let torch form a group as it would in a process that never had one.
+
+    Torch numbers its groups and puts the number into the store's keys, but forgets it only with a group that had
+    formed: who once failed to form one would look for the others under keys of its own for ever. And it wraps the
+    exception hook again with each group, so that a traceback would name all ranks that this process ever was.
+    """
+    hook = sys.excepthook
+    dist.distributed_c10d._world.group_count = 0
+    try:
+        yield
+    finally:
+        sys.excepthook = hook
+
+
+def _abort_nccl() -> None:
+    """Abort NCCL communicators, whose kernels would otherwise spin on the device for ever."""
+    if dist.is_initialized() and torch.cuda.is_available():
+        abort = getattr(dist.distributed_c10d, "_abort_process_group", None)
+        if abort is not None:
+            with contextlib.suppress(Exception):
+                abort()
+
+
+def _keep_for_ever(group: Any) -> None:
+    """Never let this group be destroyed, not even at exit: that would wait for a thread which never ends."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))

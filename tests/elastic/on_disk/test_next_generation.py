@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from freetrain.elastic.on_disk.members import Generation, Member
+from freetrain.elastic.on_disk.next_generation import View, members_missing, next_generation, watched_by
+
+
+def member(name: str, joined_s: float = 0.0) -> Member:
+    return Member(name, "agent", "host", "address", 1, 1, "2.13", "mark", joined_s)
+
+
+def view(ranks: str, joined: str, leaving: str = "", gone: str = "", broken: bool = False) -> View:
+    """A view in which letters are members; newcomers joined in the order of ``joined``; - is no generation."""
+    return View(
+        generation=Generation(7, tuple(ranks), "host", "address", 1, "nonce", "") if ranks != "-" else None,
+        members={name: member(name, order) for order, name in enumerate(joined)},
+        leaving=frozenset(leaving),
+        gone=dict.fromkeys(gone, "lost"),
+        broken=broken,
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "members", "proposer", "cause"),
+    [
+        (view("-", "ba"), "ba", "b", "start"),
+        (view("ab", "abc"), "abc", "a", "join"),
+        (view("ab", "bdca"), "abdc", "a", "join"),
+        (view("abc", "abc", leaving="a"), "bc", "b", "leave"),
+        (view("abc", "abc", gone="a"), "bc", "b", "loss"),
+        (view("abc", "abcd", leaving="b", gone="a"), "cd", "c", "loss"),
+        (view("ab", "ab", leaving="ab"), "", "a", "leave"),
+        (view("ab", "abc", leaving="ab"), "c", "c", "leave"),
+        (view("ab", "abc", gone="ab"), "c", "c", "start"),
+        (view("ab", "ab", broken=True), "ab", "a", "broken"),
+        (view("", "c"), "c", "c", "start"),
+    ],
+)
+def test_next_generation(seen: View, members: str, proposer: str, cause: str) -> None:
+    proposal = next_generation(seen)
+    assert proposal is not None
+    assert ("".join(proposal.members), proposal.proposer, proposal.cause) == (members, proposer, cause)
+    assert proposal.number == seen.number + 1
+
+
+def fed(seen: View, *names: str) -> View:
+    """The same, with members that have to be fed first."""
+    members = {name: replace(one, is_fed=name in names) for name, one in seen.members.items()}
+    return replace(seen, members=members)
+
+
+def test_a_newcomer_that_has_to_be_fed_comes_in_when_it_is_ready() -> None:
+    seen = fed(view("ab", "abcd"), "c", "d")
+    assert next_generation(seen) is None
+    assert seen.outside == ("c", "d")
+    proposal = next_generation(replace(seen, ready=frozenset("d")))
+    assert proposal is not None
+    assert (proposal.members, proposal.cause) == (("a", "b", "d"), "join")
+
+
+def test_a_newcomer_comes_in_unfed_where_nobody_is_left_to_feed_it() -> None:
+    proposal = next_generation(fed(view("ab", "abc", gone="ab"), "c"))
+    assert proposal is not None
+    assert (proposal.members, proposal.cause) == (("c",), "start")
+
+
+def test_the_loss_of_another_does_not_bring_a_newcomer_in_before_it_is_ready() -> None:
+    proposal = next_generation(fed(view("abc", "abcd", gone="b"), "d"))
+    assert proposal is not None
+    assert (proposal.members, proposal.cause) == (("a", "c"), "loss")
+
+
+@pytest.mark.parametrize("seen", [view("ab", "ab"), view("-", ""), view("ab", "ab", gone="ab"), view("", "")])
+def test_nothing_to_do(seen: View) -> None:
+    assert next_generation(seen) is None
+
+
+def test_starting_from_nothing_waits_for_enough() -> None:
+    assert next_generation(view("-", "ab"), min_members=3) is None
+    assert next_generation(view("-", "abc"), min_members=3) is not None
+    assert next_generation(view("abc", "abc", gone="ab"), min_members=3) is not None
+
+
+@pytest.mark.parametrize(
+    ("seen", "missing"),
+    [
+        (view("-", "a"), 2),
+        (view("-", "abc"), 0),
+        (view("ab", "abcd", gone="ab"), 1),
+        (view("ab", "abc"), 0),
+        (view("-", ""), 0),
+        (view("-", "ab", leaving="ab"), 0),
+    ],
+)
+def test_who_is_missing_for_a_start_from_nothing(seen: View, missing: int) -> None:
+    assert members_missing(seen, min_members=3) == missing
+
+
+def test_a_generation_that_comes_to_be_needs_no_other() -> None:
+    """The decision is stable: once its proposal is the latest generation, nothing is left to do."""
+    for seen in (view("-", "ba"), view("abc", "abcd", leaving="b", gone="a"), view("ab", "abc", leaving="ab")):
+        proposal = next_generation(seen)
+        assert proposal is not None
+        published = Generation(proposal.number, proposal.members, "h", "a", 1, "n", "")
+        assert next_generation(View(published, seen.members, seen.leaving, seen.gone)) is None
+
+
+def test_everybody_is_watched() -> None:
+    seen = view("abcdef", "abcdefg")
+    assert set(watched_by("a", seen)) == set("bcdefg")
+    assert set(watched_by("g", seen)) == set("abcdef")
+    assert all("a" in watched_by(name, seen) for name in "bcdef")
+    assert {other for name in "bcdef" for other in watched_by(name, seen)} == set("abcdef") - {"b"}

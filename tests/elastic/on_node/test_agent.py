@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from freetrain.elastic.on_disk.progress_log import read_progress
+from tests.elastic.harness import PATIENCE_S, SCRIPTS, Workers, assert_exactly_once
+
+FREETRAIN = [sys.executable, "-m", "freetrain"]
+EPOCHS = 30
+
+
+class Agents(Workers):
+    """Agents instead of workers, started by the command that users type."""
+
+    def start_agent(self, *options: str, **environment: str) -> str:
+        name = f"agent{len(self.processes)}"
+        command = [*FREETRAIN, "run", "--trainer", str(self.root), *options, "--", sys.executable]
+        self.processes[name] = subprocess.Popen(
+            [*command, str(SCRIPTS / self.script)],
+            env=os.environ | self.environment | {"OUT": str(self.out)} | environment,
+            stderr=(self.out / f"{name}.err").open("w"),
+            text=True,
+            start_new_session=True,
+        )
+        return name
+
+    def poke(self, *options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*FREETRAIN, "poke", str(self.root), *options], capture_output=True, text=True, timeout=PATIENCE_S
+        )
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Iterator[Agents]:
+    trainer = Agents(tmp_path, EPOCHS=str(EPOCHS))
+    trainer.pace(slow=True)
+    yield trainer
+    trainer.end()
+
+
+def test_grow_kill_and_lose_by_poke(agents: Agents) -> None:
+    agents.start_agent("--nproc", "2")
+    agents.await_world(2)
+    assert agents.poke("--grow", "1").returncode == 0
+    agents.await_world(3)
+    assert "is killed" in agents.poke("--kill", "1").stdout
+    agents.wait_until(lambda: len(agents.directory.view().gone) == 1, "loss")
+    agents.await_world(2)
+    agents.await_world(3)  # the agent replaces who failed
+    assert agents.poke("--lose", "2").returncode == 0
+    agents.await_world(1)
+    agents.pace(slow=False)
+    assert agents.finish() == {"agent0": 0}, agents.errors()
+    assert "the training is complete" in agents.error_of("agent0")
+    assert_exactly_once(agents, EPOCHS)
+
+
+RARER = [pytest.param(number, marks=pytest.mark.soak) for number in (signal.SIGUSR1, signal.SIGUSR2)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, *RARER])
+def test_signals_make_the_node_leave(agents: Agents, number: signal.Signals) -> None:
+    stays = agents.start_agent("--nproc", "1")
+    agents.await_world(1)
+    leaves = agents.start_agent("--nproc", "1", "--leave-on", "USR2")
+    agents.await_world(2)
+    agents.processes[leaves].send_signal(number)
+    assert agents.finish(leaves)[leaves] == 0
+    assert f"left on {number.name}" in agents.error_of(leaves)
+    agents.await_world(1)
+    agents.pace(slow=False)
+    assert agents.finish(stays)[stays] == 0, agents.errors()
+    assert_exactly_once(agents, EPOCHS)
+
+
+def test_the_last_node_to_leave_saves_and_another_goes_on(agents: Agents) -> None:
+    first = agents.start_agent("--nproc", "2")
+    agents.await_world(2)
+    agents.processes[first].send_signal(signal.SIGTERM)
+    assert agents.finish(first)[first] == 0
+    assert len(list(agents.directory.checkpoints.iterdir())) == 1
+    assert agents.last_step() < 10 * EPOCHS
+    second = agents.start_agent("--nproc", "1")
+    agents.await_world(1)
+    agents.pace(slow=False)
+    assert agents.finish(second)[second] == 0, agents.errors()
+    assert sorted({record["step"] for record in agents.records()}) == list(range(1, 10 * EPOCHS + 1))
+    assert_exactly_once(agents, EPOCHS)
+
+
+def test_a_killed_agent_takes_its_workers_along_and_the_others_go_on(agents: Agents) -> None:
+    lost = agents.start_agent("--nproc", "1")
+    agents.await_world(1)
+    stays = agents.start_agent("--nproc", "1")
+    agents.await_world(2)
+    agents.kill(lost)
+    agents.await_world(1)
+    agents.pace(slow=False)
+    assert agents.finish(stays)[stays] == 0, agents.errors()
+    assert_exactly_once(agents, EPOCHS)
+
+
+def test_a_stopped_worker_is_ended_by_its_agent(agents: Agents) -> None:
+    agents.environment["FREETRAIN_LOST_AFTER_S"] = "3"
+    agents.start_agent("--nproc", "2", "--max-restarts", "0")
+    agents.await_world(2)
+    view = agents.directory.view()
+    stopped = view.members[view.ranks[1]]
+    os.kill(stopped.pid, signal.SIGSTOP)
+    agents.await_world(1)
+    agents.wait_until(lambda: not Path(f"/proc/{stopped.pid}").exists(), "end of the stopped worker")
+    agents.pace(slow=False)
+    assert agents.finish()["agent0"] == 0, agents.errors()
+    assert_exactly_once(agents, EPOCHS)
+
+
+def test_a_script_that_fails_at_once_is_not_tried_again(agents: Agents) -> None:
+    agents.script = "no_such_script.py"
+    agents.start_agent("--nproc", "1")
+    assert agents.finish() == {"agent0": 1}
+    assert "1 of 1 workers failed" in agents.error_of("agent0")
+    assert "workers failed" in str(agents.directory.agents())
+
+
+def test_a_script_that_fails_while_it_trains_is_tried_again_only_so_often(agents: Agents) -> None:
+    agents.script = "failing.py"
+    (agents.out / "fail-all").touch()
+    agents.start_agent("--nproc", "1", "--max-restarts", "1", WHERE="backward")
+    assert agents.finish() == {"agent0": 1}
+    assert agents.error_of("agent0").count("\nRuntimeError: connection to the feature store timed out") == 2
+    assert "2 of 2 workers failed" in agents.error_of("agent0")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [(["--lose", "1"], "is not the directory of a trainer"), ([], "nothing to do")],
+)
+def test_poking_what_is_not_there(agents: Agents, options: list[str], sentence: str) -> None:
+    done = agents.poke(*options)
+    assert done.returncode != 0
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence", "status"),
+    [
+        (["--leave-on", "KILL", "--", "true"], "no signal of that name can be handled", 2),
+        (["--", "no-such-command"], "cannot start no-such-command", 2),
+        (["--", "true"], "never joined the trainer", 1),
+        (["--steps-from", "log", "--", "true"], "--steps-from is for --restart only", 2),
+        (
+            ["--restart", "--steps-from", "l", "--steps-pattern", "(", "--", "true"],
+            "--steps-pattern (: missing",
+            2,
+        ),
+        (["--restart", "--steps-from", "l", "--steps-pattern", "x", "--", "true"], "x has no group", 2),
+    ],
+)
+def test_bad_options_are_sentences(tmp_path: Path, options: list[str], sentence: str, status: int) -> None:
+    command = [*FREETRAIN, "run", "--trainer", str(tmp_path / "trainer"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == status
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("mode", [[], ["--restart"]])
+def test_of_a_complete_training_nothing_is_started(agents: Agents, mode: list[str]) -> None:
+    agents.root.mkdir(exist_ok=True)
+    (agents.root / "finished.json").write_text("{}")
+    agents.start_agent(*mode)
+    assert agents.finish() == {"agent0": 0}, agents.errors()
+    assert "the training is complete" in agents.errors()
+
+
+def test_restart_mode_runs_an_unmodified_script(agents: Agents) -> None:
+    agents.script = "torchrun_style.py"
+
+    def steps() -> list[list[str]]:
+        path = agents.out / "steps"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    watching = ("--steps-from", str(agents.out / "steps"), "--steps-pattern", r"^(\d+) ")
+    first = agents.start_agent("--restart", "--nproc", "1", *watching, "--samples-per-step", "32")
+    agents.wait_until(lambda: len(steps()) > 3, "steps")
+    second = agents.start_agent("--restart", "--nproc", "2")
+    agents.wait_until(lambda: steps()[-1][1] == "3", "world of 3")
+    agents.processes[second].send_signal(signal.SIGTERM)
+    assert agents.finish(second)[second] == 0
+    agents.wait_until(lambda: len(read_progress(agents.directory.progress_path).rescales) == 3, "world of 1")
+    assert steps()[-1][1] == "1"
+    (agents.out / "enough").touch()
+    assert agents.finish(first)[first] == 0, agents.errors()
+    numbers = [int(step) for step, *_ in steps()]
+    assert numbers == list(range(1, numbers[-1] + 1))
+    progress = read_progress(agents.directory.progress_path)
+    assert progress.rejected == 0
+    assert [(one.world, one.nodes) for one in progress.rescales] == [(1, 1), (3, 2), (1, 1)]
+    assert progress.rescales[0].pause_s == 0 < min(one.pause_s for one in progress.rescales[1:])
+    assert progress.rates[-1].samples_done == 32 * numbers[-1]
+
+
+def test_progress_tells_rates_and_rescales(agents: Agents) -> None:
+    agents.start_agent("--nproc", "2")
+    agents.await_world(2)
+    agents.poke("--lose", "1")
+    agents.await_world(1)
+    agents.pace(slow=False)
+    agents.finish()
+    lines = [json.loads(line) for line in agents.directory.progress_path.read_text().splitlines()]
+    rates = [line for line in lines if line["event"] == "rate"]
+    assert sum(line["samples"] for line in rates) == rates[-1]["samples_done"] == EPOCHS * 240
+    assert {line["world"] for line in rates} >= {1, 2}
+    for line in rates:
+        parts_s = line["compute_s"] + line["communication_s"] + line["data_wait_share"] * line["step_s"]
+        assert parts_s == pytest.approx(line["step_s"], rel=0.05)
+        assert line["samples_per_s"] == pytest.approx(line["samples"] / line["elapsed_s"])
+    rescales = [line for line in lines if line["event"] == "rescale"]
+    assert rescales[-1]["cause"] == "leave"
+    assert 0 < rescales[-1]["pause_s"] < PATIENCE_S
+
+
+def test_a_pause_lasts_until_the_new_world_has_made_a_step(agents: Agents) -> None:
+    agents.start_agent("--nproc", "1")
+    agents.await_world(1)
+    agents.start_agent("--nproc", "1", FIRST_STEP_S="1.5")
+    agents.await_world(2)
+    agents.pace(slow=False)
+    agents.finish()
+    (join,) = [one for one in read_progress(agents.directory.progress_path).rescales if one.cause == "join"]
+    assert join.pause_s > 1.5

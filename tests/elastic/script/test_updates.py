@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+import torch
+
+from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.script.updates import Optimizers, Updates
+from freetrain.elastic.training.state import TrainingState
+from freetrain.elastic.worlds.world import World
+from freetrain.errors import InputError
+
+
+class Other:
+    """A world with one more rank, whose gradients are all 1, if it has any; it may be lost."""
+
+    def __init__(self) -> None:
+        self.is_lost = False
+        self.has_gradients = True
+
+    def start_sum(self, values: list[float]) -> Any:
+        outer = self
+
+        class Sum:
+            def wait(self) -> list[float]:
+                return [value + outer.has_gradients for value in values]
+
+        if self.is_lost:
+            raise LostRankError("gone")
+        return Sum()
+
+    def add_up(self, tensors: list[torch.Tensor]) -> None:
+        for tensor in tensors:
+            tensor.add_(float(self.has_gradients))
+
+
+class Training:
+    """Two parameters, each with an optimizer that subtracts the gradient."""
+
+    def __init__(self) -> None:
+        self.module = torch.nn.ParameterList([torch.zeros(2), torch.zeros(3, 3)])
+        self.optimizers = [torch.optim.SGD([each], 1.0) for each in self.module]
+        self.schedule = torch.optim.lr_scheduler.ExponentialLR(self.optimizers[0], 0.5)
+        together = cast(torch.optim.Optimizer, Optimizers(self.optimizers))
+        self.state = TrainingState(self.module, together, Sampler(8, 1), {"schedule": self.schedule})
+        self.world = Other()
+        self.updates = Updates(self.state, self.optimizers)
+        self.updates.enter(cast(World, self.world))
+
+    def begin(self, weight: float = 0.5) -> None:
+        self.updates.begin_step()
+        self.updates.weigh(weight)
+
+    def propagate(self, place: int, gradient: float) -> None:
+        (gradient * self.module[place].sum()).backward()
+
+    def update(self, place: int, gradient: float) -> None:
+        self.optimizers[place].zero_grad()
+        self.propagate(place, gradient)
+        self.optimizers[place].step()
+
+    def values(self) -> list[float]:
+        return [float(each.detach().flatten()[0]) for each in self.module]
+
+
+def test_an_optimizer_steps_with_the_sum_of_what_each_rank_has_for_its_share() -> None:
+    training = Training()
+    training.begin(weight=0.25)
+    training.update(0, 8.0)
+    assert training.values() == [-(0.25 * 8.0 + 1.0), 0.0]
+    assert training.state.updates == 1
+
+
+def test_batches_of_one_step_count_by_their_own_shares() -> None:
+    training = Training()
+    training.begin(weight=0.5)
+    training.propagate(0, 4.0)
+    training.updates.weigh(0.0)
+    training.propagate(0, float("inf"))
+    training.updates.weigh(0.25)
+    training.propagate(0, 8.0)
+    training.optimizers[0].step()
+    assert training.values()[0] == -(0.5 * 4.0 + 0.25 * 8.0 + 1.0)
+
+
+def test_what_is_summed_for_clipping_is_not_summed_again() -> None:
+    training = Training()
+    training.begin()
+    training.propagate(0, 4.0)
+    training.updates.sum(training.optimizers[0])
+    training.module[0].grad.mul_(0.1)
+    training.optimizers[0].step()
+    assert training.values()[0] == pytest.approx(-0.3)
+
+
+def test_a_parameter_without_gradient_anywhere_keeps_none() -> None:
+    training = Training()
+    training.begin()
+    training.updates.sum(training.optimizers[1])
+    assert torch.equal(training.module[1].grad, torch.ones(3, 3))
+    training.state.note_step(1)
+    training.begin()
+    training.module[1].grad, training.world.has_gradients = None, False
+    training.updates.sum(training.optimizers[1])
+    assert training.state.updates == 1
+    assert training.module[1].grad is None
+
+
+def test_after_a_loss_optimizers_do_nothing_and_what_was_done_since_is_taken_back() -> None:
+    training = Training()
+    training.begin()
+    training.update(1, 2.0)
+    training.world.is_lost = True
+    training.update(0, 4.0)
+    training.schedule.step()
+    assert training.values() == [0.0, -2.0]
+    assert training.updates.lost is not None
+    assert training.optimizers[0].param_groups[0]["lr"] == 0.5
+    training.updates.take_back()
+    assert training.optimizers[0].param_groups[0]["lr"] == 1.0
+    assert training.schedule.state_dict()["last_epoch"] == 0
+
+
+def test_a_step_that_is_made_again_leaves_out_the_updates_that_were_made() -> None:
+    training = Training()
+    training.begin()
+    training.update(1, 2.0)
+    training.begin()  # the state still says that one update was made
+    training.update(1, 2.0)
+    training.update(0, 4.0)
+    assert training.values() == [-3.0, -2.0]
+    training.state.note_step(8)
+    assert training.state.updates == 0
+
+
+def test_outside_of_steps_an_optimizer_is_the_scripts_own() -> None:
+    training = Training()
+    training.update(0, 4.0)
+    assert training.values()[0] == -4.0
+    with pytest.raises(InputError, match=r"run.sync\(\) was called before the first batch"):
+        training.updates.sum(training.optimizers[0])
+
+
+def test_closures_are_refused() -> None:
+    training = Training()
+    training.begin()
+    with pytest.raises(InputError, match="called with a closure"):
+        training.optimizers[0].step(lambda: 0.0)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+import torch
+
+from freetrain.elastic.worlds.exchange import broadcast_tensors
+from freetrain.elastic.worlds.world import World
+
+ORDERED, LAST = torch.contiguous_format, torch.channels_last
+
+
+class Wire:
+    """What one rank sends another, message by message; each has the size that its sender gave it."""
+
+    def __init__(self) -> None:
+        self._messages: list[torch.Tensor] = []
+        self.sending = True
+
+    def broadcast(self, tensor: torch.Tensor, source: int) -> None:
+        assert tensor.is_contiguous(), "what is sent is the memory as it lies"
+        if self.sending:
+            self._messages.append(tensor.flatten().clone())
+            return
+        message = self._messages.pop(0)
+        assert message.numel() == tensor.numel(), "one rank sends what another does not expect"
+        tensor.copy_(message.view_as(tensor))
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._messages
+
+
+def model(layout: torch.memory_format) -> list[torch.Tensor]:
+    torch.manual_seed(3)
+    sizes = ((8, 3, 3, 3), (512, 256, 3, 3), (64, 64, 3, 3))
+    tensors = [torch.randn(size).to(memory_format=layout) for size in sizes]
+    return [*tensors, torch.randn(5), torch.zeros(0), torch.tensor(7)]
+
+
+@pytest.mark.parametrize("receiving", [ORDERED, LAST])
+@pytest.mark.parametrize("sending", [ORDERED, LAST])
+def test_values_arrive_however_they_lie_in_memory_on_either_side(
+    sending: torch.memory_format, receiving: torch.memory_format
+) -> None:
+    wire, sent, received = Wire(), model(sending), [torch.zeros_like(each) for each in model(receiving)]
+    broadcast_tensors(sent, 0, cast(World, wire))
+    wire.sending = False
+    broadcast_tensors(received, 0, cast(World, wire))
+    assert wire.is_empty
+    assert all(torch.equal(one, other) for one, other in zip(sent, received, strict=True))
+    assert received[1].is_contiguous(memory_format=receiving)

@@ -1,0 +1,61 @@
+"""What a world used is free again when it has been left."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from pathlib import Path
+
+import pytest
+
+from freetrain.elastic.worlds import memory
+from tests.elastic.harness import workers
+
+
+def test_nothing_of_a_world_stays_when_it_has_been_left(tmp_path: Path) -> None:
+    with workers(tmp_path, "leftovers.py") as trainer:
+        trainer.start(2, FREETRAIN_MIN_MEMBERS="2")
+        trainer.await_world(2)
+        trainer.start(2)
+        trainer.await_world(4)
+        trainer.leave("w3")
+        trainer.await_world(3)
+        trainer.kill("w2")
+        trainer.await_world(2)
+        trainer.kill("w1")
+        trainer.await_world(1)
+        (trainer.out / "done").touch()
+        assert trainer.finish("w0") == {"w0": 0}, trainer.errors()
+        left = [
+            {kind: record[kind] for kind in ("worlds", "collectives", "models")} for record in trainer.records()
+        ]
+        assert all(counts == {"worlds": 1, "collectives": 1, "models": 1} for counts in left), left[-1]
+
+
+class Libc:
+    def __init__(self) -> None:
+        self.trimmed = threading.Event()
+
+    def malloc_trim(self, pad: int) -> None:
+        assert pad == 0
+        self.trimmed.set()
+
+
+@pytest.fixture(autouse=True)
+def _forget_the_library():
+    memory._malloc_trim.cache_clear()
+    yield
+    memory._malloc_trim.cache_clear()
+
+
+def test_an_allocator_that_can_gives_free_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    libc = Libc()
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: libc)
+    memory.give_back_memory()
+    assert libc.trimmed.wait(10)
+
+
+def test_another_allocator_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
+    monkeypatch.delattr(threading, "Thread")
+    memory.give_back_memory()
