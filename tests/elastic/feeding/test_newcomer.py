@@ -162,8 +162,8 @@ def test_its_source_leaves_while_it_is_fed(trainer: Workers) -> None:
     feed_third(trainer)
     source = source_of(trainer, "w2")
     trainer.leave(source)
-    go_on(trainer, "w2-state")
     assert trainer.finish(source)[source] == 0
+    go_on(trainer, "w2-state")
     trainer.await_world(2)
     end(trainer)
     assert source_of(trainer, "w2", 1) != source
