@@ -12,13 +12,13 @@ _VARIABLE = "_FREETRAIN_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_command(context: click.Context, shell: str) -> None:
-    r"""Print what makes SHELL complete freetrain's commands and options.
+    """Print what makes SHELL complete freetrain's commands and options.
 
     \b
     bash:  freetrain completion bash > /etc/bash_completion.d/freetrain
     zsh:   freetrain completion zsh > /usr/local/share/zsh/site-functions/_freetrain
     fish:  freetrain completion fish > /etc/fish/completions/freetrain.fish
-    """
+    """  # noqa: D301 (click wants the character itself)
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(context.find_root().command, {}, "freetrain", _VARIABLE).source())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from freetrain.config.model import Section
+from freetrain.config.roff import escaped
 from freetrain.config.settings import Setting, sections, settings
 
 _WIDTH = 110
@@ -70,15 +71,22 @@ def man_page() -> str:
         ".SH DESCRIPTION",
     ]
     for number, text in enumerate((_PLACES, _VALUES, _CHECKING)):
-        lines += [*([".PP"] if number else []), _roff(text.strip())]
+        lines += [*([".PP"] if number else []), escaped(text.strip())]
     lines.append(".SH SETTINGS")
     for section, kind in sections():
-        lines += [f".SS [{section}]", _roff(_doc(kind))]
+        lines += [f".SS [{section}]", escaped(_doc(kind))]
         for each in _of(section):
             needs = " Needs a restart." if each.needs_restart else ""
-            lines += [".TP", f".B {_roff(each.line)}", _roff(each.means), ".br"]
-            lines.append(_roff(f"Takes {each.takes}.{needs}"))
-    lines += [".SH SEE ALSO", ".BR slurm.conf (5),", ".BR scontrol (1),", ".BR sacctmgr (1)"]
+            lines += [".TP", f".B {escaped(each.line)}", escaped(each.means), ".br"]
+            lines.append(escaped(f"Takes {each.takes}.{needs}"))
+    lines += [
+        ".SH SEE ALSO",
+        ".BR freetrain (1),",
+        ".BR freetraind (8),",
+        ".BR slurm.conf (5),",
+        ".BR scontrol (1),",
+        ".BR sacctmgr (1)",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -131,9 +139,3 @@ def _lines(text: str, width: int) -> list[str]:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".lstrip()
     return lines
-
-
-def _roff(text: str) -> str:
-    """Text in which nothing is a request or a special character."""
-    plain = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace('"', "\\(dq")
-    return f"\\&{plain}" if plain.startswith(".") else plain

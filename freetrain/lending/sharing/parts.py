@@ -123,7 +123,7 @@ def deal_parts(
     partition_nodes = len(facts.snapshot.partitions[rules.nodes.partition].nodes)
     shares = shares_of(claimants, facts.used_hours, partition_nodes, sharing)
     left = _still(left, claimants, now_s)
-    most = {key: one.took for key, one in left.items()}
+    most = {key: one.took for key, one in left.items()} if len(claimants) > 1 else {}
     dealt = deal(offered, bounded(claimants, most), shares)
     spare = len(offered) - sum(map(len, dealt.parts.values()))
     if most and spare:

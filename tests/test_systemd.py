@@ -1,0 +1,49 @@
+"""The units: systemd finds nothing wrong with them, and calls them well hardened."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+UNITS = Path(__file__).parents[1] / "systemd"
+SERVICES = sorted(UNITS.glob("*.service"))
+TIMERS = sorted(UNITS.glob("*.timer"))
+MOST_EXPOSED = 25
+"""Tenths; systemd calls everything below 4.0 OK."""
+
+pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+
+
+def analyzed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True, timeout=60)
+
+
+def exposure(unit: Path) -> subprocess.CompletedProcess[str]:
+    return analyzed("security", "--offline=true", f"--threshold={MOST_EXPOSED}", unit)
+
+
+@pytest.mark.parametrize("unit", SERVICES + TIMERS, ids=lambda path: path.name)
+def test_a_unit_is_one(unit: Path) -> None:
+    done = analyzed("verify", "--man=no", unit)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unit", SERVICES, ids=lambda path: path.name)
+def test_a_service_may_do_no_more_than_it_needs(unit: Path, tmp_path: Path) -> None:
+    done = exposure(unit)
+    assert done.returncode == 0, done.stdout
+    open_one = tmp_path / unit.name
+    open_one.write_text(
+        unit.read_text().replace("CapabilityBoundingSet=\n", "").replace("ProtectSystem=strict\n", "")
+    )
+    assert exposure(open_one).returncode != 0
+
+
+def test_the_account_is_one() -> None:
+    done = subprocess.run(
+        ["systemd-sysusers", "--dry-run", UNITS / "freetrain.sysusers"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, "freetrain" in done.stdout + done.stderr) == (0, True), done.stderr
