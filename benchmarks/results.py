@@ -44,6 +44,7 @@ def _tables(runs: Sequence[ComparedRun]) -> Iterator[str]:
         for title, way in _WAYS:
             yield f"{title}:\n"
             yield from _table(cells, way)
+        yield from _bound(cells)
         yield from _felt(cells)
 
 
@@ -56,6 +57,14 @@ def _table(cells: Sequence[ComparedRun], way: str) -> Iterator[str]:
         shown = (getattr(run, way) for run in row)
         yield f"| {method} | {' | '.join('–' if each is None else f'{each.work:.3f}' for each in shown)} |"
     yield ""
+
+
+def _bound(cells: Sequence[ComparedRun]) -> Iterator[str]:
+    """The best division of the holes, which any of the replays tells by how far it was from it."""
+    known = [run.allowed for run in cells if run.allowed.work and run.allowed.best]
+    if known:
+        bounds = [way.work / way.best for way in known if way.work is not None and way.best is not None]
+        yield f"The best division at every instant, changes costing nothing, would get {max(bounds):.3f}.\n"
 
 
 def _felt(cells: Sequence[ComparedRun]) -> Iterator[str]:

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Makes a Debian package in the present directory: deb.sh [options of pip]. Needs dpkg-deb and python3-venv.
+set -euo pipefail
+here=$(realpath "$(dirname "$0")")
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+chmod 755 "$stage"
+"$here/layout.sh" "$stage" "$@"
+
+python=$(readlink -f "$stage/opt/freetrain/bin/python")
+minor=$("$python" -c 'import sys; print(sys.version_info.minor)')
+version=$("$stage/opt/freetrain/bin/python" -B -c 'import freetrain; print(freetrain.__version__)')
+architecture=$(dpkg --print-architecture)
+mkdir "$stage/DEBIAN"
+cat > "$stage/DEBIAN/control" <<END
+Package: freetrain
+Version: $version
+Architecture: $architecture
+Maintainer: the authors of freetrain <freetrain@localhost>
+Section: net
+Priority: optional
+Depends: python3 (>= 3.$minor), python3 (<< 3.$((minor + 1))), systemd
+Installed-Size: $(du -sk "$stage" | cut -f1)
+Description: idle nodes of a Slurm machine for deep-learning training
+ Lends nodes that will be idle for a while to elastic trainings, as preemptible
+ jobs, and gives them back before Slurm needs them. By default it only observes.
+END
+echo /etc/freetrain/freetrain.toml > "$stage/DEBIAN/conffiles"
+cat > "$stage/DEBIAN/postinst" <<'END'
+#!/bin/sh
+set -e
+systemd-sysusers freetrain.conf
+[ ! -d /run/systemd/system ] || systemctl daemon-reload
+END
+cat > "$stage/DEBIAN/prerm" <<'END'
+#!/bin/sh
+set -e
+[ "$1" != remove ] || [ ! -d /run/systemd/system ] || systemctl disable --now freetrain.service
+END
+chmod 755 "$stage/DEBIAN/postinst" "$stage/DEBIAN/prerm"
+dpkg-deb --root-owner-group -Zgzip --build "$stage" "freetrain_${version}_$architecture.deb"
