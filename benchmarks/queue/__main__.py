@@ -86,7 +86,6 @@ def show(name: str, pairs: Sequence[Pair]) -> None:
 @click.option("--minutes", type=float, default=12.0, show_default=True)
 @click.option("--load", type=float, default=0.78, show_default=True, help="Share of the machine that jobs fill.")
 @click.option("--bf-interval", "interval_s", type=float, default=10.0, show_default=True)
-@click.option("--newcomers", type=float, default=0.75, show_default=True)
 @click.option("--next", "next_s", type=float, multiple=True, default=(0.0, 60.0), show_default=True)
 @click.option("--polls-only", is_flag=True, help="Nothing wakes the daemon.")
 def main(
@@ -94,7 +93,6 @@ def main(
     minutes: float,
     load: float,
     interval_s: float,
-    newcomers: float,
     next_s: tuple[float, ...],
     polls_only: bool,
 ) -> None:
@@ -104,7 +102,7 @@ def main(
     habits = Habits(wake_s=float("inf")) if polls_only else Habits()
     cases = [("control", 0.0, None), *((f"next in {within_s:g} s", within_s, habits) for within_s in next_s)]
     for name, within_s, its_habits in cases:
-        rules = rules_of(interval_s, newcomers, within_s)
+        rules = rules_of(interval_s, within_s)
         show(name, [compare(jobs, rules, its_habits, seed, until_s) for seed, jobs in enumerate(workloads)])
 
 

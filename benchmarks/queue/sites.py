@@ -31,13 +31,13 @@ def workloads_of(sites: int, minutes: float, load: float) -> list[list[SiteJob]]
     ]
 
 
-def rules_of(bf_interval_s: float, newcomers: float = 0.75, next_within_s: float = 60.0) -> Rules:
+def rules_of(bf_interval_s: float, next_within_s: float = 60.0) -> Rules:
     """How these sites lend."""
     backfill = BackfillRules(interval_s=bf_interval_s, window_s=7 * 86400.0)
     return Rules(
         NodeRules(
             PARTITION, shortest_hole_s=15.0, margin_s=15.0, claim_s=2 * bf_interval_s + 5,
-            newcomers=newcomers, next_within_s=next_within_s, backfill=backfill,
+            next_within_s=next_within_s, backfill=backfill,
         ),
         FragmentRules(3600.0, bf_interval_s + 60, 3 * bf_interval_s),
         HarmRules(60.0, 3600.0, 10**9, 0.0),

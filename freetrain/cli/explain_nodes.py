@@ -21,7 +21,6 @@ _ADVICE = {
     r"idle for less than": "lend.idle_for says how long a node must have been idle.",
     r"was taken back a moment ago": "pace.cool_down says for how long it is then left alone.",
     r"kept in reserve": "lend.reserve_nodes and lend.most_nodes say how many are lent at most.",
-    r"kept for new jobs": "lend.newcomers says how many are kept; they are lent once nobody waits any more.",
     r"job \S+ is next to start here": "lend.next_in_line says how long before that it is kept free.",
     r"job \S+ (could|is to) start here": "It is for that job. If it does not start, the node is lent again.",
     r"job \S+ waits for this node": "It is for that job, which a fragment kept waiting.",

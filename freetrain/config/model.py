@@ -72,15 +72,6 @@ class Lend(Section):
     ] = "steer"
     exclude_nodes: Annotated[NodeList, Field(description="Nodes never to lend, as c[01-04,17].")] = ""
     reserve_nodes: Annotated[int, Field(ge=0, description="Idle nodes to leave alone, always.")] = 0
-    newcomers: Annotated[
-        float,
-        Field(
-            ge=0,
-            le=1,
-            description="While a job of the site waits for its turn, idle nodes are kept for the next one that is "
-            "submitted behind it: as many as this share of the newest jobs would do with; 0: none.",
-        ),
-    ] = 0.75
     next_in_line: Annotated[
         Duration,
         Field(

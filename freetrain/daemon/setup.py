@@ -48,7 +48,6 @@ def rules_of(config: Config, settings: SlurmSettings) -> Rules:
             # Slurm needs a plan and a start: two of its cycles, as seen by a poll after each.
             claim_s=2 * _rhythm_s(config, settings) + 5,
             cool_down_s=pace.cool_down,
-            newcomers=lend.newcomers,
             next_within_s=lend.next_in_line,
             power=_power(settings) if lend.spare_suspendable else None,
             backfill=BackfillRules(

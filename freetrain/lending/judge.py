@@ -16,7 +16,6 @@ from freetrain.lending.facts import Facts, Request
 from freetrain.lending.limits import limits
 from freetrain.lending.lost_nodes import LostNodes
 from freetrain.lending.meter import Meter, paused_until_s
-from freetrain.lending.newcomers import Newcomers
 from freetrain.lending.next_in_line import nodes_of_next
 from freetrain.lending.offers import Offers, find_offers, in_few_classes, shadow_of, take_back
 from freetrain.lending.rules import Rules
@@ -37,7 +36,6 @@ class Memory:
         blocked: the site's jobs that waited for the end of fragments.
         meter: how much later the site's jobs start.
         lost: nodes that Slurm took out of service after fragments.
-        newcomers: how large the site's newest jobs are.
         stays: how long nodes stay idle.
         left: who left nodes that he could have.
     """
@@ -46,7 +44,6 @@ class Memory:
     blocked: Blocked = field(default_factory=Blocked)
     meter: Meter = field(default_factory=Meter)
     lost: LostNodes = field(default_factory=LostNodes)
-    newcomers: Newcomers = field(default_factory=Newcomers)
     stays: Stays = field(default_factory=Stays)
     left: LeftNodes = field(default_factory=dict)
 
@@ -156,9 +153,9 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     """Judge what a look showed.
 
     1. What the site's jobs would do if nothing were lent, and how much later they start as it is.
-    2. What may be lent: each node by itself, but for those that are kept for who is next in line and for
-       newcomers; then what is taken back for jobs that fragments block, because nothing is to be lent at all, and
-       where Slurm does not start what was asked for.
+    2. What may be lent: each node by itself, but for those that are kept for who is next in line; then what
+       is taken back for jobs that fragments block, because nothing is to be lent at all, and where Slurm does not
+       start what was asked for.
     3. Which trainers compete, and how the nodes are dealt among their owners; who does not compete keeps none.
        In a pause of the site's nothing is dealt.
     """
@@ -171,14 +168,12 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     blocked = memory.blocked.after(find_waits(snapshot, facts.fragments, nodes.partition), snapshot, nodes.claim_s)
     meter = memory.meter.after(facts, shadow, blocked.jobs, nodes, rules.harm)
     lost = memory.lost.after(snapshot, [*meter.ended, *facts.fragments], rules.harm)
-    newcomers = memory.newcomers.after(snapshot, nodes.partition)
     stopped = facts.stopped or _pause(meter, lost, now_s, rules)
     late_s = now_s - rules.fragments.start_within_s
     in_vain = [fragment for fragment in facts.fragments if fragment.waits_since_before(late_s)]
 
     offers = find_offers(snapshot, facts.fragments, shadow, nodes, seen, facts.drained)
     offers = take_back(offers, nodes_of_next(offers.offered, shadow, snapshot, nodes))
-    offers = take_back(offers, newcomers.kept(offers.offered, shadow, snapshot, nodes.newcomers))
     offers = take_back(offers, blocked.why_not(snapshot))
     offers = take_back(offers, dict.fromkeys((one.name for one in offers.offered), stopped) if stopped else {})
     offers = take_back(offers, {one.node: "Slurm does not start what it is lent for" for one in in_vain})
@@ -192,7 +187,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
         facts, () if facts.paused else offers.offered, selection.competing, eligible, memory.left, rules
     )
     seen = seen.with_fitting(shadow).with_vain(in_vain, now_s)
-    remembered = Memory(seen, blocked, meter, lost, newcomers, stays, parts.left)
+    remembered = Memory(seen, blocked, meter, lost, stays, parts.left)
     return Judgement(facts, rules, remembered, shadow, offers, selection, parts, stopped)
 
 

@@ -42,7 +42,6 @@ class NodeRules:
         margin_s: a node is given back this long before its hole ends.
         claim_s: how long nodes are kept free for a job that would start on them, and does not.
         cool_down_s: how long a node that was taken back is left alone.
-        newcomers: share of the jobs submitted next for which idle nodes are kept while a job before them waits.
         next_within_s: how soon the end has to be expected that lets the first waiting job of a partition start, so
             that its nodes are kept free.
         backfill: how Slurm plans.
@@ -58,7 +57,6 @@ class NodeRules:
     margin_s: float = 0.0
     claim_s: float = 60.0
     cool_down_s: float = 0.0
-    newcomers: float = 0.0
     next_within_s: float = 0.0
     backfill: BackfillRules = field(default_factory=BackfillRules)
     power: PowerRules | None = None

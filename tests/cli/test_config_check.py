@@ -161,7 +161,7 @@ IN_FREETRAIN_TOML = {
     "no such word": ('[lend]\nmode = "on"\n', 'mode = "observe"', True),
     "text for a number": ('[lend]\nreserve_nodes = "3"\n', "reserve_nodes = 0", True),
     "no list of nodes": ('[lend]\nexclude_nodes = "c[01-"\n', 'exclude_nodes = ""', True),
-    "out of range": ("[lend]\nnewcomers = 3.0\n", "newcomers = 0.75", True),
+    "out of range": ("[lend]\nreserve_nodes = -3\n", "reserve_nodes = 0", True),
     "misspelt partition": ('[slurm]\nbackend = "cli"\npartition = "freetrian"\n', 'partition = "freetrain"', True),
     "misspelt policy": ('[decide]\npolicy = "freetrian"\n', 'policy = "freetrain"', True),
     "misspelt objective": ('[decide]\nobjective = "weigthed"\n', 'objective = "weighted"', True),

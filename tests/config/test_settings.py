@@ -12,7 +12,6 @@ def takes(path: str) -> str:
 
 def test_what_a_setting_takes_is_said_in_a_few_words() -> None:
     assert takes("lend.mode") == "observe, advise, act"
-    assert takes("lend.newcomers") == "a number from 0 to 1"
     assert takes("pace.poll") == "a duration, 00:00:01 or more"
     assert takes("lend.half_life") == "a duration, 01:00:00 or more"
     assert takes("lend.spare_suspendable") == "true or false"

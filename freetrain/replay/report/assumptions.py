@@ -121,10 +121,6 @@ def _limits(daemon: AsDaemon) -> Iterator[Assumption]:
         yield Assumption("kept back", count(nodes.reserve_nodes, "idle node"))
     if nodes.most_nodes:
         yield Assumption("lent at most", count(nodes.most_nodes, "node"))
-    if nodes.newcomers:
-        yield Assumption(
-            "kept for newcomers", f"enough for {number(100 * nodes.newcomers)} %", "of the jobs that come next"
-        )
 
 
 def _seconds(values: Iterable[float]) -> str:

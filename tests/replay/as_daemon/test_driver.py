@@ -109,21 +109,21 @@ def test_while_a_job_of_the_sites_waits_only_a_backfill_cycle_starts_fragments()
     """n3 is idle from 100 s on, the order reaches Slurm at 110.3 s; it has planned at 100 s, and does at 130 s."""
     running, waiting = (0.0, 0.0, 2000.0, 2000.0, (0, 1, 3)), (10.0, 2000.0, 3000.0, 600.0, (0, 1, 2, 3))
     rows = running, waiting, (0.0, 0.0, 100.0, 200.0, (2,))
-    _, lent_node_s = replayed(*site(*rows, until_s=1000.0), newcomers=0.0)
+    _, lent_node_s = replayed(*site(*rows, until_s=1000.0))
     assert lent_node_s == pytest.approx(1000.0 - 130.0)
 
 
 def test_a_fragment_starts_as_soon_as_nobody_waits_any_more() -> None:
     """The job that waits from 10 s on starts at 115 s, before the next cycle."""
     running, waiting = (0.0, 0.0, 115.0, 2000.0, (0, 1, 3)), (10.0, 115.0, 2000.0, 1900.0, (0, 1, 3))
-    _, lent_node_s = replayed(*site(running, waiting, (0.0, 0.0, 100.0, 200.0, (2,))), newcomers=0.0)
+    _, lent_node_s = replayed(*site(running, waiting, (0.0, 0.0, 100.0, 200.0, (2,))))
     assert lent_node_s == pytest.approx(2000.0 - 115.0)
 
 
 def test_plans_and_what_was_learned_are_compared_with_the_log() -> None:
     """The job that waits for the first one's end starts at its limit, as it was planned from 10 s on."""
     rows = (0.0, 0.0, 1800.0, 1800.0, (0, 1)), (10.0, 1800.0, 2400.0, 600.0, (0, 1, 2, 3))
-    record, _ = replayed(*site(*rows, until_s=3000.0), newcomers=0.0)
+    record, _ = replayed(*site(*rows, until_s=3000.0))
     planned = record.forecast.planned
     assert sum(error.forecasts for error in planned) == 4, "of two nodes, at two times"
     assert all(error.off_s < 60.0 < error.said_s for error in planned)
