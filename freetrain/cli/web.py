@@ -28,12 +28,13 @@ def web_command(config_path: Path | None, host: str, port: int) -> None:
     --host says otherwise. Ctrl-C ends it.
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    server = PageServer(host, port, LivePage(load_config(config_path).config))
+    live_page = LivePage(load_config(config_path).config)
+    server = PageServer(host, port, live_page)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
     click.echo(f"The page is at {server.url}")
     if not server.is_local:
         click.echo("Whoever can reach this address sees it: there is no password and no encryption.", err=True)
     notify(READY="1", STATUS=server.url)
-    with server:
+    with server, live_page.kept_fresh():
         server.serve_forever()

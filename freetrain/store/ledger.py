@@ -91,8 +91,12 @@ class Ledger:
             .where(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s > since_s))
             .order_by(FragmentRow.id)
         )
-        with self._reading() as session:
-            return [(node, trainer, start or 0.0, end) for node, trainer, start, end in session.execute(query)]
+        # Without the session, which would look at each of very many rows.
+        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
+            return [
+                (node, trainer, float(start or 0.0), None if end is None else float(end))
+                for node, trainer, start, end in connection.execute(query)
+            ]
 
     def _fragments(self, condition: object) -> list[Fragment]:
         query = select(FragmentRow).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from freetrain.errors import FreetrainError
 from freetrain.store.ledger import DAEMON_COMMAND
 from freetrain.store.records import DecisionSummary
 from freetrain.store.store import Store
+from freetrain.store.store_errors import sensible
 from freetrain.store.tables import CommandRow
 from freetrain.web.node_times import Stay
 
@@ -106,17 +107,21 @@ def read_past(path: Path, since_s: float, trainers: Collection[str]) -> Past:
     if not path.exists():
         return Past(why_not=f"there is no database {path}")
     try:
-        store = Store.open_read_only(path)
-        ledger = store.ledger()
-        return Past(
-            stays=tuple(Stay(*each) for each in ledger.lent_nodes(since_s, _MOST_FRAGMENTS)),
-            trainers=ledger.trainers(trainers),
-            decisions=_decisions(store),
-            deeds=_deeds(ledger.newest_commands(_MOST_COMMANDS)),
-            harms=tuple(ledger.harms(since_s)),
-        )
+        with sensible(path):
+            return _read(Store.open_read_only(path), since_s, trainers)
     except FreetrainError as error:
         return Past(why_not=error.what)
+
+
+def _read(store: Store, since_s: float, trainers: Collection[str]) -> Past:
+    ledger = store.ledger()
+    return Past(
+        stays=tuple(map(Stay._make, ledger.lent_nodes(since_s, _MOST_FRAGMENTS))),
+        trainers=ledger.trainers(trainers),
+        decisions=_decisions(store),
+        deeds=_deeds(ledger.newest_commands(_MOST_COMMANDS)),
+        harms=tuple(ledger.harms(since_s)),
+    )
 
 
 def _decisions(store: Store) -> tuple[Decided, ...]:

@@ -38,6 +38,8 @@
     }
   };
 
+  // The first page may be a minute old, if nobody had asked for it lately.
+  setTimeout(refresh, 2000);
   setInterval(refresh, 1000 * Number(document.body.dataset.refresh));
   document.addEventListener("visibilitychange", refresh);
 })();

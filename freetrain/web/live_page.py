@@ -1,11 +1,13 @@
-"""The page as it is now: made anew once a second at most, however many look at it."""
+"""The page as it is now: made anew once a look, and once a second at most, however many look at it."""
 
 from __future__ import annotations
 
 import gzip
+import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +19,15 @@ from freetrain.web.database import Past, read_past
 from freetrain.web.page import PageFacts, render
 from freetrain.web.window import PAST_S
 
-_FRESH_S, _REST = 1.0, 9.0
+log = logging.getLogger(__name__)
+
+_LEAST_S, _REST = 1.0, 9.0
+"""It is not made more often than once in so many seconds, and takes a tenth of the time at most."""
+_ASKED_S, _SOON_S, _SELDOM_S = 600.0, 10.0, 60.0
+"""For so long after somebody asked it is made soon even if the daemon has not looked; else seldom."""
+_TOO_OLD_S = 300.0
 _PAST_FRESH_S = 30.0
+_TICK_S = 0.25
 _OTHERS_MAY_READ = 0o004
 
 
@@ -35,8 +44,15 @@ class Rendered:
     packed: bytes
 
 
+class PageTooOldError(Exception):
+    """The page could not be made for a while; what there is would be misleading."""
+
+
 class LivePage:
-    """Makes the page when somebody asks for it. The database is read once for each look of the daemon's.
+    """Makes the page again and again, in a thread of its own: nobody who asks for it waits until it is made.
+
+    It is made after each look of the daemon's, or every ten seconds, and the database is read once for each look.
+    While nobody has asked for ten minutes, it is made once a minute.
 
     Args:
         config: the daemon's.
@@ -47,24 +63,67 @@ class LivePage:
         self._config = config
         self._directory = Path(config.state.directory)
         self._clock_s = clock_s
-        self._lock = threading.Lock()
-        self._fresh_until_s = 0.0
-        self._rendered: Rendered | None = None
+        self._asked_s = clock_s()
+        self._made_s, self._took_s, self._made_of = 0.0, 0.0, 0
         self._past = Past()
         self._past_of: tuple[object, ...] = ()
+        self._rendered = self._make()
 
     def now(self) -> Rendered:
-        """The page, a second old, or as old as it must be to take a tenth of the time. It says of when it is.
+        """The page; it says of when it is.
 
-        Who asks while it is made waits for that.
+        Raises:
+            PageTooOldError: it could not be made for a while.
         """
-        with self._lock:
-            began_s = self._clock_s()
-            if self._rendered is None or began_s >= self._fresh_until_s:
-                self._rendered = _packed(render(self._facts()))
-                ended_s = self._clock_s()
-                self._fresh_until_s = ended_s + max(_FRESH_S, _REST * (ended_s - began_s))
-            return self._rendered
+        self._asked_s = self._clock_s()
+        if self._asked_s - self._made_s > _TOO_OLD_S:
+            raise PageTooOldError
+        return self._rendered
+
+    def renew(self) -> None:
+        """Make it anew, if it is time to."""
+        now_s = self._clock_s()
+        waited_s = now_s - self._made_s
+        if waited_s < max(_LEAST_S, _REST * self._took_s):
+            return
+        is_wanted = now_s - self._asked_s < _ASKED_S
+        has_looked = is_wanted and self._published() != self._made_of
+        if has_looked or waited_s >= (_SOON_S if is_wanted else _SELDOM_S):
+            self._rendered = self._make()
+
+    @contextmanager
+    def kept_fresh(self) -> Iterator[None]:
+        """Meanwhile it is made again and again; what goes wrong is said, and tried again."""
+        stop = threading.Event()
+        thread = threading.Thread(target=self._keep_fresh, args=(stop,), name="page", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def _keep_fresh(self, stop: threading.Event) -> None:
+        while not stop.wait(_TICK_S):
+            try:
+                self.renew()
+            except Exception:
+                log.exception("the page cannot be made")
+                stop.wait(_SOON_S)
+
+    def _make(self) -> Rendered:
+        began_s, of = self._clock_s(), self._published()
+        rendered = _packed(render(self._facts()))
+        self._made_s, self._made_of = self._clock_s(), of
+        self._took_s = self._made_s - began_s
+        return rendered
+
+    def _published(self) -> int:
+        """Differs whenever the daemon has published something."""
+        try:
+            return (self._directory / STATUS_NAME).stat().st_mtime_ns
+        except OSError:
+            return 0
 
     def _facts(self) -> PageFacts:
         standing = find_standing(self._config)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from freetrain.daemon.status import NodeGroup
 from freetrain.showing import palette
@@ -20,9 +20,8 @@ _CLEAR, _FREE_AHEAD, _LENT_AHEAD, _WANTED, _FIRST = range(5)
 _AHEAD = ("free", "lent", "asked for")
 
 
-@dataclass(frozen=True, slots=True)
-class Stay:
-    """A node that a trainer had.
+class Stay(NamedTuple):
+    """A node that a trainer had; there may be very many.
 
     Attributes:
         node: which.
@@ -61,34 +60,43 @@ def draw_node_times(
     """
     row = {name: number for number, name in enumerate(names)}
     cells = np.zeros((len(names), COLUMNS), np.uint8)
-    for stay in stays:
-        if stay.node in row:
-            until_s = window.known_until_s if stay.until_s is None else stay.until_s
-            colour = _FIRST + colours.get(stay.trainer, len(palette.TRAINERS))
-            _fill(cells[row[stay.node]], window, stay.from_s, min(until_s, window.now_s), colour)
+    _draw_stays(cells, [stay for stay in stays if stay.node in row], row, colours, window)
     for group in groups:
         if group.state in _AHEAD:
             _draw_ahead(cells, [row[name] for name in expand_nodes(group.nodes) if name in row], group, window)
     return _png(cells, _colours())
 
 
+def _draw_stays(
+    cells: NDArray[np.uint8],
+    stays: Sequence[Stay],
+    row: Mapping[str, int],
+    colours: Mapping[str, int],
+    window: Window,
+) -> None:
+    """What was lent, a column wide at least; of those that overlap the later one is seen."""
+    ends = [window.known_until_s if stay.until_s is None else stay.until_s for stay in stays]
+    left = _columns(window, [stay.from_s for stay in stays])
+    right = np.maximum(_columns(window, np.minimum(ends, window.now_s)), left + 1)
+    shown = np.array(ends) > window.from_s
+    others = len(palette.TRAINERS)
+    for number in np.flatnonzero(shown).tolist():
+        stay = stays[number]
+        cells[row[stay.node], left[number] : right[number]] = _FIRST + colours.get(stay.trainer, others)
+
+
 def _draw_ahead(cells: NDArray[np.uint8], rows: list[int], group: NodeGroup, window: Window) -> None:
     """Until when nodes are expected to stay idle, and a mark where somebody is expected to want them."""
-    now = _column(window, window.now_s)
-    wanted = COLUMNS if group.until_s is None else max(now, _column(window, group.until_s))
+    now, until = _columns(window, [window.now_s, window.until_s if group.until_s is None else group.until_s])
+    wanted = max(now, until)
     cells[rows, now:wanted] = _FREE_AHEAD if group.state == "free" else _LENT_AHEAD
     if wanted < COLUMNS:
         cells[rows, wanted : wanted + 3] = _WANTED
 
 
-def _fill(cells: NDArray[np.uint8], window: Window, from_s: float, until_s: float, colour: int) -> None:
-    left, right = _column(window, from_s), _column(window, until_s)
-    if until_s > window.from_s:
-        cells[left : max(right, left + 1)] = colour
-
-
-def _column(window: Window, time_s: float) -> int:
-    return round(COLUMNS * window.share(time_s))
+def _columns(window: Window, times_s: ArrayLike) -> NDArray[np.intp]:
+    share = (np.asarray(times_s, np.float64) - window.from_s) / (window.until_s - window.from_s)
+    return np.rint(COLUMNS * np.clip(share, 0.0, 1.0)).astype(np.intp)
 
 
 def _colours() -> list[tuple[str, int]]:

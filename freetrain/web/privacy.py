@@ -23,7 +23,7 @@ def nameless_standing(standing: Standing) -> Standing:
 def nameless_past(past: Past) -> Past:
     """What was lent and what delays there were; decisions and deeds would name trainings."""
     return Past(
-        stays=tuple(replace(stay, trainer="") for stay in past.stays),
+        stays=tuple(stay._replace(trainer="") for stay in past.stays),
         harms=tuple(replace(harm, job="", fragments=()) for harm in past.harms),
         why_not=past.why_not,
     )

@@ -15,7 +15,7 @@ from typing import Any
 
 from freetrain.errors import InputError
 from freetrain.web import page
-from freetrain.web.live_page import LivePage
+from freetrain.web.live_page import LivePage, PageTooOldError
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,11 @@ class PageHandler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 (the library's name)
 
     def _send_page(self) -> None:
-        rendered = self.server.live_page.now()
+        try:
+            rendered = self.server.live_page.now()
+        except PageTooOldError:
+            self._say(HTTPStatus.SERVICE_UNAVAILABLE, "The page cannot be made; the server's log says why.")
+            return
         headers = {"Vary": "Accept-Encoding"}
         if "gzip" in self.headers.get("Accept-Encoding", ""):
             self._send(HTTPStatus.OK, rendered.packed, {**headers, "Content-Encoding": "gzip"})

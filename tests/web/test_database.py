@@ -73,3 +73,13 @@ def test_a_path_may_have_any_characters(tmp_path: Path) -> None:
     site = Site(directory)
     site.remembers()
     assert read_past(site.path, 0.0, []).why_not == ""
+
+
+@pytest.mark.parametrize(
+    "damage", ["UPDATE fragments SET started_s = 'nonsense'", "UPDATE decisions SET notes = 'nonsense'"]
+)
+def test_what_cannot_be_is_a_sentence(site: Site, damage: str) -> None:
+    site.remembers()
+    with make_engine(site.path).begin() as connection:
+        connection.execute(text(damage))
+    assert "is damaged: it holds what cannot be" in read_past(site.path, 0.0, []).why_not
