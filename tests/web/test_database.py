@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,17 @@ def test_nothing_is_ever_written(site: Site) -> None:
     assert "has another schema" in read_past(site.path, 0.0, []).why_not
     assert site.path.read_bytes() == before
     assert not list(site.directory.glob("*backup*"))
+
+
+def test_the_daemon_writes_while_it_is_read(site: Site) -> None:
+    site.remembers()
+    with make_engine(site.path, read_only=True).begin() as reading:
+        assert len(reading.execute(text("SELECT * FROM fragments")).all()) == 2
+        with closing(sqlite3.connect(site.path, timeout=0)) as writing:  # which would not wait
+            writing.execute("BEGIN IMMEDIATE")
+            writing.execute("DELETE FROM fragments")
+            writing.commit()
+        assert len(reading.execute(text("SELECT * FROM fragments")).all()) == 2, "it goes on with what there was"
 
 
 def test_a_path_may_have_any_characters(tmp_path: Path) -> None:

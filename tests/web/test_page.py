@@ -163,7 +163,7 @@ def test_where_the_site_hides_the_jobs_of_others_nobody_is_named(site: Site) -> 
     assert len(shown) > len(said) + 100
     for name in ("news", "games", "101", "resnet", "77", "job 9"):
         assert not re.search(rf"(?<![\d.:-]){name}(?!\d)", shown), name
-    assert "2 trainings, of which 1 has nodes" in said
+    assert "Trainings 2 trainings." in said
     assert "3 of 6 idle nodes are lent" in said
     assert "1 job of the site started later" in said
 
