@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import time
 from collections.abc import Callable
@@ -16,8 +17,11 @@ from freetrain.core.harm import Harm
 from freetrain.daemon.status import NodeGroup, TrainerStatus
 from freetrain.store import Store
 from freetrain.web.live_page import LivePage
+from tests.web.png import read_png
 from tests.web.site import LOOK, Site
 
+AHEAD = {1, 2, 3}
+"""Colours of what is expected."""
 EVIL = "</title></script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 
 
@@ -29,6 +33,12 @@ def words_of(page: str) -> str:
     """What a reader reads."""
     body = re.sub(r"<(style|script|svg)\b.*?</\1>", " ", page[page.index("<body") :], flags=re.DOTALL)
     return re.sub(r"[\s\xa0]+", " ", unescape(re.sub(r"<[^>]*>", " ", body)))
+
+
+def drawn(page: str) -> set[int]:
+    """The colours of the picture of node × time."""
+    (image,) = re.findall(r'data:image/png;base64,([^"]+)', page)
+    return set(read_png(base64.b64decode(image)).flat)
 
 
 class _Elements(HTMLParser):
@@ -66,6 +76,7 @@ def test_everything_is_there(site: Site) -> None:
     assert "In the last day 1 job of the site started later because of fragments: 4.0 s in all" in said
     assert "samples seen: 100/s on 1, 180/s on 2, 320/s on 4 nodes" in page
     assert page.count("data:image/png;base64,") == 1
+    assert drawn(page) >= AHEAD
 
 
 def test_what_users_and_slurm_wrote_is_text_and_nothing_else(site: Site) -> None:
@@ -125,6 +136,7 @@ def test_where_nobody_looks_the_page_tells_of_the_last_look_and_foresees_nothing
     for claim in ("idle nodes are lent", "may stay lent", "expected to stay idle", "first wanted", " runs how"):
         assert claim not in said
     assert 'class="unknown"' in page
+    assert not AHEAD & drawn(page)
 
 
 def test_a_pause_a_stop_and_a_mode_that_lends_nothing_are_the_first_that_is_said(tmp_path: Path) -> None:

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
-
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from freetrain.daemon.recent_nodes import RecentNodes
 from freetrain.daemon.status import NodeGroup
 from freetrain.web.node_times import COLUMNS, Stay, draw_node_times, trainer_colours
 from freetrain.web.over_time import draw_over_time
 from freetrain.web.window import Window
+from tests.web.png import read_png
 
 NOW_S = 1_800_000_000.0
 HOUR = COLUMNS // 30
 NOW = 24 * HOUR
 CLEAR, FREE_AHEAD, LENT_AHEAD, WANTED, FIRST = range(5)
 OTHERS = FIRST + 12
-
-
-def read_png(image: bytes) -> NDArray[np.uint8]:
-    """The cells of an image with a palette, every checksum of which is right."""
-    assert image.startswith(b"\x89PNG\r\n\x1a\n")
-    chunks, at = {}, 8
-    while at < len(image):
-        (size,) = struct.unpack(">I", image[at : at + 4])
-        kind, data = image[at + 4 : at + 8], image[at + 8 : at + 8 + size]
-        assert struct.unpack(">I", image[at + 8 + size : at + 12 + size]) == (zlib.crc32(kind + data),)
-        chunks[kind] = data
-        at += 12 + size
-    columns, rows = struct.unpack(">II", chunks[b"IHDR"][:8])
-    lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(rows, columns + 1)
-    assert not lines[:, 0].any()
-    assert lines.max() < len(chunks[b"tRNS"]) == len(chunks[b"PLTE"]) // 3
-    return lines[:, 1:]
 
 
 def test_what_was_lent_stands_where_its_time_is_and_the_rest_is_clear() -> None:
