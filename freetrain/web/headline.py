@@ -57,4 +57,4 @@ def _in_a_word(standing: Standing) -> tuple[str, str, Tone]:
     if status.daemon.mode != "act":
         does = {"observe": "observes", "advise": "advises"}.get(status.daemon.mode, status.daemon.mode)
         return does, f"The daemon {does} and lends nothing", "warning"
-    return "lends", f"{look.lent_nodes} of {count(look.idle_nodes, 'idle node')} are lent", "good"
+    return "lends", f"{look.lent_nodes:,} of {count(look.idle_nodes, 'idle node')} are lent", "good"
