@@ -17,6 +17,8 @@ EXPECTED = {
     "./opt/freetrain/bin/python",
     "./etc/freetrain/freetrain.toml",
     "./usr/lib/systemd/system/freetrain.service",
+    "./usr/lib/systemd/system/freetrain-web.service",
+    "./usr/share/doc/freetrain/monitoring/freetrain-alerts.yml",
     "./usr/lib/sysusers.d/freetrain.conf",
     "./usr/share/man/man1/freetrain.1",
     "./usr/share/man/man5/freetrain.toml.5",
@@ -48,6 +50,7 @@ def test_it_holds_what_a_site_needs_and_nothing_of_where_it_was_made(package: Pa
     names = {line.split()[5] for line in listed.splitlines()}
     assert names >= EXPECTED
     assert any("freetrain/__pycache__/" in name for name in names)
+    assert {name.rpartition("/")[2] for name in names} >= {"page.css", "web.html.j2", "web.css", "live.js"}
     subprocess.run(["dpkg-deb", "--extract", package, tmp_path], check=True)
     for text in (tmp_path / "opt/freetrain/bin").iterdir():
         if not text.is_symlink():

@@ -11,7 +11,7 @@ from benchmarks.elastic.events import Outcome
 from benchmarks.elastic.progress import ProgressCost
 from benchmarks.elastic.sizes import GROW, KILL, LEAVE
 from benchmarks.elastic.steps import Change, quantile
-from freetrain.cli.output import NOTHING
+from freetrain.showing.words import NOTHING
 
 Cells = tuple[str, ...]
 

@@ -35,7 +35,7 @@ END
 cat > "$stage/DEBIAN/prerm" <<'END'
 #!/bin/sh
 set -e
-[ "$1" != remove ] || [ ! -d /run/systemd/system ] || systemctl disable --now freetrain.service
+[ "$1" != remove ] || [ ! -d /run/systemd/system ] || systemctl disable --now freetrain.service freetrain-web.service
 END
 chmod 755 "$stage/DEBIAN/postinst" "$stage/DEBIAN/prerm"
 dpkg-deb --root-owner-group -Zgzip --build "$stage" "freetrain_${version}_$architecture.deb"

@@ -30,5 +30,6 @@ for page in etc/man/*; do
 done
 install -Dm644 -t "$stage/usr/share/doc/freetrain" README.md CHANGELOG.md LICENSE docs/*.md
 install -Dm644 -t "$stage/usr/share/doc/freetrain/slurm" etc/slurm/*.lua
+install -Dm644 -t "$stage/usr/share/doc/freetrain/monitoring" etc/prometheus/*.yml etc/grafana/*.json
 "$stage$venv/bin/python" -B -m freetrain completion bash |
     install -Dm644 /dev/stdin "$stage/usr/share/bash-completion/completions/freetrain"

@@ -7,9 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from freetrain.cli.output import NOTHING, print_table
+from freetrain.cli.output import print_table
 from freetrain.replay.comparison import Comparison, Way
 from freetrain.replay.report.comparison_page import write_comparison
+from freetrain.showing.words import NOTHING
 
 COMPARE_FORMAT = "freetrain-comparison/1"
 

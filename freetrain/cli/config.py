@@ -11,9 +11,10 @@ from freetrain.cli.config_check import check_command
 from freetrain.cli.config_init import init_command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option
-from freetrain.cli.output import NOTHING, print_json
+from freetrain.cli.output import print_json
 from freetrain.config import Loaded, load_config
 from freetrain.config.settings import Setting, settings, value_of
+from freetrain.showing.words import NOTHING
 
 FORMAT = "freetrain-config/1"
 

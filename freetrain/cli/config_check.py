@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from freetrain.cli.options import config_option
-from freetrain.cli.output import print_json, printable
+from freetrain.cli.output import print_json
 from freetrain.config import find_mistakes, find_sources, load_config
 from freetrain.daemon.admission.inspection import (
     Inspection,
@@ -19,6 +19,7 @@ from freetrain.daemon.admission.inspection import (
     of_mistake,
 )
 from freetrain.errors import ExitCode
+from freetrain.showing.words import printable
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.finding import Finding
 from freetrain.slurm.opening import OpenedWhenAsked

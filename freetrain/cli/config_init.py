@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from freetrain.cli.config_check import lines_of
-from freetrain.cli.output import printable
 from freetrain.config import CONFIG_VARIABLE, DEFAULT_PATH, Config, ConfigError, load_config
 from freetrain.config.documents import example_file
 from freetrain.daemon.admission.first_configuration import propose
 from freetrain.daemon.admission.inspection import daemons_account, inspect
+from freetrain.showing.words import printable
 from freetrain.slurm.opening import OpenedWhenAsked
 
 

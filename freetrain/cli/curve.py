@@ -9,12 +9,13 @@ from pathlib import Path
 
 import click
 
-from freetrain.cli.output import NOTHING, print_json, print_table, show_value
+from freetrain.cli.output import print_json, print_table, show_value
 from freetrain.core.throughput_fit import FittedCurve, Observation, ScalingModel, fit_throughput
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.progress_line import Rate
 from freetrain.elastic.on_disk.progress_log import ProgressLog, read_progress
 from freetrain.errors import InputError
+from freetrain.showing.words import NOTHING
 
 FORMAT = "freetrain-curve/1"
 

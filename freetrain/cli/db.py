@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from freetrain.cli.options import config_option
-from freetrain.cli.output import print_json, printable
+from freetrain.cli.output import print_json
 from freetrain.config import load_config
 from freetrain.errors import ExitCode
+from freetrain.showing.words import printable
 from freetrain.store.schema import SCHEMA
 from freetrain.store.store import DAEMONS_STORE, Store
 from freetrain.store.upkeep import back_up, find_problems, name_of_backup, remove_old_backups, schema_of

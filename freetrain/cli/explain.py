@@ -11,14 +11,15 @@ import click
 from freetrain.cli.explain_decisions import explain_decision
 from freetrain.cli.explain_nodes import explain_node, group_of
 from freetrain.cli.options import config_option
-from freetrain.cli.output import print_json, printable, show_time
-from freetrain.cli.standing import Standing, find_standing
+from freetrain.cli.output import print_json
 from freetrain.config import Config, load_config
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment
 from freetrain.core.problem import Problem
+from freetrain.daemon.standing import Standing, find_standing
 from freetrain.daemon.status import TrainerStatus
 from freetrain.errors import FreetrainError, InputError
+from freetrain.showing.words import printable, show_time
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.store.ledger import DAEMON_COMMAND
 from freetrain.store.store import DAEMONS_STORE, Store

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
-from freetrain.cli.output import show_time, show_value
+from freetrain.cli.output import show_value
 from freetrain.core.decision import Decision
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.value import counts_of, total_value
+from freetrain.showing.words import show_time
 
 
 def explain_decision(trainer: str, name: str, problem: Problem, decision: Decision) -> Iterator[str]:

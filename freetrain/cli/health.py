@@ -9,11 +9,12 @@ from pathlib import Path
 import click
 
 from freetrain.cli.options import config_option
-from freetrain.cli.output import print_json, printable
-from freetrain.cli.standing import Standing, find_standing
+from freetrain.cli.output import print_json
 from freetrain.config import load_config
+from freetrain.daemon.standing import Standing, find_standing
 from freetrain.daemon.status_file import STATUS_NAME
 from freetrain.errors import FreetrainError
+from freetrain.showing.words import printable
 from freetrain.slurm.parsing import expand_nodes
 
 

@@ -12,11 +12,11 @@ import click
 from freetrain.cli.daemons_ledger import daemons_ledger
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option, since_option
-from freetrain.cli.output import NOTHING, show_time
-from freetrain.cli.standing import find_standing
 from freetrain.config import load_config
 from freetrain.core.fragment import Fragment
+from freetrain.daemon.standing import find_standing
 from freetrain.durations import show_duration
+from freetrain.showing.words import NOTHING, show_time
 
 _COLUMNS = ("JOB", "TRAINER", "USER", "NODE", "STARTED", "LASTED", "END", "DECISION")
 

@@ -11,14 +11,14 @@ import click
 
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option
-from freetrain.cli.output import NOTHING
-from freetrain.cli.standing import Standing, find_standing
 from freetrain.config import Config, load_config
 from freetrain.core.cluster import JobState, Snapshot
 from freetrain.core.fragment import End
 from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
 from freetrain.daemon.setup import launcher_of
+from freetrain.daemon.standing import Standing, find_standing
 from freetrain.daemon.status import TrainerStatus
+from freetrain.showing.words import NOTHING
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import expand_nodes, fold_nodes

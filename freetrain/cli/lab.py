@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 import click
 
-from freetrain.cli.output import NOTHING, print_table
+from freetrain.cli.output import print_table
 from freetrain.errors import InputError
 from freetrain.lab import Lab, LabOptions
+from freetrain.showing.words import NOTHING
 
 DIRECTORY_VARIABLE = "FREETRAIN_LAB"
 

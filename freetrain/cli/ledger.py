@@ -15,10 +15,10 @@ from freetrain.cli.ledger_check import check_listing
 from freetrain.cli.ledger_rows import Books, Key, entries_of, read_books
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option, read_time
-from freetrain.cli.output import NOTHING, show_time
 from freetrain.config import Config, load_config
 from freetrain.errors import ExitCode, InputError
 from freetrain.lending.lent_time import LentTime
+from freetrain.showing.words import NOTHING, show_time
 from freetrain.slurm.opening import OpenedWhenAsked
 
 _FORMAT = "freetrain-ledger/1"

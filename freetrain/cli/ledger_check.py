@@ -9,10 +9,10 @@ import click
 
 from freetrain.cli.ledger_rows import Books
 from freetrain.cli.listing import Shape
-from freetrain.cli.output import NOTHING, show_time
 from freetrain.core.cluster import JobRun
 from freetrain.errors import ExitCode, FreetrainError
 from freetrain.lending.lent_check import Check, Difference, compare
+from freetrain.showing.words import NOTHING, show_time
 from freetrain.slurm.gateway import Gateway
 
 _FORMAT = "freetrain-ledger-check/1"

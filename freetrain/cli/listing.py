@@ -13,9 +13,10 @@ from typing import Any
 import click
 
 from freetrain.cli.options import options
-from freetrain.cli.output import print_json, print_table, printable
-from freetrain.cli.standing import Standing
+from freetrain.cli.output import print_json, print_table
+from freetrain.daemon.standing import Standing
 from freetrain.errors import InputError
+from freetrain.showing.words import printable
 
 LISTING = {"help_option_names": ["--help"]}
 """Settings of a listing's command: its ``-h`` leaves out the header, as those of Slurm's commands do."""

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from freetrain.cli.standing import Standing
 from freetrain.config import Config, ConfigError
 from freetrain.core.cluster import NodeState, Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.daemon.admission.checks import read_settings
 from freetrain.daemon.drains import read_drains, reasons
 from freetrain.daemon.setup import launcher_of, rules_of
+from freetrain.daemon.standing import Standing
 from freetrain.daemon.status import NodeGroup, gathered, groups_of
 from freetrain.lending.offers import find_offers, shadow_of
 from freetrain.lending.reconcile import find_strangers

@@ -7,14 +7,13 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-NOTHING = "–"
+from freetrain.showing.words import NOTHING, printable
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -41,28 +40,11 @@ def print_table(
     _console().print(table)
 
 
-def printable(text: str) -> str:
-    """The text in one line, without what would steer a terminal: comments and reasons are anybody's."""
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in text)
-
-
 def print_heading(text: str) -> None:
     """Print a line that leads a section."""
     console = _console()
     console.print()
     console.print(text, style="bold")
-
-
-def show_time(epoch_s: float | None) -> str:
-    """A time in UTC, to the second."""
-    return NOTHING if epoch_s is None else f"{datetime.fromtimestamp(epoch_s, UTC):%Y-%m-%d %H:%M:%SZ}"
-
-
-def show_day(epoch_s: float) -> str:
-    """The day of a time in UTC."""
-    return f"{datetime.fromtimestamp(epoch_s, UTC):%Y-%m-%d}"
 
 
 def show_value(value: object) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from freetrain import __version__
-from freetrain.cli.output import NOTHING, print_heading, print_table, show_time
+from freetrain.cli.output import print_heading, print_table
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.full_hours import without_empty_hours
 from freetrain.replay.logs import RowCount, SiteLog
@@ -19,6 +19,7 @@ from freetrain.replay.prices import Prices
 from freetrain.replay.report.worth import worth_of, worth_rows
 from freetrain.replay.share_outcome import ShareOutcome, share_document, share_outcome
 from freetrain.replay.study import DaemonStudy, Study
+from freetrain.showing.words import NOTHING, show_time
 
 RESULT_FORMAT = "freetrain-replay/1"
 

@@ -18,9 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from freetrain.cli.options import config_option
-from freetrain.cli.output import printable
-from freetrain.cli.standing import Standing, find_standing
 from freetrain.config import load_config
+from freetrain.daemon.standing import Standing, find_standing
+from freetrain.showing.words import printable
 from freetrain.slurm.parsing import expand_nodes
 
 _STYLES = {

@@ -97,7 +97,7 @@ def fit_throughput(observations: Iterable[Observation], most_nodes: int) -> Fitt
     seen = usable(observations)
     if not seen:
         raise ValueError("no observation to fit a curve to: each needs nodes, samples/s and weight above zero")
-    measured = _mean_rates(seen)
+    measured = mean_rates(seen)
     nodes = np.array(list(measured), dtype=np.float64)
     rates = np.array(list(measured.values()), dtype=np.float64)
     fits = [_fit(model, terms, nodes, rates) for model, terms in _TERMS.items() if _enough(model, len(measured))]
@@ -119,7 +119,7 @@ def fit_throughput(observations: Iterable[Observation], most_nodes: int) -> Fitt
     return FittedCurve(curve + beyond, model, tuple(map(float, coefficients)), len(seen), len(measured), error)
 
 
-def _mean_rates(seen: Sequence[Observation]) -> dict[int, float]:
+def mean_rates(seen: Sequence[Observation]) -> dict[int, float]:
     """Weighted mean of the rates at every size, in ascending order of size."""
     rates: dict[int, float] = {}
     for nodes in sorted({one.nodes for one in seen}):

@@ -12,7 +12,6 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from freetrain import __version__
-from freetrain.core.cluster import NodeState
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import End
 from freetrain.core.known_trainer import TrainerState
@@ -131,16 +130,13 @@ class Metrics:
             self._trainers.labels(str(known)).set(trainers[str(known)])
 
     def _count_use(self, judgement: Judgement, look: LookStatus) -> None:
-        snapshot, partition = judgement.facts.snapshot, judgement.rules.nodes.partition
-        ours = snapshot.partitions[partition].nodes
         lent: Tally[str] = Tally()
         for group in look.nodes:
             if group.state == "lent":
                 lent[group.trainer] += len(expand_nodes(group.nodes))
-        idle = sum(node.state is NodeState.IDLE for node in snapshot.nodes if node.name in ours)
         use = Use(
             time_s=look.time_s,
-            idle=idle + sum(lent.values()),
+            idle=look.idle_nodes,
             offered=len(judgement.offers.offered),
             lent=lent,
             samples={one.id: one.samples_done for one in look.trainers},

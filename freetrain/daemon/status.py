@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from freetrain.core.cluster import NodeState
 from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.daemon.recent_nodes import RecentNodes
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.lending.judge import Judgement
 from freetrain.lending.offers import Offers
-from freetrain.slurm.parsing import fold_nodes
+from freetrain.slurm.parsing import expand_nodes, fold_nodes
 
 FORMAT: Literal["freetrain-status/1"] = "freetrain-status/1"
 
@@ -106,6 +108,7 @@ class LookStatus:
         rejected: lines of Slurm's answers that were not understood.
         rejected_examples: the first of them.
         nodes: every node of the partition.
+        idle_nodes: how many of them the site's own jobs do not use, lent ones included.
         trainers: the first of them, in the order of submission.
         trainers_left_out: how many more there are.
         planned: waiting jobs of the site's for which Slurm and freetrain both have a plan.
@@ -121,6 +124,7 @@ class LookStatus:
     rejected: int = 0
     rejected_examples: tuple[str, ...] = ()
     nodes: tuple[NodeGroup, ...] = ()
+    idle_nodes: int = 0
     trainers: tuple[TrainerStatus, ...] = ()
     trainers_left_out: int = 0
     planned: int = 0
@@ -129,6 +133,11 @@ class LookStatus:
     woken_s: float | None = None
     paused_by: str = ""
     cannot_wake: str = ""
+
+    @property
+    def lent_nodes(self) -> int:
+        """How many nodes are lent; those that are asked for or due back are not among them."""
+        return sum(len(expand_nodes(group.nodes)) for group in self.nodes if group.state == "lent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +151,7 @@ class Status:
         look: the last look that Slurm answered; None: there was none yet.
         silent_since_s: since when Slurm has not answered; None: it does.
         silent_why: what it says instead.
+        recent: how many nodes were idle and lent in the last day.
         format: of this document.
     """
 
@@ -151,6 +161,7 @@ class Status:
     look: LookStatus | None = None
     silent_since_s: float | None = None
     silent_why: str = ""
+    recent: tuple[RecentNodes, ...] = ()
     format: Literal["freetrain-status/1"] = FORMAT
 
 
@@ -185,12 +196,22 @@ def status_of(
         planned=judgement.plans_compared.jobs,
         planned_differently=judgement.plans_compared.differing,
         nodes=groups_of(judgement.offers, fragments),
+        idle_nodes=_count_idle(judgement, fragments),
         trainers=tuple(
             _trainer(entry, waits_for.get(entry.trainer.id, ""), fragments, ends.get(entry.trainer.id, {}))
             for entry in entries[:_MOST_TRAINERS]
         ),
         trainers_left_out=max(0, len(entries) - _MOST_TRAINERS),
     )
+
+
+def _count_idle(judgement: Judgement, fragments: Iterable[Fragment]) -> int:
+    """Nodes of the partition that the site's own jobs do not use."""
+    snapshot = judgement.facts.snapshot
+    ours = snapshot.partitions[judgement.rules.nodes.partition].nodes
+    idle = {node.name for node in snapshot.nodes if node.state is NodeState.IDLE}
+    running = {one.node for one in fragments if one.state is FragmentState.RUNNING}
+    return len(ours & (idle | running))
 
 
 def groups_of(offers: Offers, fragments: Iterable[Fragment]) -> tuple[NodeGroup, ...]:

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from freetrain import __version__
 from freetrain.config import Config
+from freetrain.daemon.recent_nodes import RecentNodes, with_look
 from freetrain.daemon.status import Identity, LookStatus, Status
 from freetrain.daemon.whole_file import replace_file
 
@@ -47,6 +48,14 @@ def read_status(directory: Path) -> Status:
         raise StatusUnknownError(f"{path} is not a status of this freetrain's") from error
 
 
+def _recent_in(directory: Path) -> tuple[RecentNodes, ...]:
+    """What the daemon before this one published of the last day."""
+    try:
+        return read_status(directory).recent
+    except StatusUnknownError:
+        return ()
+
+
 class StatusFile:
     """Publishes one daemon's status; where it cannot be written, that is said once and the daemon goes on.
 
@@ -67,6 +76,7 @@ class StatusFile:
         self._started_s = clock_s()
         self._failed = False
         self._status: Status | None = None
+        self._recent = _recent_in(directory)
 
     def looked(self, config: Config, look: LookStatus | None) -> None:
         """Publish a look that Slurm answered; None: there was none yet."""
@@ -81,7 +91,9 @@ class StatusFile:
             partition=config.slurm.partition,
             poll_s=self._poll_s,
         )
-        self._publish(Status(daemon, "running", self._clock_s(), look))
+        if look is not None:
+            self._recent = with_look(self._recent, look.time_s, look.idle_nodes, look.lent_nodes)
+        self._publish(Status(daemon, "running", self._clock_s(), look, recent=self._recent))
 
     def silent(self, why: str) -> None:
         """Publish that Slurm does not answer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool
@@ -13,10 +14,14 @@ BUSY_TIMEOUT_S = 10.0
 """How long a transaction waits for another process's to end; freetrain's own take milliseconds."""
 
 
-def make_engine(path: Path) -> Engine:
-    """An engine for the store at ``path``; it opens nothing yet."""
+def make_engine(path: Path, read_only: bool = False) -> Engine:
+    """An engine for the store at ``path``; it opens nothing yet, and writes nothing if it is for reading only."""
+    url = URL.create("sqlite", database=str(path))
+    if read_only:
+        query = {"mode": "ro", "uri": "true"}
+        url = URL.create("sqlite", database=f"file:{quote(str(path.absolute()))}", query=query)
     engine = create_engine(
-        URL.create("sqlite", database=str(path)),
+        url,
         # isolation_level: Python's sqlite3 shall begin no transactions, _begin does.
         connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None},
         poolclass=NullPool,

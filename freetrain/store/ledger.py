@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -78,6 +78,26 @@ class Ledger:
         with self._reading() as session:
             return [(owner, float(start or 0.0), end) for owner, start, end in session.execute(query)]
 
+    def lent_nodes(self, since_s: float, most: int) -> list[tuple[str, str, float, float | None]]:
+        """(node, trainer, start, end or None) of the fragments that ran after ``since_s``.
+
+        Only the last ``most`` that were asked for are looked at: the table keeps all that ever were, and has no
+        index of when they ended.
+        """
+        last = select(func.max(FragmentRow.id)).scalar_subquery()
+        query = (
+            select(FragmentRow.node, FragmentRow.trainer, FragmentRow.started_s, FragmentRow.ended_s)
+            .where(FragmentRow.id > last - most, FragmentRow.started_s.is_not(None))
+            .where(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s > since_s))
+            .order_by(FragmentRow.id)
+        )
+        # Without the session, which would look at each of very many rows.
+        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
+            return [
+                (node, trainer, float(start or 0.0), None if end is None else float(end))
+                for node, trainer, start, end in connection.execute(query)
+            ]
+
     def _fragments(self, condition: object) -> list[Fragment]:
         query = select(FragmentRow).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
         with self._reading() as session:
@@ -93,10 +113,13 @@ class Ledger:
                 saved.append(_fragment(row))
         return saved
 
-    def trainers(self) -> dict[str, KnownTrainer]:
-        """All by id."""
+    def trainers(self, ids: Collection[str] | None = None) -> dict[str, KnownTrainer]:
+        """By id: these, as far as they are known, or all."""
+        query = select(LiveTrainerRow)
+        if ids is not None:
+            query = query.where(LiveTrainerRow.id.in_(ids))
         with self._reading() as session:
-            return {row.id: _trainer(row) for row in session.scalars(select(LiveTrainerRow))}
+            return {row.id: _trainer(row) for row in session.scalars(query)}
 
     def save_trainers(self, trainers: Iterable[KnownTrainer]) -> None:
         """Write new and changed trainers."""
@@ -130,6 +153,12 @@ class Ledger:
     def commands(self, since_s: float = 0.0) -> list[CommandRow]:
         """The audit from then on, oldest first."""
         query = select(CommandRow).where(CommandRow.time_s >= since_s).order_by(CommandRow.id)
+        with explained(self._path), Session(self._engine, expire_on_commit=False) as session:
+            return list(session.scalars(query))
+
+    def newest_commands(self, most: int) -> list[CommandRow]:
+        """The last ``most`` of the audit, the newest first."""
+        query = select(CommandRow).order_by(CommandRow.id.desc()).limit(most)
         with explained(self._path), Session(self._engine, expire_on_commit=False) as session:
             return list(session.scalars(query))
 

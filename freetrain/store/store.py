@@ -36,6 +36,8 @@ DAEMONS_STORE = "freetrain.db"
 
 _RECORD_HINT = "freetrain replay records one; --store or the variable FREETRAIN_STORE names another store."
 
+_UPGRADE_HINT = "Use the freetrain of the daemon; 'freetrain db upgrade' changes the schema."
+
 
 def default_store_path() -> Path:
     """Where the store is unless the user names another: $FREETRAIN_STORE, else in the user's state folder."""
@@ -75,6 +77,18 @@ class Store:
             raise StateError(f"No run has been recorded yet: there is no store {path}.", _RECORD_HINT)
         engine = make_engine(path)
         return cls(engine, path) if is_up_to_date(engine, path) else cls.open(path)
+
+    @classmethod
+    def open_read_only(cls, path: Path) -> Store:
+        """Open a store that is never written to, not even to bring its schema up to date.
+
+        Raises:
+            StateError: there is none, it cannot be read, or it has another schema than this freetrain's.
+        """
+        engine = make_engine(path, read_only=True)
+        if not is_up_to_date(engine, path):
+            raise StateError(f"The store {path} has another schema than this freetrain's.", _UPGRADE_HINT)
+        return cls(engine, path)
 
     def begin_run(self, run: NewRun, batch_decisions: int = BATCH_DECISIONS) -> RunJournal:
         """Record a new run, so many decisions in a transaction.
@@ -127,6 +141,18 @@ class Store:
                 select(DecisionRow).where(DecisionRow.run_id == run_id).order_by(DecisionRow.number).limit(most)
             )
             return [_decision_summary(row) for row in session.scalars(query)]
+
+    def newest_run(self, command: str) -> int | None:
+        """The last one that was begun with this command; None: there is none."""
+        with explained(self.path), Session(self._engine) as session:
+            return session.scalar(select(func.max(RunRow.id)).where(RunRow.command == command))
+
+    def newest_decisions(self, run_id: int, most: int) -> list[DecisionSummary]:
+        """The last ``most`` decisions of a run, the newest first, without their problems."""
+        query = select(DecisionRow).where(DecisionRow.run_id == run_id)
+        with explained(self.path), Session(self._engine) as session:
+            newest = session.scalars(query.order_by(DecisionRow.number.desc()).limit(most))
+            return [_decision_summary(row) for row in newest]
 
     def decision(self, run_id: int, number: int) -> tuple[Problem, Decision]:
         """A decision and its problem, nodes in the order of the run's ``node_names``.

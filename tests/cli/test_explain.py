@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from freetrain.cli.explain_nodes import advise
 from freetrain.cli.main import cli
 from freetrain.config import Config
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.harm import Harm
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
+from freetrain.daemon.advice import advise
 from freetrain.daemon.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.daemon.status_file import StatusFile
 from freetrain.errors import ExitCode

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from freetrain.cli.main import cli
-from freetrain.cli.standing import find_standing
 from freetrain.cli.top import draw
 from freetrain.config import Config
+from freetrain.daemon.standing import find_standing
 from freetrain.daemon.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.daemon.status_file import StatusFile
 

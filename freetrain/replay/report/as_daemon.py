@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from freetrain.replay.outcome import Outcome, SiteOutcome
-from freetrain.replay.report.words import amount, count, duration, large, number, share
+from freetrain.showing.words import amount, count, duration, large, number, share
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from freetrain.core.trainer import Trainer
-from freetrain.replay.report.words import count, number
 from freetrain.replay.study import AsDaemon
+from freetrain.showing.words import count, number
 
 
 @dataclass(frozen=True, slots=True)

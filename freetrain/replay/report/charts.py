@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from freetrain.replay.report import palette, words
 from freetrain.replay.report.figures import HoleLengths, NodesOverTime, Numbers, SamplesOverTime
 from freetrain.replay.report.node_grid import NodeGrid
 from freetrain.replay.report.rhythm import WEEKDAYS, Rhythm
 from freetrain.replay.report.svg import Format, draw
-from freetrain.replay.report.ticks import time_axis
+from freetrain.showing import palette, words
+from freetrain.showing.ticks import time_axis
 
 _Line = tuple[Numbers, str, str, Any]
 

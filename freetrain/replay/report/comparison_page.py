@@ -10,7 +10,7 @@ from pathlib import Path
 from freetrain import __version__
 from freetrain.replay.comparison import ComparedRun, Comparison
 from freetrain.replay.report.page import fill, write_page
-from freetrain.replay.report.words import NOTHING, amount, share
+from freetrain.showing.words import NOTHING, amount, share
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.full_hours import without_empty_hours
 from freetrain.replay.logs.model import EmptyHours
-from freetrain.replay.report.words import amount, large, share
+from freetrain.showing.words import amount, large, share
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from freetrain.replay.forecast_score import AHEAD_S, Calibration, Error, ForecastScore
-from freetrain.replay.report.words import NOTHING, brief_duration, number, share
+from freetrain.showing.words import NOTHING, brief_duration, number, share
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from freetrain.core.holes import SECONDS_PER_HOUR
@@ -16,7 +14,7 @@ from freetrain.replay.logs.model import SiteLog
 from freetrain.replay.logs.times import find_zone
 from freetrain.replay.outcome import Outcome, definitions
 from freetrain.replay.prices import Prices
-from freetrain.replay.report import as_daemon, charts, palette, sentences, words
+from freetrain.replay.report import as_daemon, charts, sentences
 from freetrain.replay.report.assumptions import Setting, assumptions
 from freetrain.replay.report.empty_hours import with_and_without
 from freetrain.replay.report.figures import hole_lengths, nodes_over_time, samples_over_time, trainer_rows
@@ -30,6 +28,7 @@ from freetrain.replay.report.shares import shown_shares
 from freetrain.replay.report.svg import NARROW, WIDE, Format
 from freetrain.replay.report.worth import worth_of, worth_rows
 from freetrain.replay.study import DaemonStudy, Study
+from freetrain.showing import pages, palette
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +121,8 @@ def render(report: ReportInput) -> str:
 
 
 def fill(template: str, **values: Any) -> str:
-    """One of this package's templates, with the style of all pages."""
-    environment = Environment(undefined=StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.globals.update(count=words.count, number=words.number, share=words.share, moment=words.moment)
-    environment.globals.update(amount=words.amount, large=words.large, brief_duration=words.brief_duration)
-    environment.globals.update(colour=palette.trainer_colour)
-    package = files(__package__)
-    light, dark = map(palette.style_variables, (palette.LIGHT, palette.DARK))
-    style = package.joinpath("report.css").read_text(encoding="utf-8")
-    variables = f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
-    text = package.joinpath(template).read_text(encoding="utf-8")
-    return environment.from_string(text).render(style=Markup(variables + style), palette=palette, **values)
+    """One of this package's templates, with the style of all reports."""
+    return pages.fill(__package__, template, pages.style_of(__package__, "report.css"), **values)
 
 
 def _remarks(report: ReportInput) -> list[str]:

@@ -9,8 +9,8 @@ from math import ceil
 import numpy as np
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
-from freetrain.replay.report.words import amount, count, number, share
 from freetrain.replay.trainer_run import TrainerRun
+from freetrain.showing.words import amount, count, number, share
 
 _MATTERS = 0.01
 _ALL_BUT = 0.01

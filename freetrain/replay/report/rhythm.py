@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.report.figures import Numbers, node_means
-from freetrain.replay.report.words import amount, count, share
 from freetrain.replay.timeline import Timeline
+from freetrain.showing.words import amount, count, share
 
 _DAY_S = 86_400.0
 _WEEK_HOURS = 7 * 24

@@ -11,7 +11,8 @@ from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs.model import RowCount
 from freetrain.replay.outcome import Outcome, SiteOutcome
 from freetrain.replay.report.units import work_done
-from freetrain.replay.report.words import (
+from freetrain.replay.study import Study
+from freetrain.showing.words import (
     NOTHING,
     amount,
     brief_duration,
@@ -22,7 +23,6 @@ from freetrain.replay.report.words import (
     number,
     share,
 )
-from freetrain.replay.study import Study
 
 _DAY_S = 86_400
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from freetrain.replay.logs.model import SiteLog
-from freetrain.replay.report.words import NOTHING, amount, count
 from freetrain.replay.share_outcome import ShareOutcome, ShareRow, share_outcome, share_rows
+from freetrain.showing.words import NOTHING, amount, count
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from freetrain.errors import FreetrainError
-from freetrain.replay.report import palette
 from freetrain.replay.report.figures import MOST_BINS
+from freetrain.showing import palette
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from freetrain.core.holes import SECONDS_PER_HOUR
-from freetrain.replay.report.words import amount, large
+from freetrain.showing.words import amount, large
 
 
 def work_done(objective: str, work: float) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from freetrain.replay.outcome import Outcome
 from freetrain.replay.prices import Prices
-from freetrain.replay.report.words import amount, number
+from freetrain.showing.words import amount, number
 
 _KWH_PER_MWH = 1000.0
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.replay.report import words
+from freetrain.showing import words
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.replay.report.ticks import time_axis
+from freetrain.showing.ticks import time_axis
 
 DAY_S = 86400.0
 NOON_S = 1_700_049_600.0  # 2023-11-15 12:00

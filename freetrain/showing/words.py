@@ -1,4 +1,4 @@
-"""Numbers, times and shares as a reader expects them."""
+"""Numbers, times, shares and other people's texts as a reader expects them, in a terminal or on a page. Pure."""
 
 from __future__ import annotations
 
@@ -77,6 +77,23 @@ def brief_duration(seconds: float) -> str:
 def moment(epoch_s: float | None) -> str:
     """A time in UTC to the minute."""
     return NOTHING if epoch_s is None else f"{datetime.fromtimestamp(epoch_s, UTC):%Y-%m-%d %H:%M}"
+
+
+def show_time(epoch_s: float | None) -> str:
+    """A time in UTC, to the second."""
+    return NOTHING if epoch_s is None else f"{datetime.fromtimestamp(epoch_s, UTC):%Y-%m-%d %H:%M:%SZ}"
+
+
+def show_day(epoch_s: float) -> str:
+    """The day of a time in UTC."""
+    return f"{datetime.fromtimestamp(epoch_s, UTC):%Y-%m-%d}"
+
+
+def printable(text: str) -> str:
+    """The text in one line, without what would steer a terminal: comments and reasons are anybody's."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in text)
 
 
 def _in_units(seconds: float) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""The report's colours, told apart by colour-blind readers too (after Paul Tol) and the same in every picture.
+"""The colours of all pages, told apart by colour-blind readers too (after Paul Tol) and the same in every picture.
 
 Pictures are drawn in the light colours; in the page each becomes a variable of the style sheet, of which dark
 screens have another value. Colours of areas serve on both grounds.

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from freetrain.cli.output import printable, show_time
 from freetrain.config import Config
 from freetrain.daemon.status import LookStatus, Status, TrainerStatus
 from freetrain.daemon.status_file import StatusUnknownError, read_status
+from freetrain.showing.words import printable, show_time
 
 _POLLS, _LONGEST_LOOK_S = 3, 60.0
 """A daemon that has said nothing for so many polls, and a look, hangs."""

@@ -1,0 +1,1 @@
+"""How things are shown to people: words, times, colours and what all HTML pages share."""

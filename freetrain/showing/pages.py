@@ -1,0 +1,54 @@
+"""What all HTML pages are made with: one environment of templates, and one style."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from freetrain.showing import palette, words
+
+_WORDS = (
+    words.count, words.number, words.share, words.moment, words.amount, words.large, words.brief_duration,
+    words.show_time,
+)  # fmt: skip
+
+
+def fill(package: str, template: str, style: str, **values: Any) -> str:
+    """A page; what is no markup of the template's own is escaped.
+
+    Args:
+        package: that holds the template.
+        template: name of its file.
+        style: what stands in ``<style>``, of :func:`style_of`.
+        values: what the template names.
+    """
+    return _template(package, template).render(style=Markup(style), palette=palette, **values)
+
+
+@cache
+def style_of(package: str, name: str) -> str:
+    """The style of all pages and, after it, that of some.
+
+    Args:
+        package: that holds the style sheet of these.
+        name: of its file.
+    """
+    light, dark = map(palette.style_variables, (palette.LIGHT, palette.DARK))
+    variables = f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
+    return variables + _text(__package__, "page.css") + _text(package, name)
+
+
+@cache
+def _template(package: str, name: str) -> Template:
+    environment = Environment(undefined=StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.globals.update({word.__name__: word for word in _WORDS})
+    environment.globals["colour"] = palette.trainer_colour
+    return environment.from_string(_text(package, name))
+
+
+def _text(package: str, name: str) -> str:
+    return files(package).joinpath(name).read_text(encoding="utf-8")

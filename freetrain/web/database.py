@@ -1,0 +1,158 @@
+"""What the page shows of the daemon's database, which it reads and never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+
+from freetrain.core.harm import Harm
+from freetrain.core.known_trainer import KnownTrainer
+from freetrain.errors import FreetrainError
+from freetrain.store.ledger import DAEMON_COMMAND
+from freetrain.store.records import DecisionSummary
+from freetrain.store.store import Store
+from freetrain.store.store_errors import sensible
+from freetrain.store.tables import CommandRow
+from freetrain.web.node_times import Stay
+
+_MOST_FRAGMENTS, _MOST_DECISIONS, _MOST_COMMANDS = 100_000, 12, 200
+MOST_DEEDS, _MOST_REASONS = 20, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """What a decision changed of a training.
+
+    Attributes:
+        trainer: its id.
+        before: nodes that it had.
+        after: nodes that it got.
+    """
+
+    trainer: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision.
+
+    Attributes:
+        name: as ``12:480``.
+        summary: when, how and what about.
+        trainers: how many took part.
+        resizes: what it changed.
+    """
+
+    name: str
+    summary: DecisionSummary
+    trainers: int
+    resizes: tuple[Resize, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """Commands that were given for one reason.
+
+    Attributes:
+        time_s: when the last was, UTC epoch seconds.
+        actor: who gave them.
+        why: the reason.
+        decision: that led to them, as ``12:480``; None: there was none.
+        result: what came of them.
+        commands: how many.
+    """
+
+    time_s: float
+    actor: str
+    why: str
+    decision: str | None
+    result: str
+    commands: int
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the database tells.
+
+    Attributes:
+        stays: what was lent.
+        trainers: by id.
+        decisions: the last, newest first.
+        deeds: what was done last, newest first.
+        harms: the site's delays, oldest first.
+        why_not: why nothing of this is known; empty: it is.
+    """
+
+    stays: tuple[Stay, ...] = ()
+    trainers: Mapping[str, KnownTrainer] = field(default_factory=dict)
+    decisions: tuple[Decided, ...] = ()
+    deeds: tuple[Deed, ...] = ()
+    harms: tuple[Harm, ...] = ()
+    why_not: str = ""
+
+
+def read_past(path: Path, since_s: float, trainers: Collection[str]) -> Past:
+    """What the daemon's database tells from then on.
+
+    Args:
+        path: of the database.
+        since_s: UTC epoch seconds.
+        trainers: of which more is wanted.
+    """
+    if not path.exists():
+        return Past(why_not=f"there is no database {path}")
+    try:
+        with sensible(path):
+            return _read(Store.open_read_only(path), since_s, trainers)
+    except FreetrainError as error:
+        return Past(why_not=error.what)
+
+
+def _read(store: Store, since_s: float, trainers: Collection[str]) -> Past:
+    ledger = store.ledger()
+    return Past(
+        stays=tuple(map(Stay._make, ledger.lent_nodes(since_s, _MOST_FRAGMENTS))),
+        trainers=ledger.trainers(trainers),
+        decisions=_decisions(store),
+        deeds=_deeds(ledger.newest_commands(_MOST_COMMANDS)),
+        harms=tuple(ledger.harms(since_s)),
+    )
+
+
+def _decisions(store: Store) -> tuple[Decided, ...]:
+    run = store.newest_run(DAEMON_COMMAND)
+    if run is None:
+        return ()
+    newest = store.newest_decisions(run, _MOST_DECISIONS)
+    return tuple(_decided(store.path, run, one) for one in newest)
+
+
+@lru_cache(maxsize=4 * _MOST_DECISIONS)
+def _decided(path: Path, run: int, summary: DecisionSummary) -> Decided:
+    """With what it changed; no decision is another one later, so each is unpacked once."""
+    problem, decision = Store.open_read_only(path).decision(run, summary.number)
+    resizes = [
+        Resize(one.id, int(before), len(decision.placement.get(one.id, ())))
+        for one, before in zip(problem.trainers, problem.held_nodes, strict=True)
+    ]
+    changed = tuple(one for one in resizes if one.before != one.after)
+    return Decided(f"{run}:{summary.number}", summary, len(problem.trainers), changed)
+
+
+def _deeds(newest: list[CommandRow]) -> tuple[Deed, ...]:
+    """Commands that followed each other by the same decision, or for the same reason, together."""
+    deeds = []
+    for (actor, _, result), group in groupby(
+        newest, key=lambda row: (row.actor, row.decision or row.why, row.result)
+    ):
+        rows = list(group)
+        reasons = list(dict.fromkeys(row.why for row in reversed(rows)))
+        more = f"; and {len(reasons) - _MOST_REASONS} more" if len(reasons) > _MOST_REASONS else ""
+        why = "; ".join(reasons[:_MOST_REASONS]) + more
+        deeds.append(Deed(rows[0].time_s, actor, why, rows[0].decision, result, len(rows)))
+    return tuple(deeds[:MOST_DEEDS])

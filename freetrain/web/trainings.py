@@ -1,0 +1,147 @@
+"""The trainings: size, progress, and what was seen of their throughput. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from freetrain.core.known_trainer import KnownTrainer
+from freetrain.core.throughput import Curve
+from freetrain.core.throughput_fit import mean_rates
+from freetrain.daemon.standing import Standing
+from freetrain.daemon.status import TrainerStatus
+from freetrain.showing.words import number
+from freetrain.slurm.parsing import expand_nodes
+from freetrain.slurm.tags import Tag, parse_tag
+
+MOST_ROWS = 200
+"""With 500 the first paint takes twice as long."""
+_MOST_POINTS = 12
+CURVE_WIDTH, CURVE_HEIGHT = 88, 26
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePicture:
+    """Samples per second on so many nodes, as a small picture.
+
+    Attributes:
+        line: through the points, as a path of SVG's.
+        dots: the points, as a path of SVG's.
+        is_claim: whether nothing was seen yet and this is what its owner says.
+        words: the same in words.
+    """
+
+    line: str
+    dots: str
+    is_claim: bool
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A row of the table.
+
+    Attributes:
+        id: of its array.
+        name: that its owner gave it; empty: none, or unknown.
+        owner: who submitted it.
+        nodes: how many it has.
+        asked: how many more Slurm was told to give it.
+        wants: how many it can use, as ``2–8``; empty: unknown.
+        samples: how many it has done.
+        target: how many it is to do; None: unknown.
+        evictions: how often a node was taken from it.
+        said: how it is getting on.
+        curve: None: nothing is known.
+    """
+
+    id: str
+    name: str
+    owner: str
+    nodes: int
+    asked: int
+    wants: str
+    samples: float
+    target: float | None
+    evictions: int
+    said: str
+    curve: CurvePicture | None
+
+
+def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tuple[list[Training], int]:
+    """Those that the last look showed, and how many more there are.
+
+    The largest come first, then those that get none for a reason of their own, then those that wait.
+
+    Args:
+        standing: how the daemon stands.
+        known: what its database knows of them, by id.
+    """
+    look = standing.status.look if standing.status else None
+    if look is None:
+        return [], 0
+    ordered = sorted(look.trainers, key=_rank)
+    rows = [_training(one, known.get(one.id), standing) for one in ordered[:MOST_ROWS]]
+    return rows, look.trainers_left_out + len(ordered) - len(rows)
+
+
+def _rank(one: TrainerStatus) -> tuple[int, int, bool, str]:
+    return -len(expand_nodes(one.lent)), -len(expand_nodes(one.asked)), not (one.note or one.fault), one.id
+
+
+def _training(one: TrainerStatus, known: KnownTrainer | None, standing: Standing) -> Training:
+    tag = parse_tag(known.tag) if known else None
+    good = tag if isinstance(tag, Tag) else None
+    nodes, asked = len(expand_nodes(one.lent)), len(expand_nodes(one.asked))
+    return Training(
+        id=one.id,
+        name=good.name if good else "",
+        owner=one.owner,
+        nodes=nodes,
+        asked=asked,
+        wants=_wants(good) if good else "",
+        samples=one.samples_done,
+        target=good.target_samples if good else None,
+        evictions=one.ends.get("preempted", 0),
+        said=_said(one, nodes, standing),
+        curve=_curve(known, good.curve if good else ()),
+    )
+
+
+def _wants(tag: Tag) -> str:
+    if tag.max_nodes is None:
+        return f"{tag.min_nodes} or more"
+    return str(tag.min_nodes) if tag.min_nodes == tag.max_nodes else f"{tag.min_nodes}–{tag.max_nodes}"
+
+
+def _said(one: TrainerStatus, nodes: int, standing: Standing) -> str:
+    """In a word or a sentence; of a look that is past, in the past."""
+    if one.note or one.fault:
+        return one.note or one.fault
+    if nodes:
+        return "runs" if standing.answers else "ran then"
+    if one.state != "active":
+        return one.state
+    return standing.nothing_is_lent or one.waits_for or "waits for idle nodes"
+
+
+def _curve(known: KnownTrainer | None, given: Curve) -> CurvePicture | None:
+    seen = tuple(mean_rates(known.observations).items()) if known else ()
+    points = [(nodes, rate) for nodes, rate in seen or given if nodes > 0 and rate > 0]
+    if not points:
+        return None
+    step = max(1, -(-len(points) // _MOST_POINTS))
+    points = [*islice(points, 0, len(points) - 1, step), points[-1]]
+    most_nodes, most_rate = points[-1][0], max(rate for _, rate in points)
+    places = [
+        (2 + (CURVE_WIDTH - 4) * nodes / most_nodes, CURVE_HEIGHT - 2 - (CURVE_HEIGHT - 4) * rate / most_rate)
+        for nodes, rate in points
+    ]
+    words = ", ".join(f"{number(rate)}/s on {nodes}" for nodes, rate in points)
+    return CurvePicture(
+        line=f"M2 {CURVE_HEIGHT - 2}" + "".join(f"L{x:.1f} {y:.1f}" for x, y in places),
+        dots="".join(f"M{x:.1f} {y:.1f}h0" for x, y in places),
+        is_claim=not seen,
+        words=f"{'samples seen' if seen else 'samples, as its owner says'}: {words} nodes",
+    )

@@ -1,0 +1,122 @@
+"""A daemon's directory as the page finds it: what was published, and the database."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from sqlalchemy import insert
+
+from freetrain.config import Config
+from freetrain.core.decision import Decision, Status
+from freetrain.core.harm import Harm
+from freetrain.core.known_trainer import KnownTrainer, TrainerState
+from freetrain.core.problem import Offer, Problem
+from freetrain.core.throughput_fit import Observation
+from freetrain.core.trainer import Trainer
+from freetrain.daemon.status import LookStatus, NodeGroup, TrainerStatus
+from freetrain.daemon.status_file import StatusFile
+from freetrain.store import NewRun, Store
+from freetrain.store.engine import for_writing, make_engine
+from freetrain.store.ledger import DAEMON_COMMAND
+from freetrain.store.store import DAEMONS_STORE
+from freetrain.store.tables import FragmentRow, LiveTrainerRow
+
+LOOK = LookStatus(
+    time_s=0.0,
+    took_s=0.25,
+    idle_nodes=6,
+    nodes=(
+        NodeGroup("n[1-3]", "lent", "101", until_s=0.0),
+        NodeGroup("n4", "asked for", "101"),
+        NodeGroup("n[5-6]", "free"),
+        NodeGroup("n7", "not lent", why="job 9 runs here"),
+        NodeGroup("n8", "not lent", why="job 10 runs here"),
+        NodeGroup("n[9-10]", "not lent", why="kept in reserve for the site"),
+    ),
+    trainers=(
+        TrainerStatus("102", "games", "active", waits_for="no idle nodes fit it"),
+        TrainerStatus("101", "news", "active", lent="n[1-3]", asked="n4", samples_done=4e5, ends={"preempted": 2}),
+    ),
+)
+
+
+class Site:
+    """A machine of ten nodes with a daemon, which is this process."""
+
+    def __init__(self, directory: Path, mode: str = "act") -> None:
+        self.directory = directory
+        self.config = Config.model_validate(
+            {"lend": {"mode": mode}, "state": {"directory": str(directory), "stop_file": str(directory / "STOP")}}
+        )
+
+    def publishes(
+        self, look: LookStatus | None = LOOK, ago_s: float = 3.0, is_private: bool = False
+    ) -> StatusFile:
+        """The daemon has looked; lent nodes are expected to be wanted in an hour."""
+        at_s = time.time() - ago_s
+        file = StatusFile(self.directory, 10.0, is_private, lambda: at_s)
+        if look is not None:
+            nodes = tuple(
+                replace(group, until_s=at_s + 3600) if group.until_s == 0.0 else group for group in look.nodes
+            )
+            look = replace(look, time_s=at_s, nodes=nodes)
+        file.looked(self.config, look)
+        return file
+
+    @property
+    def path(self) -> Path:
+        """Of the database."""
+        return self.directory / DAEMONS_STORE
+
+    def remembers(self, ago_s: float = 600.0) -> None:
+        """The database has a little of everything."""
+        now_s = time.time()
+        store = Store.open(self.path)
+        run = NewRun(DAEMON_COMMAND, "1", {}, now_s, now_s, now_s, ("n1", "n2", "n3"))
+        with store.begin_run(run, batch_decisions=1) as journal:
+            journal.record(*a_decision(now_s - ago_s))
+        ledger = store.ledger()
+        tag = "freetrain:name=resnet,min=1,max=4,target=1000000"
+        seen = (Observation(1, 100.0), Observation(2, 180.0), Observation(4, 320.0))
+        ledger.save_trainers([KnownTrainer("101", "news", tag, TrainerState.ACTIVE, now_s, observations=seen)])
+        ledger.record_command(now_s - ago_s, ["scontrol"], "lend n2 to 101", "1:1", "done")
+        ledger.record_command(now_s - ago_s, ["scontrol"], "lend n3 to 101", "1:1", "done")
+        ledger.record_harm(Harm("77", now_s - ago_s, 1.0, 2.5, 0.5, ("101_0",)))
+        self.lent([("n1", "101", now_s - 7200, None), ("n2", "101", now_s - 1800, None)])
+
+    def lent(self, stays: list[tuple[str, str, float, float | None]]) -> None:
+        """Fragments, many at once."""
+        rows = [
+            {
+                "job": f"{trainer}_{row}", "trainer": trainer, "node": node, "limit_s": 3600.0, "asked_s": start_s,
+                "started_s": start_s, "ended_s": end_s, "state": "running" if end_s is None else "ended",
+                "end": None if end_s is None else "released", "decision": "1:1",
+            }
+            for row, (node, trainer, start_s, end_s) in enumerate(stays)
+        ]  # fmt: skip
+        with for_writing(make_engine(self.path)).begin() as connection:
+            connection.execute(insert(FragmentRow), rows)
+
+    def knows(self, trainers: list[KnownTrainer]) -> None:
+        """Trainings, many at once."""
+        rows = [
+            {
+                "id": one.id, "owner": one.owner, "account": "", "tag": one.tag, "state": str(one.state),
+                "note": "", "first_seen_s": one.first_seen_s, "failures_in_a_row": 0,
+                "rests_until_s": 0.0, "samples_done": one.samples_done, "progress_bytes": 0,
+                "observations": [[each.nodes, each.samples_per_s, each.weight] for each in one.observations],
+            }
+            for one in trainers
+        ]  # fmt: skip
+        with for_writing(make_engine(self.path)).begin() as connection:
+            connection.execute(insert(LiveTrainerRow), rows)
+
+
+def a_decision(at_s: float) -> tuple[Problem, Decision]:
+    """Trainer 101 has a node and gets two more."""
+    trainer = Trainer("101", ((1, 100.0), (4, 320.0)))
+    problem = Problem(at_s, (Offer("n1", None, "101"), Offer("n2"), Offer("n3")), (trainer,))
+    placement = {"101": ("n1", "n2", "n3")}
+    return problem, Decision(Status.OPTIMAL, 3.0, placement, "columns", 0.0, 0.004, ("two nodes were idle",))
