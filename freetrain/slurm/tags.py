@@ -50,7 +50,7 @@ class Tag:
         start_s: when it starts from nothing.
         curve: (nodes, samples/s) as measured by the owner; empty: freetrain finds out.
         kind: what its tasks are.
-        shortest_s: how long a task of a filler must run to be of use; None: ``save_s``.
+        shortest_s: how long a task of a filler must run to be of use; None: until it saves.
         save_s: from one checkpoint of such a task to the next; 0: it makes none.
         boot_s: until such a task's program begins.
         notice: whether SIGTERM lets such a task save what it has done.
