@@ -30,7 +30,7 @@ TRAININGS = ((32, "min=1"), (8, "min=2"))
 TASK = """#!/bin/bash
 run_s=({run_s})
 echo began >> {out}/task-$SLURM_ARRAY_TASK_ID
-sleep ${{run_s[$SLURM_ARRAY_TASK_ID]}}
+sleep ${{run_s[$SLURM_ARRAY_TASK_ID]}} || exit
 echo done >> {out}/task-$SLURM_ARRAY_TASK_ID
 """
 WAKE = Path(__file__).parents[1] / "etc/slurm/jobcomp.lua"

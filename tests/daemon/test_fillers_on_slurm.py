@@ -27,8 +27,8 @@ LONGEST_S = 24 * 3600
 TASK = """#!/bin/bash
 export FREETRAIN_UNTIL=$(SLURM_TIME_FORMAT=%s squeue -h -j "$SLURM_JOB_ID" -o %e)
 echo "$(date +%s) $FREETRAIN_UNTIL" >> {out}/task-$SLURM_ARRAY_TASK_ID
-[ $SLURM_ARRAY_TASK_ID -ge 4 ] || while [ ! -e {out}/go-on ]; do sleep 0.2; done
-sleep 1
+[ $SLURM_ARRAY_TASK_ID -ge 4 ] || while [ ! -e {out}/go-on ]; do sleep 0.2 || exit; done
+sleep 1 || exit
 [ $SLURM_ARRAY_TASK_ID -ne {failing} ] || exit 3
 echo done >> {out}/task-$SLURM_ARRAY_TASK_ID
 """
