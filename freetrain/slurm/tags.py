@@ -181,11 +181,13 @@ KEYS = {
     "curve": Key(
         "curve", _curve, "measured throughput, nodes:samples/s, as 1:100/2:190/4:350 (found out)", Kind.TRAINING
     ),
-    "kind": Key("kind", _kind, "tasks: its tasks are programs of their own, each of which runs once (training)"),
+    "kind": Key(
+        "kind", _kind, "what it is: a training, or tasks, programs of their own that each run once (training)"
+    ),
     "shortest": Key("shortest_s", _seconds, "seconds that a task must run to be of use (as save)", Kind.TASKS),
     "save": Key("save_s", _positive, "seconds from one checkpoint of a task to the next (none)", Kind.TASKS),
     "boot": Key("boot_s", _seconds, "seconds until a task's program begins, as for a container (0)", Kind.TASKS),
-    "notice": Key("notice", _yes, "yes: SIGTERM lets a task save what it has done (no)", Kind.TASKS),
+    "notice": Key("notice", _yes, "whether SIGTERM lets a task save what it has done: yes or no (no)", Kind.TASKS),
 }
 
 
