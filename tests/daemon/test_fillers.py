@@ -127,10 +127,10 @@ def test_a_task_that_was_cut_off_runs_again(
 def test_a_task_that_fails_has_had_its_turn_and_stops_no_other(
     slurm: FakeSlurm, start_daemon: StartDaemon
 ) -> None:
-    array = slurm.submit_array(f"{TAG},max=2", tasks=20)
+    array = slurm.submit_array(f"{TAG},max=2", tasks=16)
     daemon = start_daemon()
     daemon.cycle()
-    for _ in range(8):
+    for _ in range(6):
         assert len(finish_all(slurm, array, JobState.FAILED)) == 2
         daemon.cycle()
     assert state_of(daemon, array) is TrainerState.ACTIVE

@@ -53,7 +53,7 @@ def beside_fillers(problem: Problem) -> Problem:
     return replace(problem, trainers=tuple(mixed))
 
 
-@pytest.mark.parametrize("seeds", [pytest.param(range(40), id="few"), MORE])
+@pytest.mark.parametrize("seeds", [pytest.param(range(15), id="few"), MORE])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_freetrain_is_the_best_of_all_allocations_beside_fillers_too(solver: str, seeds: range) -> None:
     for seed in seeds:
