@@ -6,10 +6,11 @@ import re
 import shlex
 from pathlib import Path
 
-from freetrain.slurm.tags import KEYS, Tag, parse_tag
+from freetrain.slurm.tags import KEYS, Kind, Tag, WrongTag, parse_tag
 from tests.test_docs import block
 
 PAGE = Path(__file__).parents[1] / "docs/submitting.md"
+FILLERS = PAGE.with_name("fillers.md")
 
 
 def test_the_table_of_keys_is_that_of_the_grammar() -> None:
@@ -27,3 +28,15 @@ def test_the_documented_script_is_a_batch_script() -> None:
     script = block("docs/submitting.md", "bash", "freetrain run")
     assert script.startswith("#!/bin/bash\n")
     assert "\nsrun " in script
+
+
+def test_the_documented_filler_is_one() -> None:
+    comments = re.findall(r"--comment=(\S+?)(?: |`)", FILLERS.read_text())
+    assert [parse_tag(comment) for comment in comments] == 2 * [Tag(kind=Kind.TASKS, save_s=300)]
+    assert block("docs/fillers.md", "bash", "SLURM_ARRAY_TASK_ID").startswith("#!/bin/bash\n")
+
+
+def test_the_keys_of_fillers_are_those_of_the_grammar() -> None:
+    table = dict(re.findall(r"^\| `(\w+)=(\w+)` \|", FILLERS.read_text(), re.MULTILINE))
+    assert table.keys() == {name for name, key in KEYS.items() if key.only is Kind.TASKS} | {"start"}
+    assert not isinstance(parse_tag("freetrain:kind=tasks," + ",".join(map("=".join, table.items()))), WrongTag)

@@ -112,10 +112,29 @@ local function curve(text)
     return nil, "throughput points must be in ascending order of nodes, got [" .. table.concat(sizes, ", ") .. "]"
 end
 
-local KEYS = { "min", "max", "name", "dir", "weight", "target", "grow", "shrink", "start", "curve" }
+local function kind(text)
+    if text == "training" or text == "tasks" then return text end
+    return nil, "is neither training nor tasks"
+end
+
+local function yes(text)
+    if text == "yes" or text == "no" then return text end
+    return nil, "is neither yes nor no"
+end
+
+local KEYS = {
+    "min", "max", "name", "dir", "weight", "target", "grow", "shrink", "start", "curve",
+    "kind", "shortest", "save", "boot", "notice",
+}
 local READ = {
     min = nodes, max = nodes, name = name, dir = path, weight = weight, target = positive,
     grow = seconds, shrink = seconds, start = seconds, curve = curve,
+    kind = kind, shortest = seconds, save = positive, boot = seconds, notice = yes,
+}
+-- Keys that only one kind has.
+local ONLY = {
+    min = "training", dir = "training", target = "training", grow = "training", shrink = "training",
+    curve = "training", shortest = "tasks", save = "tasks", boot = "tasks", notice = "tasks",
 }
 
 local function unknown(word)
@@ -149,6 +168,11 @@ function freetrain.parse(comment)
         local value, why = READ[key](text)
         if value == nil then return nil, key .. "=" .. shown(text) .. " " .. why end
         values[key] = value
+    end
+    for _, key in ipairs(KEYS) do
+        if values[key] and (ONLY[key] or values.kind or "training") ~= (values.kind or "training") then
+            return nil, ("%s is for kind=%s only"):format(key, ONLY[key])
+        end
     end
     local least = values.min or 1
     if values.max and least > values.max then
@@ -198,7 +222,9 @@ local function convert(job)
     local tag, why = freetrain.parse(job.comment)
     if not tag then return why end
     if not job.script then return "only a batch script can be a trainer: use sbatch" end
-    if not job.array_inx then
+    if not job.array_inx and tag.kind == "tasks" then
+        why = "kind=tasks is for arrays: write --array=0-99"
+    elseif not job.array_inx then
         why = into_array(job, tag)
     elseif given(job.max_nodes, slurm.NO_VAL) and job.max_nodes > 1 then
         why = "each task of a trainer's array has one node: write -N1"

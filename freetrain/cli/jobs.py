@@ -107,6 +107,8 @@ def _state(
     if said:
         return said
     now = _now(known, standing, lent, asked)
+    if tag is not None and tag.is_filler:
+        return f"{now}{_done(known)}"
     return f"{now}; {UNKNOWN_END}" if _cannot_tell_end(submission, tag, known) else now
 
 
@@ -122,6 +124,14 @@ def _now(known: TrainerStatus | None, standing: Standing, lent: int, asked: int)
     if lent:
         return "running" if standing.is_at_work else "running; no daemon is at work"
     return f"waits for Slurm to start it on {asked} nodes" if asked else _why_waiting(known, standing)
+
+
+def _done(known: TrainerStatus | None) -> str:
+    """How many of a filler's tasks have had their turn, and how; empty: none that is known of."""
+    ends = known.ends if known else {}
+    counts = ((ends.get(str(end), 0), str(end)) for end in (End.COMPLETED, End.FAILED))
+    said = " and ".join(f"{count} {word}" for count, word in counts if count)
+    return f"; of its tasks {said}" if said else ""
 
 
 def _cannot_tell_end(submission: Submission, tag: Tag | WrongTag | None, known: TrainerStatus | None) -> bool:

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from freetrain.core.fragment import End, Fragment
 from freetrain.core.known_trainer import KnownTrainer
+from freetrain.daemon.trainers.fillers import most_lost_s
 from freetrain.lending.lent_time import (
     LONGEST_LOSS_S,
     ChangeCosts,
@@ -90,12 +91,15 @@ def _lending(fragment: Fragment, now_s: float) -> Lending | None:
         end_s=now_s if fragment.ended_s is None else fragment.ended_s,
         goes_on=fragment.ended_s is None,
         was_evicted=fragment.end is End.PREEMPTED,
+        was_cut_off=fragment.end not in (None, End.COMPLETED, End.FAILED),
     )
 
 
 def _costs_of(trainer: KnownTrainer) -> ChangeCosts:
     tag = parse_tag(trainer.tag)
     known = tag if isinstance(tag, Tag) else Tag()
+    if known.is_filler:
+        return ChangeCosts(known.boot_s + known.start_s, 0.0, most_lost_s(known), independent=True)
     return ChangeCosts(known.start_s, known.grow_s, known.shrink_s)
 
 

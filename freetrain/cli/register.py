@@ -26,7 +26,9 @@ _HELD = "JobHeldUser"
 @click.command("register")
 @tag_options
 @click.argument("job", metavar="JOBID")
-def register_command(nodes: str, partition: str | None, dry_run: bool, job: str, **given: str | None) -> None:
+def register_command(
+    nodes: str | None, partition: str | None, dry_run: bool, job: str, **given: str | None
+) -> None:
     """Hand your own waiting job to freetrain: an array of one-node tasks, or a job of one node.
 
     JOBID is the array's. The job is held, moved to freetrain's partition, made requeueable, and tagged.

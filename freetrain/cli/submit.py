@@ -15,6 +15,7 @@ from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.opening import OpenedWhenAsked
+from freetrain.slurm.tags import Kind
 
 _PATIENCE_S = 90.0
 """Longer than sbatch itself tries, a minute without a configuration: what it says in the end is clearer."""
@@ -23,6 +24,11 @@ _TOO_LARGE = "No trainer can have more nodes than MaxArraySize of 'scontrol show
 
 @click.command("submit", context_settings={"allow_interspersed_args": False})
 @tag_options
+@click.option(
+    "--array",
+    metavar="TASKS",
+    help="Hand in a filler: the tasks of an ordinary array, as 0-199, each of which runs once.",
+)
 @click.option(
     "--sbatch",
     "more",
@@ -33,7 +39,8 @@ _TOO_LARGE = "No trainer can have more nodes than MaxArraySize of 'scontrol show
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def submit_command(
-    nodes: str,
+    nodes: str | None,
+    array: str | None,
     partition: str | None,
     dry_run: bool,
     more: tuple[str, ...],
@@ -44,13 +51,17 @@ def submit_command(
     """Submit SCRIPT as a training that freetrain grows and shrinks with the nodes that are idle.
 
     Everything after SCRIPT goes to it. The script runs once on each node lent, and calls 'freetrain run' there;
-    docs/submitting.md shows one. Prints the job's id.
+    docs/submitting.md shows one. With --array the script is an ordinary one, which needs no change
+    (docs/fillers.md). Prints the job's id.
     """
-    wanted = read_wanted(nodes, given)
+    wanted = read_wanted(nodes, given | {"kind": given["kind"] or (Kind.TASKS if array else None)})
+    if wanted.tag.is_filler != bool(array):
+        raise InputError("A filler has --array and --kind tasks.", "docs/fillers.md shows one.")
     _check_options(more)
     what = (str(_check_script(script)), *arguments)
     slurm = read_slurm_settings(partition)
-    command = commands.submit(what, wanted.comment, wanted.most_nodes, slurm.partition, wanted.tag.name, more)
+    tasks = array or f"0-{wanted.most_nodes - 1}"
+    command = commands.submit(what, wanted.comment, tasks, slurm.partition, wanted.tag.name, more)
     if dry_run:
         click.echo(shlex.join(command))
         return
@@ -100,4 +111,6 @@ def _submit(command: commands.Command, gateway: Gateway) -> str:
 
 def _what_next(job: str, wanted: Wanted) -> str:
     size = f"{wanted.tag.min_nodes} to {wanted.most_nodes} nodes"
+    if wanted.tag.is_filler:
+        size = "idle nodes, one for each of its tasks"
     return f"Job {job} waits for {size}; see it with 'freetrain jobs', end it with 'scancel {job}'."

@@ -12,21 +12,22 @@ import click
 from freetrain.cli.options import options
 from freetrain.config import ConfigError, Slurm, load_config
 from freetrain.errors import InputError
-from freetrain.slurm.tags import KEYS, Tag, WrongTag, check_values, format_tag
+from freetrain.slurm.tags import KEYS, Kind, Tag, WrongTag, check_values, format_tag
 
 _BY_NODES = ("min", "max")
 
 
 def _metavar(key: str) -> str:
-    return {"name": "NAME", "dir": "DIR", "curve": "CURVE"}.get(key, "NUMBER")
+    words = {"name": "NAME", "dir": "DIR", "curve": "CURVE", "kind": "KIND", "notice": "YES|NO"}
+    return words.get(key, "NUMBER")
 
 
 tag_options: Callable[[Callable[..., Any]], Callable[..., Any]] = options(
     click.option(
         "--nodes",
-        required=True,
         metavar="MIN-MAX",
-        help="Fewest nodes it can train on and most it can use; a single number is MAX, MIN is then 1.",
+        help="Fewest nodes it can train on and most it can use; a single number is MAX, MIN is then 1. A filler "
+        "(--kind tasks) has no MIN, and without --nodes as many as it has tasks.",
     ),
     *(
         click.option(f"--{name}", metavar=_metavar(name), help=f"{key.meaning[0].upper()}{key.meaning[1:]}.")
@@ -49,29 +50,36 @@ class Wanted:
     Attributes:
         tag: what it means.
         comment: what Slurm is given.
-        most_nodes: the most it can use.
     """
 
     tag: Tag
     comment: str
-    most_nodes: int
+
+    @property
+    def most_nodes(self) -> int:
+        """The most that it says it can use."""
+        return self.tag.max_nodes or 1
 
 
-def read_wanted(nodes: str, given: Mapping[str, str | None]) -> Wanted:
+def read_wanted(nodes: str | None, given: Mapping[str, str | None]) -> Wanted:
     """The tag of these options.
 
     Raises:
         InputError: the tag would be wrong.
     """
-    least, dash, most = nodes.partition("-")
-    values = {"min": least if dash else "1", "max": most if dash else nodes}
+    is_filler = given.get("kind") == Kind.TASKS
+    if nodes is None and not is_filler:
+        raise InputError("How many nodes can it use?", "Say --nodes 2-16; docs/submitting.md explains it.")
+    least, dash, most = (nodes or "").partition("-")
+    fewest = {"min": least if dash else "1"} if dash or not is_filler else {}
+    values = fewest | ({"max": most if dash else least} if nodes else {})
     values |= {name: value for name, value in given.items() if value is not None}
     if values.get("dir"):
         values["dir"] = os.path.abspath(values["dir"])  # noqa: PTH100 (Path.resolve would follow links)
     tag = check_values(values)
     if isinstance(tag, WrongTag):
         raise InputError(f"{tag.why}.", "docs/submitting.md lists what a trainer can be told.")
-    return Wanted(tag, format_tag(values), tag.max_nodes or 1)
+    return Wanted(tag, format_tag(values))
 
 
 def read_slurm_settings(partition: str | None) -> Slurm:

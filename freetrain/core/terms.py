@@ -37,8 +37,10 @@ class Terms:
         scale_up_s: cost of growing, shape (trainers,); the other costs likewise.
         scale_down_s: cost of shrinking.
         eviction_s: cost of losing nodes unasked.
-        known_end_s: cost of losing nodes at a time that was known.
+        known_end_s: cost of losing nodes at a time that was known; 0 for independent trainers.
+        leaving_s: cost of each node that leaves at a time that was known; 0 for all others.
         start_s: cost of starting from nothing.
+        independent: whose nodes work each by itself, shape (trainers,).
         warnings: what in the trainers is not as their owners may think.
     """
 
@@ -49,7 +51,9 @@ class Terms:
     scale_down_s: NDArray[np.float64]
     eviction_s: NDArray[np.float64]
     known_end_s: NDArray[np.float64]
+    leaving_s: NDArray[np.float64]
     start_s: NDArray[np.float64]
+    independent: NDArray[np.bool_]
     warnings: tuple[str, ...] = ()
 
 
@@ -69,8 +73,10 @@ def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
         read_only(np.array([trainer.scale_up_s for trainer in trainers])),
         read_only(np.array([trainer.scale_down_s for trainer in trainers])),
         read_only(np.array([trainer.eviction_s for trainer in trainers])),
-        read_only(np.array([trainer.known_end_s for trainer in trainers])),
+        read_only(np.array([0.0 if trainer.independent else trainer.known_end_s for trainer in trainers])),
+        read_only(np.array([trainer.known_end_s if trainer.independent else 0.0 for trainer in trainers])),
         read_only(np.array([trainer.start_s for trainer in trainers])),
+        read_only(np.array([trainer.independent for trainer in trainers], dtype=bool)),
         (*_cut(trainers), *_stuck(trainers)),
     )
 

@@ -40,6 +40,10 @@ class Trainer:
     the rate it starts with). The defaults are the costs measured for Elastic Horovod on Summit in the
     published FreeTrain data; a start is free there.
 
+    The nodes of an independent trainer work each by itself, as those of a filler: ``start_s`` is lost on each node
+    that it gets, ``scale_down_s`` on each that it gives up, ``forced_loss_s`` on each that leaves otherwise, and
+    nothing on the others.
+
     Attributes:
         id: name, unique among the trainers.
         throughput: measured points (nodes, samples/s).
@@ -52,6 +56,7 @@ class Trainer:
         weight: how much its samples count against those of others.
         submitted_s: when it was submitted, UTC epoch seconds; None: before everything else.
         target_samples: samples after which it is complete; None: never.
+        independent: whether its nodes work each by itself.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -67,6 +72,7 @@ class Trainer:
     weight: Annotated[float, Field(gt=0, le=_MOST_WEIGHT)] = 1.0
     submitted_s: Annotated[Instant | None, Field(alias="submitted")] = None
     target_samples: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    independent: bool = False
 
     def __post_init__(self) -> None:
         check_curve(self.throughput)
@@ -97,9 +103,10 @@ class Trainer:
     def known_end_s(self) -> float:
         """Seconds lost when nodes leave at a time that was known.
 
-        They are given back in good order before that, or it is evicted where that costs less.
+        They are given back in good order before that, or it is evicted where that costs less. For an independent
+        trainer there is no good order: what runs on a node ends with it.
         """
-        return min(self.scale_down_s, self.eviction_s)
+        return self.eviction_s if self.independent else min(self.scale_down_s, self.eviction_s)
 
     @property
     def samples_per_s(self) -> NDArray[np.float64]:

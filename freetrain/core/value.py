@@ -9,6 +9,14 @@ where *o* is its worth per second, *C* the nodes it has now, *f* what it loses i
 ``switch`` charges ``scale_up_s`` or ``scale_down_s`` at the old worth o(C), or ``start_s`` at the new
 one where o(C) is 0. With no node due back within the horizon T this is FreeTrain's published objective,
 T·o(N) − o(C)·(up if N > C, down if N < C).
+
+The nodes of an independent trainer work each by itself: it is charged ``start_s`` for the worth that it gains and
+``scale_down_s`` for what it gives up, and at a known end *f* for what leaves then,
+
+.. math:: f \sum_i t_i \bigl(o(N_i) - o(N_{i-1})\bigr) = f \sum_i (t_i - t_{i+1})\,o(N_i)
+
+with :math:`t_i` = 1 where class *i* is taken back within the horizon, else 0, the longest-lived class first. So
+that loss is nothing but time taken off the intervals (:func:`useful_seconds`).
 """
 
 from __future__ import annotations
@@ -33,7 +41,23 @@ def _costs_of(terms: Terms, held_nodes: Sizes, sizes: NDArray[np.int64], worth: 
     now = terms.worth[np.arange(len(held_nodes)), np.minimum(held_nodes, terms.most_nodes)][:, None]
     change = sizes - held_nodes[:, None]
     seconds = np.where(change > 0, terms.scale_up_s[:, None], terms.scale_down_s[:, None]) * (change != 0)
-    return np.where(now == 0, terms.start_s[:, None] * worth, seconds * now)
+    together = np.where(now == 0, terms.start_s[:, None] * worth, seconds * now)
+    if not terms.independent.any():
+        return together
+    seconds = np.where(change > 0, terms.start_s[:, None], -terms.scale_down_s[:, None]) * (change != 0)
+    return np.where(terms.independent[:, None], seconds * (worth - now), together)
+
+
+def useful_seconds(terms: Terms, classes: Sequence[NodeClass]) -> Table:
+    """How long the nodes of each class and of those that live longer are alive and no others.
+
+    What independent trainers lose as the nodes of a class leave is taken off; shape (trainers, classes).
+    """
+    lives_s = np.array([node_class.life_s for node_class in classes])
+    taken_back = np.array([float(node_class.taken_back) for node_class in classes])
+    alone_s, leaving = (each - np.append(each[1:], 0.0) for each in (lives_s, taken_back))
+    table: Table = alone_s - terms.leaving_s[:, None] * leaving
+    return table
 
 
 def value_tables(terms: Terms, held_nodes: Sizes, node_class: NodeClass) -> Table:
@@ -41,8 +65,8 @@ def value_tables(terms: Terms, held_nodes: Sizes, node_class: NodeClass) -> Tabl
 
     Sizes that a trainer may not have are worth -inf.
     """
-    useful_s: NDArray[np.float64] = node_class.life_s - node_class.taken_back * terms.known_end_s
-    table = useful_s[:, None] * terms.worth - switching_costs(terms, held_nodes)
+    useful_s = useful_seconds(terms, [node_class]) - node_class.taken_back * terms.known_end_s[:, None]
+    table: Table = useful_s * terms.worth - switching_costs(terms, held_nodes)
     table[~terms.possible] = -np.inf
     return table
 
@@ -59,10 +83,10 @@ def total_value(problem: Problem, counts: Counts) -> float:
     sizes = alive[:, -1]
     switching = _costs_of(terms, problem.held_nodes, sizes[:, None], terms.worth[rows, sizes][:, None])
     value = -float(switching[:, 0].sum())
-    lives_s = [node_class.life_s for node_class in problem.classes] + [0.0]
+    useful_s = useful_seconds(terms, problem.classes)
     for column, node_class in enumerate(problem.classes):
         worth = terms.worth[rows, alive[:, column]]
-        value += (lives_s[column] - lives_s[column + 1]) * float(worth.sum())
+        value += float((useful_s[:, column] * worth).sum())
         if node_class.taken_back:
             value -= float((terms.known_end_s * worth)[counts[:, column] > 0].sum())
     return value

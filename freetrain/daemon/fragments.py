@@ -13,12 +13,21 @@ from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.lending.reconcile import find_strangers, needs_history, reconcile
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
+from freetrain.slurm.tags import Tag, parse_tag
 from freetrain.store.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
+_BY_THEMSELVES = (JobState.COMPLETED, JobState.FAILED)
+
 _LOST_FOR_GOOD_S = 3600.0
 """For so long a fragment that Slurm does not show any more is looked for in accounting."""
+
+
+def _may_leave(job: Job | None) -> bool:
+    """Whether a fragment may say that it has completed and mean that it has left in good order."""
+    tag = parse_tag(job.comment) if job is not None else None
+    return not (isinstance(tag, Tag) and tag.is_filler) or tag.notice
 
 
 class Fragments:
@@ -83,7 +92,7 @@ class Fragments:
         runs = self._history(snapshot)
         changed = reconcile(self.open, snapshot, runs)
         if snapshot.partitions[partition].grace_s > 0:
-            changed = self._blame_preemption(changed)
+            changed = self._blame_preemption(changed, snapshot)
         changed = self._give_up_lost(changed, snapshot.time_s)
         for fragment in self.save(changed):
             if fragment.end is not None:
@@ -95,10 +104,10 @@ class Fragments:
         return [fragment for fragment in changed if not fragment.holds_node]
 
     def as_they_ended(self, jobs: Sequence[Job]) -> list[Job]:
-        """The jobs, such that those count as preempted that left in good order when Slurm asked them to."""
+        """The jobs, such that those count as preempted that left by themselves when Slurm asked them to."""
         return [
             replace(job, state=JobState.PREEMPTED)
-            if job.state is JobState.COMPLETED and self._preempted_s.get(job.id, inf) == job.start_s
+            if job.state in _BY_THEMSELVES and self._preempted_s.get(job.id, inf) == job.start_s
             else job
             for job in jobs
         ]
@@ -122,13 +131,20 @@ class Fragments:
             runs[run.id] = (*runs.get(run.id, ()), run)
         return runs
 
-    def _blame_preemption(self, changed: Sequence[Fragment]) -> list[Fragment]:
-        """With a grace time Slurm asks a fragment to leave, and counts one that does so as completed."""
-        completed = [one.job for one in changed if one.end is End.COMPLETED]
-        asked_s = self._gateway.preempted_at(completed)
+    def _blame_preemption(self, changed: Sequence[Fragment], snapshot: Snapshot) -> list[Fragment]:
+        """With a grace time Slurm asks a fragment to leave, and counts one that does so as completed, or failed.
+
+        A task that does not know what SIGTERM means has completed all the same if it says so.
+        """
+        left = {
+            one.job
+            for one in changed
+            if one.end is End.FAILED or (one.end is End.COMPLETED and _may_leave(snapshot.job.get(one.job)))
+        }
+        asked_s = self._gateway.preempted_at(sorted(left))
         return [
             replace(one, end=End.PREEMPTED)
-            if one.end is End.COMPLETED and asked_s.get(one.job, -inf) >= (one.started_s or 0.0)
+            if one.job in left and asked_s.get(one.job, -inf) >= (one.started_s or 0.0)
             else one
             for one in changed
         ]

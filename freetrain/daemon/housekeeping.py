@@ -55,7 +55,7 @@ class Housekeeping:
 
     def _tidy(self, entry: Entry) -> bool:
         """Whether there was something to do that was not tried at the last look, too."""
-        orders = self._launcher.tidy(entry.submission, entry.fragments, entry.goes_on, entry.is_elastic)
+        orders = self._launcher.tidy(entry.submission, entry.fragments, entry.needed_again)
         for order in orders:
             self._executor.carry_out(order)
         before = self._tidied.pop(entry.trainer.id, ())

@@ -4,7 +4,8 @@ A node-second is counted once: of intervals on one node that overlap, the one th
 start on. Everything is clipped to the range that is asked for, so ranges that lie side by side add up.
 
 What a change costs is what the training's tag says (start, grow, shrink), as in every decision about it: for so
-long all nodes that it has then are lost. While several such times overlap, each second is lost once.
+long all nodes that it has then are lost. While several such times overlap, each second is lost once. The nodes of
+an independent trainer, a filler, pay each by itself.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Lending:
         end_s: until when; where it goes on, until now.
         goes_on: whether it does.
         was_evicted: whether Slurm took the node for one of the site's jobs.
+        was_cut_off: whether it ended before its program did.
     """
 
     job: str
@@ -38,15 +40,20 @@ class Lending:
     end_s: float
     goes_on: bool = False
     was_evicted: bool = False
+    was_cut_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeCosts:
-    """Seconds of training that a trainer's changes cost it: from nothing, larger, smaller."""
+    """Seconds of training that a trainer's changes cost it: from nothing, larger, smaller.
+
+    An independent one loses ``start_s`` on each node that comes, the last ``shrink_s`` on each that is cut off.
+    """
 
     start_s: float = 0.0
     grow_s: float = 0.0
     shrink_s: float = 0.0
+    independent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,8 @@ def lent_times(
 
 def _time_of(own: Sequence[Lending], costs: ChangeCosts, from_s: float, until_s: float) -> LentTime:
     """Goes from change to change; between two of them the trainer has so many nodes, and loses them or not."""
+    if costs.independent:
+        return sum((_time_alone(one, costs, from_s, until_s) for one in own), LentTime())
     came: defaultdict[float, int] = defaultdict(int)
     went: defaultdict[float, int] = defaultdict(int)
     go_on: defaultdict[float, int] = defaultdict(int)  # what comes after is not known
@@ -150,3 +159,20 @@ def _change(stayed: int, came: int, went: int, costs: ChangeCosts) -> tuple[str,
     if came:
         return "starts", min(costs.grow_s if stayed else costs.start_s, LONGEST_LOSS_S)
     return "ends", min(costs.shrink_s, LONGEST_LOSS_S) if went and stayed else 0.0
+
+
+def _time_alone(one: Lending, costs: ChangeCosts, from_s: float, until_s: float) -> LentTime:
+    """What one node that works by itself came to."""
+
+    def within(begin_s: float, end_s: float) -> float:
+        return max(0.0, min(end_s, until_s) - max(begin_s, from_s))
+
+    begun_s = min(one.start_s + costs.start_s, one.end_s)
+    kept_s = max(begun_s, one.end_s - costs.shrink_s) if one.was_cut_off else one.end_s
+    return LentTime(
+        within(one.start_s, one.end_s),
+        within(one.start_s, begun_s),
+        within(kept_s, one.end_s),
+        int(from_s <= one.start_s < until_s),
+        int(one.was_evicted and from_s <= one.end_s < until_s),
+    )

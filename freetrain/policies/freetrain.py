@@ -11,7 +11,7 @@ from freetrain.core.allocation import Allocation
 from freetrain.core.decision import Status
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Table
-from freetrain.core.value import switching_costs, total_value, value_tables
+from freetrain.core.value import switching_costs, total_value, useful_seconds, value_tables
 from freetrain.policies.greedy import greedy_counts
 from freetrain.policies.solver import knapsack
 from freetrain.policies.solver.columns_guest import COLUMNS, ColumnsGuest
@@ -109,18 +109,21 @@ def _single_class_menus(problem: Problem, priced: Priced) -> Iterator[Menu]:
 def _menus(problem: Problem) -> Iterator[Menu]:
     """What each trainer may be given of several classes."""
     switching = switching_costs(problem.terms, problem.held_nodes)
+    useful_s = useful_seconds(problem.terms, problem.classes)
     for row in range(len(problem.trainers)):
-        pieces = [_interval(problem, row, column, switching[row]) for column in range(len(problem.classes))]
+        pieces = [
+            _interval(problem, row, column, float(useful_s[row, column]), switching[row])
+            for column in range(len(problem.classes))
+        ]
         yield Menu(pieces, problem.held[row].tolist())
 
 
-def _interval(problem: Problem, row: int, column: int, switching: Table) -> list[Piece]:
-    """Value of a trainer's size while the nodes of classes 0 … column are alive and no others."""
+def _interval(problem: Problem, row: int, column: int, useful_s: float, switching: Table) -> list[Piece]:
+    """Value of a trainer's size while the nodes of classes 0 … column are alive and no others, for so long."""
     terms, node_class = problem.terms, problem.classes[column]
     worth = terms.worth[row]
     whole = column == len(problem.classes) - 1
-    shorter_life_s = 0.0 if whole else problem.classes[column + 1].life_s
-    gain: Table = (node_class.life_s - shorter_life_s) * worth - (switching if whole else 0.0)
+    gain: Table = useful_s * worth - (switching if whole else 0.0)
     loss: Table = (node_class.taken_back * terms.known_end_s[row]) * worth
     if column == 0:  # every node is gone after it, so this loss is certain
         gain, loss = gain - loss, np.zeros_like(loss)

@@ -26,7 +26,7 @@ class TrainerRun:
 
     Costs are charged as published: seconds × the rate before the change, at once (for a start: × the rate it
     starts with). But an eviction takes no more than what was trained since the last change: what was done before
-    that was saved then.
+    that was saved then. Of an independent trainer only that part pays which the nodes are that come or go.
 
     Args:
         trainer: what is trained.
@@ -86,27 +86,28 @@ class TrainerRun:
     def grow(self, nodes: Iterable[str], now_s: float) -> None:
         """Get nodes."""
         self._save(now_s)
-        if self.rate > 0:
+        was_running, before = self.rate > 0, len(self.nodes)
+        if was_running and not self.trainer.independent:
             self._lose(Loss.SCALE_UP, self.trainer.scale_up_s)
-        was_running = self.rate > 0
         self._resize(self.nodes.union(nodes))
-        if not was_running and self.rate > 0:
+        if self.rate > 0 and (self.trainer.independent or not was_running):
             self.started_s = now_s if self.started_s is None else self.started_s
-            self._lose(Loss.START, self.trainer.start_s)
+            self._lose(Loss.START, self.trainer.start_s * self._part(len(self.nodes) - before))
 
     def shrink(self, nodes: Iterable[str], now_s: float) -> None:
         """Give up nodes because freetrain decided so."""
         self._save(now_s)
+        left = self.nodes.difference(nodes)
         if self.rate > 0:
-            self._lose(Loss.SCALE_DOWN, self.trainer.scale_down_s)
-        self._resize(self.nodes.difference(nodes))
+            self._lose(Loss.SCALE_DOWN, self.trainer.scale_down_s * self._part(len(self.nodes) - len(left)))
+        self._resize(left)
 
     def evict(self, nodes: set[str], now_s: float, was_known: bool = False) -> None:
         """Lose nodes to the site's own jobs; who knew it has saved before, where that costs less."""
         self.settle(now_s)
         if self.rate > 0:
-            eviction_s = self._eviction_s
-            self._lose(Loss.EVICTION, min(eviction_s, self.trainer.scale_down_s) if was_known else eviction_s)
+            lost_s = min(self._eviction_s, self.trainer.known_end_s) if was_known else self._eviction_s
+            self._lose(Loss.EVICTION, lost_s * self._part(len(nodes)))
         self.evicted_nodes += len(nodes)
         self._saved_samples = self.samples
         self._resize(self.nodes - nodes)
@@ -125,6 +126,10 @@ class TrainerRun:
         if self._as_published:
             return self.trainer.eviction_s
         return min(self.trainer.eviction_s, (self.samples - self._saved_samples) / self.rate)
+
+    def _part(self, nodes: int) -> float:
+        """Which part of it pays for so many of its nodes that come or go: all, unless they work each by itself."""
+        return nodes / len(self.nodes) if self.trainer.independent else 1.0
 
     def _save(self, now_s: float) -> None:
         """Who changes its size in good order loses nothing of what it has trained."""

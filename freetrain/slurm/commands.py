@@ -289,7 +289,7 @@ def submit_mark(partition: str, comment: str) -> Command:
 
 
 def submit(
-    script: Sequence[str], comment: str, nodes: int, partition: str, name: str = "", options: Sequence[str] = ()
+    script: Sequence[str], comment: str, tasks: str, partition: str, name: str = "", options: Sequence[str] = ()
 ) -> Command:
     """Submit a trainer: a held array of tasks that each have a whole node.
 
@@ -299,7 +299,7 @@ def submit(
     Args:
         script: the batch script and its arguments.
         comment: with the tag.
-        nodes: most that it can use.
+        tasks: their numbers, as 0-15.
         partition: the preemptible one.
         name: of the job; empty: the script's.
         options: more of sbatch, each in one word.
@@ -310,7 +310,7 @@ def submit(
         "--parsable",
         "--hold",
         "--requeue",
-        f"--array=0-{nodes - 1}",
+        f"--array={tasks}",
         "--nodes=1",
         f"--partition={partition}",
         f"--comment={comment}",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from freetrain.core.cluster import Job, Node
+from freetrain.core.cluster import Job, JobState, Node
 from freetrain.core.fragment import Fragment
 from freetrain.slurm.commands import Command
 from freetrain.slurm.submissions import Submission
@@ -93,15 +93,14 @@ class Launcher(Protocol):
         """For which trainer a job is a fragment; None: it is none."""
 
     def tidy(
-        self, submission: Submission, fragments: Sequence[Fragment], goes_on: bool, is_elastic: bool
+        self, submission: Submission, fragments: Sequence[Fragment], needed_again: Collection[JobState]
     ) -> Sequence[Order]:
         """What brings the submission into the state that is expected between two cycles.
 
         Args:
             submission: which.
             fragments: its open ones.
-            goes_on: whether what has ended is needed again; Slurm forgets it otherwise.
-            is_elastic: whether that is so even where it completed.
+            needed_again: in which states tasks that have ended are needed again; Slurm forgets them otherwise.
         """
 
     def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:

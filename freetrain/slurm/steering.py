@@ -6,7 +6,7 @@ coordinator of the account, and nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from freetrain.core.cluster import Job, JobState, Node
 from freetrain.core.fragment import Fragment, FragmentState
@@ -14,15 +14,6 @@ from freetrain.slurm import commands
 from freetrain.slurm.launcher import Order, Place
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import TAG_PREFIX, Tag, parse_tag
-
-_CAN_COME_BACK = {
-    JobState.FAILED,
-    JobState.OUT_OF_MEMORY,
-    JobState.TIMEOUT,
-    JobState.NODE_FAIL,
-    JobState.BOOT_FAIL,
-    JobState.PREEMPTED,
-}
 
 
 class Steering:
@@ -93,17 +84,13 @@ class Steering:
         return job.array if job.comment.startswith(TAG_PREFIX) else None
 
     def tidy(
-        self, submission: Submission, fragments: Sequence[Fragment], goes_on: bool, is_elastic: bool
+        self, submission: Submission, fragments: Sequence[Fragment], needed_again: Collection[JobState]
     ) -> Sequence[Order]:
-        """Hold tasks that nobody lent a node to; take up those that ended although the training goes on.
-
-        Only of an elastic training also those that completed, which is how one that leaves in good order ends.
-        """
-        can_come_back = _CAN_COME_BACK | ({JobState.COMPLETED} if is_elastic else set())
+        """Hold tasks that nobody lent a node to; take up those that ended and are needed again."""
         ours = {fragment.job for fragment in fragments}
         others = [task for task in submission.tasks if task.id not in ours]
         stray = [task.id for task in others if task.state.is_waiting and not task.is_held]
-        ended = [task.id for task in others if goes_on and task.state in can_come_back]
+        ended = [task.id for task in others if task.state in needed_again]
         orders = []
         if stray:
             orders.append(

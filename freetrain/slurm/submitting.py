@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from freetrain.core.cluster import Job, Node
+from freetrain.core.cluster import Job, JobState, Node
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.launcher import Order, Place
 from freetrain.slurm.submissions import Submission
+from freetrain.slurm.tags import Tag, parse_tag
 
 _COMMENT = re.compile(r"freetrain-fragment:of=(?P<trainer>[0-9_]+),node=[^,]+,at=[0-9]+")
 _NO_LIMIT = 100_000
@@ -70,6 +71,9 @@ class Submitting:
         """Only root can submit for others, and Slurm must show what is to be submitted."""
         if self._act_as(submission.owner) is None:
             return "freetrain runs the trainings of its own account only here"
+        tag = parse_tag(submission.comment)
+        if isinstance(tag, Tag) and tag.is_filler:
+            return "kind=tasks needs lend.launcher = steer: here fragments are copies of one job"
         try:
             if _waits(submission):
                 self._read_pattern(submission.id)
@@ -143,7 +147,7 @@ class Submitting:
         return match["trainer"] if match else None
 
     def tidy(
-        self, submission: Submission, fragments: Sequence[Fragment], goes_on: bool, is_elastic: bool
+        self, submission: Submission, fragments: Sequence[Fragment], needed_again: Collection[JobState]
     ) -> Sequence[Order]:
         """Hold a pattern that its owner forgot to hold."""
         stray = [task.id for task in submission.tasks if task.state.is_waiting and not task.is_held]

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from freetrain.core.known_trainer import PAUSE_NOTE
@@ -24,6 +25,15 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PATH = re.compile(r"/[A-Za-z0-9._/+@:-]{0,400}")
 
 
+class Kind(StrEnum):
+    """What the tasks of an array are."""
+
+    TRAINING = "training"
+    """Together one training, which grows and shrinks."""
+    TASKS = "tasks"
+    """Programs of their own, each of which runs once: a filler."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tag:
     """What a trainer's owner wants.
@@ -39,6 +49,11 @@ class Tag:
         shrink_s: when it shrinks.
         start_s: when it starts from nothing.
         curve: (nodes, samples/s) as measured by the owner; empty: freetrain finds out.
+        kind: what its tasks are.
+        shortest_s: how long a task of a filler must run to be of use; None: until it saves.
+        save_s: from one checkpoint of such a task to the next; 0: it makes none.
+        boot_s: until such a task's program begins.
+        notice: whether SIGTERM lets such a task save what it has done.
     """
 
     min_nodes: int = 1
@@ -51,6 +66,16 @@ class Tag:
     shrink_s: float = 0.5
     start_s: float = 10.0
     curve: Curve = ()
+    kind: Kind = Kind.TRAINING
+    shortest_s: float | None = None
+    save_s: float = 0.0
+    boot_s: float = 0.0
+    notice: bool = False
+
+    @property
+    def is_filler(self) -> bool:
+        """Whether its tasks are programs of their own."""
+        return self.kind is Kind.TASKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +137,18 @@ def _curve(text: str) -> Curve:
     return curve
 
 
+def _kind(text: str) -> Kind:
+    if text not in list(Kind):
+        raise ValueError("is neither training nor tasks")
+    return Kind(text)
+
+
+def _yes(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError("is neither yes nor no")
+    return text == "yes"
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """A key of the tag.
@@ -120,24 +157,37 @@ class Key:
         field: of :class:`Tag`.
         read: its value from text; raises ValueError with the end of a sentence.
         meaning: for the docs.
+        only: the one kind that has it; None: both have.
     """
 
     field: str
     read: Callable[[str], Any]
     meaning: str
+    only: Kind | None = None
 
 
 KEYS = {
-    "min": Key("min_nodes", _nodes, "fewest nodes it can train on (1)"),
+    "min": Key("min_nodes", _nodes, "fewest nodes it can train on (1)", Kind.TRAINING),
     "max": Key("max_nodes", _nodes, "most nodes it can use (the array's number of tasks)"),
     "name": Key("name", _name, "a name for people (the job's id)"),
-    "dir": Key("directory", _path, "the trainer's directory, where freetrain reads its progress"),
+    "dir": Key("directory", _path, "the trainer's directory, where freetrain reads its progress", Kind.TRAINING),
     "weight": Key("weight", _weight, "how much it counts against your other trainers, 0.01 to 100 (1)"),
-    "target": Key("target_samples", _positive, "samples after which it is complete (when its program says so)"),
-    "grow": Key("grow_s", _seconds, "seconds of training lost when it grows (0.5)"),
-    "shrink": Key("shrink_s", _seconds, "seconds of training lost when it shrinks (0.5)"),
+    "target": Key(
+        "target_samples", _positive, "samples after which it is complete (when its program says so)", Kind.TRAINING
+    ),
+    "grow": Key("grow_s", _seconds, "seconds of training lost when it grows (0.5)", Kind.TRAINING),
+    "shrink": Key("shrink_s", _seconds, "seconds of training lost when it shrinks (0.5)", Kind.TRAINING),
     "start": Key("start_s", _seconds, "seconds lost when it starts from nothing (10)"),
-    "curve": Key("curve", _curve, "measured throughput, nodes:samples/s, as 1:100/2:190/4:350 (found out)"),
+    "curve": Key(
+        "curve", _curve, "measured throughput, nodes:samples/s, as 1:100/2:190/4:350 (found out)", Kind.TRAINING
+    ),
+    "kind": Key(
+        "kind", _kind, "what it is: a training, or tasks, programs of their own that each run once (training)"
+    ),
+    "shortest": Key("shortest_s", _seconds, "seconds that a task must run to be of use (as save)", Kind.TASKS),
+    "save": Key("save_s", _positive, "seconds from one checkpoint of a task to the next (none)", Kind.TASKS),
+    "boot": Key("boot_s", _seconds, "seconds until a task's program begins, as for a container (0)", Kind.TASKS),
+    "notice": Key("notice", _yes, "whether SIGTERM lets a task save what it has done: yes or no (no)", Kind.TASKS),
 }
 
 
@@ -205,6 +255,9 @@ def _read(items: Iterable[tuple[str, str, str]]) -> Tag | WrongTag:
         except ValueError as error:
             return WrongTag(f"{name}={_shown(value)} {error}")
     tag = Tag(**values)
+    for name, key in KEYS.items():
+        if key.field in values and key.only not in (None, tag.kind):
+            return WrongTag(f"{name} is for kind={key.only} only")
     if tag.max_nodes is not None and tag.min_nodes > tag.max_nodes:
         return WrongTag(f"min={tag.min_nodes} is more than max={tag.max_nodes}")
     return tag

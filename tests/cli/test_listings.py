@@ -119,6 +119,14 @@ def node_states() -> dict[str, tuple[str, str]]:
     }
 
 
+def test_of_a_filler_it_says_how_many_of_its_tasks_had_their_turn(site: Site) -> None:
+    tag = "freetrain:kind=tasks"
+    site.slurm.answers("squeue", task("1_5", "RUNNING", "n1", tag=tag) + task("1_6", tag=tag))
+    one = TrainerStatus("1", "news", "active", lent="n1", ends={"completed": 3, "failed": 1, "preempted": 2})
+    site.published(replace(LOOK, trainers=(one,)))
+    assert job_states() == {"1": "running; of its tasks 3 completed and 1 failed"}
+
+
 def test_every_listing_begins_with_how_the_daemon_stands(site: Site) -> None:
     site.published()
     for command in ("status", "jobs", "nodes"):

@@ -48,6 +48,11 @@ def test_a_waiting_array_is_held_and_then_made_a_trainer(slurm: FakeSlurm) -> No
     assert told(slurm) == [["uhold", "7"], ["update", "JobId=7", *CHANGES]]
 
 
+def test_a_waiting_array_of_ordinary_tasks_becomes_a_filler(slurm: FakeSlurm) -> None:
+    assert register("7", "--kind", "tasks").exit_code == 0
+    assert told(slurm)[1][:3] == ["update", "JobId=7", "Comment=freetrain:kind=tasks"]
+
+
 def test_a_dry_run_only_looks(slurm: FakeSlurm) -> None:
     result = register("7", "--nodes", "2-4", "--dry-run")
     assert result.stdout == f"scontrol uhold 7\nscontrol update JobId=7 {' '.join(CHANGES)}\n"

@@ -46,6 +46,32 @@ def test_a_single_number_is_the_most(slurm: FakeSlurm) -> None:
     assert {"--array=0-3", "--comment=freetrain:min=1,max=4"} < set(slurm.calls[0])
 
 
+def test_an_ordinary_array_becomes_a_filler(slurm: FakeSlurm) -> None:
+    result = submit("--array", "0-199%8", "--save", "300", "train.sh")
+    assert "waits for idle nodes, one for each of its tasks" in result.stderr
+    assert {"--array=0-199%8", "--comment=freetrain:save=300,kind=tasks", "--hold"} < set(slurm.calls[0])
+    submit("--array", "0-9", "--kind", "tasks", "--nodes", "4", "train.sh")
+    assert "--comment=freetrain:max=4,kind=tasks" in slurm.calls[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "How many nodes can it use?"),
+        (["--kind", "tasks"], "A filler has --array and --kind tasks."),
+        (["--kind", "training", "--nodes", "4", "--array", "0-3"], "A filler has --array and --kind tasks."),
+        (["--array", "0-9", "--nodes", "2-4"], "min is for kind=training only"),
+        (["--nodes", "4", "--save", "60"], "save is for kind=tasks only"),
+    ],
+)
+def test_what_is_neither_a_training_nor_a_filler_is_refused(
+    slurm: FakeSlurm, arguments: list[str], said: str
+) -> None:
+    result = submit(*arguments, "train.sh")
+    assert (result.exit_code, slurm.calls) == (ExitCode.USAGE, [])
+    assert said in result.stderr
+
+
 def test_the_scripts_arguments_reach_it_one_by_one(slurm: FakeSlurm, tmp_path: Path) -> None:
     hostile = ["a b", "$(reboot)", "--nodes=7", "--", "`id`;'\"\\", "", "line\nbreak", "-x"]
     script = tmp_path / "my $(script) 'x\".sh"

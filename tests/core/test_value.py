@@ -51,3 +51,28 @@ def test_nodes_that_leave_count_while_they_stay_and_hurt_once_when_they_go() -> 
 
 def test_nodes_that_all_leave_end_the_training() -> None:
     assert value(Trainer("A", CURVE, forced_loss_s=3), 2, [2], (40.0,)) == pytest.approx(40 * 18 - 3 * 18)
+
+
+LINEAR = ((1, 10.0), (4, 40.0))
+
+
+def filler(**costs: float) -> Trainer:
+    return Trainer("F", LINEAR, scale_up_s=99, independent=True, **costs)  # type: ignore[arg-type]
+
+
+def test_nodes_that_work_each_by_itself_pay_alone_for_their_start_and_their_release() -> None:
+    assert value(filler(start_s=5), 1, [3]) == 100 * 30 - 5 * 20
+    assert value(filler(start_s=5), 0, [3]) == 100 * 30 - 5 * 30
+    assert value(filler(scale_down_s=7), 3, [1]) == 100 * 10 - 7 * 20
+
+
+def test_nodes_that_work_each_by_itself_lose_what_runs_there_as_they_leave_and_hurt_no_other() -> None:
+    one = filler(scale_down_s=0, forced_loss_s=20)
+    assert value(one, 3, [3, 0], (None, 40.0)) == 100 * 30
+    assert value(one, 2, [2, 1], (None, 40.0)) == 100 * 20 + (40 - 20) * 10
+    assert value(one, 2, [2, 1], (80.0, 40.0)) == (80 - 20) * 20 + (40 - 20) * 10
+
+
+def test_a_node_that_stays_too_short_to_be_of_use_is_worth_nothing_to_it() -> None:
+    one = filler(start_s=10, forced_loss_s=50)
+    assert value(one, 0, [0, 1], (None, 59.0)) < 0 < value(one, 0, [0, 1], (None, 61.0))

@@ -111,10 +111,10 @@ class FakeSlurm(Questions):
         self.jobs[job] = replace(self.jobs[job], state=state, end_s=self.now_s)
         self._remember(self.jobs[job], state)
 
-    def leave_in_grace(self, job: str) -> None:
-        """A job leaves in good order while Slurm preempts it."""
+    def leave_in_grace(self, job: str, state: JobState = JobState.COMPLETED) -> None:
+        """A job ends by itself while Slurm preempts it."""
         self.asked_to_leave_s[job] = int(self.now_s)
-        self.finish(job)
+        self.finish(job, state)
 
     def forget(self, job: str) -> None:
         """Slurm shows it no more."""

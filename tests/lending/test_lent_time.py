@@ -44,6 +44,17 @@ def test_a_node_is_lent_once_at_a_time_to_who_came_last() -> None:
     assert [(one.start_s, one.end_s) for one in twice] == [(100, 300)], "found twice"
 
 
+def test_nodes_that_work_each_by_itself_lose_their_own_start_and_what_was_cut_off() -> None:
+    costs = ChangeCosts(start_s=10.0, shrink_s=60.0, independent=True)
+    cut_off = replace(lending("n2", 120, 320, evicted=True), was_cut_off=True)
+    short = replace(lending("n3", 130, 150), was_cut_off=True)
+    own = [lending("n1", 100, 400), cut_off, short]
+    whole = lent_times(own, {"7": costs}, 0.0, 1000.0)["7"]
+    assert whole == LentTime(300 + 200 + 20, 10 + 10 + 10, 0 + 60 + 10, starts=3, evictions=1)
+    halves = [lent_times(own, {"7": costs}, *half)["7"] for half in ((0.0, 300.0), (300.0, 1000.0))]
+    assert halves[0] + halves[1] == whole
+
+
 def test_what_goes_on_has_not_shrunk() -> None:
     on = replace(lending("n1", 100, 200), goes_on=True)
     assert time_of(on, lending("n2", 100, 400)).lost_to_ends_s == 0

@@ -95,6 +95,9 @@ def _value(
 
         f = down, or eviction where that is less
         switch = up·o(C) if N₀ > C,  down·o(C) if N₀ < C,  and start·o(N₀) instead where o(C) = 0
+
+    Where the nodes work each by itself, o is replaced by how much of it comes or goes; up is start then, and f is
+    what an eviction costs.
     """
     nodes = sum(amounts)
     value = -_switch(trainer, worth, sum(held), nodes)
@@ -102,13 +105,19 @@ def _value(
         value += (end_s - start_s) * worth[nodes]
         if leaving and end_s < problem.horizon_s:
             forced_s = trainer.scale_down_s if trainer.forced_loss_s is None else trainer.forced_loss_s
-            value -= min(forced_s, trainer.scale_down_s) * worth[nodes]
+            if trainer.independent:
+                value -= forced_s * (worth[nodes] - worth[nodes - leaving])
+            else:
+                value -= min(forced_s, trainer.scale_down_s) * worth[nodes]
         nodes -= leaving
     return value
 
 
 def _switch(trainer: Trainer, worth: Sequence[float], held_nodes: int, nodes: int) -> float:
     now = worth[min(held_nodes, len(worth) - 1)] if held_nodes >= trainer.min_nodes else 0.0
+    if trainer.independent:
+        change = worth[nodes] - now
+        return change * (trainer.start_s if nodes > held_nodes else -trainer.scale_down_s)
     if now == 0:
         return trainer.start_s * worth[nodes]
     if nodes > held_nodes:

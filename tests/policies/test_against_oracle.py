@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.problems import NOW_S, mixed_problem, random_problem
@@ -42,6 +44,20 @@ def assert_optimal(problem: Problem, decision: Decision, optimum: float, which: 
 def test_freetrain_is_the_best_of_all_allocations(solver: str, lives: bool, seeds: range) -> None:
     for seed in seeds:
         problem = mixed_problem(seed, lives=lives)
+        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
+
+
+def beside_fillers(problem: Problem) -> Problem:
+    """The same problem; the nodes of every other trainer work each by itself."""
+    mixed = (replace(one, independent=row % 2 == 0) for row, one in enumerate(problem.trainers))
+    return replace(problem, trainers=tuple(mixed))
+
+
+@pytest.mark.parametrize("seeds", [pytest.param(range(15), id="few"), MORE])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_freetrain_is_the_best_of_all_allocations_beside_fillers_too(solver: str, seeds: range) -> None:
+    for seed in seeds:
+        problem = beside_fillers(mixed_problem(seed, lives=True))
         assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.trainer import Trainer
 from freetrain.replay.trainer_run import Loss, TrainerRun
@@ -48,3 +50,13 @@ def test_the_published_method_charges_an_eviction_whole() -> None:
     run = started(as_published=True)
     run.evict({"n1"}, 160.0)
     assert run.samples == (160 - 60 - 300) * 10.0
+
+
+def test_nodes_that_work_each_by_itself_lose_nothing_when_others_come_or_go() -> None:
+    trainer = replace(TRAINER, independent=True)
+    run = TrainerRun(trainer, worth_per_s(trainer, "throughput"), 0.0)
+    run.grow(("n1",), 0.0)
+    run.grow(("n2",), 100.0)
+    assert run.samples == (100 - 60 - 60) * 10.0, "each has started once"
+    run.shrink(("n2",), 200.0)
+    assert run.samples == (200 - 60) * 10.0 + (100 - 60) * 10.0 - 5 * 10.0

@@ -90,6 +90,7 @@ def test_an_array_stays_as_it_is_but_for_partition_hold_and_requeue(interpreter:
         ("comment='freetrain:', array_inx='0-3', min_nodes=1, max_nodes=3", "has one node: write -N1"),
         ("comment='freetrain:', min_nodes=4, num_tasks=7", "write --ntasks-per-node"),
         ("comment='freetrain:', min_nodes=4, tres_per_job='gres:gpu:4'", "write --gpus-per-node"),
+        ("comment='freetrain:kind=tasks,max=4'", "kind=tasks is for arrays: write --array=0-99"),
         ("comment='freetrain:max=2', script=false", "only a batch script can be a trainer: use sbatch"),
         ("comment='freetrain:name=%s%d%n'", "name=%s%d%n may have"),
         ("comment='freetrain:' .. ('\\27[2J\\n`'):rep(9999) .. '=1'", "there is no key ?[2J???[2J"),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from freetrain.slurm.tags import KEYS, Tag, WrongTag, parse_tag
+from freetrain.slurm.tags import KEYS, Kind, Tag, WrongTag, parse_tag
 from tests.slurm.lua import INTERPRETERS, JOB_SUBMIT
 
 VALUES = {
@@ -53,7 +53,10 @@ VALUES = {
         *("1:1/", "/1:1", "1:1//2:2", "1:2:3", "1:1e3/2:2.5e3", "1:-1", "1:nan", "100001:1", "1:1/2"),
     ],
 }
+VALUES["kind"] = ["training", "tasks", "Tasks", "", "task"]
+VALUES["yes"] = ["yes", "no", "1", "YES", ""]
 KINDS = {"min": "nodes", "max": "nodes", "name": "name", "dir": "path", "curve": "curve"}
+KINDS |= {"kind": "kind", "notice": "yes"}
 WHOLE = [
     *("", ",", ",,,", "min", "min=", "=", "=5", "=min", "min==2", "min=2=3", "min=2,min=3", "min=2,,max=4"),
     *("min=8,max=4", "max=4,min=8", "max=1,min=1", "min=2 ,max=3", " min=2", "min=2 ", "\tmin=2\r\n"),
@@ -93,7 +96,9 @@ PAIRS = [
     f"{a},{b}"
     for a, b in product(["min=2", "min=9", "name=x", "curve=1:1/2:2", "q=1"], ["max=4", "weight=0", "x"])
 ]
-TAGS = [f"freetrain:{text}" for text in (*WHOLE, *SINGLE, *PAIRS)]
+FILLERS = [f"kind=tasks,{key}={VALUES[KINDS.get(key, 'number')][0]}" for key in KEYS]
+FILLERS += ["kind=tasks,shortest=9,save=3,boot=2,notice=yes,max=4", "save=3,min=1,kind=tasks", "notice=no"]
+TAGS = [f"freetrain:{text}" for text in (*WHOLE, *SINGLE, *PAIRS, *FILLERS)]
 
 
 def lua_results(interpreter: str, tags: list[str], directory: Path) -> list[tuple[str, str]]:
@@ -116,6 +121,8 @@ def read_back(said: str) -> Tag:
         values[KEYS[name].field] = {
             "nodes": int,
             "number": float,
+            "kind": Kind,
+            "yes": lambda text: text == "yes",
             "curve": lambda text: tuple(
                 (int(n), float(r)) for n, _, r in (p.partition(":") for p in text.split("/"))
             ),

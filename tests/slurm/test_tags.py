@@ -4,13 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.slurm.tags import KEYS, Tag, WrongTag, check_values, format_tag, parse_tag, with_answer
+from freetrain.slurm.tags import KEYS, Kind, Tag, WrongTag, check_values, format_tag, parse_tag, with_answer
 
 
 def test_a_tag_with_everything() -> None:
     text = "freetrain:min=2,max=16,name=bert,dir=/scratch/a/t1,weight=2,target=1e6,grow=1,shrink=0.2,start=30"
     assert parse_tag(text + ",curve=1:100/2:190") == Tag(
         2, 16, "bert", "/scratch/a/t1", 2.0, 1e6, 1.0, 0.2, 30.0, ((1, 100.0), (2, 190.0))
+    )
+
+
+def test_a_fillers_tag() -> None:
+    text = "freetrain:kind=tasks,max=8,start=5,shortest=60,save=30,boot=2,notice=yes"
+    assert parse_tag(text) == Tag(
+        max_nodes=8, start_s=5.0, kind=Kind.TASKS, shortest_s=60.0, save_s=30.0, boot_s=2.0, notice=True
     )
 
 
@@ -43,6 +50,10 @@ def test_no_tag(comment: str) -> None:
         ("name=$(reboot)", "name=?(reboot) may have letters"),
         ("curve=2:10/1:5", "ascending order"),
         ("curve=one", "is not a number of nodes"),
+        ("kind=jobs", "kind=jobs is neither training nor tasks"),
+        ("kind=tasks,notice=1", "notice=1 is neither yes nor no"),
+        ("kind=tasks,dir=/a", "dir is for kind=training only"),
+        ("boot=1", "boot is for kind=tasks only"),
     ],
 )
 def test_a_wrong_tag_is_answered(text: str, why: str) -> None:

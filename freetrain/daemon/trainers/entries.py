@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from freetrain.core.cluster import JobState
 from freetrain.core.fragment import Fragment
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.daemon.trainers.ends import Patience, is_finishing
@@ -13,6 +14,9 @@ from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import Tag, asked_to_resume, says_paused, with_answer, without_answer
 
 _GOING_ON = (TrainerState.ACTIVE, TrainerState.RESTING, TrainerState.PAUSED)
+
+_CUT_OFF = frozenset({JobState.TIMEOUT, JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.PREEMPTED})
+_FAILED = frozenset({JobState.FAILED, JobState.OUT_OF_MEMORY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +57,27 @@ class Entry:
         return self.is_elastic and is_finishing(self.fragments, self.last)
 
     @property
-    def goes_on(self) -> bool:
-        """Whether what has ended of it is needed again, now or later."""
-        return self.trainer.state in _GOING_ON and not self.last_completed
+    def is_filler(self) -> bool:
+        """Whether its tasks are programs of their own, as its owner says."""
+        return self.tag is not None and self.tag.is_filler
+
+    @property
+    def needed_again(self) -> Collection[JobState]:
+        """In which states tasks of it that have ended are needed again, now or later.
+
+        1. What was cut off always is, as long as the training goes on.
+        2. What failed is where the tasks belong together; a filler's has had its turn.
+        3. What completed is where that means only that it has left in good order.
+        """
+        if self.trainer.state not in _GOING_ON or self.last_completed:
+            return frozenset()
+        failed = frozenset[JobState]() if self.is_filler else _FAILED
+        return _CUT_OFF | failed | ({JobState.COMPLETED} if self.is_elastic else set())
 
     @property
     def is_drained(self) -> bool:
         """Whether its tasks complete one by one: in the end fewer may be left than it asks for at least."""
-        return self.some_completed and not self.is_elastic
+        return self.some_completed and not self.is_elastic and not self.is_filler
 
     @property
     def comment(self) -> str:

@@ -93,7 +93,8 @@ class Registry:
         )
         entries = call_roll(submissions.values(), news, rules)
         self._remember(entries)
-        return self._with_requests(entries, len(snapshot.partitions[rules.partition].nodes), rules.objective)
+        most_nodes = len(snapshot.partitions[rules.partition].nodes)
+        return self._with_requests(entries, most_nodes, rules.objective, snapshot.time_s)
 
     def _find_unfit(
         self, snapshot: Snapshot, submissions: Mapping[str, Submission], partition: str
@@ -123,13 +124,15 @@ class Registry:
                 _say_state(trainer)
         self._known.update({trainer.id: trainer for trainer in changed})
 
-    def _with_requests(self, entries: Iterable[Entry], most_nodes: int, objective: str) -> Registered:
+    def _with_requests(
+        self, entries: Iterable[Entry], most_nodes: int, objective: str, now_s: float
+    ) -> Registered:
         """What is wrong with one of them is its own, and said once."""
         noted, requests, waits_for = [], [], {}
         for entry in entries:
             trainer = entry.trainer
             self._faults.say(trainer.id, trainer.owner, "itself", trainer.fault)
-            found = self._request(entry, most_nodes, objective)
+            found = self._request(entry, most_nodes, objective, now_s)
             if isinstance(found, Fault):
                 self._faults.say(trainer.id, trainer.owner, "competing", found.what)
                 entry = entry.with_fault(found.what)
@@ -140,11 +143,11 @@ class Registry:
             noted.append(entry)
         return Registered(tuple(noted), tuple(requests), waits_for)
 
-    def _request(self, entry: Entry, most_nodes: int, objective: str) -> Request | Fault | str:
+    def _request(self, entry: Entry, most_nodes: int, objective: str, now_s: float) -> Request | Fault | str:
         if not entry.competes or entry.tag is None:
             return ""
         room = min(self._launcher.room(entry.submission, entry.fragments), most_nodes)
-        return request_of(entry, room, objective)
+        return request_of(entry, room, objective, now_s)
 
 
 def _say_state(trainer: KnownTrainer) -> None:

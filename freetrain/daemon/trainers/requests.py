@@ -11,30 +11,33 @@ from freetrain.core.objectives import find_objective
 from freetrain.core.terms import terms_of
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.trainers.entries import Entry
+from freetrain.daemon.trainers.fillers import filler
 from freetrain.daemon.trainers.isolation import Fault, isolated
 from freetrain.errors import InputError
 from freetrain.lending.facts import Request
+from freetrain.slurm.tags import Tag
 
 _MOST_WORTH = 1e30
 """Sums of what is worth less stay far from the largest number."""
 
 
-def request_of(entry: Entry, room: int, objective: str) -> Request | Fault | str:
+def request_of(entry: Entry, room: int, objective: str, now_s: float) -> Request | Fault | str:
     """What the trainer asks for; or what is wrong with it; or what it waits for.
 
     Args:
         entry: one that competes.
         room: most nodes it could have by what was submitted.
         objective: name of what is maximised.
+        now_s: UTC epoch seconds.
 
     Raises:
         InputError: there is no such objective.
     """
     find_objective(objective)
-    return isolated(partial(_request, entry, room, objective))
+    return isolated(partial(_request, entry, room, objective, now_s))
 
 
-def _request(entry: Entry, room: int, objective: str) -> Request | str:
+def _request(entry: Entry, room: int, objective: str, now_s: float) -> Request | str:
     assert entry.tag is not None
     tag = entry.tag
     most_nodes = min(tag.max_nodes or room, room)
@@ -43,11 +46,24 @@ def _request(entry: Entry, room: int, objective: str) -> Request | str:
         most_nodes = min(max(len(entry.fragments), min_nodes), room)
     if min_nodes > most_nodes:
         return f"needs {min_nodes} nodes at once; it has tasks for {most_nodes}"
-    trainer = Trainer(
+    if tag.is_filler:
+        trainer = filler(entry, tag, most_nodes, now_s)
+    else:
+        trainer = _training(entry, tag, min_nodes, most_nodes)
+    worth = float(np.abs(terms_of((trainer,), objective).worth).max())
+    costs_s = (trainer.scale_up_s, trainer.scale_down_s, trainer.eviction_s, trainer.start_s)
+    if not worth * max(1.0, *costs_s) <= _MOST_WORTH:
+        raise InputError("its curve, weight and costs make numbers too large to decide with")
+    submission = entry.submission
+    return Request(trainer, entry.trainer.owner, submission.tasks[0].account, submission.needs)
+
+
+def _training(entry: Entry, tag: Tag, min_nodes: int, most_nodes: int) -> Trainer:
+    return Trainer(
         id=entry.trainer.id,
         throughput=curve_of(entry.trainer, tag.curve, most_nodes),
         min_nodes=min_nodes,
-        max_nodes=max(most_nodes, min_nodes),
+        max_nodes=most_nodes,
         scale_up_s=tag.grow_s,
         scale_down_s=tag.shrink_s,
         start_s=tag.start_s,
@@ -55,8 +71,3 @@ def _request(entry: Entry, room: int, objective: str) -> Request | str:
         submitted_s=entry.trainer.first_seen_s,
         target_samples=tag.target_samples or None,
     )
-    worth = float(np.abs(terms_of((trainer,), objective).worth).max())
-    if not worth * max(1.0, tag.grow_s, tag.shrink_s, tag.start_s) <= _MOST_WORTH:
-        raise InputError("its curve, weight and costs make numbers too large to decide with")
-    submission = entry.submission
-    return Request(trainer, entry.trainer.owner, submission.tasks[0].account, submission.needs)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from freetrain.core.cluster import JobState, WaitsFor
-from freetrain.core.fragment import End
+from freetrain.core.fragment import End, Fragment
 from freetrain.core.known_trainer import UNKNOWN_END, KnownTrainer, TrainerState
 from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, resumed
 from freetrain.daemon.trainers.entries import Entry, News, RosterRules
@@ -57,14 +57,20 @@ def _updated(entry: Entry, news: News, rules: RosterRules) -> Entry:
     id_, tag, report = entry.trainer.id, parse_tag(entry.submission.comment), news.reports.get(entry.trainer.id)
     trainer = _with_tag(entry.trainer, entry.submission.comment, news.unfit.get(id_, ""), tag, news.answered)
     trainer = _with_report(trainer, report)
-    trainer = after_ends(trainer, [one for one in news.ended if one.trainer == id_], rules.patience, news.time_s)
+    known_tag = tag if isinstance(tag, Tag) else None
+    ended = [one for one in news.ended if one.trainer == id_ and not _is_done(one, known_tag)]
+    trainer = after_ends(trainer, ended, rules.patience, news.time_s)
     trainer = awake(_after_waiting_in_vain(trainer, entry, rules, news.time_s), news.time_s)
     trainer = _after_refusals(trainer, entry.submission, news, rules.patience)
     # A copy of a pattern has no work of its own.
     is_elastic = not rules.runs_tasks or (report is not None and report.finished is not None)
-    known_tag = tag if isinstance(tag, Tag) else None
     entry = replace(entry, trainer=trainer, tag=known_tag, is_elastic=is_elastic)
     return _with_end(_completed(entry, report, rules.runs_tasks))
+
+
+def _is_done(fragment: Fragment, tag: Tag | None) -> bool:
+    """Whether it failed, and nothing follows: the others of a filler's tasks are programs of their own."""
+    return fragment.end is End.FAILED and tag is not None and tag.is_filler
 
 
 def _with_tag(
@@ -134,12 +140,28 @@ def _after_refusals(trainer: KnownTrainer, submission: Submission, news: News, p
 
 
 def _completed(entry: Entry, report: Report | None, runs_tasks: bool) -> Entry:
+    if entry.is_filler:
+        return _all_done(entry)
     target = entry.tag.target_samples if entry.tag and entry.tag.target_samples else math.inf
     finished = report.finished if report else None
     nothing_unrun = not runs_tasks or all(task.state is JobState.COMPLETED for task in entry.submission.tasks)
     if not is_complete(entry.trainer, entry.fragments, entry.last, finished, target, nothing_unrun):
         return entry
     return replace(entry, trainer=replace(entry.trainer, state=TrainerState.COMPLETE, note=""))
+
+
+def _all_done(entry: Entry) -> Entry:
+    """A filler is complete while each of its tasks has ended such that it is not needed again.
+
+    Not for ever: its owner may requeue one that failed.
+    """
+    needed = entry.needed_again
+    tasks = entry.submission.tasks
+    if not entry.fragments and all(task.state.is_final and task.state not in needed for task in tasks):
+        return replace(entry, trainer=replace(entry.trainer, state=TrainerState.COMPLETE, note=""))
+    if entry.trainer.state is TrainerState.COMPLETE:
+        return replace(entry, trainer=replace(entry.trainer, state=TrainerState.ACTIVE))
+    return entry
 
 
 def _with_end(entry: Entry) -> Entry:

@@ -145,7 +145,8 @@ class _Programme:
 
 def _solve(bidders: Bidders, prices: Prices, rows: Rows, fewest: Counts, most: Counts) -> _Programme:
     states = min(int(most.sum(axis=1).max(initial=0)) + 1, bidders.worth.shape[1])
-    worth, known_end_s = bidders.worth[rows], bidders.known_end_s[rows][:, None]
+    worth, useful_s = bidders.worth[rows], bidders.useful_s[rows]
+    known_end_s = bidders.known_end_s[rows][:, None]
     best = np.full((len(rows), states), -np.inf)
     best[:, 0] = 0.0
     best_at, gains, losses = [best], [], []
@@ -153,7 +154,7 @@ def _solve(bidders: Bidders, prices: Prices, rows: Rows, fewest: Counts, most: C
         worth_now = _shifted(worth, offset, states, 0.0)
         loss = known_end_s * bidders.taken_back[column] * worth_now
         must = fewest[:, column][:, None]
-        gain = bidders.alone_s[column] * worth_now - prices[column] * must - np.where(must > 0, loss, 0.0)
+        gain = useful_s[:, column, None] * worth_now - prices[column] * must - np.where(must > 0, loss, 0.0)
         loss = np.where(must > 0, 0.0, loss)
         best = np.maximum(best, _best_with_more(best, prices[column], most[:, column]) - loss) + gain
         best_at.append(best)

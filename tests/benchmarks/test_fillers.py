@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from benchmarks.fillers import outcome_of
+from benchmarks.live.site import Ran
+
+
+def ran(id_: str, start_s: float, end_s: float, node: str, state: str = "COMPLETED") -> Ran:
+    return Ran(id_, 0.0, start_s, end_s, node, state)
+
+
+def test_what_was_cut_off_is_lent_and_not_useful_and_only_whole_holes_count(tmp_path: Path) -> None:
+    (tmp_path / "task-0").write_text("began\nbegan\ndone\n")
+    (tmp_path / "task-1").write_text("began\ndone\nbegan\ndone\n")
+    of_site = [ran("1", 60.0, 100.0, "a"), ran("2", 0.0, 90.0, "b")]
+    lent = [ran("7_0", 0.0, 20.0, "a", "REQUEUED"), ran("7_0", 25.0, 50.0, "a"), ran("8_0", 92.0, 99.0, "b")]
+    site: Any = SimpleNamespace(
+        out=tmp_path,
+        lab=SimpleNamespace(node_names=("a", "b")),
+        accounting=lambda partition: of_site if partition == "main" else lent,
+    )
+    found = outcome_of(site, "7", 2, 0.0, 100.0)
+    assert (found.done_once, found.done_again, found.completed, found.cut_off) == (1, 1, 1, 1)
+    assert (found.idle_node_s, found.lent_share, found.useful_share) == pytest.approx((60.0, 45 / 60, 25 / 60))
