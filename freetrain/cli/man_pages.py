@@ -42,7 +42,7 @@ def commands_page() -> str:
         *_paragraphs(cli.help or ""),
         ".SH COMMANDS",
     ]
-    for context in _contexts(click.Context(cli, info_name="freetrain")):
+    for context in _contexts(_context(cli, "freetrain")):
         lines += [
             f".SS {escaped(_synopsis(context))}",
             *_paragraphs(context.command.help or ""),
@@ -53,10 +53,10 @@ def commands_page() -> str:
 
 def daemon_page() -> str:
     """freetraind(8)."""
-    root = click.Context(cli, info_name="freetrain")
+    root = _context(cli, "freetrain")
     command = cli.get_command(root, "daemon")
     assert command is not None
-    context = click.Context(command, parent=root, info_name="daemon")
+    context = _context(command, "daemon", root)
     lines = [
         *_head("freetraind", 8, "freetrain's daemon, started as 'freetrain daemon'", "System administration"),
         ".SH SYNOPSIS",
@@ -93,13 +93,18 @@ def _tail(*see: str) -> Iterator[str]:
     yield from (".SH SEE ALSO", *(f".BR {each}," for each in see[:-1]), f".BR {see[-1]}")
 
 
+def _context(command: click.Command, name: str, parent: click.Context | None = None) -> click.Context:
+    """As where the command runs: click keeps the names of its help option from then on."""
+    return click.Context(command, parent, name, **command.context_settings)
+
+
 def _contexts(group: click.Context) -> Iterator[click.Context]:
     """Every command below this group, groups replaced by what is in them."""
     assert isinstance(group.command, click.Group)
     for name in group.command.list_commands(group):
         command = group.command.get_command(group, name)
         assert command is not None
-        context = click.Context(command, parent=group, info_name=name)
+        context = _context(command, name, group)
         if isinstance(command, click.Group):
             yield from _contexts(context)
         elif not command.hidden:

@@ -161,6 +161,6 @@ def test_the_sweep_behind_the_published_results_is_one(tmp_path: Path) -> None:
         (tmp_path / log["files"]).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / log["files"]).write_text("")
     cells = read_sweep(spec, tmp_path).cells
-    assert len(cells) == len({cell.key for cell in cells}) == 20 * len({cell.labels["log"] for cell in cells})
+    assert len(cells) == len({cell.key for cell in cells}) == 32 * len({cell.labels["log"] for cell in cells})
     for cell in cells:
         check(cell)
