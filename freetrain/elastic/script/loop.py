@@ -98,6 +98,9 @@ class Loop(InTraining):
             self._drawing = Drawing(sampler, order.batch, BatchStream(data))
             self.state = TrainingState(module, together, sampler, also or {})
         self._updates = Updates(self.state, self._optimizers)
+        for item in (also or {}).values():
+            if isinstance(item, torch.amp.GradScaler):
+                self._updates.sum_before_unscaling(item)
         records = {
             "progress_every_s": progress_every_s,
             "checkpoint_every_s": checkpoint_every_s,
