@@ -12,16 +12,17 @@ from typing import Any
 import click
 
 import benchmarks.elastic
+from benchmarks.elastic import checkpoints
 from benchmarks.elastic.events import Conditions, Event, Outcome, measure
 from benchmarks.elastic.processes import no_survivors
 from benchmarks.elastic.progress import measure_progress
 from benchmarks.elastic.sizes import PARAMETERS, measure_sizes
 from benchmarks.elastic.systems import FREETRAIN, RESTART, TORCHRUN
-from benchmarks.elastic.tables import Table, pause_table, progress_table, size_table
+from benchmarks.elastic.tables import Table, checkpoint_table, pause_table, progress_table, size_table
 from benchmarks.machine import machine_facts, version_facts
 from freetrain.cli.output import print_heading, print_table
 
-PARTS = ("pauses", "restart", "sizes", "progress")
+PARTS = ("pauses", "restart", "sizes", "checkpoints", "progress")
 EVENTS = (
     Event("grow 2→4", 2, 4, "join"),
     Event("leave 4→3", 4, 3, "leave"),
@@ -84,6 +85,10 @@ def _measure(part: str, given: argparse.Namespace) -> tuple[Table, Any]:
             sizes = [size * 10**6 for size in given.sizes or ()] or PARAMETERS
             outcomes = _told(measure_sizes(given.size_repeats, given.optimizer, sizes))
             return size_table(outcomes), [asdict(outcome) for outcome in outcomes]
+        case "checkpoints":
+            models = [size * 10**6 for size in given.sizes or ()] or checkpoints.PARAMETERS
+            costs = list(checkpoints.measure_checkpoints(models, given.optimizer))
+            return checkpoint_table(costs), [asdict(cost) for cost in costs]
         case _:
             cost = measure_progress()
             return progress_table(cost), asdict(cost)

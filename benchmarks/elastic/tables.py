@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from benchmarks.elastic.checkpoints import CheckpointCost
 from benchmarks.elastic.events import Outcome
 from benchmarks.elastic.progress import ProgressCost
 from benchmarks.elastic.sizes import GROW, KILL, LEAVE
@@ -73,6 +74,28 @@ def size_table(outcomes: Sequence[Outcome]) -> Table:
         "slowest: the longest step at 2 before a third joins, while it boots and is fed",
     )
     return Table("Pause against size of model, in seconds", (*columns, "succeeded"), rows, notes)
+
+
+def checkpoint_table(costs: Sequence[CheckpointCost]) -> Table:
+    """One row per size of model and way of writing: how much longer the steps last."""
+    columns = ("parameters", "written", "step", "first stall", "stall p50", "min–max", "all it costs p50")
+    rows: list[Cells] = [
+        (
+            f"{cost.parameters / 1e6:g} M",
+            "in the background" if cost.in_background else "while all wait",
+            f"{cost.step_s:.3f}",
+            f"{cost.first_stall_s:.3f}",
+            f"{statistics.median(cost.stalls_s):.3f}",
+            f"{min(cost.stalls_s):.3f}–{max(cost.stalls_s):.3f}",
+            f"{statistics.median(cost.written_s):.3f}",
+        )
+        for cost in costs
+    ]
+    notes = (
+        "fp32, one rank; stall: by how much longer the step lasts after which the checkpoint is taken",
+        "all it costs: by how much longer all steps last until the next one; it is written on the same cores",
+    )
+    return Table("What a checkpoint costs, in seconds", columns, rows, notes)
 
 
 def progress_table(cost: ProgressCost) -> Table:

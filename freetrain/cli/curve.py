@@ -72,6 +72,15 @@ def curve_command(trainer: Path, most: int | None, as_json: bool) -> None:
         click.echo("By workers, as the same nodes had different numbers of them; the daemon decides by nodes.")
     if pauses_s:
         click.echo(f"{len(pauses_s)} rescales, {sum(pauses_s):.3g} s lost, {max(pauses_s):.3g} s at most.")
+    _tell_longest("Workers that were to be replaced took up to {:.3g} s to save and end.", log, "save_s")
+    _tell_longest("New ones took up to {:.3g} s to their first step.", log, "start_s")
+
+
+def _tell_longest(sentence: str, log: ProgressLog, part: str) -> None:
+    """Of the rescales in restart mode, where the parts of a pause are known."""
+    seconds = [value for one in log.rescales if (value := getattr(one, part)) is not None]
+    if seconds:
+        click.echo(sentence.format(max(seconds)))
 
 
 def _read(trainer: Path) -> ProgressLog:

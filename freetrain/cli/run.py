@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
-from freetrain.elastic.on_node.agent import Agent, AgentOptions, Signals
+from freetrain.elastic.on_node.agent import END_TIMEOUT_S, Agent, AgentOptions, Signals
 from freetrain.elastic.on_node.restart import RestartAgent
 from freetrain.elastic.on_node.restart_progress import RestartProgress
 from freetrain.elastic.on_node.watched_steps import LAST_NUMBER, WatchedSteps
@@ -66,10 +66,17 @@ _ALWAYS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
     "--leave-timeout",
     "leave_timeout_s",
     type=click.FloatRange(0),
-    default=20.0,
-    show_default=True,
     metavar="SECONDS",
-    help="How long workers may take to the next step boundary when they must leave, before they are killed.",
+    help="How long workers may take to the next step boundary when they must leave, before they are killed."
+    f"  [default: {END_TIMEOUT_S:g}]",
+)
+@click.option(
+    "--save-timeout",
+    "save_timeout_s",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="With --restart: how long the script may take to save and end after SIGTERM, before it is killed."
+    f"  [default: {END_TIMEOUT_S:g}]",
 )
 @click.option("--leave-on", "leave_on", metavar="SIGNAL", help="One more signal to leave on, for example USR2.")
 @click.option("-v", "--verbose", is_flag=True, help="Say what happens.")
@@ -83,7 +90,8 @@ def run_command(
     samples_per_step: int,
     min_members: int | None,
     max_restarts: int,
-    leave_timeout_s: float,
+    leave_timeout_s: float | None,
+    save_timeout_s: float | None,
     leave_on: str | None,
     verbose: bool,
     command: tuple[str, ...],
@@ -102,7 +110,8 @@ def run_command(
         # So ends the rest of an array of which nobody could tell that it is complete.
         click.echo(f"freetrain: the training is complete; remove {directory.finished_path} to go on", err=True)
         return
-    options = AgentOptions(command, nproc or count_gpus() or 1, max_restarts, leave_timeout_s)
+    end_timeout_s = _end_timeout_s(restart, leave_timeout_s, save_timeout_s)
+    options = AgentOptions(command, nproc or count_gpus() or 1, max_restarts, end_timeout_s)
     if min_members is not None:
         os.environ["FREETRAIN_MIN_MEMBERS"] = str(min_members)
     steps = _watched(restart, steps_path, steps_pattern)
@@ -114,6 +123,21 @@ def run_command(
             ending = Agent(directory, options, signals).run()
     click.echo(f"freetrain: {ending.reason}", err=True)
     raise SystemExit(ending.status)
+
+
+def _end_timeout_s(restart: bool, leave_timeout_s: float | None, save_timeout_s: float | None) -> float:
+    if restart and leave_timeout_s is not None:
+        raise InputError(
+            "--leave-timeout is not for --restart: its scripts know nothing of step boundaries.",
+            "Give --save-timeout, the time from SIGTERM until they are killed.",
+        )
+    if not restart and save_timeout_s is not None:
+        raise InputError(
+            "--save-timeout is for --restart only.",
+            "Give --leave-timeout to a script that uses freetrain.elastic.",
+        )
+    given_s = save_timeout_s if restart else leave_timeout_s
+    return END_TIMEOUT_S if given_s is None else given_s
 
 
 def _watched(restart: bool, path: Path | None, pattern: str) -> WatchedSteps | None:

@@ -4,10 +4,11 @@ import pytest
 
 pytest.importorskip("torch")
 
+from benchmarks.elastic.checkpoints import cost_of
 from benchmarks.elastic.events import Outcome
 from benchmarks.elastic.progress import ProgressCost
 from benchmarks.elastic.steps import Change
-from benchmarks.elastic.tables import pause_table, progress_table, size_table
+from benchmarks.elastic.tables import checkpoint_table, pause_table, progress_table, size_table
 
 
 def took(system: str, event: str, *pauses_s: float, parameters: int = 1_000_000) -> list[Outcome]:
@@ -86,3 +87,12 @@ def test_the_cost_of_progress_is_a_share_of_a_step() -> None:
     timed, differing = progress_table(cost).rows
     assert timed[1:] == ("+0.0200 %",) * 3
     assert differing[1:] == ("+0.5000 %", "+0.0000 %", "+1.0000 %")
+
+
+def test_what_a_checkpoint_costs_is_what_the_steps_last_longer() -> None:
+    steps_s = [1.0] * 105
+    for at, longer_s in {19: 3.0, 20: 0.5, 39: 0.2, 40: 0.5, 59: 0.3, 60: 0.5, 79: 0.4, 80: 0.5}.items():
+        steps_s[at] += longer_s
+    table = checkpoint_table([cost_of(100_000_000, True, steps_s)])
+    (row,) = table.rows
+    assert row == ("100 M", "in the background", "1.000", "3.000", "0.300", "0.200–0.400", "0.800")

@@ -50,3 +50,16 @@ def test_two_and_three_workers_of_one_node_are_not_the_same(tmp_path: Path) -> N
     assert measured(tmp_path) == [["2", "100", "50"], ["3", "135", "45"]]
     assert "By workers" in curve(tmp_path).output
     assert json.loads(curve(tmp_path, "--json").output)["by"] == "workers"
+
+
+def test_of_trainings_that_are_started_anew_the_longest_save_and_start_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    write_rate(path, nodes=1, world=1, samples_per_s=100.0)
+    assert "to save" not in curve(tmp_path).output
+    facts = {"generation": 2, "step": 1, "nodes": 1, "world": 1, "cause": "join"}
+    Progress(path).write_event("rescale", pause_s=9.0, save_s=4.0, start_s=5.0, **facts)
+    Progress(path).write_event("rescale", pause_s=8.0, save_s=5.5, start_s=2.5, **facts)
+    assert (
+        "took up to 5.5 s to save and end.\nNew ones took up to 5 s to their first step." in curve(tmp_path).output
+    )
+    assert json.loads(curve(tmp_path, "--json").output)["rescales"][0]["save_s"] == 4.0

@@ -102,6 +102,15 @@ def test_checkpoints_keep_the_last(tmp_path: Path) -> None:
     assert checkpoints.load_newest() == {"step": 4}
 
 
+def test_what_a_worker_left_that_was_killed_while_it_wrote_is_removed_later(tmp_path: Path) -> None:
+    for step in (1, 9):
+        (tmp_path / f".step-{step:010d}.pt.123").touch()
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    checkpoints.save({"step": 2}, 2)
+    assert checkpoints.load_newest() == {"step": 2}
+    assert [path.name for path in tmp_path.glob(".step-*")] == [".step-0000000009.pt.123"]
+
+
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "foreign"])
 def test_a_corrupt_checkpoint_falls_back(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
     checkpoints = Checkpoints(tmp_path)

@@ -75,11 +75,14 @@ def test_same_curve_after_kill_of_rank_0_and_of_another(trainer: Workers, refere
     assert_same(trainer, reference)
 
 
-def test_two_killed_at_once(trainer: Workers, reference: dict[int, float]) -> None:
+def test_two_killed_at_once_and_the_third_goes_on_from_its_own_memory(
+    trainer: Workers, reference: dict[int, float]
+) -> None:
     trainer.start(3, FREETRAIN_MIN_MEMBERS="3")
     trainer.await_world(3)
     trainer.kill(*trainer.ranks()[:2])
     trainer.await_world(1)
+    assert list(trainer.directory.checkpoints.iterdir()) == []
     trainer.pace(slow=False)
     assert sorted(trainer.finish().values()) == [-9, -9, 0], trainer.errors()
     assert_noticed_by_their_processes(trainer)

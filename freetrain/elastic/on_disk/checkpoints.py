@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import pickle
@@ -44,7 +45,6 @@ class Checkpoints:
                 os.fsync(stream.fileno())
             draft.replace(path)
         except (OSError, RuntimeError) as error:
-            draft.unlink(missing_ok=True)
             reason = _why_unwritable(error)
             if reason is None:
                 raise
@@ -52,6 +52,9 @@ class Checkpoints:
                 f"cannot write the checkpoint {path}: {reason}.",
                 "Make room (disk, quota) or mend the file system.",
             ) from error
+        finally:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
         self._prune()
         return path
 
@@ -84,8 +87,11 @@ class Checkpoints:
         return sorted(self._folder.glob("step-*.pt"), reverse=True)
 
     def _prune(self) -> None:
-        for path in self.newest_first()[self._keep :]:
-            path.unlink(missing_ok=True)
+        """Remove what is older than those to keep, also what workers left that were killed while they wrote it."""
+        oldest = min((path.name for path in self.newest_first()[: self._keep]), default="")
+        for path in (*self._folder.glob("step-*.pt"), *self._folder.glob(".step-*")):
+            if path.name.lstrip(".") < oldest:
+                path.unlink(missing_ok=True)
 
 
 def _why_unwritable(error: BaseException | None) -> str | None:

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar
 
 LONGEST_LINE_BYTES = 16_384
@@ -34,6 +34,8 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "communication_s": _PART_S,
     "data_wait_share": (0.0, 1e3),
     "pause_s": _PART_S,
+    "save_s": _PART_S,
+    "start_s": _PART_S,
 }
 """The least and the most that is believed of each number."""
 
@@ -91,6 +93,8 @@ class Rescale:
         cause: start, join, leave, loss or broken.
         step: the last one completed.
         pause_s: from the end of the old world's last step to that of the new world's first, as rank 0 saw it.
+        save_s: of it, in restart mode, from SIGTERM until the old workers had ended; None: not known.
+        start_s: from the start of the new workers to their first step, where steps are watched; None: not known.
     """
 
     time_s: float
@@ -100,6 +104,8 @@ class Rescale:
     cause: str
     step: int
     pause_s: float
+    save_s: float | None = None
+    start_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +158,17 @@ def _document(text: bytes) -> Mapping[str, Any]:
 def _line(kind: type[Line], document: Mapping[str, Any], most_nodes: int) -> Line:
     values: dict[str, Any] = {}
     for field in fields(kind):
-        if field.name not in document:
+        if field.name not in document and field.default is MISSING:
             raise ValueError(f"{field.name} is missing")
-        value = document[field.name]
-        values[field.name] = _cause(value) if field.type == "str" else _number(field.name, str(field.type), value)
+        if field.name in document:
+            values[field.name] = _value(field.name, str(field.type).removesuffix(" | None"), document[field.name])
     if values["nodes"] > most_nodes:
         raise ValueError(f"nodes is more than the {most_nodes} that there are")
     return kind(**values)
+
+
+def _value(name: str, kind: str, value: object) -> float | str:
+    return _cause(value) if kind == "str" else _number(name, kind, value)
 
 
 def _cause(value: object) -> str:

@@ -22,6 +22,9 @@ _POLL_S = 0.05
 _GONE_BUT_ALIVE_S = 2.0
 """A worker that the others gave up gets this long to notice and end by itself."""
 
+END_TIMEOUT_S = 20.0
+"""How long workers may take to end, if nothing else is asked for."""
+
 _NEVER_JOINED = (
     "the script ended, with status 0, and never joined the trainer: let it train with freetrain.elastic "
     "(docs/elastic.md), or give --restart where it is one for torchrun"
@@ -36,14 +39,14 @@ class AgentOptions:
         command: the training script with its arguments.
         nproc: workers on this node.
         max_restarts: failed workers to replace before giving up.
-        leave_timeout_s: how long workers may take to the next step boundary before they are killed; the others
-            then redo that step without them.
+        end_timeout_s: how long workers may take to end before they are killed: to the next step boundary (the
+            others then redo that step without them), or in restart mode to save.
     """
 
     command: Sequence[str]
     nproc: int
     max_restarts: int = 3
-    leave_timeout_s: float = 20.0
+    end_timeout_s: float = END_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +208,7 @@ class Agent:
         if worker.gone_since_s is None and self._directory.is_gone(worker.name) is not None:
             worker.gone_since_s = now_s
         overdue = worker.told_to_leave_s is not None and (
-            now_s - worker.told_to_leave_s > self._options.leave_timeout_s
+            now_s - worker.told_to_leave_s > self._options.end_timeout_s
         )
         lost = (
             worker.gone_since_s is not None

@@ -127,13 +127,21 @@ class RestartAgent:
 
     def _stop_workers(self) -> None:
         """Give scripts that catch SIGTERM the time to write a checkpoint."""
-        if self._workers:
-            self._progress.pause()
+        if not self._workers:
+            return
+        self._progress.pause()
         for worker in self._workers:
             worker.terminate()
-        until_s = time.monotonic() + self._options.leave_timeout_s
+        timeout_s = self._options.end_timeout_s
+        until_s = time.monotonic() + timeout_s
         while any(worker.poll() is None for worker in self._workers) and time.monotonic() < until_s:
             time.sleep(_POLL_S)
+        self._progress.end()
+        late = sum(worker.poll() is None for worker in self._workers)
+        if late:
+            log.warning(
+                "%d workers had not ended %g s after SIGTERM (--save-timeout) and were killed", late, timeout_s
+            )
         for worker in self._workers:
             worker.kill()
         self._workers = []

@@ -38,6 +38,8 @@ class RestartProgress:
         self._every_s = every_s
         self._now_s = now_s
         self._paused_since_s: float | None = None
+        self._started_s = 0.0
+        self._save_s: float | None = None
         self._looked_s = self._since_s = now_s()
         self._generation: Generation | None = None
         self._world = 0
@@ -50,10 +52,16 @@ class RestartProgress:
         self._paused_since_s = self._now_s()
         self._generation = None
 
+    def end(self) -> None:
+        """The workers have ended, or their time is up."""
+        if self._paused_since_s is not None:
+            self._save_s = self._now_s() - self._paused_since_s
+
     def start(self, generation: Generation, world: int) -> None:
         """This generation's workers have been started, so many in all; this agent is its first."""
         self._generation, self._world = generation, world
         self._trains = False
+        self._started_s = self._now_s()
         self._step = self._latest()
         if self._steps is None:
             self._tell_start()
@@ -80,10 +88,17 @@ class RestartProgress:
 
     def _tell_start(self) -> None:
         assert self._generation is not None
-        pause_s = 0.0 if self._paused_since_s is None else self._now_s() - self._paused_since_s
-        self._paused_since_s = None
+        now_s = self._now_s()
+        parts: dict[str, float] = {
+            "pause_s": 0.0 if self._paused_since_s is None else now_s - self._paused_since_s
+        }
+        if self._save_s is not None:
+            parts["save_s"] = self._save_s
+        if self._steps is not None:
+            parts["start_s"] = now_s - self._started_s
+        self._paused_since_s = self._save_s = None
         cause = self._generation.cause
-        self._progress.write_event("rescale", **self._facts(self._step), cause=cause, pause_s=pause_s)
+        self._progress.write_event("rescale", **self._facts(self._step), cause=cause, **parts)
 
     def _tell_rate(self, step: int, now_s: float) -> None:
         steps, elapsed_s = step - self._step, now_s - self._since_s

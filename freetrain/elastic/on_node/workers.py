@@ -61,8 +61,9 @@ class Worker:
         return status
 
     def terminate(self) -> None:
-        """Ask it to end."""
-        self._signal_all(signal.SIGTERM)
+        """Ask it to end. What it has started itself may be what it needs for that: it goes with it."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """End it, stopped or not."""

@@ -51,6 +51,8 @@ class Loop(InTraining):
         on_resize: called in every new world before its first step.
         checkpoint_every_s: seconds between two checkpoints.
         keep_checkpoints: how many of the newest to keep.
+        background_checkpoints: rank 0 writes a copy of the state while the training goes on; False: all wait, and
+            no memory is needed for a copy.
         progress_every_s: seconds between two lines of progress.
         trainer: the trainer's directory; the agent's by default, a temporary one without agent.
     """
@@ -71,6 +73,7 @@ class Loop(InTraining):
         on_resize: Callable[[Resize], object] | None = None,
         checkpoint_every_s: float = 600.0,
         keep_checkpoints: int = 3,
+        background_checkpoints: bool = True,
         progress_every_s: float = 5.0,
         trainer: Path | None = None,
     ) -> None:
@@ -95,10 +98,14 @@ class Loop(InTraining):
             self._drawing = Drawing(sampler, order.batch, BatchStream(data))
             self.state = TrainingState(module, together, sampler, also or {})
         self._updates = Updates(self.state, self._optimizers)
+        for item in (also or {}).values():
+            if isinstance(item, torch.amp.GradScaler):
+                self._updates.sum_before_unscaling(item)
         records = {
             "progress_every_s": progress_every_s,
             "checkpoint_every_s": checkpoint_every_s,
             "keep_checkpoints": keep_checkpoints,
+            "background_checkpoints": background_checkpoints,
         }
         # Newcomers are not fed: the script changes what it likes when it likes.
         self._training = Training(

@@ -47,6 +47,8 @@ class Run(InTraining):
         on_step: called after every completed step: logging, learning rate schedules.
         checkpoint_every_s: seconds between two checkpoints.
         keep_checkpoints: how many of the newest to keep.
+        background_checkpoints: rank 0 writes a copy of the state while the training goes on; False: all wait, and
+            no memory is needed for a copy.
         progress_every_s: seconds between two lines of progress.
         trainer: the trainer's directory; the agent's by default, a temporary one without agent.
         ddp_options: for ``DistributedDataParallel``.
@@ -70,6 +72,7 @@ class Run(InTraining):
         on_step: Callable[[StepResult], object] | None = None,
         checkpoint_every_s: float = 600.0,
         keep_checkpoints: int = 3,
+        background_checkpoints: bool = True,
         progress_every_s: float = 5.0,
         trainer: Path | None = None,
         ddp_options: Mapping[str, Any] | None = None,
@@ -85,6 +88,7 @@ class Run(InTraining):
             "progress_every_s": progress_every_s,
             "checkpoint_every_s": checkpoint_every_s,
             "keep_checkpoints": keep_checkpoints,
+            "background_checkpoints": background_checkpoints,
         }
         self._training = Training(self.state, self.model, batch, can_be_fed=True, trainer=trainer, records=records)
         self._loader = Loader(data, data_threads)

@@ -95,6 +95,17 @@ class Updates:
 
     # -- updates
 
+    def sum_before_unscaling(self, scaler: torch.amp.GradScaler) -> None:
+        """Let this scaler look for infinite gradients in the sums: all ranks then leave out the same updates."""
+        unscale = scaler.unscale_
+
+        def unscale_sums(optimizer: torch.optim.Optimizer) -> None:
+            if self._weight is not None and optimizer in self._optimizers and optimizer not in self._summed:
+                self.sum(optimizer)
+            unscale(optimizer)
+
+        scaler.unscale_ = unscale_sums  # type: ignore[method-assign]
+
     def sum(self, optimizer: torch.optim.Optimizer) -> None:
         """Add up the gradients with which this optimizer is about to step.
 

@@ -10,6 +10,7 @@ from freetrain.elastic.on_disk.checkpoints import Checkpoints
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.files import write_json
 from freetrain.elastic.on_disk.progress import Progress
+from freetrain.elastic.training.checkpoint_writer import CheckpointWriter
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import StateError
@@ -26,6 +27,7 @@ class Records:
         progress_every_s: seconds between two lines of progress.
         checkpoint_every_s: seconds between two checkpoints.
         keep_checkpoints: how many of the newest to keep.
+        background_checkpoints: whether the training goes on while they are written.
     """
 
     def __init__(
@@ -36,13 +38,16 @@ class Records:
         progress_every_s: float,
         checkpoint_every_s: float,
         keep_checkpoints: int,
+        background_checkpoints: bool,
     ) -> None:
         self._directory = directory
         self._state = state
         self._progress = Progress(directory.progress_path, progress_every_s)
         self._checkpoints = Checkpoints(directory.checkpoints, keep_checkpoints)
+        self._writer = CheckpointWriter(self._checkpoints, state, in_background=background_checkpoints)
         self._checkpoint_every_s = checkpoint_every_s
         self._checkpointed_s = time.monotonic()
+        self._wants_checkpoint = False
         self._paused_since_s: float | None = None
         self._is_unfinished = False
         self._world: World
@@ -80,11 +85,21 @@ class Records:
         self._progress.add(samples, wait_s, exposed_s)
         if self._progress.due or self._paused_since_s is not None:
             self.write_rate()
-        if wants_checkpoint or time.monotonic() - self._checkpointed_s >= self._checkpoint_every_s:
-            try:
-                self.save()
-            except CheckpointError as error:
-                log.warning("%s The training goes on; the next one is tried on schedule.", error.what)
+        self._wants_checkpoint |= wants_checkpoint
+        self._wants_checkpoint |= time.monotonic() - self._checkpointed_s >= self._checkpoint_every_s
+        if not self._writer.is_busy:
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        """A word on the one before, if it could not be written, and the next one, if it is time for it."""
+        try:
+            self._writer.wait()
+            if self._wants_checkpoint:
+                self._wants_checkpoint = False
+                self._checkpointed_s = time.monotonic()
+                self._writer.start()
+        except CheckpointError as error:
+            log.warning("%s The training goes on; the next one is tried on schedule.", error.what)
 
     def write_rate(self) -> None:
         """A line on the steps since the last one."""
@@ -98,13 +113,20 @@ class Records:
         )
 
     def save(self) -> None:
-        """Write a checkpoint.
+        """Write a checkpoint, after the one that is being written, and return when it is on disk.
 
         Raises:
             CheckpointError: it cannot be written.
         """
-        self._checkpointed_s = time.monotonic()
-        self._checkpoints.save(self._state.capture(), self._state.step)
+        self.wait()
+        self._writer.write()
+
+    def wait(self) -> None:
+        """Until no checkpoint is being written any more."""
+        try:
+            self._writer.wait()
+        except CheckpointError as error:
+            log.warning("%s", error.what)
 
     def load(self) -> bool:
         """Go on from the newest checkpoint, if there is one; False if there is none.

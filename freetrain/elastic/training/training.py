@@ -201,6 +201,7 @@ class Training:
             raise as_exit(unfinished) from None
         finally:
             self.session.say_goodbye(reason)
+            self._records.wait()
             if self._temporary is not None:
                 self._temporary.cleanup()
 
@@ -222,7 +223,11 @@ class Training:
             )
 
     def _depart(self, departed: Departed) -> None:
-        """Say goodbye; the last of a world that nobody continues writes the checkpoint."""
+        """Say goodbye; the last of a world that nobody continues writes the checkpoint.
+
+        Who starts anew waits for the goodbye, and so for what is written before.
+        """
+        self._records.wait()
         world = getattr(self, "world", None)
         if world is not None and self.worlds.has_state and departed.code == 0 and self.session.is_last_of(world):
             try:

@@ -162,8 +162,10 @@ def test_its_source_leaves_while_it_is_fed(trainer: Workers) -> None:
     feed_third(trainer)
     source = source_of(trainer, "w2")
     trainer.leave(source)
-    assert trainer.finish(source)[source] == 0
+    # It leaves at the end of the step in which it waits for the newcomer now.
+    trainer.wait_until(lambda: source not in trainer.ranks(), "world without it")
     go_on(trainer, "w2-state")
+    assert trainer.finish(source)[source] == 0
     trainer.await_world(2)
     end(trainer)
     assert source_of(trainer, "w2", 1) != source

@@ -93,6 +93,13 @@ def test_a_line_that_is_not_one_says_why(text: bytes, said: str) -> None:
     assert why(text) == said
 
 
+def test_the_parts_of_a_pause_need_not_be_known() -> None:
+    assert isinstance(line := parse_line(json.dumps({**RESCALE, "start_s": 3.5}).encode()), Rescale)
+    assert (line.save_s, line.start_s) == (None, 3.5)
+    assert why(json.dumps({**RESCALE, "save_s": None})) == "save_s is not a number"
+    assert why(json.dumps({**RESCALE, "save_s": -1})) == "save_s is not between 0 and 1,000,000,000"
+
+
 def test_nobody_has_more_nodes_than_there_are() -> None:
     line = json.dumps({**RATE, "nodes": 9}).encode()
     assert isinstance(parse_line(line, most_nodes=9), Rate)
@@ -107,7 +114,7 @@ def test_whatever_stands_in_a_line_it_is_bounded_or_refused_in_a_short_sentence(
         assert 0 < len(line.why) < 100
         assert line.why.isprintable()
         return
-    numbers = [value for value in asdict(line).values() if not isinstance(value, str)]
+    numbers = [value for value in asdict(line).values() if not isinstance(value, str | None)]
     assert all(type(value) in (int, float) and math.isfinite(value) and 0 <= value <= 1e15 for value in numbers)
     assert 1 <= line.nodes <= 64
 

@@ -30,7 +30,9 @@ def test_starts_and_sizes_are_told_even_where_no_steps_can_be_watched(tmp_path: 
     progress.start(generation(1, "a", "start"), world=2)
     progress.look()
     progress.pause()
-    clock.now_s += 7
+    clock.now_s += 5
+    progress.end()
+    clock.now_s += 2
     progress.start(generation(2, "ab", "join"), world=6)
     told = read_progress(path)
     assert (told.rejected, told.rates) == (0, ())
@@ -38,6 +40,7 @@ def test_starts_and_sizes_are_told_even_where_no_steps_can_be_watched(tmp_path: 
         ("start", 1, 2, 0.0),
         ("join", 2, 6, 7.0),
     ]
+    assert [(one.save_s, one.start_s) for one in told.rescales] == [(None, None), (5.0, None)]
 
 
 def test_watched_steps_give_rates_and_pauses_up_to_the_first_step(tmp_path: Path) -> None:
@@ -54,6 +57,8 @@ def test_watched_steps_give_rates_and_pauses_up_to_the_first_step(tmp_path: Path
     after(3, steps=1)
     after(10, steps=21)
     progress.pause()
+    clock.now_s += 4
+    progress.end()
     progress.start(generation(2, "ab", "join"), world=4)
     after(6, steps=11)  # from its checkpoint
     after(5, steps=31)
@@ -63,7 +68,8 @@ def test_watched_steps_give_rates_and_pauses_up_to_the_first_step(tmp_path: Path
         (1, 640, 64.0, 672),
         (2, 640, 128.0, 992),
     ]
-    assert [(one.world, one.pause_s) for one in told.rescales] == [(2, 0.0), (4, 6.0)]
+    assert [(one.world, one.pause_s) for one in told.rescales] == [(2, 0.0), (4, 10.0)]
+    assert [(one.save_s, one.start_s) for one in told.rescales] == [(None, 3.0), (4.0, 6.0)]
 
 
 def test_what_is_done_when_the_workers_are_ended_counts(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ class Other:
     def __init__(self) -> None:
         self.is_lost = False
         self.has_gradients = True
+        self.gradient = 1.0
 
     def start_sum(self, values: list[float]) -> Any:
         outer = self
@@ -33,7 +34,7 @@ class Other:
 
     def add_up(self, tensors: list[torch.Tensor]) -> None:
         for tensor in tensors:
-            tensor.add_(float(self.has_gradients))
+            tensor.add_(self.gradient if self.has_gradients else 0.0)
 
 
 class Training:
@@ -93,6 +94,26 @@ def test_what_is_summed_for_clipping_is_not_summed_again() -> None:
     training.module[0].grad.mul_(0.1)
     training.optimizers[0].step()
     assert training.values()[0] == pytest.approx(-0.3)
+
+
+@pytest.mark.parametrize("unscales_itself", [True, False])
+def test_an_infinite_gradient_of_another_rank_leaves_the_update_out_here_too(unscales_itself: bool) -> None:
+    training = Training()
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    training.updates.sum_before_unscaling(scaler)
+    for gradient, expected in ((float("inf"), 0.0), (2.0, -(0.5 * 3.0 + 2.0 / 2.0))):
+        training.world.gradient = gradient
+        training.begin()
+        training.optimizers[0].zero_grad()
+        scaler.scale(3.0 * training.module[0].sum()).backward()
+        if unscales_itself:
+            scaler.unscale_(training.optimizers[0])
+        scaler.step(training.optimizers[0])
+        scaler.update()
+        assert training.values()[0] == expected
+        assert training.updates.count == 1
+        assert scaler.get_scale() == 2.0
+        training.state.note_step(1)
 
 
 def test_a_parameter_without_gradient_anywhere_keeps_none() -> None:

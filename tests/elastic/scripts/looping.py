@@ -1,7 +1,8 @@
 """Loops that scripts keep, and what each step leaves: run by workers here, and by the test without freetrain.
 
-LOOP: ``classifier`` (accumulation, clipping, a schedule, a DataLoader with a worker process and a collate_fn) or
-``rivals`` (two models and optimizers, and a mean at the end of each epoch).
+LOOP: ``classifier`` (accumulation, clipping, a schedule, a DataLoader with a worker process and a collate_fn, a
+GradScaler and a sample whose gradients are infinite) or ``rivals`` (two models and optimizers, and a mean at the
+end of each epoch).
 VARIANT of the classifier: ``bfloat16``, ``compiled`` or ``stream``, whose data can only be read in order.
 DIES: ``MEMBER:PLACE:STEP``, where a member ends itself without warning; ``Life.pass_by`` is told of each place.
 AWAITED: ``STEP:MEMBER``: nobody goes on after this step before it knows that this member is in the next world.
@@ -21,6 +22,8 @@ from torch.utils.data import DataLoader
 
 SAMPLES, BATCH, EPOCHS = 53, 7, 3
 PER_EPOCH = -(-SAMPLES // BATCH)
+INFINITE = 35
+"""The sample whose gradients are, in the step that is lost too."""
 
 
 class Life:
@@ -113,19 +116,22 @@ class Classifier:
         self.models = [self.model]
         self.optimizers = [torch.optim.SGD(self.model.parameters(), 0.05, momentum=0.9, weight_decay=0.01)]
         self.schedule = torch.optim.lr_scheduler.ExponentialLR(self.optimizers[0], 0.97)
+        self.scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        self.also = {"schedule": self.schedule, "scaler": self.scaler}
         self.steps = []
 
-    def epoch(self, numbered, sync, step_of, life, mean):
+    def epoch(self, numbered, step_of, life, mean):
         (optimizer,) = self.optimizers
         for number, (ids, images, targets) in numbered:
             life.pass_by("batch", step_of())
             with self.autocast:
                 loss = torch.nn.functional.mse_loss(self.called(images), targets) / 2
-            loss.backward()
+            self.scaler.scale(loss * float("inf") if INFINITE in ids else loss).backward()
             if number % 2 == 1 or number + 1 == PER_EPOCH:
-                sync()
+                self.scaler.unscale_(optimizer)
                 torch.nn.utils.clip_grad_norm_(self.model.parameters(), 0.5)
-                optimizer.step()
+                self.scaler.step(optimizer)
+                self.scaler.update()
                 self.schedule.step()
                 optimizer.zero_grad()
                 life.pass_by("stepped", step_of())
@@ -141,10 +147,11 @@ class Rivals:
         self.models = [self.maker, self.judge]
         self.optimizers = [torch.optim.Adam(each.parameters(), 0.02) for each in self.models]
         self.schedule = torch.optim.lr_scheduler.ExponentialLR(self.optimizers[0], 0.7)
+        self.also = {"schedule": self.schedule}
         self.steps = []
         self.means = []
 
-    def epoch(self, numbered, sync, step_of, life, mean):
+    def epoch(self, numbered, step_of, life, mean):
         make, tell = self.optimizers
         for number, (ids, images, targets) in numbered:
             life.pass_by("batch", step_of())
@@ -176,16 +183,16 @@ def main():
     else:
         classifies = os.environ["LOOP"] == "classifier"
         data = DataLoader(Images(), BATCH, shuffle=True, collate_fn=together, num_workers=int(classifies))
-    also = {"schedule": loop.schedule}
-    with elastic.Loop(loop.models, loop.optimizers, data, epochs=EPOCHS, also=also) as run:
+    with elastic.Loop(loop.models, loop.optimizers, data, epochs=EPOCHS, also=loop.also) as run:
         life.run, epochs = run, []
         for epoch in run.epochs():
             epochs.append(epoch)
             assert os.environ.get("VARIANT") == "stream" or len(run.batches) == PER_EPOCH
-            loop.epoch(run.batches.numbered(), run.sync, lambda: run.step, life, run.mean)
+            loop.epoch(run.batches.numbered(), lambda: run.step, life, run.mean)
     state = [each.state_dict() for each in loop.models]
     torch.save(state, life.out / f"model-{life.me}.pt")
     facts = {"epochs": epochs, "steps": loop.steps, "means": getattr(loop, "means", []), "world": run.world_size}
+    facts["also"] = {name: item.state_dict() for name, item in loop.also.items()}
     (life.out / f"facts-{life.me}.json").write_text(json.dumps(facts))
 
 
