@@ -26,11 +26,11 @@ lint: $(STAMP)
 # Most tests of a real Slurm wait for it, so there are more workers than cores; each has one lab, and some tests another.
 # WORKERS=0 runs all tests one after the other.
 unit: $(STAMP) slurm
-	$(BIN)/pytest -m "not soak" -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest -m "not soak" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Those alone that need a real Slurm. PATH=/path/to/slurm/sbin:/path/to/slurm/bin:$$PATH tests another than the installed.
 test-slurm: $(STAMP) slurm
-	$(BIN)/pytest -m slurm -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest -m slurm -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 slurm:
 	@tests/install_slurm.sh

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
-from collections import Counter
+import functools
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests.slurm_lab import without_slurm
 
@@ -30,32 +32,28 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """For several workers: what takes longest comes first, and the tests of a module share its fixtures and lab.
-
-    A module whose tests take long says in ``SHARES`` among how many workers they are dealt.
-    """
-    if not hasattr(config, "workerinput"):
-        return
-    turns: dict[str, tuple[int, int]] = {}
-    dealt: Counter[str] = Counter()
-    of_kind: Counter[int] = Counter()
-    for item in items:
-        kind = _kind(item)
-        module = f"{item.nodeid.partition('::')[0]}-{kind}"
-        group = f"{module}-{dealt[module] % getattr(getattr(item, 'module', None), 'SHARES', 1)}"
-        dealt[module] += 1
-        item.add_marker(pytest.mark.xdist_group(group))
-        if group not in turns:
-            turns[group] = (of_kind[kind] if kind < OTHER else len(items), kind)
-            of_kind[kind] += 1
-    items.sort(key=lambda item: turns[item.get_closest_marker("xdist_group").args[0]])
+    """For several workers: modules with slow tests come first, so that none of them is the last to end."""
+    if hasattr(config, "workerinput"):
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        items.sort(key=lambda item: item.path not in slow)
 
 
-WAITING, COMPUTING, OTHER = range(3)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    """For several workers, which are dealt whole modules: the tests of each share its fixtures and its lab."""
+    return Dealer(config, log)
 
 
-def _kind(item: pytest.Item) -> int:
-    """Tests of a real Slurm wait for it, while those of elastic trainings compute: so they take turns."""
-    if item.get_closest_marker("slurm"):
-        return WAITING
-    return COMPUTING if item.path.parent.name in ("elastic", "examples") else OTHER
+class Dealer(LoadFileScheduling):
+    """Every other worker gets modules that wait for a real Slurm; the others have the cores meanwhile."""
+
+    def _assign_work_unit(self, node: Any) -> None:
+        waits = self.nodes.index(node) % 2 == 0
+        suitable = [module for module in self.workqueue if self._waits(module) == waits]
+        for module in suitable[:1]:
+            self.workqueue.move_to_end(module, last=False)
+        super()._assign_work_unit(node)
+
+    @functools.cache  # noqa: B019 (there is one)
+    def _waits(self, module: str) -> bool:
+        return "mark.slurm" in (self.config.rootpath / module).read_text()

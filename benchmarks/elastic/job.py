@@ -8,12 +8,8 @@ import time
 from pathlib import Path
 
 from benchmarks.elastic.processes import Node
-from benchmarks.elastic.scripts.training import (
-    DEVICE_S_VARIABLE,
-    FOLDER_VARIABLE,
-    OPTIMIZER_VARIABLE,
-    PARAMETERS_VARIABLE,
-)
+from benchmarks.elastic.scripts.stamps import FOLDER_VARIABLE
+from benchmarks.elastic.scripts.training import DEVICE_S_VARIABLE, OPTIMIZER_VARIABLE, PARAMETERS_VARIABLE
 from benchmarks.elastic.steps import Step, parse_steps, settled
 from benchmarks.elastic.systems import Place, System
 

@@ -19,7 +19,7 @@ from benchmarks.elastic.systems import Place, System
 CONDITIONS = Conditions(settle_steps=3, timeout_s=12.0)
 STAMPING = """
 import time
-from benchmarks.elastic.scripts.training import Stamps
+from benchmarks.elastic.scripts.stamps import Stamps
 stamps, step = Stamps(), 0
 while True:
     step += 1

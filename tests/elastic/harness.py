@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from freetrain.elastic.on_disk.directory import TrainerDirectory
-from tests.elastic.forking import Forked
+from tests.elastic.forking import PATIENCE_S, Forked
 
 SCRIPTS = Path(__file__).parent / "scripts"
-PATIENCE_S = 150.0
-"""For whatever is waited for: a limit for what hangs, not for what is slow on a machine that is busy otherwise."""
 
 
 @dataclass
@@ -49,6 +47,7 @@ class Workers:
         self.script = script
         self.environment = {
             "FREETRAIN_LOST_AFTER_S": "8",
+            "FREETRAIN_POLL_S": "0.03",  # many workers share few cores
             "OMP_NUM_THREADS": "1",
             **environment,
         }
@@ -155,6 +154,18 @@ def workers(tmp_path: Path, script: str = "counting.py", **environment: str) -> 
         yield trainer
     finally:
         trainer.end()
+
+
+def printed_by(script: str, *arguments: str, in_folder: Path) -> str:
+    """What a script of one process prints that ends well."""
+    process = Forked(SCRIPTS / script, os.environ, in_folder / "script", arguments)
+    try:
+        status = process.wait(PATIENCE_S)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert status == 0, process.stderr
+    return process.stdout
 
 
 def losses(trainer: Workers) -> dict[int, float]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.elastic.harness import Workers, assert_exactly_once, losses, workers
 
-EPOCHS = 30
+EPOCHS = 15
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.files import read_json
+from tests.elastic.forking import Forked
 from tests.elastic.harness import PATIENCE_S, SCRIPTS
 
 HOSTS = {f"ftleft{os.getpid()}": "10.231.7.1", f"ftright{os.getpid()}": "10.231.7.2"}
@@ -49,34 +48,29 @@ def test_a_world_over_two_hosts_survives_the_end_of_one(tmp_path: Path, hosts: d
     root, out = tmp_path / "trainer", tmp_path / "out"
     out.mkdir()
     (out / "pace").touch()
-    agents = {host: agent_on(host, address, root, out) for host, address in hosts.items()}
+    workers = {host: worker_on(host, address, root, out) for host, address in hosts.items()}
     try:
         await_world(root, 2)
         first = TrainerDirectory.open(root).view().current[0]
         doomed = next(host for host in hosts if first.startswith(host))
-        os.killpg(agents[doomed].pid, signal.SIGKILL)
+        workers[doomed].kill()
         await_world(root, 1)
         assert "no sign of life" in (TrainerDirectory.open(root).is_gone(first) or "")
         (out / "pace").unlink()
         other = next(host for host in hosts if host != doomed)
-        assert agents[other].wait(PATIENCE_S) == 0
+        assert workers[other].wait(PATIENCE_S) == 0, workers[other].stderr
     finally:
-        for agent in agents.values():
-            if agent.poll() is None:
-                os.killpg(agent.pid, signal.SIGKILL)
-            agent.wait()
+        for worker in workers.values():
+            worker.kill()
+            worker.wait()
     assert read_json(root / "finished.json") is not None
 
 
-def agent_on(host: str, address: str, root: Path, out: Path) -> subprocess.Popen[bytes]:
-    """Its worker dies with it, as on a host that loses power: without a word."""
-    return subprocess.Popen(
-        ["ip", "netns", "exec", host, sys.executable, str(SCRIPTS / "counting.py")],
-        env=os.environ
-        | {"FREETRAIN_TRAINER": str(root), "FREETRAIN_MEMBER": f"{host}-0", "FREETRAIN_ADDRESS": address}
-        | {"OUT": str(out), "EPOCHS": "30", "OMP_NUM_THREADS": "1", "FREETRAIN_LOST_AFTER_S": "3"},
-        start_new_session=True,
-    )
+def worker_on(host: str, address: str, root: Path, out: Path) -> Forked:
+    facts = {"FREETRAIN_TRAINER": str(root), "FREETRAIN_MEMBER": f"{host}-0", "FREETRAIN_ADDRESS": address}
+    more = {"OUT": str(out), "EPOCHS": "30", "OMP_NUM_THREADS": "1", "FREETRAIN_LOST_AFTER_S": "3"}
+    script = [host, str(SCRIPTS / "counting.py")]
+    return Forked(SCRIPTS / "on_host.py", os.environ | facts | more, out / host, script)
 
 
 def await_world(root: Path, size: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.elastic.scripts.training import BATCH, SAMPLES, Stamps, loss_of, make_model
+from benchmarks.elastic.scripts.stamps import Stamps
+from benchmarks.elastic.scripts.training import BATCH, SAMPLES, loss_of, make_model
 from freetrain import elastic
 
 

@@ -10,7 +10,8 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.elastic.processes import die_with_parent
-from benchmarks.elastic.scripts.training import BATCH, FOLDER_VARIABLE, Stamps, loss_of, make_model
+from benchmarks.elastic.scripts.stamps import FOLDER_VARIABLE, Stamps
+from benchmarks.elastic.scripts.training import BATCH, loss_of, make_model
 
 CHECKPOINT_EVERY_STEPS = 50
 

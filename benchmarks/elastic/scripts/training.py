@@ -1,17 +1,14 @@
-"""What both scripts train: the same model, the same step, the same stamps."""
+"""What both scripts train: the same model, the same step."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
-FOLDER_VARIABLE = "BENCH_FOLDER"
 PARAMETERS_VARIABLE = "BENCH_PARAMETERS"
 DEVICE_S_VARIABLE = "BENCH_DEVICE_S"
 OPTIMIZER_VARIABLE = "BENCH_OPTIMIZER"
@@ -47,38 +44,3 @@ def loss_of(model: Callable[[torch.Tensor], torch.Tensor], ids: torch.Tensor) ->
     """The loss of some samples; sleeping stands for the work of an accelerator, which leaves the CPU alone."""
     time.sleep(float(os.environ[DEVICE_S_VARIABLE]))
     return model(ids).mean()
-
-
-class Stamps:
-    """Notes when each step began and ended, on a clock that all processes of a machine share."""
-
-    def __init__(self) -> None:
-        # Written without a buffer, so that a killed process takes no step with it.
-        self._log = os.open(Path(os.environ[FOLDER_VARIABLE]) / "steps", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        self._worlds = 0
-        self._began_s = 0.0
-        self._ended_s = 0.0
-
-    def enter_world(self) -> None:
-        """The following steps are of another world."""
-        self._worlds += 1
-
-    def begin(self) -> None:
-        """A step begins."""
-        self._began_s = time.monotonic()
-
-    def end(self) -> None:
-        """Its backward pass is through."""
-        self._ended_s = time.monotonic()
-
-    def write(self, step: int, ranks: int) -> None:
-        """The step counts; rank 0 says so."""
-        facts = {
-            "number": step,
-            "world": f"{os.getpid()}/{self._worlds}",
-            "ranks": ranks,
-            "pid": os.getpid(),
-            "began_s": self._began_s,
-            "ended_s": self._ended_s,
-        }
-        os.write(self._log, json.dumps(facts).encode() + b"\n")

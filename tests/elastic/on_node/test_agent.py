@@ -11,24 +11,24 @@ from pathlib import Path
 import pytest
 
 from freetrain.elastic.on_disk.progress_log import read_progress
+from tests.elastic.forking import Forked
 from tests.elastic.harness import PATIENCE_S, SCRIPTS, Workers, assert_exactly_once
 
 FREETRAIN = [sys.executable, "-m", "freetrain"]
-EPOCHS = 30
+EPOCHS = 15
 
 
 class Agents(Workers):
-    """Agents instead of workers, started by the command that users type."""
+    """Agents instead of workers."""
 
     def start_agent(self, *options: str, **environment: str) -> str:
         name = f"agent{len(self.processes)}"
-        command = [*FREETRAIN, "run", "--trainer", str(self.root), *options, "--", sys.executable]
-        self.processes[name] = subprocess.Popen(
-            [*command, str(SCRIPTS / self.script)],
-            env=os.environ | self.environment | {"OUT": str(self.out)} | environment,
-            stderr=(self.out / f"{name}.err").open("w"),
-            text=True,
-            start_new_session=True,
+        run = ["run", "--trainer", str(self.root), *options, "--", sys.executable, str(SCRIPTS / self.script)]
+        self.processes[name] = Forked(
+            SCRIPTS / "agent.py",
+            os.environ | self.environment | {"OUT": str(self.out)} | environment,
+            self.out / name,
+            run,
         )
         return name
 

@@ -1,4 +1,7 @@
-"""A training whose parameters count how often each sample took part in it: 1/batch per time, exactly."""
+"""A training whose parameters count how often each sample took part in it: 1/batch per time, exactly.
+
+It ends early where the file ``enough`` is.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from freetrain import elastic
 SAMPLES, BATCH = 240, 24
 QUICK_STEPS = 10
 """Of each world, while the file ``pace`` is there; then it almost stands still until the next world waits."""
+QUICK_STEP_S, SLOW_STEP_S = 0.03, 1.0
 
 
 class Counting(torch.nn.Module):
@@ -44,9 +48,11 @@ class Pace:
 
     def rest(self, workers):
         self.steps += 1
-        until_s = time.monotonic() + (self.alone_s / workers or (0.03 if self.steps <= QUICK_STEPS else 0.5))
+        until_s = time.monotonic() + (
+            self.alone_s / workers or (0.03 if self.steps <= QUICK_STEPS else SLOW_STEP_S)
+        )
         while time.monotonic() < until_s and self.slow.exists() and self.newest_world() == self.world:
-            time.sleep(0.01)
+            time.sleep(0.02)
 
     def newest_world(self):
         return max(path.name for path in self.generations.glob("*.json"))
@@ -85,6 +91,8 @@ def main():
                 guess, seen = run.model(ids, inputs[ids])
                 counted = seen.mean() - seen.mean().detach()
                 step.backward(torch.nn.functional.mse_loss(guess, targets[ids]) - counted)
+            if (out / "enough").exists():
+                run.stop()
         counts = (model.seen.detach() * BATCH).tolist()
         (out / f"counts-{run.rank}.json").write_text(json.dumps(counts))
 

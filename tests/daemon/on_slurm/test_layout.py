@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,11 +18,11 @@ import pytest
 from benchmarks.live.site import Site
 from benchmarks.live.workload import SiteJob
 from freetrain.lab import LabOptions
+from tests.daemon.on_slurm.site import POLL_S, wait_until
 from tests.slurm_lab import on_free_ports, short_directory
 
 pytestmark = pytest.mark.slurm
 
-POLL_S = 3
 NODES = 4
 SCHEDULER = f"bf_continue,bf_interval={POLL_S}"
 DEBUG = "PartitionName=debug Nodes=ALL MaxTime=7-0 DefaultTime=1:00:00 OverSubscribe=EXCLUSIVE PriorityTier=5"
@@ -110,16 +110,6 @@ def running(site: Site) -> Iterator[None]:
         for user in set(site.lab.users.values()):
             site.run("daemon", "scancel", f"--user={user}")
         wait_until(lambda: not site.run("bob", "squeue", "-h", "-a", "-o", "%T"), 60, site)
-
-
-def wait_until(fine: Callable[[], bool], seconds: float, site: Site) -> float:
-    begin_s = time.monotonic()
-    while not fine():
-        if time.monotonic() - begin_s > seconds:
-            queue = site.run("bob", "squeue", "-a", "-o", "%i %P %T %r %N %l %S %Y %k")
-            pytest.fail(f"not so within {seconds} s\n{queue}\n{site.daemon_says}")
-        time.sleep(0.1)
-    return time.monotonic() - begin_s
 
 
 def lent(site: Site) -> int:

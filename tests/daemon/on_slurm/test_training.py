@@ -15,18 +15,18 @@ from freetrain.core.known_trainer import KnownTrainer
 from freetrain.elastic.on_disk.progress_log import ProgressLog, read_progress
 from freetrain.lab import LabOptions
 from freetrain.store.store import Store
-from tests.daemon.test_on_slurm import POLL_S, daemon_that_polls_every, nodes_of, wait_until
+from tests.daemon.on_slurm.site import POLL_S, daemon_that_polls_every, nodes_of, wait_until
 from tests.slurm_lab import on_free_ports, require_python_for_all, short_directory
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 NODES = 3
-TRAINING = Path(__file__).parents[1] / "elastic" / "scripts" / "counting.py"
+TRAINING = Path(__file__).parents[2] / "elastic" / "scripts" / "counting.py"
 CURVE = "1:100/2:190/3:270"
 # A step is mostly sleep: what freetrain measures, and so what it does, does not depend on how many cores the
 # virtual nodes share.
 SCRIPT = """#!/bin/bash
-export OMP_NUM_THREADS=1 OUT={out} EPOCHS=150 STEP_ALONE_S=1.5
+export OMP_NUM_THREADS=1 OUT={out} EPOCHS=1500 STEP_ALONE_S=1.5
 srun --quiet {python} -m freetrain.cli.main run --trainer {trainer} --nproc 1 -- {python} {training}
 """
 
@@ -47,9 +47,7 @@ def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> Non
     trainer, out = site.out / "trainer", site.out / "counting"
     out.mkdir()
     out.chmod(0o777)
-    # It trains slowly while this is there: it shall not be over before the test is.
-    pace = out / "pace"
-    pace.touch()
+    (out / "pace").touch()
     script = SCRIPT.format(python=sys.executable, trainer=trainer, training=TRAINING, out=out)
     with daemon_that_polls_every(POLL_S, site, NODES):
         job = site.submit_trainer("alice", NODES, f"min=1,dir={trainer},curve={CURVE}", script)
@@ -62,7 +60,7 @@ def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> Non
         site.run("bob", "scancel", own)
         wait_until(lambda: nodes_now(trainer) == NODES, 60, site)
 
-        pace.unlink()
+        (out / "enough").touch()
         wait_until(lambda: (trainer / "finished.json").exists(), 60, site)
         wait_until(lambda: not nodes_of(site, job), 20, site)
         wait_until(lambda: "is complete" in site.daemon_says, 20, site)

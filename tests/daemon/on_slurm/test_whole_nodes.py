@@ -11,11 +11,10 @@ import pytest
 
 from benchmarks.live.site import TRAINER, Site
 from freetrain.lab import LabOptions
-from tests.daemon.test_on_slurm import daemon_that_polls_every, site_of, wait_until
+from tests.daemon.on_slurm.site import POLL_S, daemon_that_polls_every, nodes_of, site_of, wait_until
 
 pytestmark = pytest.mark.slurm
 
-POLL_S = 3
 PLAIN, GPUS = ["n001", "n002", "n003"], ["n004", "n005", "n006"]
 NODES = len(PLAIN) + len(GPUS)
 CPUS = 4
@@ -46,10 +45,6 @@ def submit(site: Site, tasks: int, *options: str, person: str = "alice", tag: st
         person, "sbatch", "--parsable", "--hold", f"--array=0-{tasks - 1}", "-N1", "--requeue", "-p", "freetrain",
         f"--comment=freetrain:{tag}", "-o", "/dev/null", *options, stdin=TRAINER,
     )  # fmt: skip
-
-
-def nodes_of(site: Site, job: str) -> list[str]:
-    return sorted(site.run("bob", "squeue", "-h", "-a", "-t", "R", "-j", job, "-o", "%N").split())
 
 
 def run_sliver(site: Site, *options: str) -> str:

@@ -1,0 +1,128 @@
+"""Sites with a real Slurm and people in it, and what a test of the daemon there sees."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.live.site import Site
+from freetrain.lab import LabOptions
+from freetrain.store.store import Store
+from tests.slurm.lua import job_comp_with
+from tests.slurm_lab import on_free_ports, require_python_for_all, short_directory
+
+several_people = pytest.mark.skipif(
+    os.geteuid() != 0 and "CI" not in os.environ, reason="only root can play several people"
+)
+POLL_S = 3
+NODES = 16
+SLACK = 8
+"""So much more time than an idle machine needs does a busy one have; whatever fails because of it never comes."""
+
+
+@contextmanager
+def site_of(options: LabOptions, more: Mapping[str, str] = {}) -> Iterator[Site]:
+    require_python_for_all()
+    planning = f"bf_continue,bf_interval={POLL_S},bf_resolution=60"
+    with short_directory() as directory:
+        job_comp = directory / "freetrain.lua"
+        job_comp.write_text(job_comp_with(directory / "wake"))
+        settings = {"SchedulerParameters": planning, "SlurmdTimeout": "15", **more}
+        site = Site(directory, on_free_ports(replace(options, settings=settings, job_comp=job_comp)))
+        try:
+            yield site
+        finally:
+            site.close()
+
+
+@contextmanager
+def daemon_that_polls_every(
+    poll_s: float, site: Site, nodes: int = NODES, launcher: str = "steer", margin_s: float = 5, pace: str = ""
+) -> Iterator[None]:
+    (site.directory / "daemon.log").unlink(missing_ok=True)
+    site.start_daemon(poll_s, margin_s=margin_s, shortest_hole_s=10, launcher=launcher, pace=pace)
+    try:
+        wait_until(lambda: "mode act" in site.daemon_says, 60, site)
+        yield
+    finally:
+        site.stop_daemon()
+        for user in set(site.lab.users.values()):
+            site.run("daemon", "scancel", f"--user={user}")
+        wait_until(lambda: not site.run("bob", "squeue", "-h", "-a", "-o", "%T"), 40, site)
+        wait_until(lambda: idle_nodes(site) == nodes, 60, site)
+        shutil.rmtree(site.directory / "state")
+
+
+def idle_nodes(site: Site) -> int:
+    return site.run("bob", "sinfo", "-h", "-N", "-p", "main", "-t", "idle", "-o", "%N %t").count(" idle\n") + 1
+
+
+def wait_until(fine: Callable[[], bool], seconds: float, site: Site) -> float:
+    """Seconds until it was so.
+
+    Args:
+        fine: whether it is.
+        seconds: that it may take on an idle machine.
+        site: what is shown when it takes too long.
+    """
+    begin_s = time.monotonic()
+    while not fine():
+        if time.monotonic() - begin_s > SLACK * seconds:
+            queue = site.run("bob", "squeue", "-a", "-o", "%i %P %T %r %N %l %k")
+            nodes = site.run("bob", "sinfo", "-N", "-o", "%N %T")
+            pytest.fail(f"not so within {SLACK * seconds} s\n{queue}\n{nodes}\n{site.daemon_says}")
+        time.sleep(0.2)
+    return time.monotonic() - begin_s
+
+
+def nodes_of(site: Site, job: str) -> list[str]:
+    found = site.run("bob", "squeue", "-h", "-a", "-t", "R", "-j", job, "-o", "%N")
+    return sorted(found.split())
+
+
+def lent(site: Site, *trainers: str) -> int:
+    return sum(len(nodes_of(site, trainer)) for trainer in trainers)
+
+
+def settled(site: Site, *trainers: str) -> bool:
+    """Whether all nodes are lent, and to all."""
+    sizes = [len(nodes_of(site, trainer)) for trainer in trainers]
+    return sum(sizes) == NODES and min(sizes) > 0
+
+
+def in_the_ledger(site: Site) -> dict[str, str]:
+    fragments = Store.open_existing(site.directory / "state" / "freetrain.db").ledger().open_fragments()
+    return {fragment.job: fragment.node for fragment in fragments}
+
+
+def in_slurm(site: Site) -> dict[str, str]:
+    text = site.run("bob", "squeue", "-h", "-a", "-t", "R", "-p", "freetrain", "-o", "%i %N")
+    return dict(line.split() for line in text.splitlines())
+
+
+def ledger_ends(site: Site, trainer: str) -> list[str]:
+    ledger = Store.open_existing(site.directory / "state" / "freetrain.db").ledger()
+    return [str(end) for end in ledger.ends_by_trainer().get(trainer, {})]
+
+
+def comment_of(site: Site, job: str) -> str:
+    """What Slurm shows of the tasks that have not ended."""
+    return site.run("bob", "squeue", "-h", "-a", "-j", job, "-o", "%k").partition("\n")[0]
+
+
+def states_of(site: Site, job: str) -> list[str]:
+    return site.run("bob", "squeue", "-h", "-a", "-t", "all", "-r", "-j", job, "-o", "%T").split()
+
+
+def submit_three(site: Site) -> list[str]:
+    return [
+        site.submit_trainer("alice", NODES, "min=1"),
+        site.submit_trainer("alice", 8, "min=2,max=8"),
+        site.submit_trainer("bob", NODES, "min=1"),
+    ]

@@ -1,0 +1,50 @@
+"""``freetrain run`` whose workers are forked, not executed: children like any other, which have torch already."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import runpy
+import signal
+import sys
+import time
+from types import SimpleNamespace
+
+from freetrain.cli.main import main
+from freetrain.elastic.on_node import workers
+
+
+class ForkedWorker:
+    """What an agent uses of Popen; the command is a Python and its script."""
+
+    def __init__(self, command, env, start_new_session, preexec_fn):
+        assert start_new_session
+        facts = {"command": command, "environment": env, "prepare": preexec_fn}
+        self._process = multiprocessing.get_context("fork").Process(target=become, kwargs=facts)
+        self._process.start()
+        self.pid = self._process.pid
+        while os.getpgid(self.pid) != self.pid:  # or a signal to its group would not reach it
+            time.sleep(0.001)
+
+    def poll(self):
+        return self._process.exitcode
+
+
+def become(command, environment, prepare):
+    """Go on as a Python that was executed would."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_DFL)
+    prepare()
+    os.setsid()
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = command[1:]
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        sys.exit(1)
+
+
+workers.subprocess = SimpleNamespace(Popen=ForkedWorker)
+main()
