@@ -20,6 +20,8 @@ from freetrain.replay.sweep.spec import read_sweep
 from freetrain.store import Store
 from tests.cli.test_replay import LOG
 
+pytestmark = pytest.mark.slow
+
 SPEC = """
 format = "freetrain-sweep/1"
 name = "small"

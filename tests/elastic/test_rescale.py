@@ -9,6 +9,8 @@ import pytest
 
 from tests.elastic.harness import Workers, assert_exactly_once, losses, workers
 
+pytestmark = pytest.mark.slow
+
 EPOCHS = 15
 
 

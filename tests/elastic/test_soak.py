@@ -13,6 +13,8 @@ import pytest
 
 from tests.elastic.harness import Workers, assert_exactly_once, workers
 
+pytestmark = pytest.mark.slow
+
 MOST = 4
 EPOCHS_PER_CHANGE = 4
 

@@ -13,7 +13,7 @@ from freetrain.errors import FreetrainError, InputError
 from freetrain.lab import Lab, LabOptions
 from tests.slurm_lab import eventually, on_free_ports, run, short_directory, started_lab
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 SLEEPER = "setsid sleep 600 & trap '' TERM; sleep 600; sleep 600"
 

@@ -21,7 +21,7 @@ from freetrain.lab import LabOptions
 from tests.daemon.on_slurm.site import POLL_S, wait_until
 from tests.slurm_lab import on_free_ports, short_directory
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 NODES = 4
 SCHEDULER = f"bf_continue,bf_interval={POLL_S}"

@@ -28,7 +28,7 @@ from tests.daemon.on_slurm.site import (
     wait_until,
 )
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 ORDINARY = """#!/bin/bash
 sleep 1

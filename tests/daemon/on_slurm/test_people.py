@@ -25,7 +25,7 @@ from tests.daemon.on_slurm.site import (
     wait_until,
 )
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 HALF = NODES // 2
 HOSTILE = {

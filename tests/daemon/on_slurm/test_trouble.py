@@ -23,7 +23,7 @@ from tests.daemon.on_slurm.site import (
     wait_until,
 )
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 FAILS = """#!/bin/bash
 [ -e {flag} ] || exit 1

@@ -8,6 +8,8 @@ import pytest
 
 from tests.elastic.harness import Workers, workers
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def trainer(tmp_path: Path):

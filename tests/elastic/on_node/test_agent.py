@@ -14,6 +14,8 @@ from freetrain.elastic.on_disk.progress_log import read_progress
 from tests.elastic.forking import Forked
 from tests.elastic.harness import PATIENCE_S, SCRIPTS, Workers, assert_exactly_once
 
+pytestmark = pytest.mark.slow
+
 FREETRAIN = [sys.executable, "-m", "freetrain"]
 EPOCHS = 15
 

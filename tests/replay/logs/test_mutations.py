@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.mutations import MOST_BYTES, MOST_S, run_apart
 
 
+@pytest.mark.slow
 def test_no_damaged_log_crashes_the_reader_or_costs_much(tmp_path: Path) -> None:
     record = run_apart("logs", 150, tmp_path)
     assert record.crashes == []
