@@ -10,7 +10,7 @@ import pytest
 from benchmarks.live.site import Site
 from benchmarks.live.workload import SiteJob
 from freetrain.lab import LabOptions
-from tests.daemon.test_on_slurm import (
+from tests.daemon.on_slurm.site import (
     POLL_S,
     daemon_that_polls_every,
     in_slurm,
