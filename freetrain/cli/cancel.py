@@ -14,7 +14,7 @@ from freetrain.cli.options import config_option
 from freetrain.config import Config, load_config
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
-from freetrain.daemon.nudge import send_nudge
+from freetrain.daemon.controls.nudge import send_nudge
 from freetrain.daemon.setup import launcher_of
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.slurm.commands import Command

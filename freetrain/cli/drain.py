@@ -14,8 +14,8 @@ from freetrain.cli.noting import note_in_audit
 from freetrain.cli.options import config_option, end_of, end_options, read_duration
 from freetrain.config import Config, load_config
 from freetrain.core.cluster import Nodes, Snapshot
-from freetrain.daemon.drains import Drain, are_heeded, changing, read_drains, without
-from freetrain.daemon.nudge import send_nudge
+from freetrain.daemon.controls.drains import Drain, are_heeded, changing, read_drains, without
+from freetrain.daemon.controls.nudge import send_nudge
 from freetrain.daemon.state_directory import is_claimed
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.showing.words import show_time

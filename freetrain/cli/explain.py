@@ -16,8 +16,8 @@ from freetrain.config import Config, load_config
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment
 from freetrain.core.problem import Problem
-from freetrain.daemon.standing import Standing, find_standing
-from freetrain.daemon.status import TrainerStatus
+from freetrain.daemon.reports.standing import Standing, find_standing
+from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.errors import FreetrainError, InputError
 from freetrain.showing.words import printable, show_time
 from freetrain.slurm.parsing import expand_nodes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from freetrain.core.fragment import Fragment
-from freetrain.daemon.advice import advise
-from freetrain.daemon.status import LookStatus, NodeGroup
+from freetrain.daemon.reports.advice import advise
+from freetrain.daemon.reports.status import LookStatus, NodeGroup
 from freetrain.showing.words import show_time
 from freetrain.slurm.parsing import expand_nodes
 

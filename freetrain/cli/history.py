@@ -14,7 +14,7 @@ from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option, since_option
 from freetrain.config import load_config
 from freetrain.core.fragment import Fragment
-from freetrain.daemon.standing import find_standing
+from freetrain.daemon.reports.standing import find_standing
 from freetrain.durations import show_duration
 from freetrain.showing.words import NOTHING, show_time
 

@@ -15,9 +15,9 @@ from freetrain.config import Config, load_config
 from freetrain.core.cluster import JobState, Snapshot
 from freetrain.core.fragment import End
 from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
+from freetrain.daemon.reports.standing import Standing, find_standing
+from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.daemon.setup import launcher_of
-from freetrain.daemon.standing import Standing, find_standing
-from freetrain.daemon.status import TrainerStatus
 from freetrain.showing.words import NOTHING
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.opening import OpenedWhenAsked

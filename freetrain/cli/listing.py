@@ -14,7 +14,7 @@ import click
 
 from freetrain.cli.options import options
 from freetrain.cli.output import print_json, print_table
-from freetrain.daemon.standing import Standing
+from freetrain.daemon.reports.standing import Standing
 from freetrain.errors import InputError
 from freetrain.showing.words import printable
 

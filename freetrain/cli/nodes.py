@@ -12,8 +12,8 @@ from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.node_groups import find_node_groups
 from freetrain.cli.options import config_option
 from freetrain.config import load_config
-from freetrain.daemon.standing import find_standing
-from freetrain.daemon.status import NodeGroup
+from freetrain.daemon.reports.standing import find_standing
+from freetrain.daemon.reports.status import NodeGroup
 from freetrain.durations import show_duration
 from freetrain.showing.words import NOTHING, show_time
 from freetrain.slurm.opening import OpenedWhenAsked

@@ -8,7 +8,7 @@ import click
 
 from freetrain.cli.options import config_option
 from freetrain.config import load_config
-from freetrain.daemon.nudge import send_nudge
+from freetrain.daemon.controls.nudge import send_nudge
 
 
 @click.command("nudge")

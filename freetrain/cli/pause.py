@@ -11,8 +11,8 @@ import click
 from freetrain.cli.noting import note_in_audit, who_am_i
 from freetrain.cli.options import config_option, end_of, end_options
 from freetrain.config import load_config
-from freetrain.daemon.nudge import send_nudge
-from freetrain.daemon.pause import Pause, read_pause, write_pause
+from freetrain.daemon.controls.nudge import send_nudge
+from freetrain.daemon.controls.pause import Pause, read_pause, write_pause
 from freetrain.daemon.state_directory import is_claimed
 from freetrain.errors import FreetrainError
 

@@ -14,8 +14,8 @@ from freetrain.cli.options import config_option
 from freetrain.cli.pause import end_pause
 from freetrain.config import Config, load_config
 from freetrain.core.known_trainer import TrainerState
-from freetrain.daemon.nudge import send_nudge
-from freetrain.daemon.standing import find_standing
+from freetrain.daemon.controls.nudge import send_nudge
+from freetrain.daemon.reports.standing import find_standing
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.slurm import commands
 from freetrain.slurm.opening import OpenedWhenAsked

@@ -11,7 +11,7 @@ import click
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option
 from freetrain.config import load_config
-from freetrain.daemon.standing import Standing, find_standing
+from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.errors import ExitCode
 from freetrain.slurm.parsing import expand_nodes
 

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from freetrain.cli.options import config_option
 from freetrain.config import load_config
-from freetrain.daemon.standing import Standing, find_standing
+from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.showing.words import printable
 from freetrain.slurm.parsing import expand_nodes
 

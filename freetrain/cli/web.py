@@ -11,7 +11,7 @@ import click
 
 from freetrain.cli.options import config_option
 from freetrain.config import load_config
-from freetrain.daemon.notify import notify
+from freetrain.daemon.reports.notify import notify
 from freetrain.web.live_page import LivePage
 from freetrain.web.server import PageServer
 

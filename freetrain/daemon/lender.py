@@ -13,14 +13,14 @@ from freetrain.core.fragment import End, FragmentState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.admission.layout_guard import LayoutGuard
 from freetrain.daemon.calls import Calls
-from freetrain.daemon.drains import DrainsReader
+from freetrain.daemon.controls.drains import DrainsReader
+from freetrain.daemon.controls.pause import PauseReader
 from freetrain.daemon.executor import Executor, Mode
-from freetrain.daemon.findings import tell_findings, tell_unusable
 from freetrain.daemon.live_cluster import LiveCluster, Told
-from freetrain.daemon.pause import PauseReader
-from freetrain.daemon.rejects import Rejects
+from freetrain.daemon.reports.findings import tell_findings, tell_unusable
+from freetrain.daemon.reports.rejects import Rejects
+from freetrain.daemon.reports.status import LookStatus, status_of
 from freetrain.daemon.setup import launcher_of, placer_of, roster_rules_of, rules_of
-from freetrain.daemon.status import LookStatus, status_of
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.daemon.trainers.progress_reader import Place, ProgressReader
 from freetrain.lending.judge import Judgement, Memory

@@ -17,15 +17,15 @@ from freetrain.core.decision import GOOD_ENOUGH, Decision, Status
 from freetrain.daemon.admission.admission import Admission
 from freetrain.daemon.admission.checks import read_settings
 from freetrain.daemon.admission.wake_check import WakeCheck
+from freetrain.daemon.controls.nudge import Senders
 from freetrain.daemon.lender import Lender
-from freetrain.daemon.metrics import Metrics
-from freetrain.daemon.metrics_outlets import Textfile, serving
-from freetrain.daemon.notices import Notices
-from freetrain.daemon.notify import monotonic_usec, notify
-from freetrain.daemon.nudge import Senders
-from freetrain.daemon.outage import Outage
+from freetrain.daemon.reports.metrics import Metrics
+from freetrain.daemon.reports.metrics_outlets import Textfile, serving
+from freetrain.daemon.reports.notices import Notices
+from freetrain.daemon.reports.notify import monotonic_usec, notify
+from freetrain.daemon.reports.outage import Outage
+from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.daemon.state_directory import claim, make_private
-from freetrain.daemon.status_file import StatusFile
 from freetrain.daemon.timetable import Timetable
 from freetrain.errors import FreetrainError
 from freetrain.slurm.errors import SlurmError

@@ -13,8 +13,8 @@ from typing import Self
 
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from freetrain.daemon.nudge import NudgeListener, Senders
-from freetrain.daemon.wake_file import WakeFile
+from freetrain.daemon.controls.nudge import NudgeListener, Senders
+from freetrain.daemon.controls.wake_file import WakeFile
 from freetrain.lending.pace import next_look_s
 
 _BETWEEN_LOOKS_S, _ECHO_S = 0.5, 0.2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from freetrain.daemon.standing import Standing
+from freetrain.daemon.reports.standing import Standing
 from freetrain.showing.words import count, printable
 
 Tone = Literal["good", "warning", "bad"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from freetrain.config import Config
-from freetrain.daemon.standing import Standing, find_standing
-from freetrain.daemon.status_file import STATUS_NAME
+from freetrain.daemon.reports.standing import Standing, find_standing
+from freetrain.daemon.reports.status_file import STATUS_NAME
 from freetrain.store.store import DAEMONS_STORE
 from freetrain.web.database import Past, read_past
 from freetrain.web.page import PageFacts, render

@@ -9,7 +9,7 @@ from itertools import groupby
 from math import ceil
 from typing import get_args
 
-from freetrain.daemon.status import NodeGroup, NodeStanding
+from freetrain.daemon.reports.status import NodeGroup, NodeStanding
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.web.node_order import in_order
 

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from freetrain.daemon.advice import advise
-from freetrain.daemon.status import NodeGroup, NodeStanding
+from freetrain.daemon.reports.advice import advise
+from freetrain.daemon.reports.status import NodeGroup, NodeStanding
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
 from freetrain.web.node_map import STATES
 from freetrain.web.node_order import in_order

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from freetrain.daemon.status import NodeGroup
+from freetrain.daemon.reports.status import NodeGroup
 from freetrain.showing import palette
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.web.window import Window

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil, log10
 
-from freetrain.daemon.recent_nodes import PERIOD_S, RecentNodes
+from freetrain.daemon.reports.recent_nodes import PERIOD_S, RecentNodes
 from freetrain.web.window import Window
 
 WIDTH, HEIGHT = 1000, 100

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from freetrain import __version__
 from freetrain.core.harm import Harm
-from freetrain.daemon.standing import Standing
+from freetrain.daemon.reports.standing import Standing
 from freetrain.showing import pages, palette
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.web import over_time

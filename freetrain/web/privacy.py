@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from freetrain.daemon.standing import Standing
-from freetrain.daemon.status import LookStatus, NodeGroup, TrainerStatus
+from freetrain.daemon.reports.standing import Standing
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.web.database import Past
 from freetrain.web.node_reasons import without_ids
 

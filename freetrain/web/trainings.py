@@ -9,8 +9,8 @@ from itertools import islice
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.throughput import Curve
 from freetrain.core.throughput_fit import mean_rates
-from freetrain.daemon.standing import Standing
-from freetrain.daemon.status import TrainerStatus
+from freetrain.daemon.reports.standing import Standing
+from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.showing.words import number
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.slurm.tags import Tag, parse_tag

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from freetrain.daemon.recent_nodes import KEPT_S
+from freetrain.daemon.reports.recent_nodes import KEPT_S
 from freetrain.showing.ticks import time_axis
 
 PAST_S, AHEAD_S = KEPT_S, 6 * 3600.0

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
 from freetrain.core.cluster import Job, JobState, Partition, Snapshot
-from freetrain.daemon.drains import DrainsReader, read_drains
+from freetrain.daemon.controls.drains import DrainsReader, read_drains
 from freetrain.daemon.state_directory import claim
 from freetrain.slurm.command_line import CommandLine
 from freetrain.store import Store

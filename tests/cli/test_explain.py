@@ -15,9 +15,9 @@ from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.harm import Harm
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.advice import advise
-from freetrain.daemon.status import LookStatus, NodeGroup, TrainerStatus
-from freetrain.daemon.status_file import StatusFile
+from freetrain.daemon.reports.advice import advise
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
+from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.errors import ExitCode
 from freetrain.store import Store
 from freetrain.store.ledger import DAEMON_COMMAND

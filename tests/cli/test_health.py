@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from freetrain.cli.health import Health
 from freetrain.cli.main import cli
 from freetrain.config import Config
-from freetrain.daemon.status import LookStatus, NodeGroup, TrainerStatus
-from freetrain.daemon.status_file import StatusFile
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
+from freetrain.daemon.reports.status_file import StatusFile
 
 LOOK = LookStatus(
     time_s=0.0,

@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
 from freetrain.config import Config
-from freetrain.daemon.status import LookStatus, NodeGroup, TrainerStatus
-from freetrain.daemon.status_file import StatusFile
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
+from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.errors import ExitCode
 from freetrain.slurm.commands import JOB_FIELDS, SEPARATOR
 from tests.cli.fake_slurm import FakeSlurm

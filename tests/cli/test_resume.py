@@ -12,8 +12,8 @@ from freetrain.cli.main import cli
 from freetrain.config import Config
 from freetrain.core.cluster import JobState
 from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
-from freetrain.daemon.status import LookStatus, TrainerStatus
-from freetrain.daemon.status_file import StatusFile
+from freetrain.daemon.reports.status import LookStatus, TrainerStatus
+from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.errors import ExitCode
 from freetrain.slurm.tags import asked_to_resume
 from tests.daemon.fake_slurm import FakeSlurm

@@ -17,9 +17,9 @@ from rich.console import Console
 from freetrain.cli.main import cli
 from freetrain.cli.top import draw
 from freetrain.config import Config
-from freetrain.daemon.standing import find_standing
-from freetrain.daemon.status import LookStatus, NodeGroup, TrainerStatus
-from freetrain.daemon.status_file import StatusFile
+from freetrain.daemon.reports.standing import find_standing
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
+from freetrain.daemon.reports.status_file import StatusFile
 
 TRAINERS = tuple(
     TrainerStatus(str(number), "news" if number % 2 else "games", "active", waits_for="no idle nodes")

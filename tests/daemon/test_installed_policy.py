@@ -10,7 +10,7 @@ import pytest
 from freetrain.config import Config, ConfigError
 from freetrain.core.decision import Decision, Status
 from freetrain.daemon.admission.choices import check_choices
-from freetrain.daemon.findings import tell_unusable
+from freetrain.daemon.reports.findings import tell_unusable
 from freetrain.store.store import Store
 from tests.daemon.training import Site
 from tests.installing import install_policy

@@ -18,7 +18,7 @@ from freetrain.core.decision import Decision, Status
 from freetrain.core.harm import Harm
 from freetrain.core.problem import Problem
 from freetrain.daemon import lender, timetable
-from freetrain.daemon.nudge import send_nudge
+from freetrain.daemon.controls.nudge import send_nudge
 from freetrain.daemon.service import Service, wants_more_time
 from freetrain.daemon.state_directory import claim, file_system_of
 from freetrain.errors import ExitCode, FreetrainError, StateError

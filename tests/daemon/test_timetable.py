@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from freetrain.daemon import timetable as timetable_module
-from freetrain.daemon.nudge import Senders, send_nudge
+from freetrain.daemon.controls.nudge import Senders, send_nudge
+from freetrain.daemon.controls.wake_file import WAKE_NAME
 from freetrain.daemon.timetable import Timetable
-from freetrain.daemon.wake_file import WAKE_NAME
 
 NEVER_S = 3600.0
 

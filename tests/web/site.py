@@ -15,8 +15,8 @@ from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.throughput_fit import Observation
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.status import LookStatus, NodeGroup, TrainerStatus
-from freetrain.daemon.status_file import StatusFile
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
+from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.store import NewRun, Store
 from freetrain.store.engine import for_writing, make_engine
 from freetrain.store.ledger import DAEMON_COMMAND

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from freetrain.daemon.standing import find_standing
+from freetrain.daemon.reports.standing import find_standing
 from freetrain.web.headline import headline_of
 from freetrain.web.live_page import LivePage
 from tests.web.site import Site

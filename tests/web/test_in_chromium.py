@@ -13,7 +13,7 @@ import pytest
 
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.throughput_fit import Observation
-from freetrain.daemon.status import LookStatus, NodeGroup, TrainerStatus
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.web import live_page
 from freetrain.web import page as web_page
 from freetrain.web.live_page import LivePage

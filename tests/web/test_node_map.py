@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-from freetrain.daemon.status import NodeGroup
+from freetrain.daemon.reports.status import NodeGroup
 from freetrain.web.node_map import draw_map
 from freetrain.web.node_order import in_order
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from freetrain.daemon.status import NodeGroup
+from freetrain.daemon.reports.status import NodeGroup
 from freetrain.web.node_reasons import MOST_ROWS, gather_reasons
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.core.harm import Harm
-from freetrain.daemon.status import NodeGroup, TrainerStatus
+from freetrain.daemon.reports.status import NodeGroup, TrainerStatus
 from freetrain.store import Store
 from freetrain.web.live_page import LivePage
 from tests.web.png import read_png

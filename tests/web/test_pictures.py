@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.daemon.recent_nodes import RecentNodes
-from freetrain.daemon.status import NodeGroup
+from freetrain.daemon.reports.recent_nodes import RecentNodes
+from freetrain.daemon.reports.status import NodeGroup
 from freetrain.web.node_times import COLUMNS, Stay, draw_node_times, trainer_colours
 from freetrain.web.over_time import draw_over_time
 from freetrain.web.window import Window

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.throughput_fit import Observation
-from freetrain.daemon.standing import find_standing
-from freetrain.daemon.status import TrainerStatus
+from freetrain.daemon.reports.standing import find_standing
+from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.web.trainings import MOST_ROWS, list_trainings
 from tests.web.site import LOOK, Site
 

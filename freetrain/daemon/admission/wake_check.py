@@ -13,7 +13,7 @@ from contextlib import suppress
 from math import inf
 from pathlib import Path
 
-from freetrain.daemon.wake_file import WAKE_NAME
+from freetrain.daemon.controls.wake_file import WAKE_NAME
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.finding import Finding
 from freetrain.slurm.gateway import Gateway

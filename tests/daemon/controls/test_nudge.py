@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.daemon import nudge
-from freetrain.daemon.nudge import NudgeListener, Senders, send_nudge
+from freetrain.daemon.controls import nudge
+from freetrain.daemon.controls.nudge import NudgeListener, Senders, send_nudge
 from freetrain.errors import ExitCode, FreetrainError
 from tests.slurm_lab import eventually, short_directory
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.daemon import outage
-from freetrain.daemon.outage import Outage
+from freetrain.daemon.reports import outage
+from freetrain.daemon.reports.outage import Outage
 from freetrain.slurm.errors import SlurmError
 
 ERROR = SlurmError("squeue does not answer.")

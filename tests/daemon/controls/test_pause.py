@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.daemon.pause import Pause, PauseReader, read_pause, write_pause
+from freetrain.daemon.controls.pause import Pause, PauseReader, read_pause, write_pause
 from freetrain.errors import StateError
 from tests.daemon.conftest import StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm

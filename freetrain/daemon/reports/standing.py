@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from freetrain.config import Config
-from freetrain.daemon.status import LookStatus, Status, TrainerStatus
-from freetrain.daemon.status_file import StatusUnknownError, read_status
+from freetrain.daemon.reports.status import LookStatus, Status, TrainerStatus
+from freetrain.daemon.reports.status_file import StatusUnknownError, read_status
 from freetrain.showing.words import printable, show_time
 
 _POLLS, _LONGEST_LOOK_S = 3, 60.0

@@ -15,8 +15,8 @@ from freetrain import __version__
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import End
 from freetrain.core.known_trainer import TrainerState
-from freetrain.daemon.node_seconds import Use, UseMeter
-from freetrain.daemon.status import LookStatus, NodeStanding
+from freetrain.daemon.reports.node_seconds import Use, UseMeter
+from freetrain.daemon.reports.status import LookStatus, NodeStanding
 from freetrain.lending.judge import Judgement
 from freetrain.slurm.parsing import expand_nodes
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from freetrain.core.known_trainer import TrainerState
-from freetrain.daemon.status import LookStatus
+from freetrain.daemon.reports.status import LookStatus
 from freetrain.lending.judge import Memory
 from freetrain.slurm.parsing import fold_nodes
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from freetrain.config import Config
-from freetrain.daemon.hook import run_hook
-from freetrain.daemon.news import Heard, Kind, News, heard_after, news_of
-from freetrain.daemon.status import LookStatus
+from freetrain.daemon.reports.hook import run_hook
+from freetrain.daemon.reports.news import Heard, Kind, News, heard_after, news_of
+from freetrain.daemon.reports.status import LookStatus
 from freetrain.lending.judge import Memory
 
 log = logging.getLogger(__name__)

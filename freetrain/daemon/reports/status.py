@@ -8,7 +8,7 @@ from typing import Literal
 
 from freetrain.core.cluster import NodeState
 from freetrain.core.fragment import End, Fragment, FragmentState
-from freetrain.daemon.recent_nodes import RecentNodes
+from freetrain.daemon.reports.recent_nodes import RecentNodes
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.lending.judge import Judgement
 from freetrain.lending.offers import Offers

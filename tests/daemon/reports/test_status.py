@@ -10,10 +10,10 @@ import pytest
 
 from freetrain.config import Config
 from freetrain.core.cluster import JobState
-from freetrain.daemon import status as published
+from freetrain.daemon.reports import status as published
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, status_of
+from freetrain.daemon.reports.status_file import STATUS_NAME, StatusFile, StatusUnknownError, read_status
 from freetrain.daemon.service import Service
-from freetrain.daemon.status import LookStatus, NodeGroup, status_of
-from freetrain.daemon.status_file import STATUS_NAME, StatusFile, StatusUnknownError, read_status
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError
 from tests.daemon.conftest import Daemon, StartDaemon

@@ -16,10 +16,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from freetrain import __version__
 from freetrain.config import Config, ConfigError
 from freetrain.core.harm import Harm
-from freetrain.daemon.metrics import Metrics
-from freetrain.daemon.metrics_outlets import Textfile, serving
+from freetrain.daemon.reports.metrics import Metrics
+from freetrain.daemon.reports.metrics_outlets import Textfile, serving
+from freetrain.daemon.reports.status import LookStatus, status_of
 from freetrain.daemon.service import Service
-from freetrain.daemon.status import LookStatus, status_of
 from freetrain.lending.meter import Meter
 from freetrain.slurm.errors import SlurmUnreachableError
 from tests.daemon.conftest import Daemon, StartDaemon

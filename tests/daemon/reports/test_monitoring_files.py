@@ -12,11 +12,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from freetrain.core.decision import Decision, Status
-from freetrain.daemon.metrics import Metrics
-from freetrain.daemon.status import status_of
+from freetrain.daemon.reports.metrics import Metrics
+from freetrain.daemon.reports.status import status_of
 from tests.daemon.conftest import StartDaemon
 
-ETC = Path(__file__).parents[2] / "etc"
+ETC = Path(__file__).parents[3] / "etc"
 ALERTS, DASHBOARD = ETC / "prometheus/freetrain-alerts.yml", ETC / "grafana/freetrain.json"
 _SELECTED = re.compile(r"(freetrain_\w+)(?:\{([^}]*)\})?")
 _LABEL = re.compile(r'(\w+)(=~?)"([^"]*)"')

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from freetrain.config import Config
-from freetrain.daemon.hook import run_hook
-from freetrain.daemon.notices import Notices
-from freetrain.daemon.status import LookStatus
+from freetrain.daemon.reports.hook import run_hook
+from freetrain.daemon.reports.notices import Notices
+from freetrain.daemon.reports.status import LookStatus
 from freetrain.lending.judge import Memory
 
 QUIET = LookStatus(time_s=1.0, took_s=0.1)

@@ -15,8 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from freetrain import __version__
 from freetrain.config import Config
-from freetrain.daemon.recent_nodes import RecentNodes, with_look
-from freetrain.daemon.status import Identity, LookStatus, Status
+from freetrain.daemon.reports.recent_nodes import RecentNodes, with_look
+from freetrain.daemon.reports.status import Identity, LookStatus, Status
 from freetrain.daemon.whole_file import replace_file
 
 log = logging.getLogger(__name__)

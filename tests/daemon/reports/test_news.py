@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from freetrain.core.harm import Harm
-from freetrain.daemon.news import Heard, Kind, heard_after, news_of
-from freetrain.daemon.status import LookStatus, TrainerStatus
+from freetrain.daemon.reports.news import Heard, Kind, heard_after, news_of
+from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.lending.judge import Memory
 from freetrain.lending.lost_nodes import LostNode, LostNodes
 from freetrain.lending.meter import Meter
