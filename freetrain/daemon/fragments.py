@@ -24,10 +24,17 @@ _LOST_FOR_GOOD_S = 3600.0
 """For so long a fragment that Slurm does not show any more is looked for in accounting."""
 
 
-def _may_leave(job: Job | None) -> bool:
-    """Whether a fragment may say that it has completed and mean that it has left in good order."""
+def _may_have_left(fragment: Fragment, job: Job | None) -> bool:
+    """Whether a fragment that ended by itself may only have left when it was asked to.
+
+    A task that does not know what SIGTERM means has completed if it says so.
+    """
+    end = fragment.end
+    if end is End.RELEASED and job is not None and job.state in _BY_THEMSELVES:
+        end = End.COMPLETED if job.state is JobState.COMPLETED else End.FAILED
     tag = parse_tag(job.comment) if job is not None else None
-    return not (isinstance(tag, Tag) and tag.is_filler) or tag.notice
+    knows_sigterm = not (isinstance(tag, Tag) and tag.is_filler) or tag.notice
+    return end is End.FAILED or (end is End.COMPLETED and knows_sigterm)
 
 
 class Fragments:
@@ -134,13 +141,9 @@ class Fragments:
     def _blame_preemption(self, changed: Sequence[Fragment], snapshot: Snapshot) -> list[Fragment]:
         """With a grace time Slurm asks a fragment to leave, and counts one that does so as completed, or failed.
 
-        A task that does not know what SIGTERM means has completed all the same if it says so.
+        So it does with one that had left a moment before freetrain, too, took its node back.
         """
-        left = {
-            one.job
-            for one in changed
-            if one.end is End.FAILED or (one.end is End.COMPLETED and _may_leave(snapshot.job.get(one.job)))
-        }
+        left = {one.job for one in changed if _may_have_left(one, snapshot.job.get(one.job))}
         asked_s = self._gateway.preempted_at(sorted(left))
         return [
             replace(one, end=End.PREEMPTED)

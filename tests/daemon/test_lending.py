@@ -10,6 +10,7 @@ from freetrain.core.known_trainer import TrainerState
 from freetrain.core.throughput_fit import Observation
 from freetrain.daemon.executor import Mode
 from freetrain.daemon.trainers.progress_reader import Report
+from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmUnreachableError
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import NODES, FakeSlurm, waiting
@@ -169,6 +170,29 @@ def test_a_task_that_leaves_in_good_order_during_a_grace_time_is_needed_again(
     daemon.cycle()
     assert daemon.ledger.ends_by_trainer().get(array, {}) == {End.PREEMPTED: 2, End.COMPLETED: 2}
     assert daemon.ledger.trainers()[array].state is TrainerState.COMPLETE
+
+
+def test_a_task_that_has_just_left_by_itself_when_it_is_given_back_is_needed_again(
+    start_daemon: StartDaemon, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurm preempts it, it leaves, and what would requeue it comes a moment later, and finds it completed."""
+    slurm.partitions["freetrain"] = FakeSlurm(grace_s=30.0).partitions["freetrain"]
+    array, daemon = lent_to(slurm, start_daemon, "freetrain:min=1,max=2", tasks=2)
+    perform = slurm.perform
+
+    def left_before(command: Command, stdin: str = "") -> str:
+        if command[:3] == ("scontrol", "requeuehold", "Incomplete"):
+            for task in command[3].split(","):
+                slurm.leave_in_grace(task)
+        return perform(command, stdin)
+
+    monkeypatch.setattr(slurm, "perform", left_before)
+    slurm.reservations.append(Reservation("now", frozenset(NODES), slurm.now_s + 1, slurm.now_s + 60))
+    for _ in range(3):
+        daemon.cycle()
+    assert daemon.ledger.ends_by_trainer().get(array, {}) == {End.PREEMPTED: 2}
+    assert all(slurm.jobs[f"{array}_{task}"].is_held for task in range(2))
+    assert daemon.ledger.trainers()[array].state is TrainerState.ACTIVE
 
 
 def test_measured_throughput_decides_who_grows(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
