@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _BOTTOM = 46
 _ROWS = 17
+_DATE_WIDTH = 7.0
+"""Of a date with some space beside it, in sizes of the font."""
 
 
 def idle_and_lent(series: NodesOverTime, size: Format) -> str:
@@ -181,7 +183,9 @@ def _box(
 
 
 def _time(axes: Axes, size: Format, from_s: float, until_s: float) -> None:
-    marks = time_axis(from_s, until_s, size.time_marks)
+    room = axes.get_position().width * size.width / (_DATE_WIDTH * size.font)
+    # So many marks are never closer together than a date is wide.
+    marks = time_axis(from_s, until_s, min(size.time_marks, int(room) - 1))
     axes.set_xlim(from_s, until_s)
     axes.set_xticks(marks.at_s, marks.labels)
     axes.set_xlabel(marks.caption, loc="right", fontsize=size.font * 0.92)

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+from freetrain.replay.report.charts import idle_and_lent
+from freetrain.replay.report.figures import NodesOverTime
+from freetrain.replay.report.svg import NARROW, WIDE, Format
+
+_DATE = re.compile(r'font-size: (\d+)px[^>]* x="([\d.]+)"[^>]*>\d{4}-\d\d-\d\d<')
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=lambda size: size.name)
+@pytest.mark.parametrize("days", [2, 5, 7, 14, 60])
+def test_dates_do_not_run_into_each_other(size: Format, days: int) -> None:
+    nodes = np.ones(days)
+    picture = idle_and_lent(NodesOverTime(np.linspace(0.0, 86400.0 * days, days + 1), nodes, nodes, 1.0), size)
+    dates = [(float(font), float(x)) for font, x in _DATE.findall(picture)]
+    apart = [later - earlier for (_, earlier), (_, later) in itertools.pairwise(dates)]
+    assert apart
+    assert min(apart) > 6.5 * dates[0][0], "ten digits and dashes"
