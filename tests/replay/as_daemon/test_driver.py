@@ -162,3 +162,12 @@ def test_the_same_replay_comes_out_the_same() -> None:
     first, second = (replayed(*site(*rows))[0] for _ in range(2))
     assert first.felt == second.felt
     assert [run.samples for run in first.runs] == [run.samples for run in second.runs]
+
+
+def test_that_the_logs_jobs_waited_for_reasons_unknown_does_not_end_lending() -> None:
+    """Each could have started at once, and started when nobody believed any more that it waits for nodes."""
+    rows = [(200.0 * k, 200.0 * k + 120, 200.0 * k + 130, 60.0, (3,)) for k in range(20)]
+    record, lent_node_s = replayed(*site(*rows, until_s=4000.0))
+    assert record.felt is not None
+    assert max(record.felt.delays_s, default=0.0) <= 1.0
+    assert lent_node_s > 0.75 * 3600.0 * record.holes.idle_node_hours
