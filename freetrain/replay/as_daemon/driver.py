@@ -50,7 +50,7 @@ class DaemonReplay:
         journal: Journal,
         stopwatch_s: Callable[[], float],
     ) -> None:
-        # Why a job of the log's waited although nodes were free, the log does not say: it is no harm of freetrain's.
+        # Why a job waited although nodes were free the log does not say: that is no harm of freetrain's.
         rules = replace(rules, harm=replace(rules.harm, pause_s=0.0))
         self._until_s = holes.until_s
         self._rules = rules
