@@ -54,8 +54,9 @@ def _table(cells: Sequence[ComparedRun], way: str) -> Iterator[str]:
     yield f"|---|{'--:|' * len(costs)}"
     for method in dict.fromkeys(run.labels["method"] for run in cells):
         row = [run for run in cells if run.labels["method"] == method]
-        shown = (getattr(run, way) for run in row)
-        yield f"| {method} | {' | '.join('–' if each is None else f'{each.work:.3f}' for each in shown)} |"
+        shown = [getattr(run, way) for run in row]
+        if any(shown):
+            yield f"| {method} | {' | '.join('–' if each is None else f'{each.work:.3f}' for each in shown)} |"
     yield ""
 
 
