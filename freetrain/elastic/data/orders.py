@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
 from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
+from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.data.streaming import is_stream
 from freetrain.errors import InputError
 
@@ -36,6 +37,18 @@ class Order:
     shuffle: bool
     drop_last: bool
     listed: Callable[[int], Sequence[int]] | None = None
+
+    def sampler(self, epochs: int, seed: int) -> Sampler:
+        """Samples in this order, for a script that says itself when an epoch ends."""
+        return Sampler(
+            self.samples,
+            epochs,
+            seed,
+            shuffle=self.shuffle,
+            drop_last=self.drop_last,
+            listed=self.listed,
+            holds_at_end=True,
+        )
 
     @classmethod
     def of(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Self
+
+from freetrain.elastic.errors import as_exit
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.training.training import Training
+from freetrain.errors import FreetrainError
 
 
 class InTraining:
@@ -15,6 +20,17 @@ class InTraining:
 
     state: TrainingState
     _training: Training
+    _check_schedules: Callable[[], None]
+    """Raises InputError if learning rate schedules are not carried along."""
+
+    def __enter__(self) -> Self:
+        """Join the trainer."""
+        try:
+            self._check_schedules()
+            self._training.join()
+        except FreetrainError as error:
+            raise as_exit(error) from None
+        return self
 
     @property
     def rank(self) -> int:

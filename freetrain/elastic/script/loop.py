@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import torch
 
@@ -16,7 +16,7 @@ from freetrain.elastic.data.orders import Order
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.data.step_batches import StepBatches
 from freetrain.elastic.data.streaming import Streaming, is_stream
-from freetrain.elastic.errors import LostRankError, as_exit
+from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.hooks import Hooks, Resize
 from freetrain.elastic.script.in_training import InTraining
 from freetrain.elastic.script.kept_steps import KeptSteps
@@ -24,7 +24,7 @@ from freetrain.elastic.script.updates import Optimizers, Updates
 from freetrain.elastic.training.state import Stateful, TrainingState
 from freetrain.elastic.training.training import Training
 from freetrain.elastic.worlds.exchange import decode_all, encode, gather_bytes
-from freetrain.errors import FreetrainError, InputError
+from freetrain.errors import InputError
 
 _DATA = "freetrain.data"
 """The name under which the place in data that can only be read in order is carried along."""
@@ -78,25 +78,12 @@ class Loop(InTraining):
         trainer: Path | None = None,
     ) -> None:
         order = Order.of(data, batch, seed, shuffle=shuffle, drop_last=drop_last)
-        sampler = Sampler(
-            order.samples,
-            epochs,
-            seed,
-            shuffle=order.shuffle,
-            drop_last=order.drop_last,
-            listed=order.listed,
-            holds_at_end=True,
-        )
+        sampler = order.sampler(epochs, seed)
         module = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
         self._optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
         together = cast(torch.optim.Optimizer, Optimizers(self._optimizers))
-        self._drawing: StepBatches
-        if is_stream(data):
-            self._drawing = stream = Streaming(data, sampler, order.batch)
-            self.state = TrainingState(module, together, sampler, {_DATA: stream, **(also or {})})
-        else:
-            self._drawing = Drawing(sampler, order.batch, BatchStream(data))
-            self.state = TrainingState(module, together, sampler, also or {})
+        self._drawing, place = _drawing_of(data, sampler, order.batch)
+        self.state = TrainingState(module, together, sampler, {**place, **(also or {})})
         self._updates = Updates(self.state, self._optimizers)
         for item in (also or {}).values():
             if isinstance(item, torch.amp.GradScaler):
@@ -120,6 +107,7 @@ class Loop(InTraining):
             also or {},
             share_buffers=share_buffers,
         )
+        self._check_schedules = self._steps.check_schedules
         self._hooks = Hooks(order.batch, on_resize, None, None)
         self._is_in_a_world = False
         self._catches_up = True
@@ -191,15 +179,6 @@ class Loop(InTraining):
 
     # -- context
 
-    def __enter__(self) -> Self:
-        """Join the trainer."""
-        try:
-            self._steps.check_schedules()
-            self._training.join()
-        except FreetrainError as error:
-            raise as_exit(error) from None
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -256,3 +235,13 @@ class Loop(InTraining):
             self.state.sampler.end_epoch()
         if not stays:
             self._enter_world()
+
+
+def _drawing_of(
+    data: Any, sampler: Sampler, batch: FixedBatch | ScaledBatch
+) -> tuple[StepBatches, Mapping[str, Stateful]]:
+    """The batches of each step, and what says how far they are besides the sampler."""
+    if is_stream(data):
+        stream = Streaming(data, sampler, batch)
+        return stream, {_DATA: stream}
+    return Drawing(sampler, batch, BatchStream(data)), {}

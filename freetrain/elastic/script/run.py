@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import torch
 
 from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
 from freetrain.elastic.data.loading import Loader
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.errors import as_exit
 from freetrain.elastic.script.hooks import Hooks, Resize, StepResult
 from freetrain.elastic.script.in_training import InTraining
 from freetrain.elastic.script.model import ElasticModel
@@ -22,7 +21,7 @@ from freetrain.elastic.training.agreement import Ballot
 from freetrain.elastic.training.mistakes import Samples, Schedules, learning_rates
 from freetrain.elastic.training.state import Stateful, TrainingState
 from freetrain.elastic.training.training import Training
-from freetrain.errors import FreetrainError, InputError
+from freetrain.errors import InputError
 
 
 class Run(InTraining):
@@ -93,7 +92,7 @@ class Run(InTraining):
         self._training = Training(self.state, self.model, batch, can_be_fed=True, trainer=trainer, records=records)
         self._loader = Loader(data, data_threads)
         self._samples = Samples(model)
-        self._schedules = Schedules(optimizer, self.state.also)
+        self._check_schedules = Schedules(optimizer, self.state.also).check
         self._steps = Steps(self.state, batch, self.model, self._loader)
         self._hooks = Hooks(batch, on_resize, before_update, on_step)
 
@@ -115,15 +114,6 @@ class Run(InTraining):
             training.finish()
 
     # -- context
-
-    def __enter__(self) -> Self:
-        """Join the trainer."""
-        try:
-            self._schedules.check()
-            self._training.join()
-        except FreetrainError as error:
-            raise as_exit(error) from None
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -158,7 +148,7 @@ class Run(InTraining):
         return not verdict.change
 
     def _ballot(self, step: Step) -> Ballot:
-        self._schedules.check()
+        self._check_schedules()
         return Ballot(
             self._training.session.change_due,
             self._training.wants_stop,
