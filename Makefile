@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 WORKERS := 6
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint unit test-slurm slurm soak bench bench-elastic bench-live clean
+.PHONY: demo test lint unit test-slurm programs soak bench bench-elastic bench-live clean
 
 demo: $(STAMP)
 	@mkdir -p demo
@@ -25,19 +25,19 @@ lint: $(STAMP)
 
 # Most tests of a real Slurm wait for it, so there are more workers than cores; each has one lab, and some tests another.
 # WORKERS=0 runs all tests one after the other.
-unit: $(STAMP) slurm
+unit: $(STAMP) programs
 	$(BIN)/pytest -m "not soak" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Those alone that need a real Slurm. PATH=/path/to/slurm/sbin:/path/to/slurm/bin:$$PATH tests another than the installed.
-test-slurm: $(STAMP) slurm
+test-slurm: $(STAMP) programs
 	$(BIN)/pytest -m slurm -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-slurm:
-	@tests/install_slurm.sh
+programs:
+	@tests/install_programs.sh
 
 # A quarter of an hour: an elastic training through 200 random changes (SOAK_SEED=7 draws others), and thousands of
 # decision problems more against the oracles.
-soak: $(STAMP) slurm
+soak: $(STAMP) programs
 	$(BIN)/pytest -m soak -s
 
 bench: $(STAMP)

@@ -23,6 +23,7 @@ from freetrain.errors import FreetrainError
 from freetrain.lab import Lab, LabOptions
 from freetrain.lab.packages import require_programs
 from freetrain.lab.ports import is_free
+from tests.needed import IN_CI
 
 # Below the ports that Linux gives to clients, which come and go.
 FIRST_PORT, LAST_PORT = 20_000, 31_999
@@ -66,7 +67,7 @@ def _closed_to_others() -> str:
 
 
 def _unless_ci(why: str) -> str:
-    if os.environ.get("CI"):
+    if IN_CI:
         pytest.fail(why, pytrace=False)
     return why
 

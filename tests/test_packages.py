@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
+
+from tests import needed
 
 PROJECT = Path(__file__).parents[1]
 EXPECTED = {
@@ -26,7 +27,7 @@ EXPECTED = {
     "./usr/share/bash-completion/completions/freetrain",
 }
 
-pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not installed")
+pytestmark = needed.a_program("dpkg-deb")
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests import needed
 
 UNITS = Path(__file__).parents[1] / "systemd"
 SERVICES = sorted(UNITS.glob("*.service"))
@@ -14,7 +15,7 @@ TIMERS = sorted(UNITS.glob("*.timer"))
 MOST_EXPOSED = 25
 """Tenths; systemd calls everything below 4.0 OK."""
 
-pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+pytestmark = needed.a_program("systemd-analyze")
 
 
 def analyzed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

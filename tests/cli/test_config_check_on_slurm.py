@@ -14,12 +14,10 @@ from pathlib import Path
 import pytest
 
 from freetrain.lab import Lab, LabOptions
+from tests.needed import several_people
 from tests.slurm_lab import run, started_lab
 
-pytestmark = [
-    pytest.mark.slurm,
-    pytest.mark.skipif(os.geteuid() != 0 and "CI" not in os.environ, reason="only root can play several people"),
-]
+pytestmark = [pytest.mark.slurm, several_people]
 
 Finding = dict[str, object]
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 from freetrain.config import Config, settings
 from freetrain.config.documents import DOCUMENTS, example_file, man_page, reference_page
+from tests import needed
 
 PROJECT = Path(__file__).parents[2]
 
@@ -55,7 +55,7 @@ def test_what_needs_a_restart_is_marked() -> None:
     assert man_page().count("Needs a restart.") == sum(setting.needs_restart for setting in settings())
 
 
-@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+@needed.a_program("groff")
 def test_the_man_page_is_one(tmp_path: Path) -> None:
     page = tmp_path / "freetrain.toml.5"
     page.write_text(man_page())

@@ -26,8 +26,9 @@ def drafts(trainer: Workers) -> list[int]:
 
 def get_stuck(trainer: Workers) -> int:
     """The step of the checkpoint that is being written from now on."""
+    (trainer.out / "held").unlink(missing_ok=True)
     (trainer.out / "stuck").touch()
-    trainer.wait_until(lambda: bool(drafts(trainer)), "checkpoint that is being written")
+    trainer.wait_until((trainer.out / "held").exists, "checkpoint that is being written")
     return max(drafts(trainer))
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from tests import needed
+
 _PLUGINS = Path(__file__).parents[2] / "etc/slurm"
 JOB_SUBMIT = _PLUGINS / "job_submit.lua"
 JOB_COMP = _PLUGINS / "jobcomp.lua"
 
-_MISSING = pytest.param(
-    "lua5.1",
-    marks=pytest.mark.skipif(not os.environ.get("CI"), reason="No Lua. On Debian and Ubuntu: apt install lua5.4"),
-)
-INTERPRETERS = [found for name in ("lua5.1", "lua5.3", "lua5.4") if (found := shutil.which(name))] or [_MISSING]
+_NAMES = ("lua5.1", "lua5.3", "lua5.4")
+INTERPRETERS = [found for name in _NAMES if (found := shutil.which(name))] or [
+    pytest.param("lua5.1", marks=needed.a_program(*_NAMES))
+]
 """All that there are, since Slurm is built with one or another; where there is none, CI fails for want of it."""
 
 

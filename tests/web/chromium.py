@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 _PATIENCE_S = 60.0
 
 
@@ -106,10 +106,11 @@ class Chromium:
 @contextmanager
 def chromium(profile: Path) -> Iterator[Chromium]:
     """A browser that keeps what it keeps in a directory, and ends afterwards."""
+    program = next(found for name in PROGRAMS if (found := shutil.which(name)))
     theirs_in, to_browser = os.pipe()
     from_browser, theirs_out = os.pipe()
     command = [
-        PROGRAM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+        program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
         "--hide-scrollbars", f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank",
     ]  # fmt: skip
     # The browser reads from descriptor 3 and writes to 4.

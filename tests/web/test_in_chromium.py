@@ -18,10 +18,11 @@ from freetrain.web import live_page
 from freetrain.web import page as web_page
 from freetrain.web.live_page import LivePage
 from freetrain.web.server import PageServer
-from tests.web.chromium import PROGRAM, Chromium, chromium
+from tests import needed
+from tests.web.chromium import PROGRAMS, Chromium, chromium
 from tests.web.site import LOOK, Site
 
-pytestmark = pytest.mark.skipif(not PROGRAM, reason="no chromium")
+pytestmark = needed.a_program(*PROGRAMS)
 FIRST_PAINT_MS = 300
 
 

@@ -19,9 +19,9 @@ import pytest
 from freetrain.daemon.controls import nudge
 from freetrain.daemon.controls.nudge import NudgeListener, Senders, send_nudge
 from freetrain.errors import ExitCode, FreetrainError
+from tests.needed import several_people
 from tests.slurm_lab import eventually, short_directory
 
-others = pytest.mark.skipif(os.geteuid() != 0, reason="only root can play another user")
 SOMEBODY = "games"
 CONNECT = """
 import os, socket, sys
@@ -174,7 +174,7 @@ def test_nudges_of_one_sender_are_taken_together_and_none_is_lost(heard: Heard) 
     assert min(apart_s) > nudge._SITE_APART_S - 0.05
 
 
-@others
+@several_people
 def test_owners_of_trainers_may_nudge_and_other_users_are_refused(heard: Heard) -> None:
     assert says_to(SOMEBODY, heard) == "refused"
     assert heard.at_s == []
@@ -187,7 +187,7 @@ def test_owners_of_trainers_may_nudge_and_other_users_are_refused(heard: Heard) 
     assert says_to(SOMEBODY, heard) == "refused"
 
 
-@others
+@several_people
 def test_slurm_user_may_nudge() -> None:
     uid = pwd.getpwnam(SOMEBODY).pw_uid
     assert Senders(SOMEBODY).apart_s(uid) is not None
@@ -195,7 +195,7 @@ def test_slurm_user_may_nudge() -> None:
     assert Senders().apart_s(os.geteuid()) is not None
 
 
-@others
+@several_people
 def test_a_refused_nudge_is_a_sentence_and_a_status(heard: Heard) -> None:
     known = pwd.getpwnam(SOMEBODY)
     config = heard.directory / "freetrain.toml"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +16,6 @@ from freetrain.store.store import Store
 from tests.slurm.lua import job_comp_with
 from tests.slurm_lab import on_free_ports, require_python_for_all, short_directory
 
-several_people = pytest.mark.skipif(
-    os.geteuid() != 0 and "CI" not in os.environ, reason="only root can play several people"
-)
 POLL_S = 3
 NODES = 16
 SLACK = 8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import signal
@@ -19,6 +18,7 @@ from benchmarks.live.site import Site
 from benchmarks.live.workload import SiteJob
 from freetrain.lab import LabOptions
 from tests.daemon.on_slurm.site import POLL_S, wait_until
+from tests.needed import several_people
 from tests.slurm_lab import on_free_ports, short_directory
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
@@ -200,7 +200,7 @@ def test_a_second_daemon_with_another_directory_is_refused_until_the_first_is_go
     assert run_daemon(site, "another").returncode == 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0 and "CI" not in os.environ, reason="only root can play several people")
+@several_people
 def test_with_preemption_by_qos_each_qos_of_the_site_must_preempt_that_of_fragments(site: Site) -> None:
     site.lab.stop_controller()
     configure(site, "PreemptType=preempt/qos")

@@ -21,12 +21,12 @@ from tests.daemon.on_slurm.site import (
     lent,
     nodes_of,
     settled,
-    several_people,
     site_of,
     states_of,
     submit_three,
     wait_until,
 )
+from tests.needed import several_people
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 

@@ -21,9 +21,9 @@ from tests.daemon.on_slurm.site import (
     in_slurm,
     in_the_ledger,
     lent,
-    several_people,
     wait_until,
 )
+from tests.needed import several_people
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 

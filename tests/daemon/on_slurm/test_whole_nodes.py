@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ import pytest
 from benchmarks.live.site import TRAINER, Site
 from freetrain.lab import LabOptions
 from tests.daemon.on_slurm.site import POLL_S, daemon_that_polls_every, nodes_of, site_of, wait_until
+from tests.needed import several_people
 
 pytestmark = pytest.mark.slurm
 
@@ -135,7 +135,7 @@ def reserve(site: Site, nodes: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root plays an admin")
+@several_people
 def test_nodes_can_be_reserved_when_they_have_been_drained(daemon: Site) -> None:
     trainer = submit(daemon, NODES)
     wait_until(lambda: nodes_of(daemon, trainer) == PLAIN + GPUS, LIMIT_S, daemon)

@@ -1,4 +1,7 @@
-"""The counting training with a disk that takes no checkpoint while the file ``stuck`` is in OUT."""
+"""The counting training with a disk that takes no checkpoint while the file ``stuck`` is in OUT.
+
+While it holds one back, the file ``held`` is there.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from freetrain.elastic.on_disk import checkpoints, files
 def create(draft):
     stream = files.create_private(draft)
     while Path(os.environ["OUT"], "stuck").exists():
+        Path(os.environ["OUT"], "held").touch()
         time.sleep(0.01)
     return stream
 
