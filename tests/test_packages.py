@@ -16,7 +16,8 @@ PROJECT = Path(__file__).parents[1]
 EXPECTED = {
     "./usr/bin/freetrain",
     "./opt/freetrain/bin/python",
-    "./etc/freetrain/freetrain.toml",
+    "./etc/freetrain/",
+    "./usr/share/doc/freetrain/freetrain.toml",
     "./usr/lib/systemd/system/freetrain.service",
     "./usr/lib/systemd/system/freetrain-web.service",
     "./usr/share/doc/freetrain/monitoring/freetrain-alerts.yml",

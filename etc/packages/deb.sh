@@ -25,7 +25,6 @@ Description: idle nodes of a Slurm machine for deep-learning training
  Lends nodes that will be idle for a while to elastic trainings, as preemptible
  jobs, and gives them back before Slurm needs them. By default it only observes.
 END
-echo /etc/freetrain/freetrain.toml > "$stage/DEBIAN/conffiles"
 cat > "$stage/DEBIAN/postinst" <<'END'
 #!/bin/sh
 set -e
@@ -37,5 +36,10 @@ cat > "$stage/DEBIAN/prerm" <<'END'
 set -e
 [ "$1" != remove ] || [ ! -d /run/systemd/system ] || systemctl disable --now freetrain.service freetrain-web.service
 END
-chmod 755 "$stage/DEBIAN/postinst" "$stage/DEBIAN/prerm"
+cat > "$stage/DEBIAN/postrm" <<'END'
+#!/bin/sh
+set -e
+[ "$1" != purge ] || rm -f /etc/freetrain/freetrain.toml
+END
+chmod 755 "$stage/DEBIAN/postinst" "$stage/DEBIAN/prerm" "$stage/DEBIAN/postrm"
 dpkg-deb --root-owner-group -Zgzip --build "$stage" "freetrain_${version}_$architecture.deb"

@@ -24,11 +24,12 @@ ln -s "$venv/bin/freetrain" "$stage/usr/bin/freetrain"
 cd "$project"
 install -Dm644 -t "$stage/usr/lib/systemd/system" systemd/*.service systemd/*.timer
 install -Dm644 systemd/freetrain.sysusers "$stage/usr/lib/sysusers.d/freetrain.conf"
-install -Dm644 -t "$stage/etc/freetrain" etc/freetrain.toml
+# The settings are the site's own: freetrain config init writes them. This shows all that there are.
+install -d "$stage/etc/freetrain"
 for page in etc/man/*; do
     install -Dm644 -t "$stage/usr/share/man/man${page##*.}" "$page"
 done
-install -Dm644 -t "$stage/usr/share/doc/freetrain" README.md CHANGELOG.md LICENSE docs/*.md
+install -Dm644 -t "$stage/usr/share/doc/freetrain" README.md CHANGELOG.md LICENSE docs/*.md etc/freetrain.toml
 install -Dm644 -t "$stage/usr/share/doc/freetrain/slurm" etc/slurm/*.lua
 install -Dm644 -t "$stage/usr/share/doc/freetrain/monitoring" etc/prometheus/*.yml etc/grafana/*.json
 "$stage$venv/bin/python" -B -m freetrain completion bash |

@@ -36,7 +36,7 @@ def status_command(config_path: Path | None, shape: Shape) -> None:
     elif standing.look is not None:
         click.echo(f"Nodes: {_listed(nodes)}. Trainers: {_listed(trainers)}.")
         unwoken = "" if standing.look.woken_s else "; nothing has woken the daemon between polls"
-        click.echo(f"Calls of Slurm in the last hour: {standing.look.calls}{unwoken}.")
+        click.echo(f"Questions and commands to Slurm in the last hour: {standing.look.calls}{unwoken}.")
     raise SystemExit(ExitCode.OK if standing.answers else ExitCode.UNREACHABLE)
 
 

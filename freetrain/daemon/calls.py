@@ -8,10 +8,14 @@ _HOUR_S = 3600.0
 
 
 class Calls:
-    """The last hour's calls, as a counter that only grows showed them."""
+    """The last hour's calls, as a counter that only grows showed them.
 
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque()
+    Args:
+        begun_s: when the counter began at 0, in running seconds.
+    """
+
+    def __init__(self, begun_s: float) -> None:
+        self._seen = deque([(begun_s, 0)])
 
     def lately(self, total: int, now_s: float) -> int:
         """How many there were in the hour before now.

@@ -65,7 +65,7 @@ class Lender:
         clock_s: Callable[[], float] = time.time,
     ) -> None:
         self._clock_s = clock_s
-        self._calls = Calls()
+        self._calls = Calls(clock_s())
         self._config = config
         self._settings = settings
         self._gateway = gateway

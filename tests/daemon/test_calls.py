@@ -4,9 +4,9 @@ from freetrain.daemon.calls import Calls
 
 
 def test_the_calls_of_the_last_hour_are_counted() -> None:
-    calls = Calls()
-    assert calls.lately(10, 0.0) == 0, "those before the first look are not known to be recent"
-    assert calls.lately(40, 1800.0) == 30
-    assert calls.lately(45, 3600.0) == 35
+    calls = Calls(0.0)
+    assert calls.lately(10, 5.0) == 10, "with those of the daemon's start"
+    assert calls.lately(40, 1800.0) == 40
+    assert calls.lately(45, 3605.0) == 35
     assert calls.lately(50, 5400.0) == 10
     assert calls.lately(50, 20000.0) == 0
