@@ -12,8 +12,8 @@ from freetrain.cli.config_init import init_command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json
-from freetrain.config import Loaded, load_config
-from freetrain.config.settings import Setting, settings, value_of
+from freetrain.config import Config, Loaded, load_config
+from freetrain.config.settings import Setting, changed, settings, value_of
 from freetrain.showing.words import NOTHING
 
 FORMAT = "freetrain-config/1"
@@ -54,24 +54,20 @@ def show_command(config_path: Path | None, with_origin: bool, as_json: bool) -> 
 def diff_command(config_path: Path | None, other: Path | None, shape: Shape) -> None:
     """List the settings that differ from the defaults, or from those of the configuration OTHER."""
     loaded = load_config(config_path)
-    base = None if other is None else load_config(other)
-    found = [setting for setting in settings() if value_of(loaded.config, setting) != _base_value(base, setting)]
+    base = Config() if other is None else load_config(other).config
+    found = changed(loaded.config, base)
     rows = [
         (
             setting.path,
-            setting.show(_base_value(base, setting)),
+            setting.show(value_of(base, setting)),
             setting.show(value_of(loaded.config, setting)),
             _origin(loaded, setting) or NOTHING,
         )
         for setting in found
     ]
-    columns = ("SETTING", "OTHER" if base else "DEFAULT", "VALUE", "FROM")
+    columns = ("SETTING", "OTHER" if other else "DEFAULT", "VALUE", "FROM")
     otherwise = "No setting differs."
     shape.print(_document(loaded, found), columns, rows, otherwise=otherwise)
-
-
-def _base_value(base: Loaded | None, setting: Setting) -> object:
-    return setting.default if base is None else value_of(base.config, setting)
 
 
 def _origin(loaded: Loaded, setting: Setting) -> str:

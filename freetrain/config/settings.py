@@ -99,6 +99,11 @@ def value_of(config: Config, setting: Setting) -> object:
     return getattr(getattr(config, setting.section), setting.name)
 
 
+def changed(new: Config, old: Config) -> list[Setting]:
+    """The settings whose values differ."""
+    return [setting for setting in settings() if value_of(new, setting) != value_of(old, setting)]
+
+
 def keeping_what_needs_restart(new: Config, old: Config) -> Config:
     """The new settings, but for those that a running daemon cannot change."""
     document = new.model_dump()

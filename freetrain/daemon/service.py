@@ -6,13 +6,13 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from freetrain import __version__
-from freetrain.config import NEEDS_RESTART, Config
-from freetrain.config.settings import keeping_what_needs_restart
+from freetrain.config import Config
+from freetrain.config.settings import Setting, changed, keeping_what_needs_restart, value_of
 from freetrain.core.decision import GOOD_ENOUGH, Decision, Status
 from freetrain.daemon.admission.admission import Admission
 from freetrain.daemon.admission.checks import read_settings
@@ -197,14 +197,15 @@ class Service:
         self._reloading = False
         notify(RELOADING="1", MONOTONIC_USEC=monotonic_usec())
         try:
-            config = keeping_what_needs_restart(self._reload(), self._config)
+            wanted = self._reload()
+            config = keeping_what_needs_restart(wanted, self._config)
             parts.admission.admit(config)
             parts.lender.change(config)
         except FreetrainError as error:
             log.error("the settings stay as they are: %s", error.what)
         else:
+            log.info("settings read: %s", _told(changed(wanted, self._config), config))
             self._config = parts.notices.config = config
-            log.info("new settings; changes of %s need a restart", ", ".join(sorted(NEEDS_RESTART)))
         notify(READY="1")
 
     @contextlib.contextmanager
@@ -230,6 +231,17 @@ class Service:
 def _read_progress(lender: Lender, timetable: Timetable) -> None:
     if lender.read_progress():
         timetable.wake()
+
+
+def _told(settings: Sequence[Setting], config: Config) -> str:
+    """What a reload has changed, and what only a restart will."""
+    told = [
+        f"{each.path} needs a restart"
+        if each.needs_restart
+        else f"{each.path} = {each.show(value_of(config, each))}"
+        for each in settings
+    ]
+    return ", ".join(told) or "nothing has changed"
 
 
 def wants_more_time(decision: Decision, time_limit_s: float) -> bool:

@@ -311,6 +311,9 @@ def test_a_slurm_that_is_away_or_talks_nonsense_is_said_below_the_header(site: S
 
 def test_the_status_says_what_the_daemon_costs_slurm_and_whether_it_is_ever_woken(site: Site) -> None:
     site.published(replace(LOOK, calls=1440))
-    assert "Questions and commands to Slurm in the last hour: 1440; nothing has woken the daemon" in run("status").stdout
+    assert (
+        "Questions and commands to Slurm in the last hour: 1440; nothing has woken the daemon"
+        in run("status").stdout
+    )
     site.published(replace(LOOK, calls=1440, woken_s=5.0))
     assert "Questions and commands to Slurm in the last hour: 1440.\n" in run("status").stdout

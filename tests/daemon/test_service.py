@@ -137,7 +137,12 @@ def test_a_nudge_makes_it_look_and_a_signal_ends_it_with_everything_lent(config:
 def test_a_reload_takes_all_of_the_new_settings_or_none(config: Config, caplog: pytest.LogCaptureFixture) -> None:
     slurm = FakeSlurm()
     array = slurm.submit_array("freetrain:min=1")
-    careful = config.model_copy(update={"lend": config.lend.model_copy(update={"reserve_nodes": 6})})
+    careful = config.model_copy(
+        update={
+            "lend": config.lend.model_copy(update={"reserve_nodes": 6}),
+            "slurm": config.slurm.model_copy(update={"timeout": 7.0}),
+        }
+    )
     answers: list[Config | ConfigError] = [ConfigError("there is no setting lend.nodes."), careful]
 
     def reload() -> Config:
@@ -157,6 +162,7 @@ def test_a_reload_takes_all_of_the_new_settings_or_none(config: Config, caplog: 
     with caplog.at_level("INFO"):
         run_beside(Service(config, slurm, reload), hang_up)
     assert "the settings stay as they are: there is no setting lend.nodes." in caplog.text
+    assert "settings read: slurm.timeout needs a restart, lend.reserve_nodes = 6" in caplog.text
     assert len(slurm.running(array)) == 2
 
 
