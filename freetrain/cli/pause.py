@@ -11,6 +11,7 @@ import click
 from freetrain.cli.noting import note_in_audit, who_am_i
 from freetrain.cli.options import config_option, end_of, end_options
 from freetrain.config import load_config
+from freetrain.config.model import State
 from freetrain.daemon.controls.nudge import send_nudge
 from freetrain.daemon.controls.pause import Pause, read_pause, write_pause
 from freetrain.daemon.state_directory import is_claimed
@@ -46,22 +47,24 @@ def pause_command(
     tell_daemon(directory)
 
 
-def end_pause(directory: Path, dry_run: bool) -> None:
+def end_pause(state: State, dry_run: bool) -> None:
     """Let the daemon lend again.
 
     Args:
-        directory: its state directory.
+        state: where it keeps what it knows.
         dry_run: only say so.
     """
+    directory, stop_file = Path(state.directory), Path(state.stop_file)
+    stops = f" Nothing is lent while {stop_file} exists: remove it." if stop_file.exists() else ""
     if read_pause(directory, time.time()) is None:
-        click.echo("Lending is not paused.")
+        click.echo(f"Lending is not paused.{stops}")
         return
     if dry_run:
-        click.echo("would lend again")
+        click.echo("would end the pause")
         return
     write_pause(directory, None)
     note_in_audit(directory, "freetrain resume")
-    click.echo("Nodes are lent again.")
+    click.echo(f"The pause has ended.{stops}" if stops else "Nodes are lent again.")
     tell_daemon(directory)
 
 

@@ -40,7 +40,7 @@ def resume_command(config_path: Path | None, dry_run: bool, id_: str | None) -> 
     """
     config = load_config(config_path).config
     if id_ is None:
-        end_pause(Path(config.state.directory), dry_run)
+        end_pause(config.state, dry_run)
         return
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     submission = find_submissions(gateway.snapshot().jobs, config.slurm.partition).get(id_)

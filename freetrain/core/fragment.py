@@ -31,7 +31,7 @@ class End(StrEnum):
     PREEMPTED = "preempted"
     """Slurm took the node for one of the site's jobs."""
     RELEASED = "released"
-    """freetrain took the node back."""
+    """freetrain took the node back, or whoever requeued it by hand."""
     TIMED_OUT = "timed out"
     """Its time limit was reached."""
     NODE_FAILED = "node failed"

@@ -18,6 +18,7 @@ _END_OF = {
     JobState.BOOT_FAIL: End.NODE_FAILED,
     JobState.FAILED: End.FAILED,
     JobState.OUT_OF_MEMORY: End.FAILED,
+    JobState.REQUEUED: End.RELEASED,  # by hand, as `freetrain panic` does; of one that it preempts Slurm says so
 }
 
 
@@ -142,13 +143,10 @@ def _from_history(fragment: Fragment, runs: tuple[JobRun, ...], now_s: float) ->
     for run in runs:
         if run.start_s is None or run.start_s < since_s:
             continue
-        if run.state.is_final or run.state is JobState.REQUEUED:
-            end = _END_OF.get(run.state) or (
-                End.RELEASED if fragment.state is FragmentState.LEAVING else End.PREEMPTED
-            )
-            started_s = run.start_s if fragment.started_s is None else fragment.started_s
-            return _ended(replace(fragment, started_s=started_s), end, run.end_s or now_s)
-        return None
+        if run.state not in _END_OF:
+            return None
+        started_s = run.start_s if fragment.started_s is None else fragment.started_s
+        return _ended(replace(fragment, started_s=started_s), _END_OF[run.state], run.end_s or now_s)
     return None
 
 

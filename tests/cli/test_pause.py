@@ -14,7 +14,7 @@ from freetrain.errors import ExitCode
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     config = tmp_path / "freetrain.toml"
-    config.write_text(f"[state]\ndirectory = '{tmp_path}'\n")
+    config.write_text(f"[state]\ndirectory = '{tmp_path}'\nstop_file = '{tmp_path}/STOP'\n")
     monkeypatch.setenv("FREETRAIN_CONFIG", str(config))
     return tmp_path
 
@@ -37,11 +37,19 @@ def test_lending_is_paused_for_a_while_and_resumed(state: Path) -> None:
     assert run("resume").stdout == "Lending is not paused.\n"
 
 
+def test_who_resumes_is_told_that_something_else_stops_it(state: Path) -> None:
+    run("pause")
+    (state / "STOP").touch()
+    stops = f" Nothing is lent while {state}/STOP exists: remove it.\n"
+    assert run("resume").stdout == f"The pause has ended.{stops}"
+    assert run("resume").stdout == f"Lending is not paused.{stops}"
+
+
 def test_a_dry_run_changes_nothing(state: Path) -> None:
     assert run("pause", "--dry-run").stdout.startswith("would lend nothing more: paused by ")
     assert read_pause(state, time.time()) is None
     run("pause")
-    assert run("resume", "--dry-run").stdout == "would lend again\n"
+    assert run("resume", "--dry-run").stdout == "would end the pause\n"
     assert read_pause(state, time.time()) is not None
 
 

@@ -83,6 +83,12 @@ def test_a_requeued_task_was_preempted_or_lost_its_node() -> None:
     assert only(RUNNING, snapshot(waiting), JobRun("7_2", JobState.NODE_FAIL, 901.0, 940.0)).end is End.NODE_FAILED
 
 
+def test_who_was_requeued_by_hand_was_not_preempted() -> None:
+    waiting = task(JobState.PENDING, waits_for=WaitsFor.TIME, nodes=frozenset(), start_s=None)
+    assert only(RUNNING, snapshot(waiting), JobRun("7_2", JobState.REQUEUED, 901.0, 940.0)).end is End.RELEASED
+    assert only(RUNNING, snapshot(waiting), JobRun("7_2", JobState.PREEMPTED, 901.0, 940.0)).end is End.PREEMPTED
+
+
 def test_gone_from_slurm_is_unknown_until_accounting_tells() -> None:
     assert only(RUNNING, snapshot()).state is FragmentState.LOST
     assert only(RUNNING, snapshot(), JobRun("7_2", JobState.RUNNING, 901.0, None)).state is FragmentState.LOST
