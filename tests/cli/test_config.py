@@ -100,9 +100,11 @@ def test_the_first_configuration_only_observes_and_fits_this_slurm(site: Planted
 
 def test_it_names_what_slurm_lacks(site: PlantedSite, tmp_path: Path) -> None:
     del site.partitions["freetrain"], site.partitions["debug"]
+    site.conf("PreemptType=preempt/none")
     said = run("init", tmp_path / "freetrain.toml").stdout
     assert "error: Slurm has no partition freetrain; it has main." in said
     assert "slurm.conf: PartitionName=freetrain Nodes=n[001-004] PriorityTier=9 PreemptMode=REQUEUE" in said
+    assert "slurm.conf: PreemptType=preempt/partition_prio" in said, "all of it at once"
 
 
 def test_a_sites_own_scavenger_partition_is_taken(site: PlantedSite, tmp_path: Path) -> None:

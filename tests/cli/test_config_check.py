@@ -244,9 +244,12 @@ def test_all_mistakes_of_all_files_are_found_at_once(new_site: Site, tmp_path: P
 
 def test_a_partition_that_is_not_there_is_made_below_all_others(new_site: Site) -> None:
     site = new_site(False)
+    del site.partitions["freetrain"]
     site.toml = '[slurm]\nbackend = "cli"\npartition = "idle"\n'
-    (found,) = findings(site)
-    (made,) = [line for place, line in lines(found) if place == "slurm.conf"]
+    missing, *of_the_new_one = findings(site)
+    assert of_the_new_one
+    assert [found["what"] for found in of_the_new_one if found["is_error"]] == []
+    (made,) = [line for place, line in lines(missing) if place == "slurm.conf"]
     assert made.startswith("PartitionName=idle Nodes=n[001-004] PriorityTier=0 PreemptMode=REQUEUE GraceTime=0 ")
 
 

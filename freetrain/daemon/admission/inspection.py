@@ -16,7 +16,12 @@ from freetrain.daemon.admission.checks import lacking_rights
 from freetrain.daemon.admission.choices import wrong_choices
 from freetrain.daemon.admission.contradictions import find_contradictions
 from freetrain.daemon.admission.layout_guard import ALL_QUESTIONS, question_of
-from freetrain.daemon.admission.names import missing_partition, unknown_nodes, unknown_people
+from freetrain.daemon.admission.names import (
+    missing_partition,
+    unknown_nodes,
+    unknown_people,
+    with_proposed_partition,
+)
 from freetrain.daemon.admission.wake_check import closed_wake_file
 from freetrain.daemon.state_directory import network_file_system
 from freetrain.errors import FreetrainError
@@ -103,12 +108,13 @@ def inspect(config: Config, sources: Sequence[Path], gateway: Gateway, account: 
     not_checked: list[str] = []
     if missing := missing_partition(config, layout):
         found.append(missing)
-    else:
-        found += judge(question_of(config, layout, snapshot))
+    planned = with_proposed_partition(config, layout)
+    if config.slurm.partition in planned.partitions:
+        found += judge(question_of(config, planned, snapshot))
         qos = _qos_terms(layout, gateway, not_checked)
         spares = config.lend.spare_suspendable
-        found += judge_terms(Terms(layout, config.slurm.partition, config.lend.shortest_hole, spares, qos))
-        found += find_contradictions(config, layout.partitions[config.slurm.partition].partition.nodes)
+        found += judge_terms(Terms(planned, config.slurm.partition, config.lend.shortest_hole, spares, qos))
+        found += find_contradictions(config, planned.partitions[config.slurm.partition].partition.nodes)
     if unknown := unknown_nodes(config, snapshot):
         found.append(unknown)
     if closed := closed_wake_file(Path(config.state.directory), layout.settings):

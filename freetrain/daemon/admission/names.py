@@ -6,16 +6,20 @@ import difflib
 import pwd
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 from freetrain.config import Config
-from freetrain.core.cluster import Snapshot
+from freetrain.core.cluster import Partition, Snapshot
+from freetrain.durations import show_duration
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.finding import Finding
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.layout_facts import SlurmLayout
+from freetrain.slurm.layout_facts import PartitionRules, SlurmLayout
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
 from freetrain.slurm.terms_facts import parse_names
+
+_A_DAY_S = 86400.0
 
 
 def missing_partition(config: Config, layout: SlurmLayout) -> Finding | None:
@@ -23,22 +27,40 @@ def missing_partition(config: Config, layout: SlurmLayout) -> Finding | None:
     name = config.slurm.partition
     if name in layout.partitions:
         return None
-    near = difflib.get_close_matches(name, layout.partitions, 1)
+    near = _near(name, layout)
     return Finding(
         f"Slurm has no partition {name}; it has {', '.join(sorted(layout.partitions)) or 'none'}.",
-        f'[slurm]\npartition = "{near[0]}"' if near else partition_line(name, layout),
+        f'[slurm]\npartition = "{near}"' if near else _line_of(_proposed_partition(name, layout)),
     )
 
 
-def partition_line(name: str, layout: SlurmLayout) -> str:
-    """The line of slurm.conf that makes a partition for fragments, of the default partition's nodes, below all."""
+def with_proposed_partition(config: Config, layout: SlurmLayout) -> SlurmLayout:
+    """The layout with the partition that the line would make; as it is where only the name is wrong."""
+    name = config.slurm.partition
+    if name in layout.partitions or _near(name, layout):
+        return layout
+    proposed = PartitionRules(_proposed_partition(name, layout))
+    return replace(layout, partitions={**layout.partitions, name: proposed})
+
+
+def _near(name: str, layout: SlurmLayout) -> str | None:
+    return next(iter(difflib.get_close_matches(name, layout.partitions, 1)), None)
+
+
+def _proposed_partition(name: str, layout: SlurmLayout) -> Partition:
+    """One for fragments, of the default partition's nodes, below all."""
     rules = list(layout.partitions.values())
     lowest = min((one.partition.priority_tier for one in rules), default=1)
     of_default = [one.partition.nodes for one in rules if one.is_default] or [one.partition.nodes for one in rules]
-    nodes = fold_nodes(frozenset().union(*of_default)) if of_default else "<all>"
+    nodes = frozenset[str]().union(*of_default)
+    return Partition(name, nodes, True, max(0, lowest - 1), "REQUEUE", max_time_s=_A_DAY_S)
+
+
+def _line_of(proposed: Partition) -> str:
     return (
-        f"PartitionName={name} Nodes={nodes} PriorityTier={max(0, lowest - 1)} PreemptMode=REQUEUE GraceTime=0 "
-        "MaxTime=1-0 State=UP"
+        f"PartitionName={proposed.name} Nodes={fold_nodes(proposed.nodes) or '<all>'} "
+        f"PriorityTier={proposed.priority_tier} PreemptMode={proposed.preempt_mode} GraceTime=0 "
+        f"MaxTime={show_duration(proposed.max_time_s)} State=UP"
     )
 
 
