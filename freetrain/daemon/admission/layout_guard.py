@@ -95,7 +95,7 @@ class LayoutGuard:
         unsafe = [finding for finding in findings if finding.is_unsafe]
         acts = config.lend.mode == "act"
         self._say(findings, layout.problem, "error" if acts else "warning")
-        return f"Slurm's layout is unsafe: {unsafe[0].what}" if unsafe and acts else ""
+        return f"Slurm's layout is unsafe: {unsafe[0].what.removesuffix('.')}" if unsafe and acts else ""
 
     def has_changed(self) -> bool:
         """Whether the layout is another one than when this was last asked."""
