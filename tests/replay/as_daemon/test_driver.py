@@ -12,7 +12,7 @@ import pytest
 from freetrain.config import Config
 from freetrain.core.holes import Holes, find_holes
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.setup import rules_of
+from freetrain.daemon.rules import rules_of
 from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import find_policy
