@@ -121,6 +121,8 @@ def _fill_up(values: Table, sizes: Sizes, nodes: int) -> Sizes:
     size = np.arange(values.shape[1])
     for _ in rows:
         left = nodes - int(sizes.sum())
+        if left == 0:  # a size chosen at a price is worth more than any smaller one
+            break
         reachable = np.where(size <= sizes[:, None] + left, values, -np.inf)
         wanted = np.argmax(reachable, axis=1)
         gain = reachable[rows, wanted] - values[rows, sizes]
