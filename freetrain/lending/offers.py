@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 from freetrain.core.cluster import JobState, Node, Nodes, NodeState, Snapshot
@@ -120,19 +120,25 @@ def planned_ends_s(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, float]:
     return {name: end.time_s for name, end in _hole_ends(snapshot, shadow).items()}
 
 
-def in_few_classes(offered: Iterable[Offer], now_s: float, horizon_s: float) -> tuple[Offer, ...]:
+def in_few_classes(offered: Sequence[Offer], now_s: float, horizon_s: float) -> tuple[Offer, ...]:
     """The nodes, the time until their ends rounded down to 1/2, 1/4, 1/8 or 1/16 of the horizon.
 
     Each different end makes the decision harder; ends beyond the horizon make no difference to it, and what comes
     sooner than 1/16 counts as that.
     """
-    coarse = []
-    for node in offered:
-        left_s = inf if node.free_until_s is None else node.free_until_s - now_s
-        halvings = next((number for number in range(_HALVINGS) if left_s >= horizon_s / 2**number), _HALVINGS)
-        until_s = None if halvings == 0 else now_s + horizon_s / 2**halvings
-        coarse.append(node if until_s == node.free_until_s else replace(node, free_until_s=until_s))
-    return tuple(coarse)
+    ends_s = {node.free_until_s for node in offered if node.free_until_s is not None}
+    coarse_s = {end_s: _coarse_s(end_s, now_s, horizon_s) for end_s in ends_s}
+    return tuple(
+        node if node.free_until_s is None else Offer(node.name, coarse_s[node.free_until_s], node.held_by)
+        for node in offered
+    )
+
+
+def _coarse_s(end_s: float, now_s: float, horizon_s: float) -> float | None:
+    """One end, rounded; None: it lies beyond the horizon."""
+    left_s = end_s - now_s
+    halvings = next((number for number in range(_HALVINGS) if left_s >= horizon_s / 2**number), _HALVINGS)
+    return None if halvings == 0 else now_s + horizon_s / 2**halvings
 
 
 def _lent(fragments: Sequence[Fragment]) -> Mapping[str, Fragment]:
