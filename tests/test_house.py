@@ -22,11 +22,19 @@ def test_every_package_says_what_it_is() -> None:
     assert silent == []
 
 
-def test_commands_that_need_no_solver_and_no_log_import_neither() -> None:
-    heavy = ("pyomo", "polars", "matplotlib")
-    script = f"import sys, freetrain.cli.solve; print([name for name in {heavy} if name in sys.modules])"
+def imported_with(module: str, heavy: tuple[str, ...]) -> str:
+    script = f"import sys, {module}; print(*(name for name in {heavy} if name in sys.modules))"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
+    return result.stdout.strip()
+
+
+def test_commands_that_need_no_solver_and_no_log_import_neither() -> None:
+    assert imported_with("freetrain.cli.solve", ("pyomo", "polars", "matplotlib")) == ""
+
+
+def test_a_replay_that_is_not_recorded_or_reported_imports_no_database_and_no_templates() -> None:
+    heavy = ("sqlalchemy", "alembic", "jinja2", "matplotlib", "pyomo", "torch")
+    assert imported_with("freetrain.cli.replay", heavy) == ""
 
 
 def test_the_module_can_be_run() -> None:

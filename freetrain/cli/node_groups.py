@@ -13,7 +13,8 @@ from freetrain.daemon.admission.checks import read_settings
 from freetrain.daemon.controls.drains import read_drains, reasons
 from freetrain.daemon.reports.standing import Standing
 from freetrain.daemon.reports.status import NodeGroup, gathered, groups_of
-from freetrain.daemon.setup import launcher_of, rules_of
+from freetrain.daemon.rules import rules_of
+from freetrain.daemon.setup import launcher_of
 from freetrain.lending.offers import find_offers, shadow_of
 from freetrain.lending.reconcile import find_strangers
 from freetrain.lending.rules import NodeRules

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,6 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from freetrain.showing.words import NOTHING, printable
+
+
+def command_line() -> str:
+    """The command as the user could type it again."""
+    return shlex.join(["freetrain", *sys.argv[1:]])
 
 
 def print_json(document: Mapping[str, Any]) -> None:

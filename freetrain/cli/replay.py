@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from freetrain import __version__
 from freetrain.cli.options import policy_options, store_option
-from freetrain.cli.output import print_json
+from freetrain.cli.output import command_line, print_json
 from freetrain.cli.progress_bars import reading, replaying
 from freetrain.cli.replay_options import (
     aim_options,
@@ -30,8 +28,8 @@ from freetrain.cli.replay_options import (
     topology,
     trainer_options,
 )
-from freetrain.cli.replay_summary import Result, daemon_document, print_definitions, print_summary, result_document
-from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.cli.replay_summary import Result, print_definitions, print_summary, result_document
+from freetrain.core.holes import Holes
 from freetrain.core.objectives import find_objective
 from freetrain.core.trainer import Trainer
 from freetrain.errors import FreetrainError, StateError
@@ -39,13 +37,12 @@ from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_placer, find_policy
 from freetrain.replay.foresight import Foresight, Knows
 from freetrain.replay.logs import SiteLog, read_site_log
-from freetrain.replay.outcome import outcome_to_dict
 from freetrain.replay.prices import read_prices
-from freetrain.replay.report import ReportInput, Setting, require_matplotlib, write_report
 from freetrain.replay.study import AsDaemon, DaemonStudy, Study, study, study_as_daemon
-from freetrain.replay.trainer_run import Loss, TrainerRun
 from freetrain.replay.trainers import find_trainers
-from freetrain.store import NewRun, RunJournal, Store, TrainerRecord, default_store_path
+
+if TYPE_CHECKING:
+    from freetrain.cli.replay_recording import Recorder
 
 DEFAULT_REPORT = Path("freetrain-report.html")
 
@@ -90,7 +87,7 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     trainers = find_trainers(given["trainers_source"])
     report_path = _report_path(given)
     prices = read_prices(given["prices"]) if given["prices"] else None
-    store = None if given["no_store"] else Store.open(given["store_path"] or default_store_path())
+    recorder = _recorder(given)
     with reading(given["quiet"]) as stage:
         log = read_site_log(logs, read_options(given), stage)
     switches = topology(given, log.holes.node_names)
@@ -98,11 +95,11 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     if how is not None:
         how = replace(how, goal=replace(how.goal, placer=find_placer(daemons_place(given), switches)))
     settings = {"logs": [path.name for path in logs], **_settings(given)}
-    with _journal(store, log.holes, settings) as journal:
+    with recorder.journal(log.holes, settings) as journal:
         done = _replay(log, trainers, goal, given, journal)
         if how is not None:
             done = replace(done, as_daemon=_replay_as_daemon(log, trainers, how, given, done))
-        run_id = _finish(journal, done)
+        run_id = recorder.finish(done)
     result = Result(logs, log, settings, done, run_id, report_path, prices)
     if report_path is not None:
         _write_report(report_path, result, given)
@@ -160,35 +157,24 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     return chosen
 
 
-@contextmanager
-def _journal(store: Store | None, holes: Holes, settings: dict[str, Any]) -> Iterator[RunJournal | NullJournal]:
-    if store is None:
+class _NullRecorder:
+    """Keeps nothing of a replay."""
+
+    @contextmanager
+    def journal(self, holes: Holes, settings: Mapping[str, Any]) -> Iterator[NullJournal]:
+        """Nowhere for decisions to go."""
         yield NullJournal()
-        return
-    run = NewRun(command_line(), __version__, settings, time.time(), holes.from_s, holes.until_s, holes.node_names)
-    with store.begin_run(run) as journal:
-        yield journal
+
+    def finish(self, done: Study) -> None:
+        """Forget what came of it."""
 
 
-def _finish(journal: RunJournal | NullJournal, done: Study) -> int | None:
-    if isinstance(journal, NullJournal):
-        return None
-    outcome = {**outcome_to_dict(done.outcome), "as_daemon": done.as_daemon and daemon_document(done.as_daemon)}
-    journal.finish(outcome, [_trainer_record(run) for run in done.record.runs], time.time())
-    return journal.run_id
+def _recorder(given: Mapping[str, Any]) -> _NullRecorder | Recorder:
+    if given["no_store"]:
+        return _NullRecorder()
+    from freetrain.cli.replay_recording import Recorder  # with it comes SQLAlchemy
 
-
-def _trainer_record(run: TrainerRun) -> TrainerRecord:
-    rescales = run.losses[Loss.SCALE_UP] + run.losses[Loss.SCALE_DOWN]
-    return TrainerRecord(
-        run.trainer.id,
-        run.started_s,
-        run.completed_s,
-        run.samples,
-        run.node_s / SECONDS_PER_HOUR,
-        run.evicted_nodes,
-        rescales,
-    )
+    return Recorder(given["store_path"])
 
 
 def _report_path(given: Mapping[str, Any]) -> Path | None:
@@ -196,6 +182,8 @@ def _report_path(given: Mapping[str, Any]) -> Path | None:
     if given["no_report"]:
         return None
     path = Path(given["report_path"] or DEFAULT_REPORT)
+    from freetrain.replay.report import require_matplotlib  # here and below: with it comes Jinja
+
     try:
         require_matplotlib()
     except FreetrainError as error:
@@ -212,6 +200,8 @@ def _report_path(given: Mapping[str, Any]) -> Path | None:
 
 
 def _write_report(path: Path, result: Result, given: Mapping[str, Any]) -> None:
+    from freetrain.replay.report import ReportInput, Setting, write_report
+
     files = ", ".join(log.name for log in result.logs)
     write_report(
         path,
@@ -234,8 +224,3 @@ def _write_report(path: Path, result: Result, given: Mapping[str, Any]) -> None:
             prices=result.prices,
         ),
     )
-
-
-def command_line() -> str:
-    """The command as the user could type it again."""
-    return shlex.join(["freetrain", *sys.argv[1:]])

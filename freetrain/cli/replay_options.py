@@ -13,7 +13,7 @@ from freetrain.cli.options import options
 from freetrain.config import Config, load_config
 from freetrain.core.objectives import OBJECTIVES
 from freetrain.core.topology import FLAT, Topology
-from freetrain.daemon.setup import rules_of
+from freetrain.daemon.rules import rules_of
 from freetrain.errors import InputError
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy

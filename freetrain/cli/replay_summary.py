@@ -16,9 +16,9 @@ from freetrain.replay.full_hours import without_empty_hours
 from freetrain.replay.logs import RowCount, SiteLog
 from freetrain.replay.outcome import Outcome, SiteOutcome, definitions, outcome_to_dict
 from freetrain.replay.prices import Prices
-from freetrain.replay.report.worth import worth_of, worth_rows
 from freetrain.replay.share_outcome import ShareOutcome, share_document, share_outcome
 from freetrain.replay.study import DaemonStudy, Study
+from freetrain.replay.worth import worth_of, worth_rows
 from freetrain.showing.words import NOTHING, show_time
 
 RESULT_FORMAT = "freetrain-replay/1"

@@ -9,7 +9,7 @@ import numpy as np
 from freetrain.core.classes import NodeClass
 from freetrain.core.terms import terms_of
 from freetrain.core.trainer import Trainer
-from freetrain.core.value import value_tables
+from freetrain.core.value import distinct_tables
 
 
 def demands(
@@ -27,5 +27,6 @@ def demands(
         return {}
     terms = terms_of(tuple(trainers), objective)
     now = np.array([held.get(trainer.id, 0) for trainer in trainers], dtype=np.int64)
-    best = value_tables(terms, now, NodeClass(horizon_s, False, {})).argmax(axis=1)
+    tables, row = distinct_tables(terms, now, NodeClass(horizon_s, False, {}))
+    best = tables.argmax(axis=1)[row]
     return dict(zip((trainer.id for trainer in trainers), best.tolist(), strict=True))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from operator import attrgetter
 
 from freetrain.core.cluster import Gres, Node, Nodes
@@ -12,7 +13,7 @@ from freetrain.core.cluster import Gres, Node, Nodes
 _GPU = "gpu"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Needs:
     """What one task asks of its node. What is 0 or empty is not asked for.
 
@@ -43,6 +44,14 @@ class Needs:
     is_whole: bool = True
     in_parts: str = ""
     unclear: str = ""
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, one.name) for one in fields(self)))
+
+    def __hash__(self) -> int:
+        """Found out once: each trainer's needs are looked up again and again."""
+        return self._hash
 
     def met_by(self, node: Node) -> bool:
         """Whether a task can run on the node, and hold all of it."""
@@ -93,6 +102,9 @@ class Needs:
         )
         return ", ".join(words for words, given in amounts if given)
 
+
+NO_NEEDS = Needs()
+"""Of who asks for nothing."""
 
 _hardware = attrgetter(
     "features", "gres", "cpus", "memory_mb", "disk_mb", "sockets", "cores_per_socket", "threads_per_core"

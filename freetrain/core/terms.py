@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -41,6 +41,7 @@ class Terms:
         leaving_s: cost of each node that leaves at a time that was known; 0 for all others.
         start_s: cost of starting from nothing.
         independent: whose nodes work each by itself, shape (trainers,).
+        kind: a number for each trainer, the same for those of which all this is the same, shape (trainers,).
         warnings: what in the trainers is not as their owners may think.
     """
 
@@ -54,30 +55,64 @@ class Terms:
     leaving_s: NDArray[np.float64]
     start_s: NDArray[np.float64]
     independent: NDArray[np.bool_]
+    kind: Sizes
     warnings: tuple[str, ...] = ()
+
+    def of(self, rows: Sizes) -> Terms:
+        """Those of some trainers."""
+        return Terms(*(getattr(self, one.name)[rows] for one in fields(self) if one.name != "warnings"))
 
 
 @lru_cache(maxsize=512)
 def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     """The trainers' terms under an objective; callers share them."""
-    most = np.array([trainer.most_nodes if trainer.can_run else 0 for trainer in trainers], dtype=np.int64)
-    fewest = np.array([trainer.min_nodes for trainer in trainers], dtype=np.int64)
+    numbers = np.array([_numbers(trainer) for trainer in trainers]).reshape(-1, _NUMBERS)
+    most, fewest = numbers[:, :2].T.astype(np.int64)
+    up_s, down_s, eviction_s, known_end_s, leaving_s, start_s, independent = map(
+        read_only, numbers[:, 2:].T.copy()
+    )
     size = np.arange(int(most.max(initial=0)) + 1)
     worth = np.zeros((len(trainers), len(size)))
     for row, trainer in enumerate(trainers):
         worth[row, : most[row] + 1] = worth_per_s(trainer, objective)[: most[row] + 1]
+    kinds: dict[tuple[bytes, bytes], int] = {}
+    kind = [
+        kinds.setdefault((row.tobytes(), each.tobytes()), len(kinds))
+        for row, each in zip(numbers, worth, strict=True)
+    ]
     return Terms(
         read_only(worth),
         read_only((size == 0) | ((size >= fewest[:, None]) & (size <= most[:, None]))),
         read_only(most),
-        read_only(np.array([trainer.scale_up_s for trainer in trainers])),
-        read_only(np.array([trainer.scale_down_s for trainer in trainers])),
-        read_only(np.array([trainer.eviction_s for trainer in trainers])),
-        read_only(np.array([0.0 if trainer.independent else trainer.known_end_s for trainer in trainers])),
-        read_only(np.array([trainer.known_end_s if trainer.independent else 0.0 for trainer in trainers])),
-        read_only(np.array([trainer.start_s for trainer in trainers])),
-        read_only(np.array([trainer.independent for trainer in trainers], dtype=bool)),
+        up_s,
+        down_s,
+        eviction_s,
+        known_end_s,
+        leaving_s,
+        start_s,
+        read_only(independent.astype(bool)),
+        read_only(np.array(kind, dtype=np.int64)),
         (*_cut(trainers), *_stuck(trainers)),
+    )
+
+
+_NUMBERS = 9
+
+
+@lru_cache(maxsize=65536)
+def _numbers(trainer: Trainer) -> tuple[float, ...]:
+    """Most and fewest nodes, then what the terms name; the same in their order."""
+    alone = trainer.independent
+    return (
+        trainer.most_nodes if trainer.can_run else 0,
+        trainer.min_nodes,
+        trainer.scale_up_s,
+        trainer.scale_down_s,
+        trainer.eviction_s,
+        0.0 if alone else trainer.known_end_s,
+        trainer.known_end_s if alone else 0.0,
+        trainer.start_s,
+        alone,
     )
 
 

@@ -65,10 +65,23 @@ def value_tables(terms: Terms, held_nodes: Sizes, node_class: NodeClass) -> Tabl
 
     Sizes that a trainer may not have are worth -inf.
     """
+    tables, row = distinct_tables(terms, held_nodes, node_class)
+    return tables[row]
+
+
+def distinct_tables(terms: Terms, held_nodes: Sizes, node_class: NodeClass) -> tuple[Table, Sizes]:
+    """The same, worked out once for trainers that are alike and have as many nodes.
+
+    Returns:
+        The tables that differ, shape (tables, sizes), and which of them is each trainer's, shape (trainers,).
+    """
+    most_held = int(held_nodes.max(initial=0))
+    _, first, row = np.unique(terms.kind * (most_held + 1) + held_nodes, return_index=True, return_inverse=True)
+    terms, held_nodes = terms.of(first), held_nodes[first]
     useful_s = useful_seconds(terms, [node_class]) - node_class.taken_back * terms.known_end_s[:, None]
     table: Table = useful_s * terms.worth - switching_costs(terms, held_nodes)
     table[~terms.possible] = -np.inf
-    return table
+    return table, row
 
 
 def total_value(problem: Problem, counts: Counts) -> float:

@@ -20,7 +20,8 @@ from freetrain.daemon.live_cluster import LiveCluster, Told
 from freetrain.daemon.reports.findings import tell_findings, tell_unusable
 from freetrain.daemon.reports.rejects import Rejects
 from freetrain.daemon.reports.status import LookStatus, status_of
-from freetrain.daemon.setup import launcher_of, placer_of, roster_rules_of, rules_of
+from freetrain.daemon.rules import roster_rules_of, rules_of
+from freetrain.daemon.setup import launcher_of, placer_of
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.daemon.trainers.progress_reader import Place, ProgressReader
 from freetrain.lending.judge import Judgement, Memory

@@ -78,8 +78,8 @@ def expect(
         for job in facts.snapshot.jobs
         if job.state is JobState.PENDING and job.partition != rules.partition
     }
-    lent_to = {one.node: one.job for one in facts.fragments if one.holds_node}
     starting = {plan.job: plan for plan in shadow.plans if plan.start_s <= now_s and plan.job in waiting}
+    lent_to = {one.node: one.job for one in facts.fragments if one.holds_node} if starting else {}
     in_the_way = {
         id_: tuple(sorted(lent_to[name] for name in plan.nodes if name in lent_to))
         for id_, plan in starting.items()

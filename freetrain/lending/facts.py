@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
-from freetrain.core.needs import Needs
+from freetrain.core.needs import NO_NEEDS, Needs
 from freetrain.core.trainer import Trainer
 
 
@@ -25,7 +25,7 @@ class Request:
     trainer: Trainer
     owner: str
     account: str = ""
-    needs: Needs = field(default_factory=Needs)
+    needs: Needs = NO_NEEDS
 
     @property
     def id(self) -> str:

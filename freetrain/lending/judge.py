@@ -200,7 +200,8 @@ def _pause(meter: Meter, lost: LostNodes, now_s: float, rules: Rules) -> str:
 def _select(facts: Facts, offers: Offers, eligible: Eligible, rules: Rules) -> Selection:
     """Who competes; while freetrain's partition is down nobody else could start but those that have nodes."""
     held = Counter(node.held_by for node in offers.offered)
-    reach = {one.id: max(len(eligible[one.needs]), held[one.id]) for one in facts.requests}
+    may_use = {needs: len(nodes) for needs, nodes in eligible.items()}
+    reach = {one.id: max(may_use[one.needs], held[one.id]) for one in facts.requests}
     partition = rules.nodes.partition
     is_up = facts.snapshot.partitions[partition].is_up
     requests = [one for one in facts.requests if is_up or held[one.id]]

@@ -28,8 +28,9 @@ def limits(
     """
     alike: defaultdict[tuple[float | None, float, float], list[str]] = defaultdict(list)
     for one in fragments:
-        if one.node in free_until_s and one.goes_on:
-            alike[one.started_s, one.limit_s, free_until_s[one.node]].append(one.node)
+        until_s = free_until_s.get(one.node)
+        if until_s is not None and one.goes_on:
+            alike[one.started_s, one.limit_s, until_s].append(one.node)
     longest_s = rules.limit_s(inf, snapshot)
     changed: defaultdict[float, list[str]] = defaultdict(list)
     for (started_s, now_s, until_s), nodes in alike.items():

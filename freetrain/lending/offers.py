@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 
 from freetrain.core.cluster import JobState, Node, Nodes, NodeState, Snapshot
@@ -38,6 +39,9 @@ class _End:
 
 
 _NEVER = _End(inf, "")
+
+_offer = lru_cache(maxsize=65536)(Offer)
+"""Offers are the same from look to look, but for a few."""
 
 _HALVINGS = 4
 """So often the horizon is halved for the classes of nodes whose ends are known."""
@@ -84,8 +88,10 @@ def find_offers(
         drained: nodes that the site has told freetrain to empty → what is said of them.
     """
     fragments = list(fragments)
-    lent, ends = _lent(fragments), _hole_ends(snapshot, shadow)
-    between = {name: _why_between(one) for name, one in lent.items() if not one.goes_on}
+    # On a node that changes hands there are two: the one that leaves counts no more.
+    holder = {one.node: one.trainer for one in fragments if one.goes_on}
+    between = {one.node: _why_between(one) for one in fragments if one.node not in holder}
+    lent, ends = holder.keys() | between.keys(), _hole_ends(snapshot, shadow)
     why_not = {
         **{name: end.why for name, end in ends.items() if end.time_s - snapshot.time_s <= rules.margin_s},
         **between,
@@ -93,8 +99,7 @@ def find_offers(
     }
     names = sorted(snapshot.partitions[rules.partition].nodes)
     until_s = {name: end.time_s - rules.margin_s for name, end in ends.items() if end.time_s < inf}
-    holder = {name: one.trainer for name, one in lent.items()}
-    offered = tuple(Offer(name, until_s.get(name), holder.get(name)) for name in names if name not in why_not)
+    offered = tuple(_offer(name, until_s.get(name), holder.get(name)) for name in names if name not in why_not)
     out = [name for name in names if name in why_not]
     back = {name for name in out if name in lent and name not in between and _is_wanted_back(snapshot, name)}
     due = {name: why_not[name] for name in out if name in back}
@@ -120,24 +125,25 @@ def planned_ends_s(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, float]:
     return {name: end.time_s for name, end in _hole_ends(snapshot, shadow).items()}
 
 
-def in_few_classes(offered: Iterable[Offer], now_s: float, horizon_s: float) -> tuple[Offer, ...]:
+def in_few_classes(offered: Sequence[Offer], now_s: float, horizon_s: float) -> tuple[Offer, ...]:
     """The nodes, the time until their ends rounded down to 1/2, 1/4, 1/8 or 1/16 of the horizon.
 
     Each different end makes the decision harder; ends beyond the horizon make no difference to it, and what comes
     sooner than 1/16 counts as that.
     """
-    coarse = []
-    for node in offered:
-        left_s = inf if node.free_until_s is None else node.free_until_s - now_s
-        halvings = next((number for number in range(_HALVINGS) if left_s >= horizon_s / 2**number), _HALVINGS)
-        until_s = None if halvings == 0 else now_s + horizon_s / 2**halvings
-        coarse.append(node if until_s == node.free_until_s else replace(node, free_until_s=until_s))
-    return tuple(coarse)
+    ends_s = {node.free_until_s for node in offered if node.free_until_s is not None}
+    coarse_s = {end_s: _coarse_s(end_s, now_s, horizon_s) for end_s in ends_s}
+    return tuple(
+        node if node.free_until_s is None else _offer(node.name, coarse_s[node.free_until_s], node.held_by)
+        for node in offered
+    )
 
 
-def _lent(fragments: Sequence[Fragment]) -> Mapping[str, Fragment]:
-    """Node → the fragment that has it; of two on one that changes hands not the one that leaves."""
-    return {one.node: one for one in fragments} | {one.node: one for one in fragments if one.goes_on}
+def _coarse_s(end_s: float, now_s: float, horizon_s: float) -> float | None:
+    """One end, rounded; None: it lies beyond the horizon."""
+    left_s = end_s - now_s
+    halvings = next((number for number in range(_HALVINGS) if left_s >= horizon_s / 2**number), _HALVINGS)
+    return None if halvings == 0 else now_s + horizon_s / 2**halvings
 
 
 def _hole_ends(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, _End]:
@@ -161,7 +167,7 @@ def _earlier(ends: dict[str, _End], nodes: Nodes, end: _End) -> None:
 def _why_unfit(
     snapshot: Snapshot,
     fragments: Iterable[Fragment],
-    lent: Mapping[str, Fragment],
+    lent: Set[str],
     ends: Mapping[str, _End],
     rules: NodeRules,
     drained: Mapping[str, str],
@@ -181,7 +187,7 @@ def _why_unfit(
     return why | dict.fromkeys(missing, "Slurm does not show it")
 
 
-def _is_free(node: Node, lent: Mapping[str, Fragment], ends: Mapping[str, _End]) -> bool:
+def _is_free(node: Node, lent: Set[str], ends: Mapping[str, _End]) -> bool:
     """Whether Slurm says nothing against lending it, or keeping it lent."""
     if node.state is not NodeState.IDLE and (node.state is not NodeState.BUSY or node.name not in lent):
         return False

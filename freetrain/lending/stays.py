@@ -155,9 +155,5 @@ def idle_for_the_site(snapshot: Snapshot, fragments: tuple[Fragment, ...], parti
     theirs = {
         name for job in snapshot.jobs if job.state.has_nodes and job.partition != partition for name in job.nodes
     }
-    return Nodes(
-        name
-        for name in snapshot.partitions[partition].nodes
-        if name in snapshot.node and name not in theirs
-        if name in lent or snapshot.node[name].state is NodeState.IDLE
-    )
+    idle = {node.name for node in snapshot.nodes if node.state is NodeState.IDLE}
+    return snapshot.partitions[partition].nodes & (idle | (lent & snapshot.node.keys())) - theirs

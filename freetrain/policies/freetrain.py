@@ -11,7 +11,7 @@ from freetrain.core.allocation import Allocation
 from freetrain.core.decision import Status
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Table
-from freetrain.core.value import switching_costs, total_value, useful_seconds, value_tables
+from freetrain.core.value import distinct_tables, switching_costs, total_value, useful_seconds
 from freetrain.policies.greedy import greedy_counts
 from freetrain.policies.solver import knapsack
 from freetrain.policies.solver.columns_guest import COLUMNS, ColumnsGuest
@@ -64,8 +64,8 @@ class FreeTrain:
             return self._with_highs(problem, list(_menus(problem)))
         if len(problem.classes) > 1:
             return self._with_columns(problem)
-        tables = value_tables(problem.terms, problem.held_nodes, problem.classes[0])
-        priced = price_out(tables, problem.node_count)
+        tables, row = distinct_tables(problem.terms, problem.held_nodes, problem.classes[0])
+        priced = price_out(tables, problem.node_count, row)
         if self._solver == Solver.HIGHS and priced.proven:
             return Allocation(priced.sizes[:, None], "pricing", Status.OPTIMAL, priced.bound)
         if self._solver == Solver.HIGHS:

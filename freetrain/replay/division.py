@@ -33,7 +33,9 @@ class Divider:
         key = (nodes, tuple(sorted(map(self._kind, trainers))))
         if key not in self._known:
             terms = terms_of(tuple(trainers), self._objective)
-            priced = price_out(np.where(terms.possible, terms.worth, -np.inf), nodes)
+            _, first, row = np.unique(terms.kind, return_index=True, return_inverse=True)
+            tables = np.where(terms.possible[first], terms.worth[first], -np.inf)
+            priced = price_out(tables, nodes, row)
             sizes = best_sizes(priced, nodes)
             self._known[key] = float(terms.worth[np.arange(len(sizes)), sizes].sum())
         return self._known[key]

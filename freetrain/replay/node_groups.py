@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,11 +12,9 @@ from freetrain.replay.logs.model import LoggedJobs, SiteLog
 
 def nodes_by_partition(logged: LoggedJobs) -> Iterator[tuple[str, NDArray[np.intp]]]:
     """The nodes on which each partition's jobs ran."""
-    seen: defaultdict[str, list[NDArray[np.int32]]] = defaultdict(list)
-    for name, nodes in zip(logged.partitions, logged.nodes, strict=True):
-        seen[name].append(nodes)
-    for name, several in seen.items():
-        yield name, np.unique(np.concatenate(several)).astype(np.intp)
+    of_row = np.repeat(logged.partition, np.diff(logged.begin))
+    for number, name in enumerate(logged.partition_names):
+        yield name, np.unique(logged.node[of_row == number]).astype(np.intp)
 
 
 def nodes_by_kind(log: SiteLog) -> Iterator[tuple[str, NDArray[np.intp]]]:

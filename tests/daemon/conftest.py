@@ -11,7 +11,7 @@ from freetrain.core.decision import Decision
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import LiveCluster, Told
 from freetrain.daemon.reports.findings import tell_findings
-from freetrain.daemon.setup import roster_rules_of, rules_of
+from freetrain.daemon.rules import roster_rules_of, rules_of
 from freetrain.daemon.trainers.entries import RosterRules
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.lending.judge import Judgement

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import inf
 
 from freetrain.core.cluster import Nodes, Snapshot
-from freetrain.core.needs import Needs, kinds_of, nodes_meeting
+from freetrain.core.needs import NO_NEEDS, Needs, kinds_of, nodes_meeting
 from freetrain.core.problem import Offer
 from freetrain.lending.facts import Request
 from freetrain.lending.rules import FairShare, SharingRules
@@ -23,7 +23,7 @@ def meeting_nodes(requests: Iterable[Request], names: Iterable[str], snapshot: S
     """Needs → the nodes among these that meet them."""
     names = [name for name in names if name in snapshot.node]
     asked = {request.needs for request in requests}
-    if asked <= {Needs()}:  # who asks for nothing may have any
+    if asked <= {NO_NEEDS}:  # who asks for nothing may have any
         return dict.fromkeys(asked, frozenset(names))
     kinds = kinds_of(snapshot.node[name] for name in names)
     return {needs: nodes_meeting(needs, kinds) for needs in asked}

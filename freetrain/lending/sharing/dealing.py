@@ -105,6 +105,8 @@ def usable_sizes(wants: Iterable[Want], most: int) -> int:
         fewest, largest = max(want.fewest, 1), min(want.most, most)
         if fewest <= largest:
             sums |= _shifted_by(sums, fewest, largest) & mask
+        if sums == mask:  # all of them can be used, whoever comes behind
+            break
     return sums
 
 

@@ -96,7 +96,7 @@ class Parts:
 
 def deal_parts(
     facts: Facts,
-    offered: Iterable[Offer],
+    offered: Sequence[Offer],
     competing: Sequence[Request],
     eligible: Eligible,
     left: LeftNodes,
@@ -114,9 +114,10 @@ def deal_parts(
         left: who left nodes, and how many it took.
         rules: how the site wants it done.
     """
-    now_s, node, sharing = facts.snapshot.time_s, facts.snapshot.node, rules.sharing
+    now_s, sharing = facts.snapshot.time_s, rules.sharing
     # Who needs no GPU takes nodes with GPUs last.
-    offered = sorted(offered, key=lambda one: has_gpus(node[one.name]))
+    gpus = {one.name for one in facts.snapshot.nodes if has_gpus(one)}
+    offered = [*(one for one in offered if one.name not in gpus), *(one for one in offered if one.name in gpus)]
     held = Counter(one.held_by for one in offered if one.held_by is not None)
     demand = demands([one.trainer for one in competing], held, rules.objective, rules.horizon_s)
     claimants = claimants_of(competing, demand, eligible, offered, sharing)

@@ -23,20 +23,22 @@ def best_sizes(priced: Priced, nodes: int) -> Sizes:
     value, extra = priced.values[row_of_option, size], size - fewest[row_of_option]
     spare = min(nodes - int(fewest.sum()), int((most - fewest).sum()))
     reach = int((most - fewest).max())
-    # Behind -inf up to the largest extra, so that every shift of ``best`` is a window and none runs out.
-    padded = np.full(reach + spare + 1, -np.inf)
-    padded[reach:] = 0.0
-    shifted = sliding_window_view(padded, spare + 1)
-    options = [slice(*bounds) for bounds in zip(begin[:-1].tolist(), begin[1:].tolist(), strict=True)]
     open_rows = np.flatnonzero(most > fewest).tolist()
-    chosen = []
-    for row in open_rows:
-        candidates = shifted[reach - extra[options[row]]] + value[options[row], None]
-        chosen.append(candidates.argmax(axis=0))
-        padded[reach:] = candidates.max(axis=0)
+    options = [slice(*bounds) for bounds in zip(begin[:-1].tolist(), begin[1:].tolist(), strict=True)]
+    # A line before and after each trainer. In front of each stands -inf up to the largest extra, so that every
+    # shift of it is a window and none runs out.
+    best = np.full((len(open_rows) + 1, reach + spare + 1), -np.inf)
+    best[0, reach:] = 0.0
+    shifted, shift = sliding_window_view(best, spare + 1, axis=1), reach - extra
+    for line, row in enumerate(open_rows):
+        candidates = shifted[line, shift[options[row]]]
+        candidates += value[options[row], None]
+        np.maximum.reduce(candidates, axis=0, out=best[line + 1, reach:])
+    # Back from the end: which size it was that led there.
     sizes: Sizes = fewest.copy()
-    for row, choice in zip(reversed(open_rows), reversed(chosen), strict=True):
-        more = int(extra[options[row]][choice[spare]])
+    for line, row in reversed(list(enumerate(open_rows))):
+        of_row = options[row]
+        more = int(extra[of_row][(best[line, shift[of_row] + spare] + value[of_row]).argmax()])
         sizes[row] += more
         spare -= more
     return sizes

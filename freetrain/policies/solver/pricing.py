@@ -51,45 +51,49 @@ class Priced:
         return self.bound - self.value <= _ROUNDING * max(1.0, abs(self.bound))
 
 
-def price_out(tables: Table, nodes: int) -> Priced:
+def price_out(tables: Table, nodes: int, row: Sizes | None = None) -> Priced:
     """Find the best price per node, an allocation close to the optimum, and the sizes that can beat it.
 
     Args:
-        tables: value of each trainer by its size, -inf where impossible, shape (trainers, sizes).
+        tables: values by size, -inf where impossible, shape (tables, sizes).
         nodes: how many there are.
+        row: which table is each trainer's, shape (trainers,); None: each has its own.
     """
-    values = tables[:, : nodes + 1]
-    price, modest, generous = _market_price(values, nodes)
+    row = np.arange(len(tables)) if row is None else row
+    distinct = tables[:, : nodes + 1]
+    values = distinct[row]
+    price, modest, generous = _market_price(distinct, row, nodes)
     sizes = _fill_up(values, _hand_out(values, modest, generous, nodes), nodes)
-    reduced = values - price * np.arange(values.shape[1])
+    reduced = distinct - price * np.arange(distinct.shape[1])
     best = reduced.max(axis=1, initial=-np.inf)
-    bound = float(best.sum()) + price * nodes
+    bound = float(best[row].sum()) + price * nodes
     slack = bound - _worth(values, sizes)
     worthwhile = reduced >= (best - slack)[:, None] - _ROUNDING * max(1.0, abs(bound))
-    return Priced(values, worthwhile, sizes, bound)
+    return Priced(values, worthwhile[row], sizes, bound)
 
 
 def _worth(values: Table, sizes: Sizes) -> float:
     return float(values[np.arange(len(sizes)), sizes].sum())
 
 
-def _market_price(values: Table, nodes: int) -> tuple[float, Sizes, Sizes]:
+def _market_price(distinct: Table, row: Sizes, nodes: int) -> tuple[float, Sizes, Sizes]:
     """Price that minimises L, with the choices just above it (they fit) and just below (they do not).
 
     L is convex and piecewise linear: the lines of a price too high and one too low cross at the next to
     try, until no line lies above the crossing.
     """
-    size = np.arange(values.shape[1])
+    size, table = np.arange(distinct.shape[1]), np.arange(len(distinct))
 
     def choices_at(price: float) -> tuple[Sizes, float, int]:
-        chosen = np.argmax(values - price * size, axis=1)
-        return chosen, _worth(values, chosen), int(chosen.sum())
+        chosen = (distinct - price * size).argmax(axis=1)
+        each = chosen[row]
+        return each, float(distinct[table, chosen][row].sum()), int(each.sum())
 
     generous, generous_worth, generous_nodes = choices_at(0.0)
     if generous_nodes <= nodes:
         return 0.0, generous, generous
-    modest = np.zeros(len(values), dtype=np.int64)
-    modest_worth, modest_nodes, price = _worth(values, modest), 0, 0.0
+    modest = np.zeros(len(row), dtype=np.int64)
+    modest_worth, modest_nodes, price = float(distinct[row, 0].sum()), 0, 0.0
     for _ in range(_MOST_PRICE_STEPS):
         price = (generous_worth - modest_worth) / (generous_nodes - modest_nodes)
         chosen, worth, total = choices_at(price)
@@ -121,6 +125,8 @@ def _fill_up(values: Table, sizes: Sizes, nodes: int) -> Sizes:
     size = np.arange(values.shape[1])
     for _ in rows:
         left = nodes - int(sizes.sum())
+        if left == 0:  # a size chosen at a price is worth more than any smaller one
+            break
         reachable = np.where(size <= sizes[:, None] + left, values, -np.inf)
         wanted = np.argmax(reachable, axis=1)
         gain = reachable[rows, wanted] - values[rows, sizes]

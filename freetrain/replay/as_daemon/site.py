@@ -10,6 +10,7 @@ from freetrain.core.cluster import Job, JobState, Node, NodeState, Partition, Sn
 from freetrain.core.holes import Holes
 from freetrain.replay.logs import LoggedJobs
 from freetrain.replay.node_changes import NodeChange, node_changes
+from freetrain.replay.node_groups import nodes_by_partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class LoggedSite:
         if kind == _SUBMITTED:
             self._jobs[id_] = _waiting(logged, row, id_)
         elif kind == _STARTED:
-            names = [self._names[number] for number in logged.nodes[row].tolist()]
+            names = [self._names[number] for number in logged.nodes_of(row).tolist()]
             starting.update(dict.fromkeys(names, id_))
             start_s, limit_s = float(logged.start_s[row]), float(logged.limit_s[row])
             self._jobs[id_] = replace(
@@ -162,7 +163,7 @@ def _job_events(logged: LoggedJobs) -> list[tuple[float, int, int]]:
 
 def _waiting(logged: LoggedJobs, row: int, id_: str) -> Job:
     return Job(
-        id_, id_, "site", logged.partitions[row], JobState.PENDING, node_count=len(logged.nodes[row]),
+        id_, id_, "site", logged.partition_of(row), JobState.PENDING, node_count=len(logged.nodes_of(row)),
         submitted_s=float(logged.submit_s[row]), limit_s=float(logged.limit_s[row]),
     )  # fmt: skip
 
@@ -170,11 +171,7 @@ def _waiting(logged: LoggedJobs, row: int, id_: str) -> Job:
 def _partitions(holes: Holes, logged: LoggedJobs | None, partition: str) -> dict[str, Partition]:
     """Freetrain's has all nodes; each of the site's those on which its jobs ever ran."""
     found = {partition: Partition(partition, frozenset(holes.node_names))}
-    seen: defaultdict[str, set[int]] = defaultdict(set)
-    if logged is not None:
-        for name, nodes in zip(logged.partitions, logged.nodes, strict=True):
-            seen[name].update(nodes.tolist())
-    for name, numbers in seen.items():
+    for name, numbers in nodes_by_partition(logged) if logged is not None else ():
         its_own = frozenset(holes.node_names[number] for number in numbers)
         found.setdefault(name, Partition(name, its_own, priority_tier=10))
     return found

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 
 from freetrain.core.holes import Holes
 from freetrain.replay.logs.model import LoggedJobs
+from freetrain.replay.logs.nodelists import NodeLists, gathered
 from freetrain.replay.logs.placing import Placed
 
 
@@ -13,23 +15,35 @@ def logged_jobs(placed: Placed, holes: Holes) -> LoggedJobs:
     """Those that ran within the window, on the nodes that are looked at."""
     runs = placed.runs
     start_s, end_s = runs["start_s"].to_numpy(), runs["end_s"].to_numpy()
-    position = {name: number for number, name in enumerate(holes.node_names)}
-    renumbered = np.array([position.get(name, -1) for name in placed.busy.node_names], dtype=np.int32)
-    on_nodes = np.split(renumbered[placed.busy.node], np.cumsum(placed.count)[:-1])
-    kept = [nodes[nodes >= 0] for nodes in on_nodes]
-    rows = [
-        row
-        for row in np.argsort(start_s, kind="stable").tolist()
-        if len(kept[row]) and end_s[row] > holes.from_s and start_s[row] < holes.until_s
-    ]
+    lists = _on_nodes_looked_at(placed, holes)
+    inside = (np.diff(lists.begin) > 0) & (end_s > holes.from_s) & (start_s < holes.until_s)
+    rows = np.flatnonzero(inside)
+    rows = rows[np.argsort(start_s[rows], kind="stable")]
+    node, count = gathered(lists, rows)
     submit_s = runs["submit_s"].fill_null(runs["start_s"]).fill_nan(None).fill_null(runs["start_s"]).to_numpy()
-    ids, partitions = runs["job"].to_list(), runs["partition"].to_list()
+    partition = runs["partition"].gather(rows).replace("", "main")
+    names = partition.unique().sort()
+    code = partition.replace_strict(names, np.arange(len(names)), return_dtype=pl.Int32)
     return LoggedJobs(
-        ids=tuple(ids[row] for row in rows),
-        partitions=tuple(partitions[row] or "main" for row in rows),
+        ids=runs["job"].gather(rows),
+        partition_names=tuple(names),
+        partition=code.to_numpy(),
         submit_s=np.minimum(submit_s, start_s)[rows],
         start_s=start_s[rows],
         end_s=end_s[rows],
         limit_s=runs["limit_s"].to_numpy()[rows],
-        nodes=tuple(kept[row] for row in rows),
+        begin=np.concatenate([np.zeros(1, np.int64), np.cumsum(count)]),
+        node=node,
     )
+
+
+def _on_nodes_looked_at(placed: Placed, holes: Holes) -> NodeLists:
+    """Each run's nodes by their position among the holes' nodes; others are left out."""
+    position = {name: number for number, name in enumerate(holes.node_names)}
+    renumbered = np.array([position.get(name, -1) for name in placed.busy.node_names], dtype=np.int32)
+    node = renumbered[placed.busy.node]
+    looked_at = node >= 0
+    # How many of them there are up to the end of each run.
+    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(looked_at)])
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(placed.count)])
+    return NodeLists(upto[ends], node[looked_at], {})

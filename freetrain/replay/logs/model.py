@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
@@ -115,25 +116,37 @@ class LoggedJobs:
     """The site's jobs that ran within the window, one row each, in order of their starts.
 
     Attributes:
-        ids: as the log names them.
-        partitions: where they ran.
+        ids: as the log names them, strings.
+        partition_names: the partitions.
+        partition: of each job the position of its partition among these.
         submit_s: when they were submitted, UTC epoch seconds; the start where that is not known.
         start_s: when they started.
         end_s: when they ended; inf: they had not.
         limit_s: their time limits; inf: none, or none is known.
-        nodes: of each job the positions of its nodes among the holes' ``node_names``.
+        begin: job i has ``node[begin[i] : begin[i + 1]]``, shape (jobs + 1,).
+        node: positions of nodes among the holes' ``node_names``, job after job.
     """
 
-    ids: tuple[str, ...]
-    partitions: tuple[str, ...]
+    ids: pl.Series
+    partition_names: tuple[str, ...]
+    partition: NDArray[np.int32]
     submit_s: NDArray[np.float64]
     start_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
     limit_s: NDArray[np.float64]
-    nodes: tuple[NDArray[np.int32], ...]
+    begin: NDArray[np.int64]
+    node: NDArray[np.int32]
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def partition_of(self, row: int) -> str:
+        """Where a job ran."""
+        return self.partition_names[int(self.partition[row])]
+
+    def nodes_of(self, row: int) -> NDArray[np.int32]:
+        """A job's nodes, by position."""
+        return self.node[self.begin[row] : self.begin[row + 1]]
 
 
 @dataclass(frozen=True, slots=True)

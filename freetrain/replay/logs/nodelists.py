@@ -136,6 +136,14 @@ def read_node_lists(
     return NodeLists(np.array(begin, np.int64), np.array(node, np.int32), bad)
 
 
+def gathered(lists: NodeLists, which: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The nodes of some of the lists, list after list, and how many each has."""
+    count = np.diff(lists.begin)[which]
+    # Position within its own list of each node, by counting through and stepping back where a list begins.
+    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    return lists.node[np.repeat(lists.begin[:-1][which], count) + within], count
+
+
 def natural_order(names: Iterable[str]) -> list[str]:
     """Names sorted as people count: c2 before c10."""
 

@@ -12,7 +12,14 @@ from freetrain.errors import InputError
 from freetrain.replay.logs.first_fit import Group, pack
 from freetrain.replay.logs.machine import Machine, made_up
 from freetrain.replay.logs.node_events import BusyTimes
-from freetrain.replay.logs.nodelists import MOST_LISTED, NodeIndex, NodeLists, natural_order, read_node_lists
+from freetrain.replay.logs.nodelists import (
+    MOST_LISTED,
+    NodeIndex,
+    NodeLists,
+    gathered,
+    natural_order,
+    read_node_lists,
+)
 from freetrain.replay.logs.tally import RowTally
 
 _SHORTENED_FROM = 1024
@@ -64,7 +71,7 @@ def place_by_lists(
     lists = read_node_lists(distinct["node_list"], index, distinct["most"])
     code = (runs["node_list"].rank("dense") - 1).to_numpy().astype(np.int64)
     runs, code = _without_bad(runs, code, lists, tally)
-    node, count = _gathered(lists, code)
+    node, count = gathered(lists, code)
     if index.closed:
         names, notes = tuple(index.position), tuple[str, ...]()
     else:
@@ -167,14 +174,6 @@ def _without_bad(
 def _reject(runs: pl.DataFrame, bad: NDArray[np.bool_], reasons: list[str], tally: RowTally) -> None:
     rows = runs.filter(pl.Series(bad)).select("file", "line").iter_rows()
     tally.reject((file, line, reason) for (file, line), reason in zip(rows, reasons, strict=True))
-
-
-def _gathered(lists: NodeLists, code: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The nodes of all runs, run after run, and how many each has."""
-    count = np.diff(lists.begin)[code]
-    # Position within its own run of each node, by counting through and stepping back where a run begins.
-    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    return lists.node[np.repeat(lists.begin[:-1][code], count) + within], count
 
 
 def _in_natural_order(

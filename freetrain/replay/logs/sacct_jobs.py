@@ -18,6 +18,7 @@ _TEXT_COLUMNS = (
     "job", "submit", "start", "end", "elapsed", "suspended", "limit", "state", "partition", "account", "cluster",
     "nodes", "asked_nodes", "cores", "tres", "node_list",
 )  # fmt: skip
+_FOR_NOTES = ("end", "suspended", "lasted_s", "shards", "cluster")
 _NOT_THE_SITE_S = "of an ignored partition or account"
 
 
@@ -34,14 +35,18 @@ def read_sacct(data: bytes, name: str, file: int, options: ReadOptions, tally: R
     rows = _whole_jobs(_rows(data, name, file, options, tally), tally)
     if options.cluster is not None:
         rows = _of_cluster(rows, options.cluster, name, tally)
-    checked = _checked(_typed(rows, options), options)
+    never_named = _never_named(rows, options)
+    # The text of all columns is as large as the file: it goes as soon as what it means is known.
+    rows = _checked(_typed(rows, options), options)
+    checked = rows.select(*RUN_SCHEMA, *_FOR_NOTES, "ignored", "bad")
+    del rows
     seen = checked.filter(pl.col("bad").is_null()).select("job", *TIMES)
     others = checked.filter(pl.col("ignored") == _NOT_THE_SITE_S)["node_list"].unique().sort()
     runs = sound_rows(checked, tally)
     return ParsedFile(
         runs.select(*RUN_SCHEMA),
         seen,
-        notes=(*time_notes(runs, name), *_never_named(rows, options), *_shards(runs)),
+        notes=(*time_notes(runs, name), *never_named, *_shards(runs)),
         clusters=tuple(name for name in runs["cluster"].unique().sort() if name),
         other_lists=tuple(text for text in others if text),
     )

@@ -26,8 +26,8 @@ from freetrain.replay.report.plateau import about_plateau, find_plateau
 from freetrain.replay.report.rhythm import about_weeks, find_rhythm, find_weeks
 from freetrain.replay.report.shares import shown_shares
 from freetrain.replay.report.svg import NARROW, WIDE, Format
-from freetrain.replay.report.worth import worth_of, worth_rows
 from freetrain.replay.study import DaemonStudy, Study
+from freetrain.replay.worth import worth_of, worth_rows
 from freetrain.showing import pages, palette
 
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 from math import inf
 
 import numpy as np
+import polars as pl
 import pytest
 
 from freetrain.config import Config
 from freetrain.core.holes import Holes, find_holes
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.setup import rules_of
+from freetrain.daemon.rules import rules_of
 from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import find_policy
@@ -37,12 +38,12 @@ def rules(**lend: object) -> Rules:
 
 def site(*rows: Row, until_s: float = 2000.0) -> tuple[Holes, LoggedJobs]:
     submit_s, start_s, end_s, limit_s = (np.array([row[column] for row in rows], float) for column in range(4))
-    nodes = tuple(np.array(row[4], np.int32) for row in rows)
-    count = [len(each) for each in nodes]
-    busy = np.concatenate(nodes) if nodes else np.empty(0, np.int32)
+    count = [len(row[4]) for row in rows]
+    busy = np.array([node for row in rows for node in row[4]], np.int32)
     holes = find_holes(NAMES, busy, np.repeat(start_s, count), np.repeat(end_s, count), 0.0, until_s)
-    ids = tuple(str(number) for number in range(len(rows)))
-    return holes, LoggedJobs(ids, ("main",) * len(rows), submit_s, start_s, end_s, limit_s, nodes)
+    ids, partition = pl.Series([str(number) for number in range(len(rows))]), np.zeros(len(rows), np.int32)
+    begin = np.cumsum([0, *count])
+    return holes, LoggedJobs(ids, ("main",), partition, submit_s, start_s, end_s, limit_s, begin, busy)
 
 
 def replayed(

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
 from freetrain.replay.logs.model import LoggedJobs, NodeGroup, SiteLog
@@ -14,11 +15,14 @@ from tests.replay.report.conftest import FROM_S, make_holes
 
 def logged(*jobs: tuple[str, list[int]]) -> LoggedJobs:
     start_s = np.full(len(jobs), FROM_S)
+    names = sorted({partition for partition, _ in jobs})
     return LoggedJobs(
-        ids=tuple(str(number) for number in range(len(jobs))),
-        partitions=tuple(partition for partition, _ in jobs),
+        ids=pl.Series([str(number) for number in range(len(jobs))]),
+        partition_names=tuple(names),
+        partition=np.array([names.index(partition) for partition, _ in jobs], np.int32),
         submit_s=start_s, start_s=start_s, end_s=start_s + 60, limit_s=start_s * 0 + 60,
-        nodes=tuple(np.array(nodes, np.int32) for _, nodes in jobs),
+        begin=np.cumsum([0, *(len(nodes) for _, nodes in jobs)]),
+        node=np.array([node for _, nodes in jobs for node in nodes], np.int32),
     )  # fmt: skip
 
 

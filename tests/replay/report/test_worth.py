@@ -7,7 +7,7 @@ import pytest
 from freetrain.replay.outcome import Outcome
 from freetrain.replay.prices import Prices
 from freetrain.replay.report import ReportInput
-from freetrain.replay.report.worth import worth_of, worth_rows
+from freetrain.replay.worth import worth_of, worth_rows
 
 PRICES = Prices(gpus_per_node=4, watts_per_node=2000, idle_watts_per_node=500, per_kwh=0.2, per_gpu_hour=1.5)
 
