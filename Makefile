@@ -45,6 +45,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.solve --json benchmarks/results/solve.json
 	$(BIN)/python -m benchmarks.ends --json benchmarks/results/ends.json
 	$(BIN)/python -m benchmarks.replay --json benchmarks/results/replay.json
+	$(BIN)/python -m benchmarks.reading --json benchmarks/results/reading.json
 	$(BIN)/python -m benchmarks.cycle --no-lab --json benchmarks/results/cycle.json
 	$(BIN)/python -m benchmarks.queue
 

@@ -283,3 +283,8 @@ class Snapshot:
     def node(self) -> Mapping[str, Node]:
         """Nodes by name."""
         return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def idle(self) -> Nodes:
+        """Names of the nodes that are idle."""
+        return Nodes(node.name for node in self.nodes if node.state is NodeState.IDLE)

@@ -56,6 +56,8 @@ def shadow_of(snapshot: Snapshot, fragments: Iterable[Fragment], rules: NodeRule
         rules: what the site allows.
         seen: what was seen before.
     """
+    if not any(job.state is JobState.PENDING for job in snapshot.jobs):
+        return Shadow(snapshot.time_s, (), frozenset())
     fragments = list(fragments)
     since_s = seen.fitting_since_s
     disbelieved = frozenset(job for job in since_s if snapshot.time_s - since_s[job] >= rules.claim_s)

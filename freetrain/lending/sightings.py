@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from freetrain.core.cluster import NodeState, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.lending.shadow import Shadow
 
@@ -30,10 +30,9 @@ class Sightings:
     def with_nodes(self, snapshot: Snapshot, fragments: Iterable[Fragment]) -> Sightings:
         """After a look at the nodes: those idle that are, and rests that are over left out."""
         now_s, lent = snapshot.time_s, {one.node for one in fragments}
-        idle = (node.name for node in snapshot.nodes if node.state is NodeState.IDLE and node.name not in lent)
         return replace(
             self,
-            idle_since_s={name: self.idle_since_s.get(name, now_s) for name in idle},
+            idle_since_s={name: self.idle_since_s.get(name, now_s) for name in snapshot.idle - lent},
             resting_until_s={name: end_s for name, end_s in self.resting_until_s.items() if end_s > now_s},
         )
 

@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from freetrain.core.cluster import Nodes, NodeState, Snapshot
+from freetrain.core.cluster import Nodes, Snapshot
 from freetrain.core.fragment import Fragment
 
 _PRIOR_S, _PRIOR_LEFT = 1200.0, 10.0
@@ -155,5 +155,4 @@ def idle_for_the_site(snapshot: Snapshot, fragments: tuple[Fragment, ...], parti
     theirs = {
         name for job in snapshot.jobs if job.state.has_nodes and job.partition != partition for name in job.nodes
     }
-    idle = {node.name for node in snapshot.nodes if node.state is NodeState.IDLE}
-    return snapshot.partitions[partition].nodes & (idle | (lent & snapshot.node.keys())) - theirs
+    return snapshot.partitions[partition].nodes & (snapshot.idle | (lent & snapshot.node.keys())) - theirs

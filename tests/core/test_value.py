@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
+from freetrain.core.classes import NodeClass
 from freetrain.core.problem import Offer, Problem
+from freetrain.core.terms import terms_of
 from freetrain.core.trainer import Trainer
-from freetrain.core.value import total_value
+from freetrain.core.value import distinct_tables, total_value
 
 CURVE = ((1, 10.0), (2, 18.0), (4, 30.0))
 
@@ -76,3 +81,24 @@ def test_nodes_that_work_each_by_itself_lose_what_runs_there_as_they_leave_and_h
 def test_a_node_that_stays_too_short_to_be_of_use_is_worth_nothing_to_it() -> None:
     one = filler(start_s=10, forced_loss_s=50)
     assert value(one, 0, [0, 1], (None, 59.0)) < 0 < value(one, 0, [0, 1], (None, 61.0))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"min_nodes": 2},
+        {"max_nodes": 3},
+        {"scale_up_s": 1.0},
+        {"scale_down_s": 1.0},
+        {"forced_loss_s": 99.0},
+        {"start_s": 7.0},
+        {"independent": True},
+        {"throughput": ((1, 10.0), (4, 39.0))},
+    ],
+)
+def test_trainers_share_a_table_only_where_they_are_alike_and_have_as_many_nodes(other: dict[str, Any]) -> None:
+    one = Trainer("a", ((1, 10.0), (4, 40.0)))
+    terms = terms_of((one, replace(one, id="b"), replace(one, id="c", **other), replace(one, id="d")), "speedup")
+    _, row = distinct_tables(terms, np.array([2, 2, 2, 3]), NodeClass(600.0, False, {}))
+    assert row[0] == row[1]
+    assert len({int(each) for each in row[1:]}) == 3

@@ -47,6 +47,17 @@ def test_the_dynamic_programme_finds_the_best_of_all_allocations(case: tuple[lis
     assert worth == pytest.approx(max(allocations(tables, nodes))[0])
 
 
+@given(cases, st.lists(st.integers(0, 3), min_size=1, max_size=6))
+def test_trainers_that_share_a_table_are_decided_as_if_each_had_its_own(
+    case: tuple[list[list[float]], int], rows: list[int]
+) -> None:
+    tables, nodes = table(case[0]), case[1]
+    row = np.array(rows) % len(tables)
+    shared, own = price_out(tables, nodes, row), price_out(tables[row], nodes)
+    assert shared.bound == own.bound
+    assert best_sizes(shared, nodes).tolist() == best_sizes(own, nodes).tolist()
+
+
 @given(cases)
 def test_pricing_bounds_every_allocation_and_leaves_what_can_be_better(
     case: tuple[list[list[float]], int],

@@ -1,0 +1,120 @@
+"""How long reading a large sacct log takes, and how much memory: from the file to the machine's holes.
+
+Run from the repository's root as ``python -m benchmarks.reading``. The log is the small sample log, repeated week
+after week on more and more nodes; a process of its own reads it, so that the memory is that of reading alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import machine_facts, version_facts
+from freetrain.cli.output import print_table
+
+SAMPLE = Path(__file__).parent.parent / "sample_logs" / "small-cluster.sacct.gz"
+WEEKS = 40
+"""So many weeks run on one copy of the sample's machine before the next copy begins."""
+
+
+def write_log(path: Path, rows: int) -> None:
+    """Write an sacct log of so many rows."""
+    header, *sample = gzip.decompress(SAMPLE.read_bytes()).decode().splitlines()
+    with path.open("w") as file:
+        file.write(header + "\n")
+        file.writelines(islice(_rows(header.split("|"), [line.split("|") for line in sample]), rows))
+
+
+def _rows(columns: list[str], sample: list[list[str]]) -> Iterator[str]:
+    times, nodes = [columns.index(name) for name in ("Submit", "Start", "End")], columns.index("NodeList")
+    number = 0
+    while True:
+        machine, week = divmod(number // len(sample), WEEKS)
+        for fields in sample:
+            number += 1
+            row = [str(number), *fields[1:]]
+            for at in times:
+                row[at] = _later(row[at], week)
+            row[nodes] = (
+                row[nodes].replace("n[", f"m{machine}n[") if "[" in row[nodes] else f"m{machine}{row[nodes]}"
+            )
+            yield "|".join(row) + "\n"
+
+
+def _later(time_: str, weeks: int) -> str:
+    try:
+        return (datetime.fromisoformat(time_) + timedelta(weeks=weeks)).isoformat()
+    except ValueError:
+        return time_
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read a log: seconds, and the most memory that this process ever had."""
+    from freetrain.replay.logs import ReadOptions, read_site_log
+
+    cpu_s, begin_s = time.process_time(), time.perf_counter()
+    log = read_site_log([path], ReadOptions())
+    return {
+        "rows": log.rows.read,
+        "used": log.rows.used,
+        "holes": len(log.holes),
+        "wall_s": time.perf_counter() - begin_s,
+        "cpu_s": time.process_time() - cpu_s,
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+def main() -> None:
+    """Measure, print a table, and keep it as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000], help="sizes of the logs")
+    parser.add_argument("--read", type=Path, help="read this file and print the figures, nothing else")
+    parser.add_argument("--json", type=Path, help="keep the figures here")
+    given = parser.parse_args()
+    if given.read is not None:
+        print(json.dumps(read(given.read)))
+        return
+    rows = [_measured(count) for count in given.rows]
+    print_table(
+        ("rows", "CPU", "wall", "memory"),
+        [
+            (
+                f"{row['rows']:,}",
+                f"{row['cpu_s']:.1f} s",
+                f"{row['wall_s']:.1f} s",
+                f"{row['peak_bytes'] / 1e9:.2f} GB",
+            )
+            for row in rows
+        ],
+        right=("rows", "CPU", "wall", "memory"),
+    )
+    if given.json:
+        facts = {**machine_facts(), **version_facts("polars", "numpy"), "load": os.getloadavg()}
+        given.json.write_text(
+            json.dumps({"format": "freetrain-bench-reading/1", "machine": facts, "rows": rows}, indent=2) + "\n"
+        )
+
+
+def _measured(rows: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.sacct"
+        write_log(path, rows)
+        command = [sys.executable, "-m", "benchmarks.reading", "--read", str(path)]
+        found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return found
+
+
+if __name__ == "__main__":
+    main()
