@@ -22,20 +22,23 @@ class Gadget:
 
     Args:
         utility: of the samples that a trainer has done.
+        name: what its allocations say found them.
     """
 
     needs_progress = True
+    weighs = "the utility gained until the horizon"
 
-    def __init__(self, utility: Utility = LINEAR) -> None:
+    def __init__(self, utility: Utility = LINEAR, name: str = "gadget") -> None:
         self._utility = utility
+        self._name = name
 
     def decide(self, problem: Problem) -> Allocation:
         """Sizes that gain most utility together."""
         if not problem.held.size:
-            return Allocation(problem.held, "gadget")
-        return best_by_tables(problem, self._gains(problem), "gadget")
+            return Allocation(problem.held, self._name)
+        return best_by_tables(problem, self.weigh(problem), self._name)
 
-    def _gains(self, problem: Problem) -> Table:
+    def weigh(self, problem: Problem) -> Table:
         """Utility gained until the horizon by size, shape (trainers, sizes)."""
         terms, held_nodes = problem.terms, problem.held_nodes
         slot_s = float(np.average([one.life_s for one in problem.classes], weights=problem.capacity))
