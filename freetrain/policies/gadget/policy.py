@@ -12,13 +12,16 @@ from freetrain.policies.gadget.utility import LINEAR, Utility
 from freetrain.policies.sizes import best_by_tables
 
 _DAY_S = 86400.0
+_HURRY = 1e-6
+"""How much less it counts to be done sooner than to be done by the horizon."""
 
 
 class Gadget:
     """Each decision fills the time until the horizon with what adds most utility, rescaling costs taken off.
 
     The slot of GADGET (INFOCOM 2022) is the horizon here. How fast a ring is, is the trainer's own curve;
-    bandwidth is not reserved.
+    bandwidth is not reserved. Of divisions that gain the same utility until the horizon it takes the one that is
+    done sooner: the horizon may be hours away, and it is decided anew as soon as one is complete.
 
     Args:
         utility: of the samples that a trainer has done.
@@ -49,7 +52,8 @@ class Gadget:
             before = self._utility.of(done, target, trainer.weight)
             for size in np.flatnonzero(terms.possible[row]).tolist():
                 more = _samples_until(trainer, int(held_nodes[row]), size, slot_s)
-                gains[row, size] = self._utility.of(done + more, target, trainer.weight) - before
+                hurry = _HURRY * trainer.weight * more / target
+                gains[row, size] = self._utility.of(done + more, target, trainer.weight) - before + hurry
         return gains
 
 
