@@ -60,7 +60,7 @@ def draw(figures: Sequence[Figure], measured: Sequence[Measured]) -> str:
         body += (_text(0, top + _HEAD + _ROW * row + 12, one.method) for row, one in enumerate(rows))
         top += _HEAD + _ROW * len(rows) + _GAP
     style = (
-        f"text {{ font: 12px system-ui, sans-serif; fill: {palette.INK}; }} "
+        f"text {{ font-size: 12px; font-family: system-ui, sans-serif; fill: {palette.INK}; }} "
         f"@media (prefers-color-scheme: dark) {{ text {{ fill: {palette.DARK['ink']}; }} }}"
     )
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top:.0f}" role="img">'
