@@ -40,7 +40,7 @@ shortest_hole = "{shortest_hole_s}s"
 margin = "{margin_s}s"
 [pace]
 poll = "{poll_s}s"
-{pace}
+{more}
 [state]
 directory = "{state}"
 stop_file = "{state}/STOP"
@@ -48,7 +48,7 @@ stop_file = "{state}/STOP"
 
 
 def configuration(
-    poll_s: float, margin_s: float, shortest_hole_s: float, state: Path, launcher: str = "steer", pace: str = ""
+    poll_s: float, margin_s: float, shortest_hole_s: float, state: Path, launcher: str = "steer", more: str = ""
 ) -> str:
     """The daemon's settings."""
     return CONFIGURATION.format(
@@ -57,7 +57,7 @@ def configuration(
         margin_s=margin_s,
         shortest_hole_s=shortest_hole_s,
         launcher=launcher,
-        pace=pace,
+        more=more,
     )
 
 
@@ -153,21 +153,30 @@ class Site:
         )  # fmt: skip
 
     def start_daemon(
-        self, poll_s: float, margin_s: float, shortest_hole_s: float, launcher: str = "steer", pace: str = ""
+        self, poll_s: float, margin_s: float, shortest_hole_s: float, launcher: str = "steer", more: str = ""
     ) -> None:
-        """Start freetrain: as its service account, or, where it is to submit for others, as root."""
+        """Start freetrain: as its service account, or, where it is to submit for others, as root.
+
+        ``more`` are further settings, those of [pace] first.
+        """
         person = "daemon" if launcher == "steer" else "root"
         state = self.directory / "state"
         state.mkdir(exist_ok=True)
         if os.geteuid() == 0 and person != "root":
             os.chown(state, *_ids(self.lab.users[person]))
         path = self.directory / "freetrain.toml"
-        path.write_text(configuration(poll_s, margin_s, shortest_hole_s, state, launcher, pace))
+        path.write_text(configuration(poll_s, margin_s, shortest_hole_s, state, launcher, more))
         program = [sys.executable, "-m", "freetrain.cli.main", "daemon", "--config", str(path)]
         with (self.directory / "daemon.log").open("ab") as log:
             self._daemon = subprocess.Popen(
                 self.command(person, *program), stderr=log, env=self.environment, cwd="/"
             )
+
+    def signal_daemon(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._daemon is not None
+        # setpriv becomes the daemon, so that this reaches it.
+        self._daemon.send_signal(number)
 
     def stop_daemon(self) -> int:
         """Stop it and wait; its exit status."""
@@ -180,8 +189,7 @@ class Site:
     def _end_daemon(self, number: signal.Signals) -> int:
         if self._daemon is None:
             return 0
-        # setpriv becomes the daemon, so that this reaches it.
-        self._daemon.send_signal(number)
+        self.signal_daemon(number)
         status = self._daemon.wait(120)
         self._daemon = None
         return status

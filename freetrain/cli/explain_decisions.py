@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
+import numpy as np
+
 from freetrain.cli.output import show_value
 from freetrain.core.decision import Decision
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.value import counts_of, total_value
+from freetrain.policies import POLICIES, Weighing, find_policy
 from freetrain.showing.words import show_time
 
 
@@ -30,12 +33,27 @@ def explain_decision(trainer: str, name: str, problem: Problem, decision: Decisi
     yield from decision.notes
     counts = counts_of(problem, decision.placement)
     one = problem.trainers[row]
+    yield from _weighed(decision.solver, problem, row, sizes[trainer])
     if sizes[trainer] >= one.most_nodes:
         yield f"It can use no more than {_nodes(one.most_nodes)}."
     else:
         yield _one_more(problem, counts, row)
     if 0 < one.min_nodes == sizes[trainer]:
         yield f"It cannot do with fewer than {_nodes(one.min_nodes)}."
+
+
+def _weighed(solver: str, problem: Problem, row: int, size: int) -> Iterator[str]:
+    """What a policy with a value of its own made of this size, of those beside it and of the best."""
+    policy: object = find_policy(solver) if solver in POLICIES else None
+    if not isinstance(policy, Weighing):
+        return
+    values = policy.weigh(problem)[row]
+    known = np.flatnonzero(problem.terms.possible[row] & (values > -inf)).tolist()
+    sizes = [nodes for nodes in known if nodes <= problem.node_count]
+    best = max(sizes, key=lambda nodes: values[nodes])
+    beside = [nodes for nodes in sizes if abs(nodes - size) <= 1 or nodes == best]
+    shown = ", ".join(f"{_nodes(nodes)} {values[nodes]:.4g}" for nodes in beside)
+    yield f"{solver} weighed {policy.weighs}: {shown}."
 
 
 def _one_more(problem: Problem, counts: Counts, row: int) -> str:

@@ -63,6 +63,9 @@ def lab_group() -> None:
 @click.option(
     "--grace", "grace_s", default=0, show_default=True, metavar="SECONDS", help="GraceTime of partition freetrain."
 )
+@click.option(
+    "--nodes-per-leaf", default=0, metavar="N", help="Switches of so many nodes each [default: Slurm knows none]."
+)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of slurm.conf; repeatable.")
 @click.option(
     "--job-submit",

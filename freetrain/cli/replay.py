@@ -31,6 +31,7 @@ from freetrain.cli.replay_options import (
 from freetrain.cli.replay_summary import Result, print_definitions, print_summary, result_document
 from freetrain.core.holes import Holes
 from freetrain.core.objectives import find_objective
+from freetrain.core.topology import Topology
 from freetrain.core.trainer import Trainer
 from freetrain.errors import FreetrainError, StateError
 from freetrain.loop.cycle import Goal, Journal, NullJournal
@@ -96,9 +97,9 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
         how = replace(how, goal=replace(how.goal, placer=find_placer(daemons_place(given), switches)))
     settings = {"logs": [path.name for path in logs], **_settings(given)}
     with recorder.journal(log.holes, settings) as journal:
-        done = _replay(log, trainers, goal, given, journal)
+        done = _replay(log, trainers, goal, given, journal, switches)
         if how is not None:
-            done = replace(done, as_daemon=_replay_as_daemon(log, trainers, how, given, done))
+            done = replace(done, as_daemon=_replay_as_daemon(log, trainers, how, given, done, switches))
         run_id = recorder.finish(done)
     result = Result(logs, log, settings, done, run_id, report_path, prices)
     if report_path is not None:
@@ -110,7 +111,12 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
 
 
 def _replay(
-    log: SiteLog, trainers: Iterable[Trainer], goal: Goal, given: Mapping[str, Any], journal: Journal
+    log: SiteLog,
+    trainers: Iterable[Trainer],
+    goal: Goal,
+    given: Mapping[str, Any],
+    journal: Journal,
+    switches: Topology,
 ) -> Study:
     with replaying(log.holes.from_s, log.holes.until_s, given["quiet"]) as progress:
         return study(
@@ -125,14 +131,21 @@ def _replay(
             progress,
             given["poll_s"],
             log.logged,
+            switches,
         )
 
 
 def _replay_as_daemon(
-    log: SiteLog, trainers: Iterable[Trainer], how: AsDaemon, given: Mapping[str, Any], done: Study
+    log: SiteLog,
+    trainers: Iterable[Trainer],
+    how: AsDaemon,
+    given: Mapping[str, Any],
+    done: Study,
+    switches: Topology,
 ) -> DaemonStudy:
     with replaying(log.holes.from_s, log.holes.until_s, given["quiet"]) as progress:
-        return study_as_daemon(log, trainers, costs(given), how, done.dedicated, time.perf_counter, progress)
+        stopwatch_s, priced = time.perf_counter, costs(given)
+        return study_as_daemon(log, trainers, priced, how, done.dedicated, stopwatch_s, progress, switches)
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def run(seeds: int = 2) -> Table:
         for way, sharing in WAYS.items():
             for seed in range(seeds):
                 runs = arrivals(seed, mix, several_gpus, per_hour)
-                hours[way] += _mean_hours(runs, order, sharing) / seeds
+                hours[way] += mean_hours(runs, order, sharing, slice(_FIRST, _LAST)) / seeds
         kind = f"{'/'.join(map(str, mix))} {'1-8 GPUs' if several_gpus else '1 GPU'}"
         means = (round(each, 1) for each in hours.values())
         gain = f"{hours['proportional'] / hours['TUNE']:.2f}"
@@ -118,9 +118,16 @@ def arrivals(seed: int, mix: Sequence[int], several_gpus: bool, per_hour: float)
     return runs
 
 
-def _mean_hours(runs: Sequence[Run], order: str, sharing: Sharing) -> float:
-    """Round by round until all that are looked at are done; decided anew only where somebody came or ended."""
-    looked_at = runs[_FIRST:_LAST]
+def mean_hours(runs: Sequence[Run], order: str, sharing: Sharing, which: slice) -> float:
+    """From arrival to completion; round by round, decided anew only where somebody came or ended.
+
+    Args:
+        runs: all trainings as they come.
+        order: FIFO or SRTF.
+        sharing: who gets what.
+        which: those that are looked at; it ends when they are done.
+    """
+    looked_at = runs[which]
     here: list[Run] = []
     rates: Mapping[str, float] = {}
     arrived, now_h = 0, 0.0

@@ -70,6 +70,8 @@ def slurm_conf(layout: Layout, options: LabOptions, people: People, host: str) -
         settings["TreeWidth"] = "65533"
     if options.gpus:
         settings["GresTypes"] = "gpu"
+    if options.nodes_per_leaf:
+        settings["TopologyPlugin"] = "topology/tree"
     if options.job_submit:
         settings["JobSubmitPlugins"] = "lua"
     if options.job_comp:
@@ -104,6 +106,14 @@ def gres_conf(layout: Layout, options: LabOptions) -> str:
     kind = f" Type={options.gpu_type}" if options.gpu_type else ""
     files = layout.gpus(options.gpus) if options.gpu_node_names else []
     return "".join(f"{where}Name=gpu{kind} File={gpu}\n" for gpu in files)
+
+
+def topology_conf(options: LabOptions) -> str:
+    """Text of topology.conf: nodes that follow each other share a leaf, and one switch is above all leaves."""
+    names, count = (*options.node_names, *options.fake_node_names), options.nodes_per_leaf
+    leaves = [names[first : first + count] for first in range(0, len(names), count)]
+    lines = [f"SwitchName=leaf{number} Nodes={','.join(nodes)}\n" for number, nodes in enumerate(leaves, 1)]
+    return "".join((*lines, f"SwitchName=top Switches=leaf[1-{len(leaves)}]\n"))
 
 
 def cgroup_conf(options: LabOptions, version: tuple[int, int]) -> str:

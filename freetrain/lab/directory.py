@@ -47,7 +47,7 @@ def _remove_earlier(layout: Layout) -> None:
         if directory.exists():
             shutil.rmtree(directory)
     configuration = (layout.slurm_conf, layout.slurmdbd_conf, layout.gres_conf, layout.cgroup_conf)
-    for file in (*configuration, layout.job_submit, layout.job_comp):
+    for file in (*configuration, layout.topology_conf, layout.job_submit, layout.job_comp):
         file.unlink(missing_ok=True)
 
 

@@ -12,7 +12,14 @@ from pathlib import Path
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.lab import directory as directories
 from freetrain.lab import processes
-from freetrain.lab.configuration import cgroup_conf, gres_conf, slurm_conf, slurmdbd_conf, write_private
+from freetrain.lab.configuration import (
+    cgroup_conf,
+    gres_conf,
+    slurm_conf,
+    slurmdbd_conf,
+    topology_conf,
+    write_private,
+)
 from freetrain.lab.daemons import Daemons
 from freetrain.lab.layout import Layout
 from freetrain.lab.options import LabOptions
@@ -138,6 +145,8 @@ class Lab:
         host = socket.gethostname().partition(".")[0]
         layout.slurm_conf.write_text(slurm_conf(layout, options, people, host))
         layout.gres_conf.write_text(gres_conf(layout, options))
+        if options.nodes_per_leaf:
+            layout.topology_conf.write_text(topology_conf(options))
         layout.cgroup_conf.write_text(cgroup_conf(options, slurm_version()))
         if options.accounting:
             # slurmdbd refuses a file that anyone else could read or owns.

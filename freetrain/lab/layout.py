@@ -47,6 +47,11 @@ class Layout:
         return self.root / "gres.conf"
 
     @property
+    def topology_conf(self) -> Path:
+        """The switches between the nodes."""
+        return self.root / "topology.conf"
+
+    @property
     def cgroup_conf(self) -> Path:
         """How slurmd deals with the kernel's control groups."""
         return self.root / "cgroup.conf"

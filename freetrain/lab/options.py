@@ -51,6 +51,7 @@ class LabOptions:
         base_port: of slurmctld; slurmdbd has the next one, the slurmds those from the tenth after it.
         grace_s: seconds between the warning and the end of a preempted job of partition freetrain.
         preempt_mode: what happens to preempted jobs of partition freetrain.
+        nodes_per_leaf: how many nodes share a switch, below one that connects these; 0: Slurm knows no switches.
         settings: further settings of slurm.conf, which override the lab's.
         job_submit: a job_submit.lua to install.
         job_comp: a jobcomp.lua to install.
@@ -67,6 +68,7 @@ class LabOptions:
     base_port: int = 16_817
     grace_s: int = 0
     preempt_mode: str = "REQUEUE"
+    nodes_per_leaf: int = 0
     settings: Mapping[str, str] = field(default_factory=dict)
     job_submit: Path | None = None
     job_comp: Path | None = None
@@ -79,6 +81,7 @@ class LabOptions:
         )
         _require(self.cpus >= 1, f"A node has at least one CPU, not {self.cpus}.")
         _require(self.gpus >= 0 and self.grace_s >= 0, "GPUs and the grace time cannot be negative.")
+        _require(self.nodes_per_leaf >= 0, f"A leaf has no {self.nodes_per_leaf} nodes.")
         _require(
             self.gpu_nodes is None or 0 <= self.gpu_nodes <= self.nodes,
             f"Between 0 and {self.nodes} nodes can have GPUs, not {self.gpu_nodes}.",
@@ -128,6 +131,11 @@ class LabOptions:
         """Names of those among them that have GPUs."""
         count = self.nodes if self.gpu_nodes is None else self.gpu_nodes
         return self.node_names[self.nodes - count :] if self.gpus else ()
+
+    @property
+    def fake_node_names(self) -> tuple[str, ...]:
+        """Names of the imaginary nodes."""
+        return tuple(f"f{number:05}" for number in range(1, self.fake + 1))
 
     def to_json(self) -> dict[str, Any]:
         """As a document."""

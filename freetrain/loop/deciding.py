@@ -17,7 +17,7 @@ from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.value import total_value
 from freetrain.core.verify import VALUE_TOLERANCE, verify, verify_counts, verify_placement
-from freetrain.policies import FIRST_NODES, Placer, Policy
+from freetrain.policies import FIRST_NODES, Explaining, Placer, Policy
 from freetrain.policies.spread import spread
 
 STAY = "stay"
@@ -69,25 +69,26 @@ def _decision(problem: Problem, answer: Allocation, placer: Placer) -> Decision:
     """What a usable answer comes to: its value and its nodes."""
     value = total_value(problem, answer.counts)
     status, gap, found_out = _held_against_bound(answer, value)
-    placement, why_first = _place(placer, problem, answer.counts)
-    notes = (*answer.notes, *found_out, *why_first)
+    placement, said = _place(placer, problem, answer.counts)
+    notes = (*answer.notes, *found_out, *said)
     return Decision(status, value, placement, answer.solver, gap, notes=notes)
 
 
 def _place(placer: Placer, problem: Problem, counts: Counts) -> tuple[Placement, tuple[str, ...]]:
-    """The placer's nodes; the first ones, and why, where those cannot be used."""
+    """The placer's nodes, and what it says of them; the first ones, and why, where those cannot be used."""
     if placer is FIRST_NODES:  # what stands in for any other needs no check but the last one
         return place(problem, counts), ()
     name = type(placer).__name__
     try:
         placement = {trainer: tuple(names) for trainer, names in placer.place(problem, counts).items() if names}
+        said = tuple(map(str, placer.explain(placement))) if isinstance(placer, Explaining) else ()
     except (Exception, SystemExit) as error:  # somebody else's placer may raise anything
         why = f"the placer {name} failed, so the first nodes are taken: {_in_one_line(error)}"
         return place(problem, counts), (why,)
     if wrong := verify_placement(problem, counts, placement):
         why = f"the placement of {name} was rejected, so the first nodes are taken: {'; '.join(wrong)}"
         return place(problem, counts), (why,)
-    return placement, ()
+    return placement, said
 
 
 def _held_against_bound(answer: Allocation, value: float) -> tuple[Status, float | None, tuple[str, ...]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from freetrain.core.allocation import Allocation
 from freetrain.policies.freetrain import Solver
-from freetrain.policies.placers.placer import FIRST_NODES, Placer
-from freetrain.policies.policy import NEEDS_PROGRESS, Policy
+from freetrain.policies.placers.placer import FIRST_NODES, Explaining, Placer
+from freetrain.policies.policy import NEEDS_PROGRESS, Policy, Weighing
 from freetrain.policies.registry import PLACERS, POLICIES, find_placer, find_policy
 
 __all__ = [
@@ -14,9 +14,11 @@ __all__ = [
     "PLACERS",
     "POLICIES",
     "Allocation",
+    "Explaining",
     "Placer",
     "Policy",
     "Solver",
+    "Weighing",
     "find_placer",
     "find_policy",
 ]

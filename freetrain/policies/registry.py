@@ -44,7 +44,7 @@ def find_policy(name: str, solver: str = Solver.AUTO, time_limit_s: float = 10.0
         case "gadget":
             return Gadget()
         case "gadget-log":
-            return Gadget(LOG)
+            return Gadget(LOG, "gadget-log")
         case "smd":
             return Smd()
         case "smd-menu":

@@ -10,11 +10,13 @@ from typing import Protocol
 from freetrain.core.decision import Decision
 from freetrain.core.holes import Holes
 from freetrain.core.problem import Problem
+from freetrain.core.topology import FLAT, Topology
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Journal
 from freetrain.replay.admission import Admission
 from freetrain.replay.division import Divider
 from freetrain.replay.forecast_score import ForecastLog, ForecastScore
+from freetrain.replay.leaf_links import LeafLinks
 from freetrain.replay.timeline import Pictured, Timeline
 from freetrain.replay.trainer_run import TrainerRun
 
@@ -46,6 +48,7 @@ class ReplayRecord:
         events: instants at which something happened.
         forecast: how good the forecasts of the ends of holes were, whether they were used or not.
         felt: what the site feels; None: it was not asked.
+        leaf_links: links between leaves in a training's ring, mean over time; None: no switches are known.
     """
 
     holes: Holes
@@ -55,6 +58,7 @@ class ReplayRecord:
     events: int
     forecast: ForecastScore
     felt: Felt | None = None
+    leaf_links: float | None = None
 
 
 class Replayed(Pictured, Protocol):
@@ -78,6 +82,7 @@ class Course:
         objective: name of what is maximised.
         max_running: most trainers that may compete at once, of those that could run.
         journal: where decisions are kept.
+        topology: the switches.
 
     Attributes:
         events: instants at which something happened.
@@ -92,8 +97,10 @@ class Course:
         objective: str,
         max_running: int,
         journal: Journal,
+        topology: Topology = FLAT,
     ) -> None:
         self._cluster = cluster
+        self._links = LeafLinks(topology)
         self._holes = holes
         self._admission = Admission(trainers, max_running)
         self._journal = journal
@@ -119,6 +126,7 @@ class Course:
     def advance(self, at_s: float) -> None:
         """Let time pass until then."""
         self._oracle_work += self._oracle_work_per_s * (at_s - self._cluster.now_s)
+        self._links.pass_time(at_s - self._cluster.now_s)
         self._cluster.now_s = at_s
 
     def admit(self) -> bool:
@@ -136,6 +144,7 @@ class Course:
     def note(self) -> None:
         """Note how things stand after an event."""
         self._timeline.note(self._cluster)
+        self._links.note(self._cluster.running.values())
         divided = (self._cluster.idle_nodes, tuple(self._cluster.running))
         if divided != self._divided:
             self._divided = divided
@@ -160,7 +169,16 @@ class Course:
     def outcome(self, felt: Felt | None = None) -> ReplayRecord:
         """What came of it."""
         runs, forecast = tuple(self._runs), self.forecasts.score()
-        return ReplayRecord(self._holes, runs, self._timeline, self._oracle_work, self.events, forecast, felt)
+        return ReplayRecord(
+            self._holes,
+            runs,
+            self._timeline,
+            self._oracle_work,
+            self.events,
+            forecast,
+            felt,
+            self._links.mean,
+        )
 
     @property
     def _least(self) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 
 from freetrain.core.holes import Holes
+from freetrain.core.topology import FLAT, Topology
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, Journal, run_cycle
 from freetrain.replay.cluster import Idle, ReplayedCluster
@@ -32,6 +33,7 @@ class Replay:
         stopwatch_s: running seconds, to measure how long deciding takes.
         as_published: charge evictions as the published method does.
         logged: the log's jobs; None: it tells of nodes only, so that nothing is known of plans.
+        topology: the switches.
     """
 
     def __init__(
@@ -45,13 +47,14 @@ class Replay:
         stopwatch_s: Callable[[], float],
         as_published: bool = False,
         logged: LoggedJobs | None = None,
+        topology: Topology = FLAT,
     ) -> None:
         self._until_s = holes.until_s
         self._plans = SitePlans(holes, logged) if logged is not None and foresight.knows is Knows.PLAN else None
         self._goal = goal
         self._stopwatch_s = stopwatch_s
         self._cluster = ReplayedCluster(holes.from_s, goal.objective, foresight, as_published, self._plans)
-        self._course = Course(self._cluster, holes, trainers, goal.objective, max_running, journal)
+        self._course = Course(self._cluster, holes, trainers, goal.objective, max_running, journal, topology)
         self._changes = node_changes(holes)
         self._next_change = next(self._changes, None)
 

@@ -43,6 +43,11 @@ class Outcome:
     dedicated_samples: Annotated[float, "samples of the same trainers on it"]
     trainers_admitted: Annotated[int, "trainers that came in"]
     trainers_completed: Annotated[int, "trainers that reached their target"]
+    completion_mean_s: Annotated[float | None, "seconds from coming in to the target, of those that reached it"]
+    leaf_links: Annotated[
+        float | None,
+        "links from one leaf switch to another in the ring of a trainer that has nodes, mean over time",
+    ]
     evictions: Annotated[int, "times a node was taken from a trainer for one of the site's jobs"]
     forced_rescales: Annotated[int, "times a trainer paid for evictions (several nodes at once count once)"]
     rescales: Annotated[int, "times a trainer paid for a change of size that freetrain decided"]
@@ -80,6 +85,8 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> Outcome:
         dedicated_samples=dedicated.samples,
         trainers_admitted=len(runs),
         trainers_completed=sum(run.completed_s is not None for run in runs),
+        completion_mean_s=_completion_mean_s(runs),
+        leaf_links=record.leaf_links,
         evictions=sum(run.evicted_nodes for run in runs),
         forced_rescales=_times(runs, Loss.EVICTION),
         rescales=_times(runs, Loss.SCALE_UP) + _times(runs, Loss.SCALE_DOWN),
@@ -129,6 +136,11 @@ def definitions(of: type[object] = Outcome) -> dict[str, str]:
     """What each figure means, by name."""
     hints = get_type_hints(of, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+
+def _completion_mean_s(runs: Iterable[TrainerRun]) -> float | None:
+    took_s = [run.completed_s - run.admitted_s for run in runs if run.completed_s is not None]
+    return sum(took_s) / len(took_s) if took_s else None
 
 
 def _ratio(part: float, whole: float) -> float | None:

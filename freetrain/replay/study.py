@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from freetrain.core.holes import Holes, seen_by_polls
+from freetrain.core.topology import FLAT, Topology
 from freetrain.core.trainer import Trainer
 from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal, Journal, NullJournal
@@ -114,6 +115,7 @@ def study(
     progress: Callable[[float], None] = lambda at_s: None,
     poll_s: float = 0.0,
     logged: LoggedJobs | None = None,
+    topology: Topology = FLAT,
 ) -> Study:
     """Replay a log, and compare it with a dedicated machine of as many node-hours.
 
@@ -123,7 +125,16 @@ def study(
     start_s = stopwatch_s()
     seen = seen_by_polls(holes, poll_s)
     replay = Replay(
-        seen, costs.apply(trainers), goal, foresight, max_running, journal, stopwatch_s, costs.as_published, logged
+        seen,
+        costs.apply(trainers),
+        goal,
+        foresight,
+        max_running,
+        journal,
+        stopwatch_s,
+        costs.as_published,
+        logged,
+        topology,
     )
     record = replace(replay.run(progress), holes=holes)
     wall_s = stopwatch_s() - start_s
@@ -141,12 +152,13 @@ def study_as_daemon(
     dedicated: DedicatedRecord,
     stopwatch_s: Callable[[], float],
     progress: Callable[[float], None] = lambda at_s: None,
+    topology: Topology = FLAT,
 ) -> DaemonStudy:
     """Replay a log as the daemon would have gone, with what Slurm would have shown it."""
     start_s = stopwatch_s()
     priced = costs.apply(trainers)
     replay = DaemonReplay(
-        log.holes, log.logged, priced, how.rules, how.goal, how.timing, NullJournal(), stopwatch_s
+        log.holes, log.logged, priced, how.rules, how.goal, how.timing, NullJournal(), stopwatch_s, topology
     )
     record = replay.run(progress)
     assert record.felt is not None

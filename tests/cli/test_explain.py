@@ -123,6 +123,20 @@ def test_a_lent_node_has_a_training_an_end_and_a_decision() -> None:
     ]
 
 
+def test_what_a_policy_with_a_value_of_its_own_weighed_is_said(state: Path) -> None:
+    store = Store.open(state / "freetrain.db")
+    trainer = Trainer("7", CURVE, max_nodes=6, target_samples=4e5)
+    offers = tuple(Offer(name) for name in NAMES[:4])
+    problem = Problem(1000.0, offers, (trainer,), 1000.0)
+    with store.begin_run(new_run(DAEMON_COMMAND, NAMES), batch_decisions=1) as journal:
+        journal.record(problem, decide(problem, {"7": NAMES[:2]}, "gadget"))
+        journal.finish({}, [], 1020.0)
+    assert (
+        "gadget weighed the utility gained until the horizon: 1 node 0.25, 2 nodes 0.475, 3 nodes 0.6625, "
+        "4 nodes 0.85." in said("7")
+    )
+
+
 @pytest.mark.usefixtures("state")
 def test_a_free_node_names_who_waits() -> None:
     assert said("n5") == [

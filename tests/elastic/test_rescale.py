@@ -49,10 +49,14 @@ def assert_noticed_by_their_processes(trainer: Workers) -> None:
 
 
 def test_same_curve_through_2_4_3_1_4(trainer: Workers, reference: dict[int, float]) -> None:
-    trainer.start(2, FREETRAIN_MIN_MEMBERS="2")
+    for leaf in ("left", "right"):
+        trainer.start(1, FREETRAIN_MIN_MEMBERS="2", SLURM_TOPOLOGY_ADDR=f"top.{leaf}.n1")
     trainer.await_world(2)
-    trainer.start(2)
+    for leaf in ("left", "right"):
+        trainer.start(1, SLURM_TOPOLOGY_ADDR=f"top.{leaf}.n2")
     trainer.await_world(4)
+    # Newcomers take the ranks that their switches give them, and the ring begins with who was rank 0.
+    assert trainer.ranks() in (("w0", "w2", "w1", "w3"), ("w1", "w3", "w0", "w2"))
     trainer.leave("w1")
     trainer.await_world(3)
     trainer.leave("w0", "w3")

@@ -38,7 +38,14 @@ def test_smd_gains_over_optimus_and_its_menu_over_all() -> None:
         assert rows[machine, "SMD"] > rows[machine, "Optimus"]
         assert rows[machine, "smd-menu"] > rows[machine, "SMD"]
         assert rows[machine, "smd-menu"] > rows[machine, "ESW"]
+        assert rows[machine, "SMD, slack"] > rows[machine, "SMD"]
         assert rows[machine, "SMD, grid"] == pytest.approx(rows[machine, "SMD"], rel=0.05)
+
+
+def test_no_choice_is_worth_more_than_the_menu_that_contains_it() -> None:
+    for seed in range(2):
+        found = smd.utilities(seed, 1)
+        assert found["smd-menu"] == max(found.values()), seed
 
 
 def test_tuned_trainings_are_never_slower_than_with_their_share() -> None:
@@ -48,6 +55,15 @@ def test_tuned_trainings_are_never_slower_than_with_their_share() -> None:
         tuned = synergy.WAYS["TUNE"](jobs)
         assert min(tuned.values()) >= 1.0
         assert tuned.keys() == synergy.WAYS["proportional"](jobs).keys()
+
+
+@pytest.mark.slow
+def test_trainings_are_done_sooner_with_tune_than_with_shares_and_later_where_all_is_given_or_nothing() -> None:
+    mean_h = {
+        name: synergy.mean_hours(synergy.arrivals(0, (50, 0, 50), False, 11.0), "FIFO", way, slice(400, 600))
+        for name, way in synergy.WAYS.items()
+    }
+    assert mean_h["TUNE"] < mean_h["proportional"] < mean_h["greedy"]
 
 
 def test_the_command_prints_a_table_and_its_notes() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from freetrain.errors import FreetrainError, InputError
 from freetrain.lab import LabOptions, packages
-from freetrain.lab.configuration import cgroup_conf, gres_conf, slurm_conf, slurmdbd_conf
+from freetrain.lab.configuration import cgroup_conf, gres_conf, slurm_conf, slurmdbd_conf, topology_conf
 from freetrain.lab.layout import MOST_SOCKET_BYTES, Layout
 from freetrain.lab.people import People
 
@@ -28,6 +28,17 @@ def test_imaginary_nodes_are_idle_from_the_start() -> None:
     assert any(line.startswith("NodeName=f[00001-08000] Port=21010 ") and line.endswith("IDLE") for line in found)
     assert "TreeWidth=65533" in found
     assert not any(line.startswith(("NodeName=f", "TreeWidth")) for line in lines())
+
+
+def test_nodes_that_follow_each_other_share_a_leaf_and_one_switch_is_above_all() -> None:
+    options = LabOptions(nodes=3, fake=1, nodes_per_leaf=3)
+    assert topology_conf(options).splitlines() == [
+        "SwitchName=leaf1 Nodes=n001,n002,n003",
+        "SwitchName=leaf2 Nodes=f00001",
+        "SwitchName=top Switches=leaf[1-2]",
+    ]
+    assert "TopologyPlugin=topology/tree" in lines(nodes=3, nodes_per_leaf=2)
+    assert not any("Topology" in line for line in lines(nodes=3))
 
 
 def test_partitions_preempt_as_asked() -> None:

@@ -39,6 +39,7 @@ def test_options_survive_their_document() -> None:
         ({"fake": -1}, "imaginary"),
         ({"cpus": 0}, "at least one CPU"),
         ({"grace_s": -1}, "negative"),
+        ({"nodes_per_leaf": -1}, "A leaf has no -1 nodes"),
         ({"base_port": 80}, "Ports 80 to 93"),
         ({"base_port": 65_530}, "are not all within"),
         ({"preempt_mode": "PAUSE"}, "REQUEUE, CANCEL, SUSPEND, OFF"),

@@ -1,18 +1,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import perf_counter
 
 import pytest
 
 from benchmarks.problems import mixed_problem, random_problem
 from freetrain.core.decision import Status
 from freetrain.core.problem import Offer, Problem
+from freetrain.core.topology import Topology
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
-from freetrain.policies import POLICIES, find_policy
+from freetrain.loop import deciding
+from freetrain.policies import PLACERS, POLICIES, Placer, find_placer, find_policy
 from freetrain.policies.equal_share import equal_sizes
 from tests.policies.deciding import decide
 
+TIME_LIMIT_S = 10.0
+"""That of ``find_policy``."""
 LINEAR = tuple((nodes, 10.0 * nodes) for nodes in (1, 2, 4, 8))
 
 
@@ -63,16 +68,47 @@ def test_every_policy_verifies_on_a_machine_of_some_size(policy: str) -> None:
     assert verify(problem, decide(find_policy(policy), problem)) == ()
 
 
-@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "freetrain"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_keeps_the_rules_whatever_there_is_and_decides_alike_twice(policy: str) -> None:
     for seed in range(200):
         problem = mixed_problem(seed, lives=seed % 2 == 0)
         done = {trainer.id: 1000.0 * row for row, trainer in enumerate(problem.trainers)}
         targets = tuple(replace(one, target_samples=5000.0) if seed % 3 else one for one in problem.trainers)
         problem = replace(problem, trainers=targets, done_samples=done)
-        decision = decide(find_policy(policy), problem)
-        assert verify(problem, decision) == (), seed
-        assert decision == decide(find_policy(policy), problem), seed
+        placer = placer_on_leaves_of_three(PLACERS[seed % len(PLACERS)], problem)
+        found = [deciding.decide(find_policy(policy), problem, perf_counter, placer) for _ in range(2)]
+        for decision in found:
+            assert decision.solver != deciding.STAY, decision.notes
+            assert verify(problem, decision) == (), seed
+            assert decision.solve_s < TIME_LIMIT_S + 1, seed
+        assert replace(found[0], solve_s=0.0) == replace(found[1], solve_s=0.0), seed
+
+
+def placer_on_leaves_of_three(name: str, problem: Problem) -> Placer:
+    leaves = {node.name: f"leaf{number // 3}" for number, node in enumerate(problem.nodes)}
+    return find_placer(name, Topology(leaves, dict.fromkeys(leaves.values(), "root")))
+
+
+def amdahl(rate: float, parallel: float) -> tuple[tuple[int, float], ...]:
+    return tuple((nodes, rate / (1 - parallel + parallel / nodes)) for nodes in range(1, 7))
+
+
+@pytest.mark.parametrize(
+    ("horizon_s", "sizes", "value"),
+    [(20.0, (2, 4), 9525.6), (60.0, (2, 4), 28576.8), (600.0, (6, 0), 334133.9)],
+)
+def test_the_longer_the_horizon_the_more_the_better_scaler_gets(
+    horizon_s: float, sizes: tuple[int, int], value: float
+) -> None:
+    """Worked out by hand; who shrinks loses 10 s and who grows 30 s of what it does now."""
+    trainers = tuple(
+        Trainer(name, amdahl(*curve), scale_up_s=30, scale_down_s=10)
+        for name, curve in (("better", (100.0, 0.99)), ("worse", (80.0, 0.95)))
+    )
+    nodes = tuple(Offer(f"n{number}", None, "better" if number < 2 else "worse") for number in range(6))
+    decision = decide(find_policy("freetrain"), Problem(0.0, nodes, trainers, horizon_s, "throughput"))
+    assert tuple(len(decision.placement.get(trainer.id, ())) for trainer in trainers) == sizes
+    assert decision.objective == pytest.approx(value, abs=0.05)
 
 
 def test_short_lived_nodes_go_to_the_trainer_that_is_hurt_least() -> None:

@@ -17,6 +17,9 @@ MEMBER_VARIABLE = "FREETRAIN_MEMBER"
 AGENT_VARIABLE = "FREETRAIN_AGENT"
 ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
 
+_SWITCHES_VARIABLE = "SLURM_TOPOLOGY_ADDR"
+"""Slurm tells every task the switches above its node."""
+
 _SIOCGIFADDR = 0x8915
 
 
@@ -81,4 +84,5 @@ def this_member(fingerprint: str, torch_version: str, slots: int = 1, *, is_fed:
         joined_s=time.time(),
         slots=slots,
         is_fed=is_fed,
+        switches=os.environ.get(_SWITCHES_VARIABLE, ""),
     )

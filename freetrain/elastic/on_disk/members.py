@@ -29,6 +29,7 @@ class Member:
         joined_s: when it was ready to join.
         slots: processes it stands for (more than one only where whole agents are members).
         is_fed: whether it gets the state before it joins a world, where there is one.
+        switches: those above its node, the highest first, and the node: "top.leaf2.n007"; empty: nobody knows.
         proof: signature with the trainer's secret.
     """
 
@@ -43,6 +44,7 @@ class Member:
     joined_s: float
     slots: int = 1
     is_fed: bool = False
+    switches: str = ""
     proof: str = ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from freetrain.elastic.on_disk.members import Generation, Member
@@ -80,17 +80,28 @@ class Proposal:
 def next_generation(view: View, min_members: int = 1) -> Proposal | None:
     """The generation that should follow the latest one; None while all is as it should be.
 
-    Survivors keep their order, newcomers follow. The first of the new members proposes; if none remains, the first
-    of those that are still there. A trainer starts from nothing only with ``min_members``.
+    The first survivor is rank 0, or, at a start, who came first; it proposes, and if nobody remains, the first of
+    those that are still there. The others follow in ring order. A trainer starts from nothing only with
+    ``min_members``.
     """
     stay = tuple(id_ for id_ in view.current if id_ not in view.leaving)
-    wanted = stay + view.waiting
+    wanted = ring_order(stay + view.waiting, view.members)
     if not view.current and len(wanted) < max(min_members, 1):
         return None
-    if wanted == view.ranks and not view.broken:
+    if set(wanted) == set(view.ranks) and not view.broken:
         return None
     proposer = wanted[0] if wanted else next(iter(view.current), "")
     return Proposal(view.number + 1, wanted, proposer, _cause(view, stay)) if proposer else None
+
+
+def ring_order(ids: Sequence[str], members: Mapping[str, Member]) -> tuple[str, ...]:
+    """The same members such that a ring through them enters and leaves every switch, and every node, once.
+
+    The ring begins with the first of them; where nobody knows the switches, all stay where they are.
+    """
+    in_order = sorted(ids, key=lambda id_: members[id_].switches.split(".") if id_ in members else [])
+    first = in_order.index(ids[0]) if ids else 0
+    return (*in_order[first:], *in_order[:first])
 
 
 def members_missing(view: View, min_members: int) -> int:

@@ -12,30 +12,36 @@ from freetrain.policies.gadget.utility import LINEAR, Utility
 from freetrain.policies.sizes import best_by_tables
 
 _DAY_S = 86400.0
+_HURRY = 1e-6
+"""How much less it counts to be done sooner than to be done by the horizon."""
 
 
 class Gadget:
     """Each decision fills the time until the horizon with what adds most utility, rescaling costs taken off.
 
     The slot of GADGET (INFOCOM 2022) is the horizon here. How fast a ring is, is the trainer's own curve;
-    bandwidth is not reserved.
+    bandwidth is not reserved. Of divisions that gain the same utility until the horizon it takes the one that is
+    done sooner: the horizon may be hours away, and it is decided anew as soon as one is complete.
 
     Args:
         utility: of the samples that a trainer has done.
+        name: what its allocations say found them.
     """
 
     needs_progress = True
+    weighs = "the utility gained until the horizon"
 
-    def __init__(self, utility: Utility = LINEAR) -> None:
+    def __init__(self, utility: Utility = LINEAR, name: str = "gadget") -> None:
         self._utility = utility
+        self._name = name
 
     def decide(self, problem: Problem) -> Allocation:
         """Sizes that gain most utility together."""
         if not problem.held.size:
-            return Allocation(problem.held, "gadget")
-        return best_by_tables(problem, self._gains(problem), "gadget")
+            return Allocation(problem.held, self._name)
+        return best_by_tables(problem, self.weigh(problem), self._name)
 
-    def _gains(self, problem: Problem) -> Table:
+    def weigh(self, problem: Problem) -> Table:
         """Utility gained until the horizon by size, shape (trainers, sizes)."""
         terms, held_nodes = problem.terms, problem.held_nodes
         slot_s = float(np.average([one.life_s for one in problem.classes], weights=problem.capacity))
@@ -46,7 +52,8 @@ class Gadget:
             before = self._utility.of(done, target, trainer.weight)
             for size in np.flatnonzero(terms.possible[row]).tolist():
                 more = _samples_until(trainer, int(held_nodes[row]), size, slot_s)
-                gains[row, size] = self._utility.of(done + more, target, trainer.weight) - before
+                hurry = _HURRY * trainer.weight * more / target
+                gains[row, size] = self._utility.of(done + more, target, trainer.weight) - before + hurry
         return gains
 
 

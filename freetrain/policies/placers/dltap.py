@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.topology import Topology, nodes_by_leaf
 from freetrain.policies.dltap.scores import aggregation_score
+from freetrain.policies.placers.placer import say_leaves
 
 
 class Dltap:
@@ -27,6 +28,10 @@ class Dltap:
     def place(self, problem: Problem, counts: Counts) -> Placement:
         """Trainers in order of admission, each node after node."""
         return place(problem, counts, self._choose)
+
+    def explain(self, placement: Placement) -> Iterable[str]:
+        """Who is on several leaves."""
+        return say_leaves(placement, self._topology)
 
     def _choose(self, there: Sequence[str], count: int, beside: Sequence[str]) -> Sequence[str]:
         free: defaultdict[str, list[str]] = defaultdict(list)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
 
 from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
+from freetrain.core.topology import Topology, crossings, nodes_by_leaf, ring_order
+
+_MOST_NAMED = 5
 
 
 class Placer(Protocol):
@@ -14,9 +18,17 @@ class Placer(Protocol):
     def place(self, problem: Problem, counts: Counts) -> Placement:
         """So many nodes of each class for each trainer; the same arguments always give the same ones.
 
-        A trainer that grows keeps its nodes, and one that does not gets no new one. The order of a trainer's
-        nodes is the order of its ranks.
+        A trainer that grows keeps its nodes, and one that does not gets no new one. In which order a trainer's
+        nodes stand does not matter: its workers order their ranks by the switches, whoever chose the nodes.
         """
+
+
+@runtime_checkable
+class Explaining(Protocol):
+    """A placer that says what it weighed."""
+
+    def explain(self, placement: Placement) -> Iterable[str]:
+        """Sentences for the decision's record."""
 
 
 class FirstNodes:
@@ -28,3 +40,19 @@ class FirstNodes:
 
 
 FIRST_NODES = FirstNodes()
+
+
+def say_leaves(placement: Placement, topology: Topology) -> Iterable[str]:
+    """Who is on several leaves, and how often its ring leads from one to another; nothing where all are on one."""
+    leaves = {trainer: nodes_by_leaf(names, topology) for trainer, names in placement.items()}
+    several = [trainer for trainer in leaves if len(leaves[trainer]) > 1]
+    several.sort(key=lambda trainer: (-len(leaves[trainer]), trainer))
+    if not several:
+        return
+    shown = [
+        f"{trainer} on {', '.join(f'{leaf} ({count})' for leaf, count in sorted(leaves[trainer].items()))}, "
+        f"{crossings(ring_order(placement[trainer], topology), topology)} links between leaves"
+        for trainer in several[:_MOST_NAMED]
+    ]
+    more = f"; and {len(several) - _MOST_NAMED} more" if len(several) > _MOST_NAMED else ""
+    yield f"Of {len(placement)} trainings {len(several)} are on several leaves: {'; '.join(shown)}{more}."

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.topology import Topology, nodes_by_leaf, ring_order
+from freetrain.policies.placers.placer import say_leaves
 
 
 class Ring:
@@ -27,6 +28,10 @@ class Ring:
         """Few leaves for each trainer, its nodes in ring order."""
         placement = place(problem, counts, self._choose)
         return {trainer: ring_order(names, self._topology) for trainer, names in placement.items()}
+
+    def explain(self, placement: Placement) -> Iterable[str]:
+        """Who is on several leaves."""
+        return say_leaves(placement, self._topology)
 
     def _choose(self, there: Sequence[str], count: int, beside: Sequence[str]) -> Sequence[str]:
         free: defaultdict[str, list[str]] = defaultdict(list)

@@ -6,6 +6,7 @@ import numpy as np
 
 from freetrain.core.allocation import Allocation
 from freetrain.core.problem import Problem
+from freetrain.core.terms import Table
 from freetrain.core.trainer import Trainer
 from freetrain.policies.sizes import best_by_tables
 from freetrain.policies.smd.outer import sigmoid
@@ -27,12 +28,17 @@ class Smd:
     """
 
     needs_progress = True
+    weighs = "what its completion is worth"
 
     def __init__(self, menu: bool = False) -> None:
         self._menu = menu
 
     def decide(self, problem: Problem) -> Allocation:
         """Sizes whose completions are worth most together."""
+        return best_by_tables(problem, self.weigh(problem), "smd-menu" if self._menu else "smd")
+
+    def weigh(self, problem: Problem) -> Table:
+        """Worth of completing at each size, shape (trainers, sizes); -inf where the size is not looked at."""
         values = np.zeros(problem.terms.worth.shape)
         for row, trainer in enumerate(problem.trainers):
             most = min(int(problem.terms.most_nodes[row]), problem.node_count)
@@ -43,7 +49,7 @@ class Smd:
             done = problem.done_samples.get(trainer.id, 0.0)
             for size in sizes:
                 values[row, size] = _worth(trainer, done, int(problem.held_nodes[row]), size)
-        return best_by_tables(problem, values, "smd-menu" if self._menu else "smd")
+        return values
 
 
 def _worth(trainer: Trainer, done_samples: float, held: int, size: int) -> float:

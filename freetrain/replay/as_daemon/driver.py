@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import inf
 
 from freetrain.core.holes import Holes
+from freetrain.core.topology import FLAT, Topology
 from freetrain.core.trainer import Trainer
 from freetrain.lending.judge import Judgement
 from freetrain.lending.pace import next_look_s
@@ -37,6 +38,7 @@ class DaemonReplay:
         timing: how long things take.
         journal: where decisions are kept.
         stopwatch_s: running seconds, to measure how long deciding takes.
+        topology: the switches.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class DaemonReplay:
         timing: Timing,
         journal: Journal,
         stopwatch_s: Callable[[], float],
+        topology: Topology = FLAT,
     ) -> None:
         # Why a job waited although nodes were free the log does not say: that is no harm of freetrain's.
         rules = replace(rules, harm=replace(rules.harm, pause_s=0.0))
@@ -58,7 +61,9 @@ class DaemonReplay:
         self._goal = goal
         self._site = LoggedSite(holes, logged, rules.nodes.partition)
         self._cluster = SimulatedCluster(self._site, rules, timing, goal.objective, holes.from_s)
-        self._course = Course(self._cluster, holes, trainers, goal.objective, rules.sharing.max_running, journal)
+        self._course = Course(
+            self._cluster, holes, trainers, goal.objective, rules.sharing.max_running, journal, topology
+        )
         self._loop = LendingLoop(self._cluster, rules, self._course, stopwatch_s, self._cluster.hear)
         self._at_latest_s = _KNOWING_NO_JOBS_S if logged is None else _AT_LATEST_S
         self._looked_s, self._look_s = -inf, holes.from_s

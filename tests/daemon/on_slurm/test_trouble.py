@@ -96,13 +96,13 @@ def test_a_node_that_dies_is_a_node_that_failed(daemon: Site) -> None:
 def test_a_training_whose_tasks_have_all_failed_is_kept_and_its_owner_can_resume_it(site: Site) -> None:
     flag = site.out / "mended"
     script = FAILS.format(flag=flag)
-    pace = 'back_off = "1s"\nfailures_to_pause = 2'
-    with daemon_that_polls_every(POLL_S, site, pace=pace):
+    more = 'back_off = "1s"\nfailures_to_pause = 2'
+    with daemon_that_polls_every(POLL_S, site, more=more):
         trainers = [site.submit_trainer("alice", tasks, "min=1", script) for tasks in (1, 2, 40)]
         wait_until(lambda: all(" | paused after" in comment_of(site, one) for one in trainers), 120, site)
         assert {state for one in trainers for state in states_of(site, one)} == {"PENDING"}, "Slurm forgets others"
         site.kill_daemon()
-        site.start_daemon(POLL_S, margin_s=5, shortest_hole_s=10, pace=pace)
+        site.start_daemon(POLL_S, margin_s=5, shortest_hole_s=10, more=more)
         flag.touch()
         if os.geteuid() == 0:
             assert site.freetrain("bob", "resume", trainers[0]).returncode != 0

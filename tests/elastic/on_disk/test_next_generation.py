@@ -46,6 +46,38 @@ def test_next_generation(seen: View, members: str, proposer: str, cause: str) ->
     assert proposal.number == seen.number + 1
 
 
+def on(seen: View, **switches: str) -> View:
+    """The same, with members on these nodes."""
+    members = {name: replace(one, switches=switches.get(name, "")) for name, one in seen.members.items()}
+    return replace(seen, members=members)
+
+
+@pytest.mark.parametrize(
+    ("seen", "members"),
+    [
+        (view("-", "abcd"), "acbd"),
+        (view("ac", "abcd"), "acbd"),
+        (view("cb", "abcd"), "cbda"),
+        (view("cbda", "abcd", gone="d"), "cba"),
+        (view("cbda", "abcd", leaving="c"), "bda"),
+    ],
+)
+def test_ranks_form_a_ring_that_crosses_each_leaf_once_and_keeps_rank_0(seen: View, members: str) -> None:
+    proposal = next_generation(on(seen, a="top.s1.n1", b="top.s2.n2", c="top.s1.n3", d="top.s2.n4"))
+    assert proposal is not None
+    assert ("".join(proposal.members), proposal.proposer) == (members, members[0])
+
+
+def test_workers_on_one_node_follow_each_other() -> None:
+    proposal = next_generation(on(view("-", "abcd"), a="top.s.n2", b="top.s.n1", c="top.s.n2", d="top.s.n1"))
+    assert proposal is not None
+    assert proposal.members == ("a", "c", "b", "d")
+
+
+def test_a_world_is_not_made_anew_for_another_order_alone() -> None:
+    assert next_generation(on(view("abc", "abc"), a="top.s.n1", b="top.s.n3", c="top.s.n2")) is None
+
+
 def fed(seen: View, *names: str) -> View:
     """The same, with members that have to be fed first."""
     members = {name: replace(one, is_fed=name in names) for name, one in seen.members.items()}

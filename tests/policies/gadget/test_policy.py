@@ -46,3 +46,16 @@ def test_a_change_that_costs_more_than_it_brings_is_not_made(policy: str) -> Non
 
 def test_a_trainer_without_a_target_trains_as_well() -> None:
     assert sizes("gadget", Problem(0.0, NODES, (Trainer("endless", CURVE),), 3600.0)) == {"endless": 4}
+
+
+@pytest.mark.parametrize("policy", ["gadget", "gadget-log"])
+def test_nodes_that_add_no_utility_by_the_horizon_make_it_be_done_sooner(policy: str) -> None:
+    """One node would do by the horizon, an hour away; four are done in 33 s, and then it is decided anew."""
+    quick = Trainer("quick", CURVE, target_samples=1000.0)
+    assert sizes(policy, Problem(0.0, NODES, (quick,), 3600.0)) == {"quick": 4}
+
+
+def test_being_done_sooner_counts_less_than_utility() -> None:
+    quick = Trainer("quick", CURVE, target_samples=36_000.0)
+    long = Trainer("long", CURVE, target_samples=1e6)
+    assert sizes("gadget", Problem(0.0, NODES, (quick, long), 3600.0))["long"] == 3

@@ -14,7 +14,7 @@ from freetrain.core.problem import Offer, Problem
 from freetrain.core.topology import FLAT, Topology, crossings, nodes_by_leaf
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify_counts, verify_placement
-from freetrain.policies import PLACERS, find_placer, find_policy
+from freetrain.policies import PLACERS, Explaining, find_placer, find_policy
 
 SIZES = tuple((nodes, 10.0 * nodes) for nodes in (1, 2, 4, 8, 16))
 
@@ -76,6 +76,17 @@ def test_ranks_follow_the_ring() -> None:
     placed = find_placer("ring", topology).place(problem, np.array([[6]]))
     assert placed["A"] == ("a1", "b1", "b2", "b3", "b4", "c1")
     assert crossings(placed["A"], topology) == 3
+
+
+@pytest.mark.parametrize("placer", ["ring", "dltap"])
+def test_a_placer_that_knows_the_switches_says_who_is_on_several_leaves(placer: str) -> None:
+    problem, topology = leaves_of_four("a1 b1 b2 b3 c1 c2")
+    found = find_placer(placer, topology)
+    assert isinstance(found, Explaining)
+    assert list(found.explain(found.place(problem, np.array([[3]])))) == []
+    assert list(found.explain(found.place(problem, np.array([[4]])))) == [
+        "Of 1 trainings 1 are on several leaves: A on a (1), b (3), 2 links between leaves."
+    ]
 
 
 def mean_crossings(placer: str, seeds: int) -> float:

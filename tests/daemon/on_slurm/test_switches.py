@@ -1,0 +1,123 @@
+"""On a real Slurm with switches, fragments are on the nodes that were decided, and ranks follow the switches."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from benchmarks.live.site import Site, configuration
+from freetrain.core.decision import Decision
+from freetrain.core.topology import nodes_by_leaf
+from freetrain.lab import LabOptions
+from freetrain.slurm.topology import parse_topology
+from freetrain.store.store import Store
+from tests.daemon.on_slurm.site import daemon_that_polls_every, nodes_of, site_of, wait_until
+
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+
+NODES, PER_LEAF, POLL_S = 5, 2, 1
+SETTINGS_READ = "new settings; changes of"
+TRAINING = Path(__file__).parents[2] / "elastic" / "scripts" / "counting.py"
+SCRIPT = """#!/bin/bash
+export OMP_NUM_THREADS=1 OUT={out} EPOCHS=1500 STEP_ALONE_S=1.5
+srun --quiet {python} -m freetrain.cli.main run --trainer {trainer} --nproc 1 --min {nodes} -- {python} {training}
+"""
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """With a daemon, which each test tells how to decide."""
+    options = LabOptions(nodes=NODES, accounting=True, nodes_per_leaf=PER_LEAF)
+    with site_of(options) as site, daemon_that_polls_every(POLL_S, site, NODES):
+        yield site
+
+
+def decide_by(site: Site, policy: str, place: str) -> None:
+    """From now on."""
+    more = f'[decide]\npolicy = "{policy}"\nplace = "{place}"'
+    text = configuration(POLL_S, 5, 10, site.directory / "state", more=more)
+    (site.directory / "freetrain.toml").write_text(text)
+    before = site.daemon_says.count(SETTINGS_READ)
+    site.signal_daemon(signal.SIGHUP)
+    wait_until(lambda: site.daemon_says.count(SETTINGS_READ) > before, 2 * POLL_S, site)
+
+
+def last_decision(site: Site) -> Decision:
+    store = Store.open_existing(site.directory / "state" / "freetrain.db")
+    run = store.runs()[0]
+    return store.decision(run.id, run.decision_count)[1]
+
+
+def give_back(site: Site, *trainers: str) -> None:
+    site.run("alice", "scancel", *trainers)
+    wait_until(lambda: not any(nodes_of(site, trainer) for trainer in trainers), 20, site)
+
+
+@contextmanager
+def nothing_lent_meanwhile(site: Site) -> Iterator[None]:
+    """All that is submitted meanwhile is decided about at once."""
+    stop = site.directory / "state" / "STOP"
+    stop.touch()
+    yield
+    stop.unlink()
+
+
+@pytest.mark.parametrize(
+    ("policy", "place"),
+    [
+        ("freetrain", "ring"),
+        ("equal-share", "dltap"),
+        ("greedy", "ring"),
+        ("gadget", "ring"),
+        ("gadget-log", "dltap"),
+        ("smd", "dltap"),
+        ("smd-menu", "ring"),
+    ],
+)
+def test_fragments_are_on_the_nodes_that_were_decided_and_on_few_leaves(
+    site: Site, policy: str, place: str
+) -> None:
+    """Of leaves of 2, 2 and 1 nodes three nodes take two and two nodes one; the first five would take two each."""
+    with nothing_lent_meanwhile(site):
+        decide_by(site, policy, place)
+        large, small = (site.submit_trainer("alice", nodes, f"min={nodes}") for nodes in (3, 2))
+    wait_until(lambda: (len(nodes_of(site, large)), len(nodes_of(site, small))) == (3, 2), 20, site)
+    decision = last_decision(site)
+    assert policy == "freetrain" or decision.solver == policy
+    assert {trainer: sorted(names) for trainer, names in decision.placement.items()} == {
+        trainer: nodes_of(site, trainer) for trainer in (large, small)
+    }
+    topology, _ = parse_topology(site.run("bob", "scontrol", "-o", "show", "topology"))
+    assert len(nodes_by_leaf(decision.placement[large], topology)) == 2
+    assert len(nodes_by_leaf(decision.placement[small], topology)) == 1
+    give_back(site, large, small)
+
+
+def test_ranks_of_a_training_are_the_ring_that_was_decided(site: Site) -> None:
+    decide_by(site, "gadget", "ring")
+    nodes, trainer, out = 4, site.out / "trainer", site.out / "counting"
+    out.mkdir()
+    out.chmod(0o777)
+    script = SCRIPT.format(python=sys.executable, trainer=trainer, training=TRAINING, out=out, nodes=nodes)
+    job = site.submit_trainer("alice", nodes, f"min={nodes},dir={trainer}", script)
+    wait_until(lambda: len(nodes_in_order_of_rank(trainer)) == nodes, 60, site)
+    decided = last_decision(site).placement[job]
+    ranks = nodes_in_order_of_rank(trainer)
+    begin = decided.index(ranks[0])
+    assert ranks == [*decided[begin:], *decided[:begin]]
+    give_back(site, job)
+
+
+def nodes_in_order_of_rank(trainer: Path) -> list[str]:
+    generations = sorted((trainer / "generations").glob("*.json"))
+    if not generations:
+        return []
+    ids = json.loads(generations[-1].read_text())["members"]
+    members = [json.loads((trainer / "members" / f"{id_}.json").read_text()) for id_ in ids]
+    return [member["switches"].rpartition(".")[2] for member in members]
