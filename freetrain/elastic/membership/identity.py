@@ -15,6 +15,7 @@ from freetrain.elastic.on_disk.members import Member, start_ticks, this_host
 
 MEMBER_VARIABLE = "FREETRAIN_MEMBER"
 AGENT_VARIABLE = "FREETRAIN_AGENT"
+REPLICA_VARIABLE = "FREETRAIN_REPLICA"
 ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
 
 _SIOCGIFADDR = 0x8915
@@ -67,7 +68,16 @@ def _outward_address() -> str | None:
     return None
 
 
-def this_member(fingerprint: str, torch_version: str, slots: int = 1, *, is_fed: bool = False) -> Member:
+def this_member(
+    fingerprint: str,
+    torch_version: str,
+    slots: int = 1,
+    *,
+    is_fed: bool = False,
+    replica: str = "",
+    shard: int = 0,
+    shards: int = 1,
+) -> Member:
     """This process as a member."""
     return Member(
         id=os.environ.get(MEMBER_VARIABLE) or new_id(),
@@ -81,4 +91,7 @@ def this_member(fingerprint: str, torch_version: str, slots: int = 1, *, is_fed:
         joined_s=time.time(),
         slots=slots,
         is_fed=is_fed,
+        replica=replica,
+        shard=shard,
+        shards=shards,
     )

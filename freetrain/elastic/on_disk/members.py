@@ -29,6 +29,9 @@ class Member:
         joined_s: when it was ready to join.
         slots: processes it stands for (more than one only where whole agents are members).
         is_fed: whether it gets the state before it joins a world, where there is one.
+        replica: what it shares with the members that hold one copy of the model with it; empty if it is alone.
+        shard: its place among these, from 0.
+        shards: how many they are.
         proof: signature with the trainer's secret.
     """
 
@@ -43,6 +46,9 @@ class Member:
     joined_s: float
     slots: int = 1
     is_fed: bool = False
+    replica: str = ""
+    shard: int = 0
+    shards: int = 1
     proof: str = ""
 
 

@@ -1,0 +1,115 @@
+"""Models that are sharded over the workers of each node train as they would alone in one process."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from freetrain.elastic.data.batching import share_of
+from freetrain.elastic.data.sampler import Sampler
+from tests.elastic.harness import Agents
+from tests.elastic.scripts.sharded import BATCH, SAMPLES, Data, Trained
+
+pytestmark = pytest.mark.slow
+
+EPOCHS = 4
+
+
+class Alone:
+    """The same training in one process, without any of the runtime but the order of the samples."""
+
+    def __init__(self) -> None:
+        self.ids: dict[tuple[int, int], list[int]] = {}
+        self.losses: dict[tuple[int, int], float] = {}
+        trained, data, sampler = Trained(), Data(), Sampler(SAMPLES, EPOCHS)
+        for epoch in range(EPOCHS):
+            batches = []
+            while sampler.epoch == epoch:
+                ids = sampler.peek(BATCH)
+                batches.append((torch.tensor(ids), data.inputs[ids], data.targets[ids]))
+                sampler.advance(len(ids))
+            for number, mine, loss in trained.epoch(enumerate(batches)):
+                self.ids[epoch, number], self.losses[epoch, number] = mine, loss
+        self.state = trained.state()
+
+
+@pytest.fixture(scope="module")
+def alone() -> Alone:
+    return Alone()
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Iterator[Agents]:
+    trainer = Agents(tmp_path, "sharded.py", EPOCHS=str(EPOCHS))
+    trainer.pace(slow=True)
+    yield trainer
+    trainer.end()
+
+
+def assert_same(trainer: Agents, alone: Alone) -> None:
+    """Each rank had its share of each batch, and all have lost and learned what one process would have."""
+    found: defaultdict[tuple[int, int, int], dict[int, float]] = defaultdict(dict)
+    for record in trainer.records():
+        batch, rank, world = (record["epoch"], record["number"]), record["rank"], record["world"]
+        mine = share_of(alone.ids[batch], rank, world)
+        assert record["ids"] == list(mine or alone.ids[batch][:1])
+        found[(*batch, world)][rank] = record["loss"] * len(mine) / len(alone.ids[batch])
+    whole = {key: sum(losses.values()) for key, losses in found.items() if len(losses) == key[-1]}
+    assert {key[:2] for key in whole} == alone.losses.keys()
+    for (epoch, number, _), loss in whole.items():
+        assert loss == pytest.approx(alone.losses[epoch, number], rel=1e-3, abs=1e-5)
+    models = list(trainer.out.glob("model-*.pt"))
+    assert models
+    for path in models:
+        for name, value in torch.load(path).items():
+            assert torch.allclose(value, alone.state[name], atol=1e-5), f"{name} in {path}"
+    assert torch.allclose(alone.state["seen"] * BATCH, torch.tensor(float(EPOCHS)))
+
+
+def test_a_worker_is_killed_its_node_comes_back_another_one_joins_and_the_first_leaves(
+    agents: Agents, alone: Alone
+) -> None:
+    first = agents.start_agent("--nproc", "2")
+    agents.await_world(2)
+    second = agents.start_agent("--nproc", "2")
+    agents.await_world(4)
+    agents.poke("--kill", "1")
+    agents.await_world(2)
+    agents.await_world(4)
+    third = agents.start_agent("--nproc", "2")
+    agents.await_world(6)
+    agents.processes[first].send_signal(15)
+    assert agents.finish(first)[first] == 0
+    agents.await_world(4)
+    agents.pace(slow=False)
+    assert agents.finish(second, third) == {second: 0, third: 0}, agents.errors()
+    assert "Traceback" not in agents.errors()
+    assert_same(agents, alone)
+
+
+def test_all_killed_then_resumed_from_the_checkpoint_by_nodes_of_another_size(
+    agents: Agents, alone: Alone
+) -> None:
+    agents.environment["CHECKPOINT_EVERY_S"] = "0.1"
+    first = agents.start_agent("--nproc", "2", "--max-restarts", "0")
+    agents.await_world(2)
+    agents.wait_until(lambda: any(agents.directory.checkpoints.glob("step-*")), "checkpoint")
+    agents.kill(first)
+    done = agents.last_step()
+    second = agents.start_agent("--nproc", "3", "--min", "3")
+    agents.await_world(3)
+    resumed = min(record["step"] for record in agents.records() if record["world"] == 3)
+    assert 0 < resumed <= done
+    agents.processes[second].send_signal(15)
+    assert agents.finish(second)[second] == 0, agents.errors()
+    left = agents.last_step()
+    third = agents.start_agent("--nproc", "1")
+    agents.await_world(1)
+    assert min(record["step"] for record in agents.records() if record["world"] == 1) == left + 1
+    agents.pace(slow=False)
+    assert agents.finish(third) == {third: 0}, agents.errors()
+    assert_same(agents, alone)
