@@ -9,25 +9,24 @@ import torch
 import torch.distributed as dist
 
 from freetrain.elastic.training.shards import is_sharded, sharded_modules
-from freetrain.elastic.worlds.replica import Replica, this_replica
+from freetrain.elastic.worlds.replica import this_replica
 from freetrain.errors import InputError
 
 _reduce_scatter: Any = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 """The newer name and the older one."""
 
 
-def check_sharding(module: torch.nn.Module, also: Iterable[object] = (), replica: Replica | None = None) -> None:
+def check_sharding(module: torch.nn.Module, also: Iterable[object] = ()) -> None:
     """Whether the model is sharded over the workers of the node, if at all.
 
     Args:
         module: the model.
         also: what is carried along with it.
-        replica: that this worker is of.
 
     Raises:
         InputError: it is not, or something cannot be done with sharded models.
     """
-    replica = replica or this_replica()
+    replica = this_replica()
     sharded = [each for each in module.parameters() if is_sharded(each)]
     managed = {id(each) for part in sharded_modules(module) for each in part.parameters()}
     if sharded and not replica.is_joined:
@@ -53,13 +52,13 @@ def check_sharding(module: torch.nn.Module, also: Iterable[object] = (), replica
         )
 
 
-def check_unsharded(replica: Replica | None = None) -> None:
+def check_unsharded() -> None:
     """Whether workers are independent of each other.
 
     Raises:
         InputError: they are not.
     """
-    if (replica or this_replica()).is_joined:
+    if this_replica().is_joined:
         raise InputError(
             "elastic.Run cannot train models that are sharded, nor any after elastic.node_mesh() was called.",
             "Use elastic.Loop, in which the script keeps its loop.",

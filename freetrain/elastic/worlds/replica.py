@@ -13,9 +13,7 @@ import torch
 import torch.distributed as dist
 
 from freetrain.elastic.errors import EVICTED_STATUS, Departed
-
-_FOREVER = timedelta(days=7)
-"""A slow worker is no lost worker. Who loses one is ended by the agent."""
+from freetrain.elastic.worlds.groups import FOREVER, form_default
 
 
 class Replica:
@@ -48,12 +46,9 @@ class Replica:
             backend: as ``torch.distributed`` names it.
             patience_s: how long they may take to get here.
         """
-        dist.init_process_group(
-            backend, store=store, rank=shard, world_size=shards, timeout=timedelta(seconds=patience_s)
-        )
-        dist.distributed_c10d._set_pg_timeout(_FOREVER)
-        self._votes = dist.new_group(backend="gloo", timeout=_FOREVER)
-        self.writers = dist.new_group(backend="gloo", timeout=_FOREVER)
+        form_default(backend, store, shard, shards, timedelta(seconds=patience_s))
+        self._votes = dist.new_group(backend="gloo", timeout=FOREVER)
+        self.writers = dist.new_group(backend="gloo", timeout=FOREVER)
         self.name, self.shard, self.shards, self._store = name, shard, shards, store
 
     @property
@@ -72,7 +67,7 @@ class Replica:
         try:
             self._store.set(said[self.shard], str(int(formed)))
             if formed:
-                self._store.wait(said, _FOREVER)
+                self._store.wait(said, FOREVER)
             return formed and all(self._store.get(each) == b"1" for each in said)
         except RuntimeError as error:
             raise lost_replica() from error

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import sys
 import threading
 import time
-import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
@@ -19,14 +16,11 @@ from freetrain.elastic.errors import AbandonedError, LostRankError
 from freetrain.elastic.on_disk.members import Generation, this_host
 from freetrain.elastic.worlds.collectives import Collectives
 from freetrain.elastic.worlds.ddp_group import DdpGroup
+from freetrain.elastic.worlds.groups import abort_nccl, form_beside, form_default, keep_for_ever
 from freetrain.elastic.worlds.origin import arose_in_communication
 from freetrain.elastic.worlds.ranks import Ranks, Sum
-from freetrain.elastic.worlds.replica import Replica, this_replica
+from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.sockets import Wires
-
-_FOREVER = timedelta(days=7)
-"""Collectives never time out by themselves: a slow rank is no lost rank. Losses are found by the watcher, which
-cuts the connections."""
 
 _CUT_AGAIN_S = 0.5
 """A cut is repeated while somebody is still inside: it may have missed a connection that was coming up."""
@@ -51,7 +45,6 @@ class World:
         backend: as ``torch.distributed`` names it.
         form_timeout_s: how long connecting may take once all have arrived.
         stores: ports of the stores in this process, of whatever generation.
-        replica: that this process is of; its workers have adjoining ranks.
 
     Attributes:
         generation: as given.
@@ -70,12 +63,11 @@ class World:
         backend: str,
         form_timeout_s: float,
         stores: Callable[[], Collection[int]] = tuple,
-        replica: Replica | None = None,
     ) -> None:
         self.generation = generation
         self.rank = generation.rank_of(member)
         self.size = generation.world
-        self._own = replica or this_replica()
+        self._own = this_replica()
         self.shards = self._own.shards
         self.replica = self.rank // self.shards
         self._wires = Wires(stores)
@@ -114,9 +106,7 @@ class World:
     def _form(self, newer: Callable[[], bool]) -> None:
         try:
             self._meet(newer)
-            with warnings.catch_warnings(), _torch_as_if_new():
-                warnings.simplefilter("ignore")
-                self._connect()
+            self._connect()
         except AbandonedError:
             self.leave()
             raise
@@ -131,25 +121,18 @@ class World:
     def _connect(self) -> None:
         store = cast(dist.Store, self._store)
         if not self._own.is_joined:
-            dist.init_process_group(
-                self._backend, store=store, rank=self.rank, world_size=self.size, timeout=self._timeout
-            )
-            dist.distributed_c10d._set_pg_timeout(_FOREVER)
+            form_default(self._backend, store, self.rank, self.size, self._timeout)
             return
         number = self.generation.number
-        self._all.group = self._beside(f"world-{number}", self.rank, self.size, store)
+        self._all.group = form_beside(
+            f"freetrain-{number}", self._backend, store, self.rank, self.size, self._timeout
+        )
         if self.peers is not self._all:
-            name = f"shard-{self._own.shard}-{number}"
-            self.peers.group = self._beside(name, self.replica, self.peers.size, dist.PrefixStore(name, store))
-
-    def _beside(self, name: str, rank: int, size: int, store: dist.Store) -> dist.ProcessGroup:
-        """A process group beside torch's default one, which it does not take for a part of that."""
-        make: Any = dist.distributed_c10d._new_process_group_helper
-        group: dist.ProcessGroup
-        group, _ = make(size, rank, [], self._backend, store, f"freetrain-{name}", timeout=self._timeout)
-        dist.distributed_c10d._world.pg_group_ranks[group] = {each: each for each in range(size)}
-        dist.distributed_c10d._set_pg_timeout(_FOREVER, group)
-        return group
+            name = f"freetrain-{number}-{self._own.shard}"
+            apart = dist.PrefixStore(name, store)
+            self.peers.group = form_beside(
+                name, self._backend, apart, self.replica, self.peers.size, self._timeout
+            )
 
     def _meet(self, newer: Callable[[], bool]) -> None:
         host = "127.0.0.1" if self.generation.host == this_host() else self.generation.address
@@ -186,7 +169,7 @@ class World:
             self._first_cut_s = self._first_cut_s or now_s
             if now_s - self._last_cut_s > _CUT_AGAIN_S:
                 self._last_cut_s = now_s
-                _abort_nccl([self._all.group, self.peers.group])
+                abort_nccl([self._all.group, self.peers.group])
                 self._wires.cut()
             self._collectives.cut()
 
@@ -204,7 +187,7 @@ class World:
                 self._collectives.forget()
             else:
                 for group in groups:
-                    _keep_for_ever(group)
+                    keep_for_ever(group)
             for group in groups:
                 with contextlib.suppress(Exception):
                     dist.destroy_process_group(group)
@@ -278,33 +261,3 @@ def _completed(tensor: torch.Tensor) -> Any:
     future: Any = torch.futures.Future()
     future.set_result(tensor)
     return future
-
-
-@contextlib.contextmanager
-def _torch_as_if_new() -> Iterator[None]:
-    """Let torch form a group as it would in a process that never had one.
-
-    Torch numbers its groups and puts the number into the store's keys, but forgets it only with a group that had
-    formed: who once failed to form one would look for the others under keys of its own for ever. And it wraps the
-    exception hook again with each group, so that a traceback would name all ranks that this process ever was.
-    """
-    hook = sys.excepthook
-    dist.distributed_c10d._world.group_count = 0
-    try:
-        yield
-    finally:
-        sys.excepthook = hook
-
-
-def _abort_nccl(groups: Iterable[dist.ProcessGroup | None]) -> None:
-    """Abort NCCL communicators, whose kernels would otherwise spin on the device for ever; None: the default."""
-    if dist.is_initialized() and torch.cuda.is_available():
-        abort: Any = getattr(dist.distributed_c10d, "_abort_process_group", None)
-        for group in dict.fromkeys(groups):
-            with contextlib.suppress(Exception):  # older torch has no such function
-                abort(group)
-
-
-def _keep_for_ever(group: Any) -> None:
-    """Never let this group be destroyed, not even at exit: that would wait for a thread which never ends."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
