@@ -121,6 +121,11 @@ class TrainerDirectory:
         """Whether one of them has said so."""
         return (self._members / f"{replica}.bound").exists()
 
+    def forget_replica(self, replica: str) -> None:
+        """All of its workers have ended, as their agent knows."""
+        for suffix in ("bound", "meeting"):
+            _remove(self._members / f"{replica}.{suffix}")
+
     def call_replica(self, replica: str, document: dict[str, Any]) -> None:
         """Say where the workers of this replica meet."""
         create_json(self._members / f"{replica}.meeting", document)
@@ -197,14 +202,16 @@ class TrainerDirectory:
 
     def _forget_members(self) -> None:
         view = self.view()
-        for id_ in set(view.members) & set(view.gone) - set(view.ranks):
+        left = set(_with_suffix(names_in(self._members), ".gone"))
+        # Who is gone with another one has to know by that one that it is.
+        needed = {member.replica for id_, member in view.members.items() if id_ not in left} - {""}
+        outdated = set(view.members) & left - set(view.ranks)
+        for id_ in (id_ for id_ in outdated if view.members[id_].replica not in needed):
             for suffix in ("json", "leaving", "refused", "ready"):
                 _remove(self._members / f"{id_}.{suffix}")
             for attempt in (attempt for member, attempt in view.feeds if member == id_):
                 _remove(self._members / f"{id_}.{attempt}.feed")
             _remove(self._beats / id_)
-            for suffix in ("bound", "meeting"):
-                _remove(self._members / f"{view.members[id_].replica}.{suffix}")
 
     # -- heartbeats
 

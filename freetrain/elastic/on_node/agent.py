@@ -117,6 +117,7 @@ class Agent:
         finally:
             for worker in self._workers:
                 worker.kill()
+        self._directory.forget_replica(self._replica)
         ending = self._ending()
         try:
             self._report("ended", ending.reason)
@@ -143,6 +144,7 @@ class Agent:
 
     def _start_all(self) -> None:
         """All workers of the node, which then may have a model together."""
+        self._directory.forget_replica(self._replica)
         self._replicas += 1
         self._broken = False
         for index in range(self._options.nproc):

@@ -17,6 +17,7 @@ from tests.elastic.scripts.sharded import BATCH, SAMPLES, Data, Trained
 pytestmark = pytest.mark.slow
 
 EPOCHS = 4
+BATCHES_PER_STEP = 2
 
 
 class Alone:
@@ -58,10 +59,14 @@ def assert_same(trainer: Agents, alone: Alone) -> None:
         mine = share_of(alone.ids[batch], rank, world)
         assert record["ids"] == list(mine or alone.ids[batch][:1])
         found[(*batch, world)][rank] = record["loss"] * len(mine) / len(alone.ids[batch])
-    whole = {key: sum(losses.values()) for key, losses in found.items() if len(losses) == key[-1]}
-    assert {key[:2] for key in whole} == alone.losses.keys()
-    for (epoch, number, _), loss in whole.items():
-        assert loss == pytest.approx(alone.losses[epoch, number], rel=1e-3, abs=1e-5)
+    whole = defaultdict(list)
+    for (*batch, world), losses in found.items():
+        if len(losses) == world:
+            whole[tuple(batch)].append(sum(losses.values()))
+    assert whole.keys() == alone.losses.keys()
+    near = {place: pytest.approx(loss, rel=1e-3, abs=1e-5) for place, loss in alone.losses.items()}
+    # A step whose first update was made before a rank was lost is made again with other parameters.
+    assert sum(near[place] not in found for place, found in whole.items()) <= BATCHES_PER_STEP
     models = list(trainer.out.glob("model-*.pt"))
     assert models
     for path in models:
@@ -70,14 +75,13 @@ def assert_same(trainer: Agents, alone: Alone) -> None:
     assert torch.allclose(alone.state["seen"] * BATCH, torch.tensor(float(EPOCHS)))
 
 
-def test_a_worker_is_killed_its_node_comes_back_another_one_joins_and_the_first_leaves(
+def test_a_worker_dies_its_node_comes_back_another_one_joins_and_the_first_leaves(
     agents: Agents, alone: Alone
 ) -> None:
     first = agents.start_agent("--nproc", "2")
     agents.await_world(2)
-    second = agents.start_agent("--nproc", "2")
-    agents.await_world(4)
-    agents.poke("--kill", "1")
+    second = agents.start_agent("--nproc", "2", DIES="4")
+    agents.wait_until((agents.out / "died").exists, "death in the middle of a step")
     agents.await_world(2)
     agents.await_world(4)
     third = agents.start_agent("--nproc", "2")

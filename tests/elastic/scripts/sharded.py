@@ -2,13 +2,15 @@
 
 What the workers did goes to OUT: a line per batch, and at the end the whole model, one of whose parameters counts
 how often each sample took part. While the file ``pace`` is there, each world makes some steps and then waits for
-the next one.
+the next one. DIES: the size of a world whose last rank ends itself without warning, once, between the two updates
+of a step.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -62,19 +64,21 @@ class Trained:
         self.counter = torch.optim.SGD([self.model.seen], 1.0)
         self.schedule = torch.optim.lr_scheduler.ExponentialLR(self.optimizer, 0.999)
 
-    def epoch(self, numbered, sync=lambda: None):
+    def epoch(self, numbered, sync=lambda _: None, between_updates=lambda: None):
         """Number, samples and loss of each batch; a step takes two."""
         for number, (ids, inputs, targets) in numbered:
             made, seen = self.model(ids, inputs)
             loss = torch.nn.functional.mse_loss(self.last(made), targets) / 2
             (loss - seen + seen.detach()).backward()
             if number % 2 == 1 or number + 1 == PER_EPOCH:
-                sync()
+                sync(self.optimizer)
                 torch.nn.utils.clip_grad_norm_(self.others, 0.1)
-                for optimizer in (self.optimizer, self.counter):
-                    optimizer.step()
-                    optimizer.zero_grad()
+                self.optimizer.step()
+                between_updates()
+                self.counter.step()
                 self.schedule.step()
+                for optimizer in (self.optimizer, self.counter):
+                    optimizer.zero_grad()
             yield number, ids.tolist(), loss.item()
 
     def state(self):
@@ -104,6 +108,12 @@ class Pace:
         return max(path.name for path in self.generations.glob("*.json"))
 
 
+def perhaps_die(out, run):
+    if os.environ.get("DIES") == str(run.world_size) == str(run.rank + 1) and not (out / "died").exists():
+        (out / "died").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 def main():
     torch.set_num_threads(1)
     out, me = Path(os.environ["OUT"]), os.environ["FREETRAIN_MEMBER"]
@@ -116,7 +126,8 @@ def main():
     models, optimizers = [trained.model, trained.last], [trained.optimizer, trained.counter]
     with elastic.Loop(models, optimizers, data, on_resize=pace.enter_world, **options) as run:
         for epoch in run.epochs():
-            for number, ids, loss in trained.epoch(run.batches.numbered(), run.sync):
+            batches = trained.epoch(run.batches.numbered(), run.sync, lambda: perhaps_die(out, run))
+            for number, ids, loss in batches:
                 facts = {"step": run.step, "rank": run.rank, "world": run.world_size, "epoch": epoch}
                 log.write(json.dumps({**facts, "number": number, "ids": ids, "loss": loss}) + "\n")
                 log.flush()
