@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 
 from freetrain.elastic.data.batching import share_of
 from freetrain.elastic.data.sampler import Sampler
-from tests.elastic.harness import Agents
+from tests.elastic.harness import Agents, printed_by
 from tests.elastic.scripts.sharded import BATCH, SAMPLES, Data, Trained
 
 pytestmark = pytest.mark.slow
@@ -108,6 +109,9 @@ def test_all_killed_then_resumed_from_the_checkpoint_by_nodes_of_another_size(
     agents.await_world(3)
     resumed = min(record["step"] for record in agents.records() if record["world"] == 3)
     assert 0 < resumed <= done
+    stranger = agents.start_agent("--nproc", "2", "--max-restarts", "0")
+    assert agents.finish(stranger) == {stranger: 1}
+    assert "all nodes of a sharded training need the same number (--nproc)" in agents.error_of(stranger)
     agents.processes[second].send_signal(15)
     assert agents.finish(second)[second] == 0, agents.errors()
     left = agents.last_step()
@@ -117,3 +121,13 @@ def test_all_killed_then_resumed_from_the_checkpoint_by_nodes_of_another_size(
     agents.pace(slow=False)
     assert agents.finish(third) == {third: 0}, agents.errors()
     assert_same(agents, alone)
+
+
+def test_models_that_are_distributed_otherwise_are_refused_with_sentences(tmp_path: Path) -> None:
+    said = json.loads(printed_by("sharded_otherwise.py", in_folder=tmp_path))
+    assert said.pop("sharded") == ""
+    otherwise = "some parameters are distributed otherwise than by fully_shard over all workers of the node"
+    assert said["hybrid"].startswith(otherwise)
+    assert said["tensor"].startswith(otherwise)
+    assert said["scaler"].startswith("a GradScaler cannot be used with a sharded model")
+    assert said["run"].startswith("elastic.Run cannot train models that are sharded")
