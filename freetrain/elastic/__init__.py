@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
     from freetrain.elastic.script.hooks import Resize, StepResult, scale_learning_rate
     from freetrain.elastic.script.loop import Loop
+    from freetrain.elastic.script.node import node_mesh
     from freetrain.elastic.script.run import Run
     from freetrain.elastic.script.step import Step
     from freetrain.elastic.worlds.device import device
@@ -37,6 +38,7 @@ __all__ = [
     "Step",
     "StepResult",
     "device",
+    "node_mesh",
     "scale_learning_rate",
 ]
 
@@ -49,6 +51,7 @@ _HOMES = {
     "Step": "script.step",
     "StepResult": "script.hooks",
     "device": "worlds.device",
+    "node_mesh": "script.node",
     "scale_learning_rate": "script.hooks",
 }
 

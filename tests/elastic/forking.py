@@ -152,7 +152,8 @@ def write(path: Path, number: int) -> None:
 
 if __name__ == "__main__":
     # What the first optimizer and the first wrapper would import otherwise, in each process anew.
-    import torch._dynamo  # noqa: F401
+    import torch._dynamo
+    import torch.distributed.fsdp  # noqa: F401
 
     from freetrain.cli.run import run_command  # noqa: F401
     from freetrain.elastic import Run  # noqa: F401

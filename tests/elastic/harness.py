@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from freetrain.elastic.on_disk.directory import TrainerDirectory
 from tests.elastic.forking import PATIENCE_S, Forked
 
 SCRIPTS = Path(__file__).parent / "scripts"
+FREETRAIN = [sys.executable, "-m", "freetrain"]
 
 
 @dataclass
@@ -39,6 +41,8 @@ class Log:
 
 class Workers:
     """Worker processes of one trainer, without agents; the test is the agent."""
+
+    workers_each = 1
 
     def __init__(self, tmp_path: Path, script: str = "counting.py", **environment: str) -> None:
         self.root = tmp_path / "trainer"
@@ -86,6 +90,11 @@ class Workers:
 
     def ranks(self) -> tuple[str, ...]:
         return self.directory.view().current
+
+    def wake(self, name: str) -> None:
+        """Who was stopped and has been given up must notice and end by itself."""
+        self.processes[name].send_signal(signal.SIGCONT)
+        assert self.finish(name)[name] == 75
 
     def records(self, *names: str) -> list[dict]:
         """What these workers logged (all, by default)."""
@@ -145,6 +154,26 @@ class Workers:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+class Agents(Workers):
+    """Agents instead of workers; docs/examples are tested with the command that users type."""
+
+    def start_agent(self, *options: str, **environment: str) -> str:
+        name = f"agent{len(self.processes)}"
+        run = ["run", "--trainer", str(self.root), *options, "--", sys.executable, str(SCRIPTS / self.script)]
+        self.processes[name] = Forked(
+            SCRIPTS / "agent.py",
+            os.environ | self.environment | {"OUT": str(self.out)} | environment,
+            self.out / name,
+            run,
+        )
+        return name
+
+    def poke(self, *options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*FREETRAIN, "poke", str(self.root), *options], capture_output=True, text=True, timeout=PATIENCE_S
+        )
 
 
 @contextlib.contextmanager

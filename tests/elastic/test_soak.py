@@ -10,20 +10,24 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 
-from tests.elastic.harness import Workers, assert_exactly_once, workers
+from tests.elastic.harness import PATIENCE_S, Agents, Workers, assert_exactly_once, workers
+from tests.elastic.scripts.sharded import BATCH
 
 pytestmark = pytest.mark.slow
 
 MOST = 4
 EPOCHS_PER_CHANGE = 4
+SHARDED_EPOCHS_PER_CHANGE = 2
 
 
 class Chaos:
     """Changes the membership at random, and knows who should be in."""
 
-    def __init__(self, trainer: Workers, seed: int) -> None:
+    def __init__(self, trainer: Workers, seed: int, most: int = MOST) -> None:
         self.trainer = trainer
+        self.most = most
         self.random = random.Random(seed)
         self.inside: list[str] = []
         self.stopped: list[str] = []
@@ -44,7 +48,7 @@ class Chaos:
         if not self.inside:
             self._one("join")
         self.trainer.wait_until(self._all_inside, f"world of {self.inside}")
-        self.trainer.await_world(len(self.inside), steps=2)
+        self.trainer.await_world(len(self.inside) * self.trainer.workers_each, steps=2)
         self._wake()
 
     def let_finish(self) -> None:
@@ -66,7 +70,7 @@ class Chaos:
 
     def _one(self, name: str) -> None:
         if name == "join" or not self.inside:
-            if len(self.inside) < MOST:
+            if len(self.inside) < self.most:
                 self.inside += self.trainer.start(1)
             return
         some = self.inside[:] if name.startswith("all") else [self.random.choice(self.inside)]
@@ -89,11 +93,55 @@ class Chaos:
         self.inside += replacement
 
     def _wake(self) -> None:
-        """Who was stopped and has been given up must notice and end by itself."""
         for name in self.stopped:
-            self.trainer.processes[name].send_signal(signal.SIGCONT)
-            assert self.trainer.finish(name)[name] == 75
+            self.trainer.wake(name)
         self.stopped = []
+
+
+class Nodes(Agents):
+    """Nodes of two workers each, which share a model: what is done to one worker is done to its node."""
+
+    workers_each = 2
+
+    def start(self, count: int = 1, **environment: str) -> list[str]:
+        return [self.start_agent("--nproc", "2", "--max-restarts", "0", **environment) for _ in range(count)]
+
+    def ranks(self) -> tuple[str, ...]:
+        view = self.directory.view()
+        return tuple(dict.fromkeys(self._name_of(view.members[id_].agent) for id_ in view.current))
+
+    def leave(self, *names: str) -> None:
+        for name in names:
+            self.processes[name].send_signal(signal.SIGTERM)
+
+    def kill(self, *names: str) -> None:
+        for name in names:
+            os.kill(random.choice(self._pids_of(name)), signal.SIGKILL)
+        for name in names:
+            assert self.processes[name].wait(PATIENCE_S) in (0, 1), self.errors()
+
+    def stop(self, name: str) -> None:
+        os.kill(random.choice(self._pids_of(name)), signal.SIGSTOP)
+
+    def wake(self, name: str) -> None:
+        """Its agent has not waited for that."""
+        assert self.finish(name)[name] == 1
+
+    def last_step_of(self, name: str) -> int:
+        return self.last_step()
+
+    def _name_of(self, agent: str) -> str:
+        pid = self.directory.agents()[agent]["pid"]
+        return next(name for name, process in self.processes.items() if process.pid == pid)
+
+    def _pids_of(self, name: str) -> list[int]:
+        """Of those of its workers that have joined, for which it waits."""
+        found: list[int] = []
+        while len(found) < self.workers_each:
+            members = self.directory.view().members.values()
+            found = [member.pid for member in members if self._name_of(member.agent) == name]
+            time.sleep(0.02)
+        return found
 
 
 def soak(tmp_path: Path, changes: int, seed: int) -> Counter[str]:
@@ -112,6 +160,29 @@ def soak(tmp_path: Path, changes: int, seed: int) -> Counter[str]:
 
 def test_a_short_soak(tmp_path: Path) -> None:
     assert sum(soak(tmp_path, changes=12, seed=1).values()) == 12
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_random_changes_of_nodes_with_a_sharded_model(tmp_path: Path) -> None:
+    seed, changes = int(os.environ.get("SOAK_SEED", "0")), int(os.environ.get("SOAK_CHANGES", "200"))
+    epochs = changes * SHARDED_EPOCHS_PER_CHANGE
+    environment = {"FREETRAIN_LOST_AFTER_S": "4", "CHECKPOINT_EVERY_S": "1", "EPOCHS": str(epochs)}
+    trainer = Nodes(tmp_path, "sharded.py", **environment)
+    try:
+        trainer.pace(slow=True)
+        chaos = Chaos(trainer, seed, most=3)
+        for _ in range(changes):
+            chaos.change()
+        trainer.pace(slow=False)
+        chaos.let_finish()
+    finally:
+        trainer.end()
+    print(f"seed {seed}: {dict(chaos.done)}")
+    for path in trainer.out.glob("model-*.pt"):
+        seen = torch.load(path)["seen"] * BATCH
+        assert (seen - epochs).abs().max() < 0.4
+    assert list(trainer.out.glob("model-*.pt"))
 
 
 @pytest.mark.soak

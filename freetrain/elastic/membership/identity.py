@@ -15,6 +15,7 @@ from freetrain.elastic.on_disk.members import Member, start_ticks, this_host
 
 MEMBER_VARIABLE = "FREETRAIN_MEMBER"
 AGENT_VARIABLE = "FREETRAIN_AGENT"
+REPLICA_VARIABLE = "FREETRAIN_REPLICA"
 ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
 
 _SWITCHES_VARIABLE = "SLURM_TOPOLOGY_ADDR"
@@ -70,7 +71,16 @@ def _outward_address() -> str | None:
     return None
 
 
-def this_member(fingerprint: str, torch_version: str, slots: int = 1, *, is_fed: bool = False) -> Member:
+def this_member(
+    fingerprint: str,
+    torch_version: str,
+    slots: int = 1,
+    *,
+    is_fed: bool = False,
+    replica: str = "",
+    shard: int = 0,
+    shards: int = 1,
+) -> Member:
     """This process as a member."""
     return Member(
         id=os.environ.get(MEMBER_VARIABLE) or new_id(),
@@ -85,4 +95,7 @@ def this_member(fingerprint: str, torch_version: str, slots: int = 1, *, is_fed:
         slots=slots,
         is_fed=is_fed,
         switches=os.environ.get(_SWITCHES_VARIABLE, ""),
+        replica=replica,
+        shard=shard,
+        shards=shards,
     )

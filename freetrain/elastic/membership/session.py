@@ -26,6 +26,7 @@ from freetrain.elastic.on_disk.members import Generation, Member, this_host
 from freetrain.elastic.on_disk.next_generation import Proposal, View
 from freetrain.elastic.service import answering_service, named_service
 from freetrain.elastic.timeouts import Timeouts
+from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World, open_store
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,15 @@ class Session:
         is_fed: bool = False,
     ) -> None:
         self.directory = directory
-        self.member = this_member(fingerprint, torch.__version__, is_fed=is_fed)
+        mine = this_replica()
+        self.member = this_member(
+            fingerprint,
+            torch.__version__,
+            is_fed=is_fed,
+            replica=mine.name,
+            shard=mine.shard,
+            shards=mine.shards,
+        )
         self.world: World | None = None
         self.nodes = 0
         self._was_in_a_world = False
@@ -159,10 +168,12 @@ class Session:
         self._watcher.stop()
 
     def is_last_of(self, world: World) -> bool:
-        """Whether nobody of this world goes on, and it is this worker's turn to save the training."""
+        """Whether nobody of this world goes on, and it is this worker's turn, or its replica's, to save it."""
         view = self.view
         old = [id_ for id_ in world.generation.members if id_ not in view.gone]
-        return not set(old) & set(view.ranks) and old[:1] == [self.member.id]
+        first = view.members.get(old[0]) if old else None
+        is_first = first is not None and (first.replica or first.id) == (self.member.replica or self.member.id)
+        return not set(old) & set(view.ranks) and is_first
 
     def wait_for_leavers(self) -> None:
         """Wait until nobody is left who may still be writing the last checkpoint."""
@@ -243,12 +254,22 @@ class Session:
         return None
 
     def _why_foreign(self, newcomer: Member) -> str | None:
-        return _difference(self.member, newcomer)
+        return _difference(self.member, newcomer) or _difference_of_nodes(self.member, newcomer)
 
 
 _FOREIGN_HINT = (
     "Give each trainer a directory of its own (--trainer), and all its members the same script and torch."
 )
+
+
+def _difference_of_nodes(member: Member, newcomer: Member) -> str | None:
+    """Only those who are alive object to it: a training may go on from its checkpoint with other nodes."""
+    if newcomer.shards == member.shards:
+        return None
+    return (
+        f"its node has {newcomer.shards} workers to shard the model over, and those of the others have "
+        f"{member.shards}: all nodes of a sharded training need the same number (--nproc)"
+    )
 
 
 def _difference(member: Member, newcomer: Member) -> str | None:

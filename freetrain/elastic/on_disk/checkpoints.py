@@ -45,7 +45,7 @@ class Checkpoints:
                 os.fsync(stream.fileno())
             draft.replace(path)
         except (OSError, RuntimeError) as error:
-            reason = _why_unwritable(error)
+            reason = why_unwritable(error)
             if reason is None:
                 raise
             raise CheckpointError(
@@ -80,6 +80,11 @@ class Checkpoints:
                 f"none of the {len(paths)} checkpoints in {self._folder} can be used.",
                 "See the warnings above; move them away to start the training anew.",
             )
+        if any(self._folder.glob("step-*")):
+            raise CheckpointError(
+                f"the checkpoints in {self._folder} are of a sharded model.",
+                "Shard the model (fully_shard, elastic.node_mesh()), on one worker if need be, or move them away.",
+            )
         return None
 
     def newest_first(self) -> list[Path]:
@@ -94,7 +99,7 @@ class Checkpoints:
                 path.unlink(missing_ok=True)
 
 
-def _why_unwritable(error: BaseException | None) -> str | None:
+def why_unwritable(error: BaseException | None) -> str | None:
     """What the file system said; torch raises an error of its own on top of that."""
     while error is not None and not isinstance(error, OSError):
         error = error.__context__

@@ -12,6 +12,7 @@ from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.on_disk.files import create_json, make_folder, names_in, overwrite, read_json, write_json
 from freetrain.elastic.on_disk.members import Generation, Member, from_document, to_document
 from freetrain.elastic.on_disk.next_generation import View
+from freetrain.elastic.on_disk.replicas import spread
 from freetrain.elastic.on_disk.secret import Secret
 
 TRAINER_VARIABLE = "FREETRAIN_TRAINER"
@@ -110,6 +111,29 @@ class TrainerDirectory:
         """Why the member is gone; None if it is not."""
         return self._reason(f"{member}.gone") if (self._members / f"{member}.gone").exists() else None
 
+    # -- replicas
+
+    def bind(self, replica: str) -> None:
+        """Say that the workers of this replica live and die together."""
+        create_json(self._members / f"{replica}.bound", {})
+
+    def is_bound(self, replica: str) -> bool:
+        """Whether one of them has said so."""
+        return (self._members / f"{replica}.bound").exists()
+
+    def forget_replica(self, replica: str) -> None:
+        """All of its workers have ended, as their agent knows."""
+        for suffix in ("bound", "meeting"):
+            _remove(self._members / f"{replica}.{suffix}")
+
+    def call_replica(self, replica: str, document: dict[str, Any]) -> None:
+        """Say where the workers of this replica meet."""
+        create_json(self._members / f"{replica}.meeting", document)
+
+    def meeting_of(self, replica: str) -> dict[str, Any] | None:
+        """Where they meet; None if nobody has said so yet."""
+        return read_json(self._members / f"{replica}.meeting")
+
     # -- generations
 
     def publish(self, generation: Generation) -> bool:
@@ -134,11 +158,14 @@ class TrainerDirectory:
         for name in names:
             self._learn(name)
         generation = self._latest
+        members = {id_: self._known[id_] for id_ in _with_suffix(names, ".json") if id_ in self._known}
+        left = {id_: self._reasons[f"{id_}.gone"] for id_ in _with_suffix(names, ".gone")}
+        leaving, gone = spread(members, frozenset(_with_suffix(names, ".leaving")), left)
         return View(
             generation=generation,
-            members={id_: self._known[id_] for id_ in _with_suffix(names, ".json") if id_ in self._known},
-            leaving=frozenset(_with_suffix(names, ".leaving")),
-            gone={id_: self._reasons[f"{id_}.gone"] for id_ in _with_suffix(names, ".gone")},
+            members=members,
+            leaving=leaving,
+            gone=gone,
             refused={id_: self._reasons[f"{id_}.refused"] for id_ in _with_suffix(names, ".refused")},
             feeds=frozenset(map(_member_and_attempt, _with_suffix(names, ".feed"))),
             ready=frozenset(_with_suffix(names, ".ready")),
@@ -175,7 +202,11 @@ class TrainerDirectory:
 
     def _forget_members(self) -> None:
         view = self.view()
-        for id_ in set(view.members) & set(view.gone) - set(view.ranks):
+        left = set(_with_suffix(names_in(self._members), ".gone"))
+        # Who is gone with another one has to know by that one that it is.
+        needed = {member.replica for id_, member in view.members.items() if id_ not in left} - {""}
+        outdated = set(view.members) & left - set(view.ranks)
+        for id_ in (id_ for id_ in outdated if view.members[id_].replica not in needed):
             for suffix in ("json", "leaving", "refused", "ready"):
                 _remove(self._members / f"{id_}.{suffix}")
             for attempt in (attempt for member, attempt in view.feeds if member == id_):

@@ -30,6 +30,9 @@ class Member:
         slots: processes it stands for (more than one only where whole agents are members).
         is_fed: whether it gets the state before it joins a world, where there is one.
         switches: those above its node, the highest first, and the node: "top.leaf2.n007"; empty: nobody knows.
+        replica: what it shares with the members that hold one copy of the model with it; empty if it is alone.
+        shard: its place among these, from 0.
+        shards: how many they are.
         proof: signature with the trainer's secret.
     """
 
@@ -45,6 +48,9 @@ class Member:
     slots: int = 1
     is_fed: bool = False
     switches: str = ""
+    replica: str = ""
+    shard: int = 0
+    shards: int = 1
     proof: str = ""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from freetrain.elastic.on_disk.members import Generation, Member
+from freetrain.elastic.on_disk.replicas import in_order_of_coming, of_one_size, only_whole
 
 
 @dataclass(frozen=True)
@@ -15,8 +16,8 @@ class View:
     Attributes:
         generation: the latest one, or None before the first.
         members: all that joined and can prove that they may.
-        leaving: those who want to leave at the next step boundary.
-        gone: those who left or were lost, with the reason.
+        leaving: those who want to leave at the next step boundary, with those of their replicas.
+        gone: those who left or were lost, with the reason, and those who were lost with them.
         refused: those who were turned away, with the sentence that says why.
         broken: whether a member says that the latest generation's world does not work.
         feeds: those who said where they can be fed, and how often that has been tried before.
@@ -57,14 +58,18 @@ class View:
         """Those who joined and are in no generation yet, in the order of their coming."""
         out = {*self.ranks, *self.leaving, *self.gone, *self.refused}
         outside = [member for id_, member in self.members.items() if id_ not in out]
-        return tuple(member.id for member in sorted(outside, key=lambda member: (member.joined_s, member.id)))
+        return tuple(member.id for member in in_order_of_coming(outside))
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """Those of them who only wait for a world: who has to be fed first does not, while somebody can do it."""
-        if not self.current:
-            return self.outside
-        return tuple(id_ for id_ in self.outside if id_ in self.ready or not self.members[id_].is_fed)
+        """Those of them who only wait for a world.
+
+        Who has to be fed first does not, while somebody can do it, nor does who waits for others of its replica.
+        """
+        outside = self.outside
+        if self.current:
+            outside = tuple(id_ for id_ in outside if id_ in self.ready or not self.members[id_].is_fed)
+        return only_whole(outside, self.members)
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ def next_generation(view: View, min_members: int = 1) -> Proposal | None:
     ``min_members``.
     """
     stay = tuple(id_ for id_ in view.current if id_ not in view.leaving)
-    wanted = ring_order(stay + view.waiting, view.members)
+    wanted = ring_order(of_one_size(stay + view.waiting, view.members), view.members)
     if not view.current and len(wanted) < max(min_members, 1):
         return None
     if set(wanted) == set(view.ranks) and not view.broken:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from freetrain.elastic.errors import EVICTED_STATUS, DirectoryError
-from freetrain.elastic.membership.identity import AGENT_VARIABLE, MEMBER_VARIABLE, new_id
+from freetrain.elastic.membership.identity import AGENT_VARIABLE, MEMBER_VARIABLE, REPLICA_VARIABLE, new_id
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.on_node.workers import Worker, describe
 from freetrain.errors import ExitCode
@@ -96,6 +96,9 @@ class Agent:
         self._signals = signals
         self._workers: list[Worker] = []
         self._started = 0
+        self._replicas = 0
+        self._broken = False
+        self._missing: list[int] = []
         self._failures: list[str] = []
         self._untold: list[tuple[Worker, int]] = []
         self._unusable = ""
@@ -106,8 +109,7 @@ class Agent:
     def run(self) -> Ending:
         """Start the workers and stay until the last has ended."""
         try:
-            for index in range(self._options.nproc):
-                self._start(index)
+            self._start_all()
             self._report("running", "")
             while self._workers:
                 self._look()
@@ -115,6 +117,7 @@ class Agent:
         finally:
             for worker in self._workers:
                 worker.kill()
+        self._directory.forget_replica(self._replica)
         ending = self._ending()
         try:
             self._report("ended", ending.reason)
@@ -129,6 +132,8 @@ class Agent:
                 self._bury(worker, status)
             else:
                 self._hurry(worker)
+        if self._broken and self._is_bound():
+            self._take_along()
         self._tell_of_the_dead()
         if self._signals.received is not None and self._leaving is None:
             self._leaving = self._signals.received
@@ -136,6 +141,28 @@ class Agent:
                 self._ask_to_leave(worker)
         if self._leaving is None:
             self._serve_requests()
+
+    def _start_all(self) -> None:
+        """All workers of the node, which then may have a model together."""
+        self._directory.forget_replica(self._replica)
+        self._replicas += 1
+        self._broken = False
+        for index in range(self._options.nproc):
+            self._start(index)
+
+    def _is_bound(self) -> bool:
+        """Whether each worker has a shard of the model, so that none can go on without the others."""
+        return self._directory.is_bound(self._replica)
+
+    @property
+    def _replica(self) -> str:
+        return f"{self.id}.{self._replicas}"
+
+    def _take_along(self) -> None:
+        """A worker has failed, whose shard of the model the others need."""
+        for worker in self._workers:
+            worker.is_taken_along = True
+            worker.kill()
 
     def _start(self, index: int) -> None:
         name = f"{self.id}-{self._started}"
@@ -147,6 +174,8 @@ class Agent:
             TRAINER_VARIABLE: str(self._directory.root),
             MEMBER_VARIABLE: name,
             AGENT_VARIABLE: self.id,
+            REPLICA_VARIABLE: self._replica,
+            "LOCAL_WORLD_SIZE": str(self._options.nproc),
         }
         if self._options.nproc > 1 and "OMP_NUM_THREADS" not in os.environ:
             # Each of several workers taking all cores is slower by far.
@@ -158,12 +187,15 @@ class Agent:
         self._untold.append((worker, status))
         if status == ExitCode.STATE_IO:
             self._unusable = f"worker {worker.name} could not use the trainer's directory, see its own message"
-        if self._leaving is not None or worker.told_to_leave_s is not None:
+        if self._leaving is not None or worker.told_to_leave_s is not None or worker.is_taken_along:
             return
         if status == 0:
             self._strangers += not self._was_member(worker)
             return
+        if self._broken and self._is_bound():
+            return
         why = "given up for lost" if status == EVICTED_STATUS else describe(status)
+        self._broken = True
         self._failures.append(f"{worker.name}: {why}")
         log.warning("worker %s failed: %s", worker.name, why)
 
@@ -181,7 +213,19 @@ class Agent:
                 return
             del self._untold[0]
             if self._leaving is None and self._ought_to_be_replaced(worker, status):
-                self._start(worker.index)
+                self._missing.append(worker.index)
+        self._replace_missing()
+
+    def _replace_missing(self) -> None:
+        missing = self._missing if self._leaving is None else []
+        if missing and self._is_bound():
+            if self._workers:
+                return
+            self._start_all()
+        else:
+            for index in missing:
+                self._start(index)
+        self._missing = []
 
     def _ought_to_be_replaced(self, worker: Worker, status: int) -> bool:
         """Not who fared as another would: by failing before it joined, or for want of room in the directory."""
@@ -235,7 +279,7 @@ class Agent:
 
     def _serve_requests(self) -> None:
         for path, request in self._directory.requests():
-            if request.get("do") == "grow" and self._directory.claim(path):
+            if request.get("do") == "grow" and not self._is_bound() and self._directory.claim(path):
                 used = {worker.index for worker in self._workers}
                 self._start(min(set(range(len(used) + 1)) - used))
             elif request.get("do") == "kill":

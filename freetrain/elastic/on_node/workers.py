@@ -32,6 +32,7 @@ class Worker:
         self.index = index
         self.told_to_leave_s: float | None = None
         self.gone_since_s: float | None = None
+        self.is_taken_along = False
         self.started_s = time.monotonic()
         try:
             self._process = subprocess.Popen(

@@ -126,8 +126,10 @@ class KeptSteps:
         self.check_schedules()
         training, state = self._training, self._state
         rates = learning_rates(state.optimizer)
-        return Ballot(training.session.change_due, training.wants_stop, 0.0, rates, self._samples.at(state.step))
+        values, world = self._samples.at(state.step), training.world
+        shard = world.rank % world.shards
+        return Ballot(training.session.change_due, training.wants_stop, 0.0, rates, values, shard, world.shards)
 
     def _vote(self, ballot: Ballot) -> Verdict:
         world = self._training.world
-        return count(world.start_sum(ballot.numbers()).wait(), world.size)
+        return count(world.start_sum(ballot.numbers()).wait(), world.size, world.shards)

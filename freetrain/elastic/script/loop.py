@@ -20,10 +20,12 @@ from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.hooks import Hooks, Resize
 from freetrain.elastic.script.in_training import InTraining
 from freetrain.elastic.script.kept_steps import KeptSteps
+from freetrain.elastic.script.sharding import check_sharding
 from freetrain.elastic.script.updates import Optimizers, Updates
 from freetrain.elastic.training.state import Stateful, TrainingState
 from freetrain.elastic.training.training import Training
 from freetrain.elastic.worlds.exchange import decode_all, encode, gather_bytes
+from freetrain.elastic.worlds.replica import lost_replica
 from freetrain.errors import InputError
 
 _DATA = "freetrain.data"
@@ -80,6 +82,7 @@ class Loop(InTraining):
         order = Order.of(data, batch, seed, shuffle=shuffle, drop_last=drop_last)
         sampler = order.sampler(epochs, seed)
         module = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
+        check_sharding(module, (also or {}).values())
         self._optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
         together = cast(torch.optim.Optimizer, Optimizers(self._optimizers))
         self._drawing, place = _drawing_of(data, sampler, order.batch)
@@ -184,7 +187,10 @@ class Loop(InTraining):
     ) -> None:
         """Leave the trainer."""
         self._drawing.close()
+        is_replica_lost = self._training.is_replica_lost(error)
         self._training.leave(error, "run.epochs()")
+        if is_replica_lost:
+            raise lost_replica() from None
 
     # -- batches
 

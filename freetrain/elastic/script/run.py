@@ -15,6 +15,7 @@ from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.script.hooks import Hooks, Resize, StepResult
 from freetrain.elastic.script.in_training import InTraining
 from freetrain.elastic.script.model import ElasticModel
+from freetrain.elastic.script.sharding import check_unsharded
 from freetrain.elastic.script.step import Step
 from freetrain.elastic.script.steps import Steps
 from freetrain.elastic.training.agreement import Ballot
@@ -76,6 +77,7 @@ class Run(InTraining):
         trainer: Path | None = None,
         ddp_options: Mapping[str, Any] | None = None,
     ) -> None:
+        check_unsharded()
         samples = data if isinstance(data, int) else len(data)
         if samples < 1:
             raise InputError("the data set is empty: there is nothing to train on.")

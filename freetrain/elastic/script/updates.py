@@ -10,6 +10,8 @@ from typing import Any, cast
 import torch
 
 from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.script.sharding import weigh_shards
+from freetrain.elastic.training.shards import is_sharded, local
 from freetrain.elastic.training.state import TrainingState, hyperparameters, set_hyperparameters
 from freetrain.elastic.worlds.exchange import add_up_tensors
 from freetrain.elastic.worlds.world import World
@@ -44,6 +46,7 @@ class Updates:
         self._void: set[torch.optim.Optimizer] = set()
         self._aside: dict[torch.Tensor, torch.Tensor] = {}
         self._before: dict[str, Any] = {}
+        self._adds_up_shards = weigh_shards(state.module, lambda: self._weight)
         for optimizer in optimizers:
             optimizer.register_step_pre_hook(self._before_update)
 
@@ -157,7 +160,9 @@ class Updates:
         with torch.no_grad():
             for parameter in parameters:
                 parameter.grad = self._weighted(parameter, weight)
-        add_up_tensors([cast(torch.Tensor, each.grad) for each in parameters], world)
+        gradients = [cast(torch.Tensor, each.grad) for each in parameters]
+        add_up_tensors([each for each in gradients if not is_sharded(each)], world)
+        add_up_tensors([local(each) for each in gradients if is_sharded(each)], world.peers)
         for parameter, count in zip(parameters, present.wait(), strict=True):
             if not count:
                 parameter.grad = None
@@ -168,6 +173,8 @@ class Updates:
             gradient = torch.zeros_like(parameter)
         elif gradient.layout is not torch.strided:
             raise InputError("some gradients are sparse, which cannot be added up.", "Use sparse=False.")
+        elif is_sharded(gradient) and self._adds_up_shards:
+            pass  # each rank's part was weighted before the node's were added up
         elif weight == 0.0:
             gradient.zero_()  # a repeated sample's may be infinite
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,6 +30,8 @@ class Ballot:
         loss_share: its part of the step's mean loss.
         rates: its learning rates.
         values: some of its parameters; each rank the same ones.
+        shard: which shard of the model it has; values are compared with those of ranks that have the same.
+        shards: how many there are.
     """
 
     change: bool
@@ -36,11 +39,15 @@ class Ballot:
     loss_share: float
     rates: Sequence[float] = ()
     values: Sequence[float] = ()
+    shard: int = 0
+    shards: int = 1
 
     def numbers(self) -> list[float]:
         """As they are summed."""
         flags = [float(self.change), float(self.stop), self.loss_share]
-        return [*flags, *_marks(self.rates), *_marks(self.values)]
+        values = [_NO_MARKS] * self.shards
+        values[self.shard] = _marks(self.values)
+        return [*flags, *_marks(self.rates), *itertools.chain(*values)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +67,19 @@ class Verdict:
     difference: Difference | None = None
 
 
-def count(sums: Sequence[float], world: int) -> Verdict:
-    """What the ballots of all ranks of a world come to."""
+def count(sums: Sequence[float], world: int, shards: int = 1) -> Verdict:
+    """What the ballots of all ranks of a world come to, of whom so many have the shards of one model."""
     changes, stops, loss, *marks = sums
+    rates, *values = (marks[start : start + 3] for start in range(0, len(marks), 3))
     difference = None
-    if _differ(marks[3:], world, _VALUE_TOLERANCE):
+    if any(_differ(each, world // shards, _VALUE_TOLERANCE) for each in values):
         difference = Difference.VALUES
-    if _differ(marks[:3], world, _RATE_TOLERANCE):
+    if _differ(rates, world, _RATE_TOLERANCE):
         difference = Difference.RATES
     return Verdict(changes > 0, stops > 0, loss, difference)
+
+
+_NO_MARKS = (0.0, 0.0, 0.0)
 
 
 def _marks(values: Sequence[float]) -> tuple[float, float, float]:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, Protocol
 
-from freetrain.elastic.on_disk.checkpoints import Checkpoints
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.training.state_copy import StateCopy
+
+
+class Checkpoints(Protocol):
+    """Where they go, and how."""
+
+    def save(self, state: dict[str, Any], step: int) -> Path:
+        """Write the state; raises CheckpointError if it cannot be written."""
 
 
 class CheckpointWriter:

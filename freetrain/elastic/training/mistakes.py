@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from freetrain.elastic.training.agreement import Difference
+from freetrain.elastic.training.shards import local
 from freetrain.errors import InputError
 
 _VALUES = 8
@@ -105,14 +106,14 @@ class Samples:
             if name not in unshared
             and parameter.dtype in _SAMPLED_TYPES
             and parameter.layout is torch.strided
-            and parameter.numel()
+            and local(parameter).numel()
         ]
 
     def at(self, step: int) -> list[float]:
-        """Those of this step, the same ones on all ranks; without a copy of more than these."""
+        """Those of this step, the same ones on all ranks with the same shard; no more than these are copied."""
         if not self._parameters:
             return []
-        values = self._parameters[step % len(self._parameters)].detach()
+        values = local(self._parameters[step % len(self._parameters)].detach())
         while values.dim() > 1:
             values = values[step % len(values)]
         return [float(value) for value in values.reshape(-1)[:_VALUES].tolist()]

@@ -1,9 +1,13 @@
-"""What rank 0 writes down for others: rates and changes, checkpoints, and that the training is complete."""
+"""What rank 0 writes down for others: rates and changes, checkpoints, and that the training is complete.
+
+Checkpoints of a sharded model are written by its whole replica.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
+from typing import TYPE_CHECKING
 
 from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.on_disk.checkpoints import Checkpoints
@@ -12,8 +16,12 @@ from freetrain.elastic.on_disk.files import write_json
 from freetrain.elastic.on_disk.progress import Progress
 from freetrain.elastic.training.checkpoint_writer import CheckpointWriter
 from freetrain.elastic.training.state import TrainingState
+from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import StateError
+
+if TYPE_CHECKING:
+    from freetrain.elastic.training.sharded_checkpoints import ShardedCheckpoints
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +51,15 @@ class Records:
         self._directory = directory
         self._state = state
         self._progress = Progress(directory.progress_path, progress_every_s)
-        self._checkpoints = Checkpoints(directory.checkpoints, keep_checkpoints)
+        self._replica = this_replica()
+        self._checkpoints: Checkpoints | ShardedCheckpoints
+        if self._replica.is_joined:
+            from freetrain.elastic.training.sharded_checkpoints import ShardedCheckpoints
+
+            folder = directory.checkpoints
+            self._checkpoints = ShardedCheckpoints(folder, keep_checkpoints, self._replica, state.mesh)
+        else:
+            self._checkpoints = Checkpoints(directory.checkpoints, keep_checkpoints)
         self._writer = CheckpointWriter(self._checkpoints, state, in_background=background_checkpoints)
         self._checkpoint_every_s = checkpoint_every_s
         self._checkpointed_s = time.monotonic()
@@ -81,14 +97,32 @@ class Records:
             )
 
     def add(self, samples: int, wait_s: float, exposed_s: float, *, wants_checkpoint: bool) -> None:
-        """Rank 0 has completed a step of so many samples, having waited so long for data and for gradients."""
-        self._progress.add(samples, wait_s, exposed_s)
-        if self._progress.due or self._paused_since_s is not None:
-            self.write_rate()
+        """Rank 0 has completed a step of so many samples, having waited so long for data and for gradients.
+
+        Those who have the other shards of its model are told as well, as they write checkpoints with it.
+        """
+        if self._world.rank == 0:
+            self._progress.add(samples, wait_s, exposed_s)
+            if self._progress.due or self._paused_since_s is not None:
+                self.write_rate()
         self._wants_checkpoint |= wants_checkpoint
-        self._wants_checkpoint |= time.monotonic() - self._checkpointed_s >= self._checkpoint_every_s
-        if not self._writer.is_busy:
+        if self._world.rank == 0:
+            self._wants_checkpoint |= time.monotonic() - self._checkpointed_s >= self._checkpoint_every_s
+        if self._replica.shards > 1:
+            self._checkpoint_together()
+        elif not self._writer.is_busy:
             self._checkpoint()
+
+    def _checkpoint_together(self) -> None:
+        """What one of the replica wants, all know after the next step."""
+        due, wants = self._replica.takes_checkpoint(), self._wants_checkpoint
+        self._wants_checkpoint = due
+        if due:
+            self._checkpoint()
+        elif wants and not self._writer.is_busy:
+            self._replica.want_checkpoint()
+        else:
+            self._wants_checkpoint = wants
 
     def _checkpoint(self) -> None:
         """A word on the one before, if it could not be written, and the next one, if it is time for it."""
@@ -161,12 +195,15 @@ class Records:
         Raises:
             StateError: it still cannot be written.
         """
-        if self._is_unfinished:
+        if self._replica.any(self._is_unfinished):
             self._finish()
 
     def _finish(self) -> None:
         """The last checkpoint, and only then the word for the daemon."""
-        self.write_rate()
+        is_first = self._world.rank == 0
+        if is_first:
+            self.write_rate()
         self.save()
         facts = {"time_s": time.time(), "step": self._state.step, "samples_done": self._state.samples_done}
-        write_json(self._directory.finished_path, facts, mode=0o644)
+        if is_first:
+            write_json(self._directory.finished_path, facts, mode=0o644)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.training.shards import is_sharded, local
+from freetrain.elastic.training.skeleton import Contents, fill, hollow
 from freetrain.elastic.worlds.exchange import broadcast_bytes, broadcast_tensors, decode, encode
 from freetrain.elastic.worlds.world import World
 
-_PLACEHOLDER = "freetrain.tensor"
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 
 class Stateful(Protocol):
@@ -51,6 +54,10 @@ class TrainingState:
         self.samples_done = 0
         self.updates = 0
         self.exchanges = 0
+
+    def mesh(self) -> DeviceMesh:
+        """Over which the model is sharded."""
+        return next(each.device_mesh for each in self.module.parameters() if is_sharded(each))
 
     def complete_step(self, samples: int) -> None:
         """Apply the gradients of a step of so many samples, and clear them."""
@@ -160,55 +167,26 @@ def part_random_streams(rank: int) -> None:
 
 
 def broadcast_state(state: TrainingState, source: int, world: World) -> None:
-    """Bring all ranks to the source's state.
+    """Bring all replicas to the state of one of them.
 
-    The skeleton (everything but tensors) travels in torch's own format, which loads without running code; model
-    tensors travel from memory to memory in place.
+    The skeleton (everything but tensors) travels in torch's own format, which loads without running code; tensors
+    travel from memory to memory, those of the model in place. What is sharded travels between the ranks that have
+    the same shard; all else is that of the first rank of the source.
+
+    Args:
+        state: of this rank.
+        source: place of the replica whose state it is.
+        world: whose ranks all get it.
     """
-    tensors: list[torch.Tensor] = []
-    if world.rank == source:
-        captured = state.capture()
-        skeleton = encode(_hollow(captured, tensors))
-        broadcast_bytes(skeleton, source, world)
-        broadcast_tensors(tensors, source, world)
-        return
-    skeleton = broadcast_bytes(None, source, world)
-    hollow = decode(skeleton)
-    filled = _fill(hollow, tensors, dict(state.module.state_dict()))
-    broadcast_tensors(tensors, source, world)
-    state.restore(filled)
-
-
-def _hollow(value: Any, tensors: list[torch.Tensor]) -> Any:
-    """The value with tensors taken out into the list."""
-    if isinstance(value, torch.Tensor):
-        tensors.append(value)
-        return (_PLACEHOLDER, list(value.shape), str(value.dtype), value.device.type)
-    if isinstance(value, dict):
-        return {key: _hollow(item, tensors) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_hollow(item, tensors) for item in value]
-    if isinstance(value, tuple):
-        return tuple(_hollow(item, tensors) for item in value)
-    return value
-
-
-def _fill(hollow: Any, tensors: list[torch.Tensor], own: dict[str, Any], key: Any = None) -> Any:
-    """The reverse: with tensors to receive into, the model's own ones where they fit."""
-    if isinstance(hollow, tuple) and len(hollow) == 4 and hollow[0] == _PLACEHOLDER:
-        _, shape, dtype, kind = hollow
-        known = own.get(key)
-        if isinstance(known, torch.Tensor) and list(known.shape) == shape and str(known.dtype) == dtype:
-            tensors.append(known.detach())
-        else:
-            tensors.append(torch.empty(shape, dtype=getattr(torch, dtype.removeprefix("torch.")), device=kind))
-        return tensors[-1]
-    if isinstance(hollow, dict):
-        inner = {"model": own}
-        return {
-            name: _fill(item, tensors, own if key == "model" else inner.get(name, {}), name)
-            for name, item in hollow.items()
-        }
-    if isinstance(hollow, list | tuple):
-        return type(hollow)(_fill(item, tensors, {}) for item in hollow)
-    return hollow
+    contents = Contents()
+    first = source * world.shards
+    if world.replica == source:
+        skeleton = encode(hollow(state.capture(), contents))
+        broadcast_bytes(skeleton if world.rank == first else None, first, world)
+    else:
+        skeleton = decode(broadcast_bytes(None, first, world))
+        filled = fill(skeleton, contents, dict(state.module.state_dict()), state.mesh)
+    broadcast_tensors(contents.tensors.values(), first, world)
+    broadcast_tensors([local(each) for each in contents.shards.values()], source, world.peers)
+    if world.replica != source:
+        state.restore(filled)

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from freetrain.elastic.training.shards import is_sharded, local, with_local
+
 
 class StateCopy:
     """Copies a state into the computer's memory, each time over the copy before: there is never a second one.
@@ -27,12 +29,14 @@ class StateCopy:
         copied: dict[int, torch.UntypedStorage] = {}
         copies: dict[int, Any] = {}
         for tensor in _plain_tensors(state):
-            original = tensor.untyped_storage()
+            mine = local(tensor)
+            original = mine.untyped_storage()
             if original.data_ptr() not in copied:
                 size_bytes = original.nbytes()
                 memory = spare[size_bytes].pop() if spare[size_bytes] else _new_memory(size_bytes)
                 copied[original.data_ptr()] = memory.copy_(original)
-            copies[id(tensor)] = _like(tensor, copied[original.data_ptr()])
+            like = _like(mine, copied[original.data_ptr()])
+            copies[id(tensor)] = with_local(tensor, like) if is_sharded(tensor) else like
         self._kept = list(copied.values())
         # All the rest, numbers in containers of any kind, is copied as Python does it.
         return copy.deepcopy(state, copies)
@@ -54,7 +58,9 @@ def _plain_tensors(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, list | tuple):
         for item in value:
             yield from _plain_tensors(item)
-    elif type(value) is torch.Tensor and value.layout is torch.strided and not _is_special(value):
+    elif is_sharded(value) or (
+        type(value) is torch.Tensor and value.layout is torch.strided and not _is_special(value)
+    ):
         yield value
 
 

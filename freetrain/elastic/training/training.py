@@ -21,10 +21,14 @@ from freetrain.elastic.training.records import Records
 from freetrain.elastic.training.state import TrainingState, fingerprint
 from freetrain.elastic.training.worlds import ModelOfWorlds, Worlds
 from freetrain.elastic.worlds.device import backend_for
+from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import FreetrainError, InputError
 
 log = logging.getLogger(__name__)
+
+_NOTICE_S = 1.0
+"""How long it takes at most until a worker that has ended is seen to be gone."""
 
 
 class Training:
@@ -154,9 +158,9 @@ class Training:
         return dataclasses.replace(verdict, change=change)
 
     def record(self, samples: int, wait_s: float, exposed_s: float) -> None:
-        """Rank 0 notes the step, and writes what is due."""
+        """Rank 0 notes the step; it, or its replica, writes what is due."""
         wants_checkpoint, self.wants_checkpoint = self.wants_checkpoint, False
-        if self.world.rank == 0:
+        if self.world.replica == 0:
             self._records.add(samples, wait_s, exposed_s, wants_checkpoint=wants_checkpoint)
 
     # -- ends
@@ -167,10 +171,10 @@ class Training:
         Raises:
             Departed: this worker did not.
         """
-        if self.world.rank != 0 and not self.worlds.sees_it_through:
+        if self.world.replica != 0 and not self.worlds.sees_it_through:
             raise Departed("the training was complete before this worker's first step")
         self._ended = True
-        if self.world.rank == 0:
+        if self.world.replica == 0:
             self._records.finish()
 
     @contextlib.contextmanager
@@ -183,6 +187,13 @@ class Training:
         except Departed as departed:
             self._depart(departed)
             raise
+
+    def is_replica_lost(self, error: BaseException | None) -> bool:
+        """Whether an error of the script comes from the loss of a worker that has another shard of its model."""
+        session = self.session
+        if this_replica().shards == 1 or not isinstance(error, RuntimeError):
+            return False
+        return session.wait_for(lambda view: session.member.id in view.gone, _NOTICE_S)
 
     def leave(self, error: BaseException | None, loop: str) -> None:
         """The script has ended, with this error or well.
@@ -214,7 +225,7 @@ class Training:
         """
         self._records.finish_at_last()
         if self.worlds.has_state and not self._ended:
-            if self.world.rank == 0:
+            if self.world.replica == 0:
                 self._records.save()
             raise InputError(
                 f"the script left the loop over {loop} in step {self.state.step + 1}, which is lost; the "
@@ -228,8 +239,9 @@ class Training:
         Who starts anew waits for the goodbye, and so for what is written before.
         """
         self._records.wait()
-        world = getattr(self, "world", None)
-        if world is not None and self.worlds.has_state and departed.code == 0 and self.session.is_last_of(world):
+        world: World = getattr(self, "world", None)  # type: ignore[assignment]
+        may_be_last = world is not None and self.worlds.has_state and departed.code == 0
+        if may_be_last and this_replica().any(self.session.is_last_of(world)):
             try:
                 self._records.save()
             except CheckpointError as error:

@@ -214,17 +214,21 @@ class Worlds:
             mine.results = results
 
     def _share_state_of(self, rows: list[Row], world: World) -> None:
-        """All go on from the one that is furthest, or from the last checkpoint if nobody remembers anything."""
-        places = [row.place for row in rows]
+        """All go on from the replica that is furthest, or from the last checkpoint if none remembers anything.
+
+        A replica is as far as all of its ranks are.
+        """
+        starts = range(0, len(rows), world.shards)
+        places = [min(row.place for row in rows[start : start + world.shards]) for start in starts]
         furthest = max(places)
         source = places.index(furthest)
-        anew = not rows[source].has_state
-        if anew and world.rank == 0:
+        anew = not furthest[0]
+        if anew and world.replica == 0:
             self._start_anew()
-        if anew or any(place != furthest for place in places):
+        if anew or any(row.place != furthest for row in rows):
             self.feeder.close()  # what they have been sent is not followed by this
             broadcast_state(self._state, source, world)
-            self._has_others_random = world.rank != source
+            self._has_others_random = world.rank != source * world.shards
         if self._has_others_random:
             part_random_streams(world.rank)
         self.has_state = True

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from freetrain.elastic.worlds.ranks import Ranks
 from freetrain.elastic.worlds.world import World
 
 _CHUNK_BYTES = 4 << 20
@@ -52,7 +53,7 @@ def decode_all(contents: Iterable[bytes]) -> list[Any]:
     return [decode(content) for content in contents if content]
 
 
-def broadcast_tensors(tensors: Iterable[torch.Tensor], source: int, world: World) -> None:
+def broadcast_tensors(tensors: Iterable[torch.Tensor], source: int, world: World | Ranks) -> None:
     """The source's values into everybody's tensors."""
     with torch.no_grad():
         for pack in _packs(tensors):
@@ -61,12 +62,13 @@ def broadcast_tensors(tensors: Iterable[torch.Tensor], source: int, world: World
             _unpack(flat, pack)
 
 
-def add_up_tensors(tensors: Iterable[torch.Tensor], world: World) -> None:
+def add_up_tensors(tensors: Iterable[torch.Tensor], world: World | Ranks) -> None:
     """The sums over all ranks into everybody's tensors."""
     with torch.no_grad():
         packs = list(_packs(tensors))
         flats = [_flat(pack) for pack in packs]
-        world.add_up(flats)
+        if flats:
+            world.add_up(flats)
         for flat, pack in zip(flats, packs, strict=True):
             _unpack(flat, pack)
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import sys
 import threading
 import time
-import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -19,12 +16,11 @@ from freetrain.elastic.errors import AbandonedError, LostRankError
 from freetrain.elastic.on_disk.members import Generation, this_host
 from freetrain.elastic.worlds.collectives import Collectives
 from freetrain.elastic.worlds.ddp_group import DdpGroup
+from freetrain.elastic.worlds.groups import abort_nccl, form_beside, form_default, keep_for_ever
 from freetrain.elastic.worlds.origin import arose_in_communication
+from freetrain.elastic.worlds.ranks import Ranks, Sum
+from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.sockets import Wires
-
-_FOREVER = timedelta(days=7)
-"""Collectives never time out by themselves: a slow rank is no lost rank. Losses are found by the watcher, which
-cuts the connections."""
 
 _CUT_AGAIN_S = 0.5
 """A cut is repeated while somebody is still inside: it may have missed a connection that was coming up."""
@@ -49,6 +45,14 @@ class World:
         backend: as ``torch.distributed`` names it.
         form_timeout_s: how long connecting may take once all have arrived.
         stores: ports of the stores in this process, of whatever generation.
+
+    Attributes:
+        generation: as given.
+        rank: of this process.
+        size: ranks.
+        shards: ranks of each replica.
+        replica: place of this process's one, from 0; the rank, where nobody shares a model.
+        peers: the ranks that have the same shard, numbered as their replicas are.
     """
 
     def __init__(
@@ -63,12 +67,19 @@ class World:
         self.generation = generation
         self.rank = generation.rank_of(member)
         self.size = generation.world
+        self._own = this_replica()
+        self.shards = self._own.shards
+        self.replica = self.rank // self.shards
         self._wires = Wires(stores)
         self._timeout = timedelta(seconds=form_timeout_s)
         self._backend = backend
         self._prefix = prefix
         self._store: dist.Store | None = None
         self._collectives = Collectives()
+        self._all = Ranks(self.size, self._collectives, self._own)
+        self.peers = (
+            self._all if self.shards == 1 else Ranks(self.size // self.shards, self._collectives, self._own)
+        )
         self._lock = threading.Lock()
         self._alive = True
         self._first_cut_s: float | None = None
@@ -84,13 +95,18 @@ class World:
                 failed: then its error is the cause, unless it came from a cut.
         """
         try:
+            self._form(newer)
+        except AbandonedError:
+            self._own.all_formed(self.generation.number, False)
+            raise
+        if not self._own.all_formed(self.generation.number, True):
+            self.leave()
+            raise AbandonedError("another worker of this node did not form it")
+
+    def _form(self, newer: Callable[[], bool]) -> None:
+        try:
             self._meet(newer)
-            with warnings.catch_warnings(), _torch_as_if_new():
-                warnings.simplefilter("ignore")
-                dist.init_process_group(
-                    self._backend, store=self._store, rank=self.rank, world_size=self.size, timeout=self._timeout
-                )
-            dist.distributed_c10d._set_pg_timeout(_FOREVER)
+            self._connect()
         except AbandonedError:
             self.leave()
             raise
@@ -101,6 +117,22 @@ class World:
             self.leave()
             raise
         self._wires.formed()
+
+    def _connect(self) -> None:
+        store = cast(dist.Store, self._store)
+        if not self._own.is_joined:
+            form_default(self._backend, store, self.rank, self.size, self._timeout)
+            return
+        number = self.generation.number
+        self._all.group = form_beside(
+            f"freetrain-{number}", self._backend, store, self.rank, self.size, self._timeout
+        )
+        if self.peers is not self._all:
+            name = f"freetrain-{number}-{self._own.shard}"
+            apart = dist.PrefixStore(name, store)
+            self.peers.group = form_beside(
+                name, self._backend, apart, self.replica, self.peers.size, self._timeout
+            )
 
     def _meet(self, newer: Callable[[], bool]) -> None:
         host = "127.0.0.1" if self.generation.host == this_host() else self.generation.address
@@ -137,7 +169,7 @@ class World:
             self._first_cut_s = self._first_cut_s or now_s
             if now_s - self._last_cut_s > _CUT_AGAIN_S:
                 self._last_cut_s = now_s
-                _abort_nccl()
+                abort_nccl([self._all.group, self.peers.group])
                 self._wires.cut()
             self._collectives.cut()
 
@@ -150,24 +182,32 @@ class World:
             # open and let the others wait.
             if self._wires.complete:
                 self._wires.cut()
-            if dist.is_initialized():
-                if self._collectives.ended():
-                    self._collectives.forget()
-                else:
-                    _keep_for_ever(dist.distributed_c10d._get_default_group())
+            groups = self._groups()
+            if groups and self._collectives.ended():
+                self._collectives.forget()
+            else:
+                for group in groups:
+                    keep_for_ever(group)
+            for group in groups:
                 with contextlib.suppress(Exception):
-                    dist.destroy_process_group()
+                    dist.destroy_process_group(group)
+            self._all.group = self.peers.group = None
             self._store = None
+
+    def _groups(self) -> list[dist.ProcessGroup]:
+        """Those of this world that are there."""
+        if not self._own.is_joined:
+            return [dist.distributed_c10d._get_default_group()] if dist.is_initialized() else []
+        return [each for each in dict.fromkeys((self.peers.group, self._all.group)) if each is not None]
 
     def start_sum(self, values: list[float]) -> Sum:
         """Begin to sum some numbers over all ranks; raises LostRankError where that fails."""
-        tensor = torch.tensor(values, dtype=torch.float64)
-        return Sum(tensor, self._collectives, self._start_all_reduce(tensor))
+        return self._all.start_sum(values)
 
     def promise_sum(self, tensor: torch.Tensor, on_loss: Callable[[BaseException], object]) -> Any:
         """A future of the tensor summed over all ranks, in place; it comes even if ranks are lost meanwhile."""
         try:
-            work = self._start_all_reduce(tensor)
+            work = self._all.start_all_reduce(tensor)
         except LostRankError as error:
             on_loss(error)
             return _completed(tensor)
@@ -177,8 +217,7 @@ class World:
 
     def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
         """Sum each tensor over all ranks, in place; raises LostRankError where that fails."""
-        for work in [self._start_all_reduce(tensor) for tensor in tensors]:
-            self._collectives.finish(work)
+        self._all.add_up(tensors)
 
     def ddp_group(self) -> dist.ProcessGroup:
         """What DDP takes for this world's process group."""
@@ -186,7 +225,7 @@ class World:
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
         """Give everybody the source's tensor, in place; raises LostRankError where that fails."""
-        self._collectives.finish(self._collectives.start(lambda: dist.broadcast(tensor, source, async_op=True)))
+        self._all.broadcast(tensor, source)
 
     def gather(self, values: list[int]) -> list[list[int]]:
         """Everybody's numbers, in order of rank; raises LostRankError where that fails."""
@@ -194,9 +233,7 @@ class World:
 
     def gather_tensor(self, mine: torch.Tensor) -> list[torch.Tensor]:
         """Everybody's tensor, in order of rank, all of one size; raises LostRankError where that fails."""
-        all_ = [torch.empty_like(mine) for _ in range(self.size)]
-        self._collectives.finish(self._collectives.start(lambda: dist.all_gather(all_, mine, async_op=True)))
-        return all_
+        return self._all.gather_tensor(mine)
 
     def broke(self, error: RuntimeError) -> bool:
         """Whether the error comes from this world's end, not from the script; its text does not count.
@@ -219,55 +256,8 @@ class World:
         """Whether no collective has failed, no connection is down, and nobody has cut it."""
         return not self._collectives.failed and self._first_cut_s is None and self._wires.intact
 
-    def _start_all_reduce(self, tensor: torch.Tensor) -> Any:
-        return self._collectives.start(lambda: dist.all_reduce(tensor, async_op=True))
-
-
-class Sum:
-    """A sum over all ranks that is under way."""
-
-    def __init__(self, tensor: torch.Tensor, collectives: Collectives, work: Any) -> None:
-        self._tensor = tensor
-        self._collectives = collectives
-        self._work = work
-
-    def wait(self) -> list[float]:
-        """The sums; raises LostRankError where they do not come."""
-        self._collectives.finish(self._work)
-        return [float(value) for value in self._tensor.tolist()]
-
 
 def _completed(tensor: torch.Tensor) -> Any:
     future: Any = torch.futures.Future()
     future.set_result(tensor)
     return future
-
-
-@contextlib.contextmanager
-def _torch_as_if_new() -> Iterator[None]:
-    """Let torch form a group as it would in a process that never had one.
-
-    Torch numbers its groups and puts the number into the store's keys, but forgets it only with a group that had
-    formed: who once failed to form one would look for the others under keys of its own for ever. And it wraps the
-    exception hook again with each group, so that a traceback would name all ranks that this process ever was.
-    """
-    hook = sys.excepthook
-    dist.distributed_c10d._world.group_count = 0
-    try:
-        yield
-    finally:
-        sys.excepthook = hook
-
-
-def _abort_nccl() -> None:
-    """Abort NCCL communicators, whose kernels would otherwise spin on the device for ever."""
-    if dist.is_initialized() and torch.cuda.is_available():
-        abort = getattr(dist.distributed_c10d, "_abort_process_group", None)
-        if abort is not None:
-            with contextlib.suppress(Exception):
-                abort()
-
-
-def _keep_for_ever(group: Any) -> None:
-    """Never let this group be destroyed, not even at exit: that would wait for a thread which never ends."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))

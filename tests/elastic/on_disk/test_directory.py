@@ -112,3 +112,17 @@ def test_the_process_table_tells_who_is_dead_here() -> None:
     elsewhere = dataclasses.replace(reused, id="elsewhere", host="other")
     assert me.pid == os.getpid()
     assert liveness.dead_here([me, reused, elsewhere]) == ["reused"]
+
+
+def test_who_is_lost_with_another_one_can_see_it_as_long_as_it_lives(tmp_path: Path) -> None:
+    directory = TrainerDirectory.open(tmp_path)
+    for shard in range(2):
+        me = dataclasses.replace(this_member("mark", "2.13"), id=f"r{shard}", replica="r", shard=shard, shards=2)
+        directory.join(me)
+    directory.mark_gone("r0", "killed")
+    for number in range(1, 60):
+        directory.publish(generation(number, ("a",)))
+    assert directory.view().gone["r1"] == "its replica lost r0"
+    directory.mark_gone("r1", "killed as well")
+    directory.publish(generation(60, ("a",)))
+    assert directory.view().members == {}

@@ -4,40 +4,17 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from freetrain.elastic.on_disk.progress_log import read_progress
-from tests.elastic.forking import Forked
-from tests.elastic.harness import PATIENCE_S, SCRIPTS, Workers, assert_exactly_once
+from tests.elastic.harness import FREETRAIN, PATIENCE_S, Agents, assert_exactly_once
 
 pytestmark = pytest.mark.slow
 
-FREETRAIN = [sys.executable, "-m", "freetrain"]
 EPOCHS = 15
-
-
-class Agents(Workers):
-    """Agents instead of workers; docs/examples are tested with the command that users type."""
-
-    def start_agent(self, *options: str, **environment: str) -> str:
-        name = f"agent{len(self.processes)}"
-        run = ["run", "--trainer", str(self.root), *options, "--", sys.executable, str(SCRIPTS / self.script)]
-        self.processes[name] = Forked(
-            SCRIPTS / "agent.py",
-            os.environ | self.environment | {"OUT": str(self.out)} | environment,
-            self.out / name,
-            run,
-        )
-        return name
-
-    def poke(self, *options: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*FREETRAIN, "poke", str(self.root), *options], capture_output=True, text=True, timeout=PATIENCE_S
-        )
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ class Other:
         self.is_lost = False
         self.has_gradients = True
         self.gradient = 1.0
+        self.peers = self
 
     def start_sum(self, values: list[float]) -> Any:
         outer = self

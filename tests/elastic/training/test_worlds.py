@@ -36,6 +36,7 @@ class Seat:
 
     def __init__(self, table: Table, rank: int) -> None:
         self.rank, self.size, self._table = rank, table.size, table
+        self.replica, self.shards, self.peers = rank, 1, self
 
     def gather(self, values: list[int]) -> list[list[int]]:
         return self._table.pass_round(self.rank, list(values))

@@ -1,0 +1,224 @@
+"""Checkpoints of sharded models: each worker of a node writes its shards, any number of workers reads them.
+
+A checkpoint is a folder in the format of ``torch.distributed.checkpoint``, whose tensors are named by their place
+in the state (``model.…``, ``optimizer.…``); beside them lies the rest of the state, with the files' checksums.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+
+from freetrain.elastic.errors import CheckpointError
+from freetrain.elastic.on_disk.checkpoints import why_unwritable
+from freetrain.elastic.on_disk.files import create_private, why_distrusted
+from freetrain.elastic.training.sharded_reader import CheckedReader
+from freetrain.elastic.training.skeleton import Contents, fill, hollow
+from freetrain.elastic.worlds.replica import Replica
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
+log = logging.getLogger(__name__)
+
+_REST = "rest.pt"
+_PIECE_BYTES = 1 << 24
+
+
+class ShardedCheckpoints:
+    """The checkpoints of one trainer; all workers of a replica write or read one together.
+
+    Args:
+        folder: where they are.
+        keep: how many of the newest to keep; at least two, or a corrupt one would leave nothing to fall back on.
+        replica: that this worker is of.
+        mesh: over which the model is sharded.
+    """
+
+    def __init__(self, folder: Path, keep: int, replica: Replica, mesh: Callable[[], DeviceMesh]) -> None:
+        self._folder = folder
+        self._keep = max(2, keep)
+        self._replica = replica
+        self._mesh = mesh
+
+    def save(self, state: dict[str, Any], step: int) -> Path:
+        """Write the state; the folder has its name only once all of it is on disk.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
+        path = self._folder / f"step-{step:010d}"
+        draft = self._folder / f".{path.name}.{self._replica.name}"
+        error: BaseException | None = None
+        try:
+            self._write(state, draft)
+            if self._replica.shard == 0:
+                self._place(draft, path)
+        except (OSError, RuntimeError, _failure()) as caught:
+            error = caught
+        finally:
+            if self._replica.shard == 0:
+                shutil.rmtree(draft, ignore_errors=True)
+        if self._all(error is None):
+            return path
+        reason = why_unwritable(_cause(error)) if error is not None else "another worker of the node could not"
+        if reason is None:
+            raise error or RuntimeError("a checkpoint failed")
+        raise CheckpointError(
+            f"cannot write the checkpoint {path}: {reason}.", "Make room (disk, quota) or mend the file system."
+        ) from error
+
+    def load_newest(self) -> dict[str, Any] | None:
+        """The newest state that can be read and trusted; None if there is no checkpoint.
+
+        Raises:
+            CheckpointError: there are checkpoints, but none can be used.
+        """
+        paths = self._told_by_first([path.name for path in self.newest_first()])
+        for path in (self._folder / name for name in paths):
+            state, reason = self._load(path)
+            if state is not None:
+                return state
+            log.warning("checkpoint not used: %s; falling back to the one before", reason)
+        if paths:
+            raise CheckpointError(
+                f"none of the {len(paths)} checkpoints in {self._folder} can be used.",
+                "See the warnings above; move them away to start the training anew.",
+            )
+        if self._told_by_first([path.name for path in self._folder.glob("step-*.pt")]):
+            raise CheckpointError(
+                f"the checkpoints in {self._folder} are of a model that was not sharded.",
+                "Give each trainer a directory of its own, or move them away.",
+            )
+        return None
+
+    def newest_first(self) -> list[Path]:
+        """All checkpoints."""
+        return sorted((path for path in self._folder.glob("step-*") if path.is_dir()), reverse=True)
+
+    # -- writing
+
+    def _write(self, state: dict[str, Any], draft: Path) -> None:
+        from torch.distributed import checkpoint
+
+        contents = Contents()
+        skeleton = hollow(state, contents)
+        checkpoint.save(
+            {**contents.tensors, **contents.shards},
+            storage_writer=checkpoint.FileSystemWriter(draft),
+            process_group=self._replica.writers,
+        )
+        sums: list[dict[str, int]] = [{}] * self._replica.shards
+        dist.all_gather_object(sums, _sums(draft.glob(f"__{self._replica.shard}_*")), self._replica.writers)
+        if self._replica.shard == 0:
+            with create_private(draft / _REST) as stream:
+                torch.save({"skeleton": skeleton, "sums": {k: v for one in sums for k, v in one.items()}}, stream)
+                stream.flush()
+                os.fsync(stream.fileno())
+
+    def _place(self, draft: Path, path: Path) -> None:
+        for each in draft.iterdir():
+            each.chmod(0o600)
+        draft.chmod(0o700)
+        if not path.exists():  # another node that left with this one may have written it
+            draft.replace(path)
+        self._prune()
+
+    def _prune(self) -> None:
+        """Remove what is older than those to keep, also what workers left that were killed while they wrote it."""
+        oldest = min((path.name for path in self.newest_first()[: self._keep]), default="")
+        for path in (*self._folder.glob("step-*"), *self._folder.glob(".step-*")):
+            if path.is_dir() and path.name.lstrip(".") < oldest:
+                shutil.rmtree(path, ignore_errors=True)
+
+    # -- reading
+
+    def _load(self, path: Path) -> tuple[dict[str, Any] | None, str]:
+        """The state, or why it cannot be had."""
+        from torch.distributed import checkpoint
+
+        reason = _why_distrusted(path)
+        rest: dict[str, Any] = {}
+        if reason is None:
+            try:
+                rest = torch.load(path / _REST, weights_only=True, map_location="cpu")
+                reason = self._why_damaged(path, rest["sums"])
+            except Exception as error:
+                reason = f"{path / _REST} cannot be read ({str(error).splitlines()[0]})"
+        if not self._all(reason is None):
+            return None, reason or f"{path} cannot be read by another worker of this node"
+        contents = Contents()
+        state = fill(rest["skeleton"], contents, {}, self._mesh)
+        try:
+            checkpoint.load(
+                {**contents.tensors, **contents.shards},
+                storage_reader=CheckedReader(path),
+                process_group=self._replica.writers,
+            )
+        except _failure() as error:
+            return None, f"{path} cannot be read ({str(_cause(error)).splitlines()[0]})"
+        return state, ""
+
+    def _why_damaged(self, path: Path, sums: dict[str, int]) -> str | None:
+        """Each worker looks at some of the files."""
+        names = sorted(sums)[self._replica.shard :: self._replica.shards]
+        found = _sums(path / name for name in names)
+        damaged = [name for name in names if found[name] != sums[name]]
+        return f"{path} is damaged at {damaged[0]}" if damaged else None
+
+    # -- agreeing
+
+    def _all(self, well: bool) -> bool:
+        """Whether it went well for all workers of the replica; not asked of those who train meanwhile."""
+        ballot = torch.tensor([well], dtype=torch.uint8)
+        dist.all_reduce(ballot, op=dist.ReduceOp.MIN, group=self._replica.writers)
+        return bool(ballot[0])
+
+    def _told_by_first(self, names: list[str]) -> list[str]:
+        """What the first worker sees; file systems may show the others something else."""
+        told: list[Any] = [names]
+        dist.broadcast_object_list(told, 0, group=self._replica.writers)
+        found: list[str] = told[0]
+        return found
+
+
+def _sums(paths: Iterable[Path]) -> dict[str, int]:
+    return {path.name: _sum(path) for path in paths}
+
+
+def _sum(path: Path) -> int:
+    total = 0
+    with path.open("rb") as stream:
+        while piece := stream.read(_PIECE_BYTES):
+            total = zlib.crc32(piece, total)
+    return total
+
+
+def _why_distrusted(path: Path) -> str | None:
+    try:
+        reasons = [why_distrusted(each) for each in (path, *path.iterdir())]
+    except OSError as error:
+        return f"{path} cannot be read ({error.strerror})"
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _failure() -> type[BaseException]:
+    """What torch raises where any worker failed."""
+    from torch.distributed.checkpoint import CheckpointException
+
+    kind: type[BaseException] = CheckpointException
+    return kind
+
+
+def _cause(error: BaseException | None) -> BaseException | None:
+    """The error of the worker that failed."""
+    failed: list[BaseException] = [first for first, _ in getattr(error, "failures", {}).values()]
+    return failed[0] if failed else error

@@ -1,0 +1,119 @@
+"""The workers of one node that hold one copy of the model together, each a shard of it.
+
+To torch they are all the ranks that there are: its default process group is theirs, from before the model is made
+until they end. The worlds, which span nodes, form and end beside it. A replica that loses a worker is lost.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from freetrain.elastic.errors import EVICTED_STATUS, Departed
+from freetrain.elastic.worlds.groups import FOREVER, form_default
+
+
+class Replica:
+    """One worker's place in its replica; a worker that shares its model with nobody is a replica of its own.
+
+    Attributes:
+        name: that no other replica has; empty if torch's process groups have been left alone.
+        shard: this worker's place, from 0.
+        shards: workers of the replica.
+        writers: a process group for who writes checkpoints meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.shard = 0
+        self.shards = 1
+        self.writers: dist.ProcessGroup | None = None
+        self._votes: dist.ProcessGroup | None = None
+        self._store: dist.Store | None = None
+        self._wants_checkpoint = False
+
+    def join(self, name: str, shard: int, shards: int, store: dist.Store, backend: str, patience_s: float) -> None:
+        """Meet the others of this replica, and be torch's default process group with them.
+
+        Args:
+            name: that no other replica has.
+            shard: this worker's place, from 0.
+            shards: workers of the replica.
+            store: of these alone.
+            backend: as ``torch.distributed`` names it.
+            patience_s: how long they may take to get here.
+        """
+        form_default(backend, store, shard, shards, timedelta(seconds=patience_s))
+        self._votes = dist.new_group(backend="gloo", timeout=FOREVER)
+        self.writers = dist.new_group(backend="gloo", timeout=FOREVER)
+        self.name, self.shard, self.shards, self._store = name, shard, shards, store
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether torch's default process group is this replica's."""
+        return self._store is not None
+
+    def all_formed(self, number: int, formed: bool) -> bool:
+        """Whether all of the replica have formed the world of this number; each says it once, well or not.
+
+        Who has not does not wait for the others: they may be trying to form other worlds.
+        """
+        if self._store is None or self.shards == 1:
+            return formed
+        said = [f"formed/{number}/{shard}" for shard in range(self.shards)]
+        try:
+            self._store.set(said[self.shard], str(int(formed)))
+            if formed:
+                self._store.wait(said, FOREVER)
+            return formed and all(self._store.get(each) == b"1" for each in said)
+        except RuntimeError as error:
+            raise lost_replica() from error
+
+    def agree(self, well: bool) -> bool:
+        """Whether it went well for all workers of the replica, all of which ask for it at the same point.
+
+        Raises:
+            Departed: one of them has gone.
+        """
+        if self.shards == 1:
+            return well
+        ballot = torch.tensor([well, not self._wants_checkpoint], dtype=torch.uint8)
+        _reduce(ballot, dist.ReduceOp.MIN, self._votes)
+        self._wants_checkpoint = not ballot[1]
+        return bool(ballot[0])
+
+    def any(self, flag: bool) -> bool:
+        """Whether it is so for one worker of the replica at least; see :meth:`agree`."""
+        return not self.agree(not flag)
+
+    def want_checkpoint(self) -> None:
+        """Let all workers of the replica know, with what they agree on next, that a checkpoint is due."""
+        self._wants_checkpoint = True
+
+    def takes_checkpoint(self) -> bool:
+        """Whether one is due, as all of them know; told once."""
+        wants, self._wants_checkpoint = self._wants_checkpoint, False
+        return wants
+
+
+def _reduce(ballot: torch.Tensor, how: Any, group: dist.ProcessGroup | None) -> None:
+    try:
+        dist.all_reduce(ballot, op=how, group=group)
+    except RuntimeError as error:
+        raise lost_replica() from error
+
+
+def lost_replica() -> Departed:
+    """This worker has nothing to go on with."""
+    return Departed("another worker of this node, which had a shard of the model, was lost", EVICTED_STATUS)
+
+
+_THIS = Replica()
+
+
+def this_replica() -> Replica:
+    """That of this process."""
+    return _THIS
