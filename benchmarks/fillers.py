@@ -89,9 +89,9 @@ def main(
     with tempfile.TemporaryDirectory(prefix="ft-", dir="/tmp") as folder:
         directory = Path(folder)
         directory.chmod(0o755)
-        site = Site(directory, _options(directory, nodes, port))
+        site = Site(directory, options_with_wakes(directory, nodes, port))
         try:
-            _start_daemon(site)
+            start_daemon(site)
             from_s = time.time()
             for most, tag in TRAININGS:
                 site.submit_trainer("alice", min(most, nodes), tag)
@@ -114,17 +114,19 @@ def main(
         json_path.write_text(json.dumps(asdict(outcome)))
 
 
-def _options(directory: Path, nodes: int, port: int) -> LabOptions:
+def options_with_wakes(directory: Path, nodes: int, port: int) -> LabOptions:
+    """A lab with accounting whose ends of jobs touch ``directory/wake``."""
     wakes = directory / "freetrain.lua"
     wakes.write_text(WAKE.read_text().replace("/var/lib/freetrain/wake", str(directory / "wake")))
     planning = {"SchedulerParameters": f"bf_continue,bf_interval={POLL_S},bf_window=10080,bf_resolution=60"}
     return LabOptions(nodes=nodes, accounting=True, base_port=port, settings=planning, job_comp=wakes)
 
 
-def _start_daemon(site: Site) -> None:
+def start_daemon(site: Site) -> None:
     """With ends of jobs that wake it."""
     wake = site.directory / "state/wake"
-    (site.directory / "wake").symlink_to(wake)
+    if not (site.directory / "wake").is_symlink():
+        (site.directory / "wake").symlink_to(wake)
     site.start_daemon(POLL_S, margin_s=POLL_S + 2, shortest_hole_s=SHORTEST_HOLE_S)
     while "mode act" not in site.daemon_says or not wake.exists():
         time.sleep(0.2)

@@ -66,9 +66,9 @@ def _brought_up_to_date(
     verdicts = {name: each for each in groups for name in expand_nodes(each.nodes)}
     for name, verdict in verdicts.items():
         trainer, node = trainer_on.get(name, ""), snapshot.node.get(name)
-        if trainer and verdict.state in ("free", "asked for"):
-            verdicts[name] = replace(verdict, state="lent", trainer=trainer)
-        elif not trainer and verdict.state == "lent":
+        if trainer and (verdict.state, verdict.trainer) != ("due back", trainer):
+            verdicts[name] = replace(verdict, state="lent", trainer=trainer, why="")
+        elif not trainer and verdict.state in ("lent", "due back"):
             verdicts[name] = NodeGroup("", "not lent", why=f"the fragment of {verdict.trainer} has just ended")
         elif verdict.state == "free" and node is not None and node.state is not NodeState.IDLE:
             verdicts[name] = NodeGroup("", "not lent", why=f"Slurm says {node.said}")

@@ -163,6 +163,17 @@ def test_what_has_started_or_ended_since_the_last_look_is_seen(site: Site) -> No
     assert (row["nodes"], row["asked_nodes"]) == (["n2"], [])
 
 
+def test_who_has_a_node_now_is_told_not_who_had_it(site: Site) -> None:
+    groups = (NodeGroup("n1", "lent", "1"), NodeGroup("n2", "due back", "1"), NodeGroup("n3", "due back", "1"))
+    site.published(replace(LOOK, nodes=groups))
+    site.slurm.answers("squeue", task("2_0", "RUNNING", "n1") + task("1_1", "RUNNING", "n2"))
+    assert node_states() == {
+        "n1": ("lent 2", ""),
+        "n2": ("due back 1", ""),
+        "n3": ("not lent", "the fragment of 1 has just ended"),
+    }
+
+
 def test_why_a_trainer_has_nothing_is_the_daemons_word(site: Site) -> None:
     site.published()
     assert job_states() == {
@@ -184,8 +195,9 @@ def test_a_stop_file_is_named_before_and_after_the_daemon_has_seen_it(site: Site
     why = f"stopped by {site.stop_file}"
     site.published(replace(LOOK, stopped_by=why, nodes=(NodeGroup("n[1-4]", "not lent", why=why),)))
     assert f"Nothing is lent: {why}." in run("nodes").stdout
-    assert set(node_states().values()) == {("not lent", why)}
     assert job_states()["2"] == why
+    site.slurm.answers("squeue", task("1_0"))
+    assert set(node_states().values()) == {("not lent", why)}
 
 
 def test_without_a_daemon_nothing_waits_for_idle_nodes(site: Site) -> None:
