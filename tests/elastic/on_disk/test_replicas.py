@@ -50,6 +50,13 @@ def test_a_replica_comes_when_all_of_it_is_there_and_its_workers_have_adjoining_
     assert proposed(without(sharded(view("-", "A")), "A1")) is None
 
 
+def test_replicas_stay_together_in_a_ring_through_the_switches() -> None:
+    seen = sharded(view("B", "ABC"))
+    switches = {"A": "top.s1.n1", "B": "top.s2.n2", "C": "top.s2.n1"}
+    members = {id_: replace(one, switches=switches[one.replica]) for id_, one in seen.members.items()}
+    assert proposed(replace(seen, members=members)) == ("B0", "B1", "A0", "A1", "C0", "C1")
+
+
 def test_who_loses_a_worker_is_lost_as_a_whole() -> None:
     seen = changed(sharded(view("ABC", "ABC")), gone="A1")
     assert proposed(seen) == ("B0", "B1", "C0", "C1")
