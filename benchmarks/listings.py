@@ -22,7 +22,7 @@ import click
 
 from benchmarks.fillers import SHORTEST_S, TASK, options_with_wakes, start_daemon
 from benchmarks.live.site import Ran, Site
-from benchmarks.live.workload import SAMPLE_LOG, draw, read_samples
+from benchmarks.live.workload import SAMPLE_LOG, SiteJob, draw, read_samples
 
 EVERY_S = 20.0
 SAME_S = 2.0
@@ -49,6 +49,18 @@ class Findings:
             click.echo(f"  {self.differences[-1]}", err=True)
 
 
+class PatientSite(Site):
+    """Its users submit again until Slurm answers."""
+
+    def submit(self, job: SiteJob) -> str:
+        """See :meth:`Site.submit`."""
+        while True:
+            try:
+                return super().submit(job)
+            except RuntimeError:
+                time.sleep(1)
+
+
 @click.command()
 @click.option("--nodes", default=16, show_default=True)
 @click.option("--minutes", default=60.0, show_default=True)
@@ -62,7 +74,7 @@ def main(nodes: int, minutes: float, load: float, seed: int, port: int, log: Pat
     findings = Findings()
     with tempfile.TemporaryDirectory(prefix="ft-", dir="/tmp") as folder:
         Path(folder).chmod(0o755)
-        site = Site(Path(folder), options_with_wakes(Path(folder), nodes, port))
+        site = PatientSite(Path(folder), options_with_wakes(Path(folder), nodes, port))
         try:
             start_daemon(site)
             _hand_in(site, nodes, seed)
