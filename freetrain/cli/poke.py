@@ -28,6 +28,8 @@ def poke_command(trainer: Path, lose: int | None, grow: int | None, kill: int | 
         raise InputError("nothing to do.", "Give at least one of --lose N, --grow N and --kill N.")
     directory = TrainerDirectory.existing(trainer)
     _check_alive(directory)
+    if grow:
+        _check_workers_are_independent(directory)
     for member in _last_workers(directory, lose or 0):
         directory.leave(member)
         click.echo(f"{member} leaves at the next step boundary")
@@ -44,6 +46,16 @@ def _check_alive(directory: TrainerDirectory) -> None:
     if not directory.view().current:
         raise InputError(
             f"no worker trains in {directory.root} just now.", "Start one with 'freetrain run --trainer DIR'."
+        )
+
+
+def _check_workers_are_independent(directory: TrainerDirectory) -> None:
+    view = directory.view()
+    shards = max((view.members[id_].shards for id_ in view.current), default=1)
+    if shards > 1:
+        raise InputError(
+            f"the model is sharded over the {shards} workers of each node: one more cannot join alone.",
+            f"Start another node: freetrain run --trainer {directory.root} --nproc {shards} -- COMMAND.",
         )
 
 

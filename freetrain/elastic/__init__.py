@@ -9,7 +9,8 @@ Five lines in a training script::
             for inputs, targets in step:
                 step.backward(loss_of(run.model(inputs), targets))
 
-A script that is to keep its own loop over batches and its own optimizer steps uses :class:`Loop`.
+A script that is to keep its own loop over batches and its own optimizer steps uses :class:`Loop`; its model may be
+sharded over the workers of each node (:func:`node_mesh`).
 
 Standard library and torch only; torch itself is imported when the first of these names is used, so that the
 agent, which needs none of it, starts at once.

@@ -30,14 +30,23 @@ class Contents:
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
     shards: dict[str, DTensor] = field(default_factory=dict)
 
+    def add(self, place: str, tensor: torch.Tensor) -> None:
+        """Note it under this name, or under a similar one where two places are written alike."""
+        while place in self.tensors or place in self.shards:
+            place += "'"
+        if is_sharded(tensor):
+            self.shards[place] = tensor
+        else:
+            self.tensors[place] = tensor
+
 
 def hollow(value: Any, contents: Contents, place: str = "") -> Any:
     """The value with its tensors taken out."""
     if is_sharded(value):
-        contents.shards[place] = value
+        contents.add(place, value)
         return (_SHARDED, list(value.shape), str(value.dtype), layout(value))
     if isinstance(value, torch.Tensor):
-        contents.tensors[place] = value
+        contents.add(place, value)
         return (_TENSOR, list(value.shape), str(value.dtype), value.device.type)
     if isinstance(value, dict):
         return {key: hollow(item, contents, _within(place, key)) for key, item in value.items()}
@@ -77,12 +86,14 @@ def _receiver(
 ) -> torch.Tensor:
     kind, shape, name, where = what
     fits = isinstance(known, torch.Tensor) and list(known.shape) == shape and str(known.dtype) == name
+    fits = fits and is_sharded(known) == (kind == _SHARDED)
     dtype = getattr(torch, name.removeprefix("torch."))
+    tensor: torch.Tensor
     if kind == _SHARDED:
-        contents.shards[place] = known if fits else empty(shape, dtype, where, mesh())
-        return contents.shards[place]
-    tensor: torch.Tensor = known.detach() if fits else torch.empty(shape, dtype=dtype, device=where)
-    contents.tensors[place] = tensor
+        tensor = known if fits else empty(shape, dtype, where, mesh())
+    else:
+        tensor = known.detach() if fits else torch.empty(shape, dtype=dtype, device=where)
+    contents.add(place, tensor)
     return tensor
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 
+from freetrain.cli.poke import poke_command
 from freetrain.elastic.data.batching import share_of
 from freetrain.elastic.data.sampler import Sampler
 from tests.elastic.harness import Agents, printed_by
@@ -112,6 +114,9 @@ def test_all_killed_then_resumed_from_the_checkpoint_by_nodes_of_another_size(
     stranger = agents.start_agent("--nproc", "2", "--max-restarts", "0")
     assert agents.finish(stranger) == {stranger: 1}
     assert "all nodes of a sharded training need the same number (--nproc)" in agents.error_of(stranger)
+    assert "sharded over the 3 workers of each node" in str(
+        CliRunner().invoke(poke_command, [str(agents.root), "--grow", "1"]).exception
+    )
     agents.processes[second].send_signal(15)
     assert agents.finish(second)[second] == 0, agents.errors()
     left = agents.last_step()

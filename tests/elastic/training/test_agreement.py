@@ -10,9 +10,8 @@ from freetrain.elastic.training.agreement import Ballot, Difference, Verdict, co
 
 
 def counted(*ballots: Ballot) -> Verdict:
-    return count(
-        [sum(column) for column in zip(*(ballot.numbers() for ballot in ballots), strict=True)], len(ballots)
-    )
+    sums = [sum(column) for column in zip(*(ballot.numbers() for ballot in ballots), strict=True)]
+    return count(sums, len(ballots), ballots[0].shards)
 
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False)
@@ -49,3 +48,11 @@ def test_one_rank_that_wants_a_change_or_the_end_is_enough() -> None:
 def test_what_is_not_a_number_is_left_to_the_script() -> None:
     ballots = [Ballot(False, False, 0.0, (0.1,), (value,)) for value in (math.nan, 1.0, math.inf)]
     assert counted(*ballots).difference is None
+
+
+def test_shards_differ_but_those_who_have_the_same_one_do_not() -> None:
+    first = Ballot(False, False, 0.0, (0.1,), (1.0,), shard=0, shards=2)
+    second = Ballot(False, False, 0.0, (0.1,), (7.0, 8.0), shard=1, shards=2)
+    off = Ballot(False, False, 0.0, (0.1,), (7.0, 8.1), shard=1, shards=2)
+    assert counted(first, second, first, second).difference is None
+    assert counted(first, second, first, off).difference is Difference.VALUES
