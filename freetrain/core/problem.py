@@ -63,6 +63,11 @@ class Problem:
         return group_nodes(self.nodes, self.now_s, self.horizon_s)
 
     @cached_property
+    def names(self) -> frozenset[str]:
+        """Names of the nodes in all classes."""
+        return frozenset().union(*(names for node_class in self.classes for names in node_class.names.values()))
+
+    @cached_property
     def class_of_node(self) -> Mapping[str, int]:
         """Name of a node → position of its class."""
         return {

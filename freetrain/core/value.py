@@ -107,7 +107,6 @@ def total_value(problem: Problem, counts: Counts) -> float:
 
 def counts_of(problem: Problem, allocation: Mapping[str, Sequence[str]]) -> Counts:
     """Count the nodes of each class that a placement gives each trainer; unknown names count nowhere."""
-    column = problem.class_of_node
     counts = np.zeros((len(problem.trainers), len(problem.classes)), dtype=np.int64)
     for row, trainer in enumerate(problem.trainers):
         names = allocation.get(trainer.id, ())
@@ -115,9 +114,9 @@ def counts_of(problem: Problem, allocation: Mapping[str, Sequence[str]]) -> Coun
             counts[row] = problem.held[row]
             continue
         if len(problem.classes) == 1:
-            counts[row, 0] = sum(map(column.__contains__, names))
+            counts[row, 0] = sum(map(problem.names.__contains__, names))
             continue
         for name in names:
-            if name in column:
-                counts[row, column[name]] += 1
+            if name in problem.names:
+                counts[row, problem.class_of_node[name]] += 1
     return counts

@@ -92,9 +92,8 @@ def verify(problem: Problem, decision: Decision) -> tuple[str, ...]:
 
 
 def _foreign_or_shared_nodes(problem: Problem, placement: Placement) -> Iterator[str]:
-    lendable = problem.class_of_node.keys()
     lent = set().union(*placement.values())
-    if foreign := lent - lendable:
+    if foreign := lent - problem.names:
         yield f"{min(foreign)} is lent, which is not among the problem's nodes or due back already"
     if len(lent) < sum(map(len, placement.values())):
         names = [name for names in placement.values() for name in names]
