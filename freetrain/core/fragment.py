@@ -18,6 +18,11 @@ def node_of(place: str) -> str:
     return place.partition(_MARK)[0]
 
 
+def is_part(place: str) -> bool:
+    """Whether a place is on a node that is lent in parts."""
+    return _MARK in place
+
+
 def room_of(node: str) -> str:
     """The name of what is left of a node."""
     return f"{node}{_MARK}"

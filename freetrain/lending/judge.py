@@ -84,7 +84,7 @@ class Judgement:
     @cached_property
     def free_until_s(self) -> Mapping[str, float]:
         """Offered place → when its hole ends; inf: nobody knows."""
-        return {one.name: one.free_until_s or inf for one in (*self.offers.offered, *self.parts.offered.values())}
+        return {one.name: one.free_until_s or inf for one in (*self.offers.offered, *self.parts.dealt.new)}
 
     @property
     def orders(self) -> Sequence[Action]:
@@ -195,8 +195,8 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     offers = take_back(offers, dict.fromkeys(map(nodes.place_of, in_vain), why_in_vain))
     offers = take_back(offers, _nobodys(offers, f"nothing more is lent: {facts.paused}") if facts.paused else {})
 
-    names = dict.fromkeys(node_of(one.name) for one in offers.offered)
-    eligible = meeting_nodes(facts.requests, names, snapshot)
+    places = [one.name for one in offers.offered]
+    eligible = meeting_nodes(facts.requests, dict.fromkeys(map(node_of, places)) if rooms else places, snapshot)
     tasks = find_tasks(facts.requests, offers.offered, rooms, snapshot)
     selection = _select(facts, offers, eligible, tasks, rules)
     offers = take_back(offers, _of_others(offers, selection.competing))

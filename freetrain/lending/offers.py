@@ -10,7 +10,7 @@ from math import inf
 from typing import NamedTuple
 
 from freetrain.core.cluster import JobState, Node, Nodes, NodeState, Snapshot
-from freetrain.core.fragment import Fragment, FragmentState, node_of, room_of
+from freetrain.core.fragment import Fragment, FragmentState, is_part, node_of, room_of
 from freetrain.core.problem import Offer
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import NodeRules
@@ -124,11 +124,14 @@ def take_back(offers: Offers, why_not: Mapping[str, str]) -> Offers:
     """The same, but that these nodes or places are not offered, for these reasons; what is lent becomes due."""
     if not why_not:
         return offers
-    why = {one.name: why_not.get(one.name) or why_not.get(node_of(one.name)) for one in offers.offered}
-    kept = tuple(one for one in offers.offered if why[one.name] is None)
-    out = [(one, reason) for one in offers.offered if (reason := why[one.name]) is not None]
-    due = {one.name: reason for one, reason in out if one.held_by is not None}
-    withheld = {node_of(one.name): reason for one, reason in out if one.held_by is None}
+    in_parts = any(is_part(one.name) for one in offers.offered[:1])  # all of them are, or none
+    whys = [
+        why_not.get(one.name) or (in_parts and why_not.get(node_of(one.name))) or None for one in offers.offered
+    ]
+    kept = tuple(one for one, why in zip(offers.offered, whys, strict=True) if why is None)
+    out = [(one, why) for one, why in zip(offers.offered, whys, strict=True) if why is not None]
+    due = {one.name: why for one, why in out if one.held_by is not None}
+    withheld = {node_of(one.name): why for one, why in out if one.held_by is None}
     return Offers(kept, {**offers.due, **due}, {**offers.withheld, **withheld})
 
 
@@ -279,9 +282,9 @@ def _not_yet(snapshot: Snapshot, offered: Iterable[Offer], rules: NodeRules, see
     is_up = snapshot.partitions[rules.partition].is_up
     reasons = {}
     for node in offered:
-        name = node_of(node.name)
         if node.held_by is not None:
             continue
+        name = node_of(node.name)
         if not is_up:
             reasons[node.name] = f"partition {rules.partition} is down"
         elif node.free_until_s is not None and node.free_until_s - now_s < rules.shortest_hole_s:
@@ -295,6 +298,8 @@ def _not_yet(snapshot: Snapshot, offered: Iterable[Offer], rules: NodeRules, see
 
 def _beyond_limits(offered: Sequence[Offer], rules: NodeRules) -> Mapping[str, str]:
     """Nodes too many, those that nobody has first, then those that are wanted back soonest."""
+    if not rules.reserve_nodes and not rules.most_nodes:
+        return {}
     free_until_s = {node_of(one.name): one.free_until_s for one in offered}
     allowed = max(0, len(free_until_s) - rules.reserve_nodes)
     if rules.most_nodes:

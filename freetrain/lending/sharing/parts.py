@@ -121,7 +121,7 @@ def deal_parts(
     now_s, sharing = facts.snapshot.time_s, rules.sharing
     # Who needs no GPU takes nodes with GPUs last.
     gpus = {one.name for one in facts.snapshot.nodes if has_gpus(one)}
-    offered = sorted(offered, key=lambda one: node_of(one.name) in gpus)
+    offered = sorted(offered, key=lambda one: node_of(one.name) in gpus) if gpus else list(offered)
     held = Counter(one.held_by for one in offered if one.held_by is not None)
     demand = demands([one.trainer for one in competing], held, rules.objective, rules.horizon_s)
     claimants = claimants_of(competing, demand, eligible, offered, sharing, tasks)
