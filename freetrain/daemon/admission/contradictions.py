@@ -38,7 +38,7 @@ def find_contradictions(config: Config, nodes: Nodes) -> Iterator[Finding]:
             False,
         )
     if config.lend.keep and not config.lend.in_parts:
-        yield Finding('lend.keep is not heeded with share = "whole".', _line("lend.share", "any"), False)
+        yield Finding('lend.keep is not heeded with share = "whole".', _default("lend.keep"), False)
     if config.lend.shares and config.lend.fair_share == "off":
         yield Finding('lend.shares is not heeded with fair_share = "off".', _default("lend.fair_share"), False)
 
