@@ -79,7 +79,7 @@ def claimants_of(
                 nodes,
                 capped_by=_capped_by(first, sharing),
                 each=task.each,
-                places=None if tasks.rooms is None else tasks.places(first.needs, nodes),
+                places=None if tasks.rooms is None else sum(want.most for want in wants),
                 worth=task.worth,
             )
         )

@@ -36,7 +36,7 @@ class Claimant:
         wants: its trainers; those at the end lose their nodes first.
         eligible: the nodes that it may use; claimants with the same needs should have the same object.
         each: how much of a node each of its tasks takes; None: all of it.
-        places: for how many of its tasks there is room at most; None: one on each node that it may use.
+        places: no more than so many of its tasks can be placed; None: one on each node that it may use.
         worth: what one of its places counts as, in nodes.
         most: most places that it takes in all.
         capped_by: the limits that count its nodes.

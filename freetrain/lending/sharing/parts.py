@@ -137,7 +137,7 @@ def deal_parts(
 
 
 def _places(claimants: Iterable[Claimant], tasks: Tasks, offered: int) -> int:
-    """How many places there may be to deal; with nodes in parts, no more than anybody has room for."""
+    """How many places there may be to deal; with nodes in parts, no more than all would take."""
     return offered if tasks.rooms is None else sum(one.places or 0 for one in claimants)
 
 
