@@ -36,6 +36,7 @@ CONFIGURATION = """
 [lend]
 mode = "act"
 launcher = "{launcher}"
+{lend}
 shortest_hole = "{shortest_hole_s}s"
 margin = "{margin_s}s"
 [pace]
@@ -48,7 +49,13 @@ stop_file = "{state}/STOP"
 
 
 def configuration(
-    poll_s: float, margin_s: float, shortest_hole_s: float, state: Path, launcher: str = "steer", more: str = ""
+    poll_s: float,
+    margin_s: float,
+    shortest_hole_s: float,
+    state: Path,
+    launcher: str = "steer",
+    more: str = "",
+    lend: str = "",
 ) -> str:
     """The daemon's settings."""
     return CONFIGURATION.format(
@@ -58,6 +65,7 @@ def configuration(
         shortest_hole_s=shortest_hole_s,
         launcher=launcher,
         more=more,
+        lend=lend,
     )
 
 
@@ -153,11 +161,17 @@ class Site:
         )  # fmt: skip
 
     def start_daemon(
-        self, poll_s: float, margin_s: float, shortest_hole_s: float, launcher: str = "steer", more: str = ""
+        self,
+        poll_s: float,
+        margin_s: float,
+        shortest_hole_s: float,
+        launcher: str = "steer",
+        more: str = "",
+        lend: str = "",
     ) -> None:
         """Start freetrain: as its service account, or, where it is to submit for others, as root.
 
-        ``more`` are further settings, those of [pace] first.
+        ``more`` are further settings, those of [pace] first; ``lend`` are those of [lend].
         """
         person = "daemon" if launcher == "steer" else "root"
         state = self.directory / "state"
@@ -165,7 +179,7 @@ class Site:
         if os.geteuid() == 0 and person != "root":
             os.chown(state, *_ids(self.lab.users[person]))
         path = self.directory / "freetrain.toml"
-        path.write_text(configuration(poll_s, margin_s, shortest_hole_s, state, launcher, more))
+        path.write_text(configuration(poll_s, margin_s, shortest_hole_s, state, launcher, more, lend))
         program = [sys.executable, "-m", "freetrain.cli.main", "daemon", "--config", str(path)]
         with (self.directory / "daemon.log").open("ab") as log:
             self._daemon = subprocess.Popen(

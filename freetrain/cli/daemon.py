@@ -35,8 +35,8 @@ def daemon_command(config_path: Path | None, cycles: int | None, verbose: bool) 
     """
     _log_to_stderr(verbose)
     loaded = load_config(config_path)
-    slurm = loaded.config.slurm
-    gateway = open_gateway(slurm.backend, slurm.timeout)
+    slurm, in_parts = loaded.config.slurm, loaded.config.lend.in_parts
+    gateway = open_gateway(slurm.backend, slurm.timeout, in_parts=in_parts)
     Service(loaded.config, gateway, lambda: load_config(config_path).config).run(cycles)
 
 

@@ -17,10 +17,14 @@ from freetrain.daemon.rules import rules_of
 from freetrain.daemon.setup import launcher_of
 from freetrain.lending.offers import find_offers, shadow_of
 from freetrain.lending.reconcile import find_strangers
+from freetrain.lending.rooms import find_rooms
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.sightings import Sightings
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.parsing import expand_nodes
+
+_FREE = {False: {NodeState.IDLE}, True: {NodeState.IDLE, NodeState.BUSY}}
+"""States of nodes that may be lent; True: in parts."""
 
 _WITHOUT_DAEMON = "could be lent, if a daemon were at work"
 
@@ -42,7 +46,7 @@ def find_node_groups(config: Config, standing: Standing, gateway: Gateway) -> Se
         raise ConfigError(f"Slurm has no partition {partition}.", "Set slurm.partition.")
     running = _running_fragments(snapshot, config, gateway)
     if standing.look:
-        return _brought_up_to_date(standing.look.nodes, snapshot, running)
+        return _brought_up_to_date(standing.look.nodes, snapshot, running, config.lend.in_parts)
     drained = reasons(read_drains(Path(config.state.directory), snapshot.time_s))
     rules = rules_of(config, read_settings(gateway)).nodes
     return _judged_here(snapshot, running, rules, drained)
@@ -59,7 +63,7 @@ def _running_fragments(snapshot: Snapshot, config: Config, gateway: Gateway) -> 
 
 
 def _brought_up_to_date(
-    groups: Iterable[NodeGroup], snapshot: Snapshot, running: Iterable[Fragment]
+    groups: Iterable[NodeGroup], snapshot: Snapshot, running: Iterable[Fragment], in_parts: bool
 ) -> Sequence[NodeGroup]:
     """What the daemon found, but for the fragments and jobs that have started or ended since."""
     trainer_on = {fragment.node: fragment.trainer for fragment in running}
@@ -70,7 +74,7 @@ def _brought_up_to_date(
             verdicts[name] = replace(verdict, state="lent", trainer=trainer, why="")
         elif not trainer and verdict.state in ("lent", "due back"):
             verdicts[name] = NodeGroup("", "not lent", why=f"the fragment of {verdict.trainer} has just ended")
-        elif verdict.state == "free" and node is not None and node.state is not NodeState.IDLE:
+        elif verdict.state == "free" and node is not None and node.state not in _FREE[in_parts]:
             verdicts[name] = NodeGroup("", "not lent", why=f"Slurm says {node.said}")
     return gathered(verdicts)
 
@@ -81,7 +85,8 @@ def _judged_here(
     """What Slurm alone tells: nothing that is free will be lent before a daemon is at work."""
     seen = Sightings()
     shadow = shadow_of(snapshot, running, rules, seen)
-    groups = groups_of(find_offers(snapshot, running, shadow, rules, seen, drained), running)
+    rooms = find_rooms(snapshot, running, {}, rules)
+    groups = groups_of(find_offers(snapshot, running, shadow, rules, seen, drained, rooms), running)
     return [
         replace(each, state="not lent", why=_WITHOUT_DAEMON) if each.state == "free" else each for each in groups
     ]

@@ -59,7 +59,7 @@ def _list(
     config = load_config(config_path).config
     standing = find_standing(config)
     shape.begin(standing)
-    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
+    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout, in_parts=config.lend.in_parts)
     groups = chosen(find_node_groups(config, standing, gateway), standing.now_s)
     document = {
         "format": f"freetrain-{what}/{2 if what == 'nodes' else 1}",

@@ -36,6 +36,12 @@ _TOO_LARGE = "No trainer can have more nodes than MaxArraySize of 'scontrol show
     metavar="OPTION",
     help="One more option of sbatch, in one word: --sbatch=--gpus-per-node=4. May be repeated.",
 )
+@click.option(
+    "--part",
+    is_flag=True,
+    help="Where the site lends parts of nodes: each task takes the part that it asks for (--gpus-per-node, "
+    "--cpus-per-task, --mem), and not a whole node.",
+)
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def submit_command(
@@ -44,6 +50,7 @@ def submit_command(
     partition: str | None,
     dry_run: bool,
     more: tuple[str, ...],
+    part: bool,
     script: Path,
     arguments: tuple[str, ...],
     **given: str | None,
@@ -61,7 +68,7 @@ def submit_command(
     what = (str(_check_script(script)), *arguments)
     slurm = read_slurm_settings(partition)
     tasks = array or f"0-{wanted.most_nodes - 1}"
-    command = commands.submit(what, wanted.comment, tasks, slurm.partition, wanted.tag.name, more)
+    command = commands.submit(what, wanted.comment, tasks, slurm.partition, wanted.tag.name, more, not part)
     if dry_run:
         click.echo(shlex.join(command))
         return

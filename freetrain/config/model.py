@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from freetrain.durations import parse_duration
-from freetrain.slurm.parsing import expand_nodes
+from freetrain.slurm.parsing import expand_nodes, parse_amount
 
 
 def _seconds(given: object) -> object:
@@ -29,6 +29,15 @@ def _node_list(given: str) -> str:
 
 NodeList = Annotated[str, AfterValidator(_node_list)]
 """Nodes as Slurm writes them."""
+
+
+def _amount(given: str) -> str:
+    parse_amount(given)
+    return given
+
+
+AmountText = Annotated[str, AfterValidator(_amount)]
+"""CPUs, memory and generic resources as Slurm writes them."""
 
 
 class Section(BaseModel):
@@ -70,6 +79,17 @@ class Lend(Section):
             "submits fragments itself."
         ),
     ] = "steer"
+    share: Annotated[
+        Literal["whole", "gpus", "any"],
+        Field(
+            description="How much of a node is lent. whole: all of it, and only where no job has any of it; gpus: "
+            "to tasks that ask for GPUs also the part that they ask for, beside other jobs; any: to all tasks."
+        ),
+    ] = "whole"
+    keep: Annotated[
+        AmountText,
+        Field(description='What stays free on a node that is lent in parts, as "cpu=4,mem=16G" (and gres/gpu=1).'),
+    ] = ""
     exclude_nodes: Annotated[NodeList, Field(description="Nodes never to lend, as c[01-04,17].")] = ""
     reserve_nodes: Annotated[int, Field(ge=0, description="Idle nodes to leave alone, always.")] = 0
     next_in_line: Annotated[
@@ -134,6 +154,11 @@ class Lend(Section):
     most_trainers_per_user: Annotated[
         int, Field(ge=0, description="Most trainers of one user that may compete at once; 0: no limit.")
     ] = 0
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether parts of nodes are lent."""
+        return self.share != "whole"
 
     @model_validator(mode="after")
     def _limits_need_people(self) -> Lend:
@@ -270,5 +295,5 @@ class Config(Section):
     notify: Notify = Notify()
 
 
-NEEDS_RESTART = frozenset({"slurm", "state", "metrics", "lend.launcher", "pace.poll"})
+NEEDS_RESTART = frozenset({"slurm", "state", "metrics", "lend.launcher", "lend.share", "pace.poll"})
 """Sections and settings that a running daemon cannot change."""

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-Nodes = frozenset[str]
+from freetrain.core.amounts import Amount, Gres
 
-Gres = tuple[tuple[str, int], ...]
-"""Generic resources of Slurm's, GPUs above all: names with types, as ``gpu:a100``, and how many; sorted."""
+Nodes = frozenset[str]
 
 
 class JobState(StrEnum):
@@ -116,6 +115,7 @@ class Node:
         sockets: how many.
         cores_per_socket: how many.
         threads_per_core: how many.
+        used: how much of it jobs have; None: nobody asked.
     """
 
     name: str
@@ -135,6 +135,12 @@ class Node:
     sockets: int = 0
     cores_per_socket: int = 0
     threads_per_core: int = 0
+    used: Amount | None = None
+
+    @property
+    def total(self) -> Amount:
+        """How much there is of it."""
+        return Amount(self.cpus, self.memory_mb, self.gres)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +192,7 @@ class Job:
         features: its constraint, as given.
         required_nodes: nodes that it asked for by name.
         tasks: how many waiting tasks of an array it stands for, no more than may run at once.
+        asks: how much of each of its nodes it wants, of a job that waits; None: all, or nobody asked.
         comment: free text; here is freetrain's tag.
         name: free text.
     """
@@ -209,6 +216,7 @@ class Job:
     features: str = ""
     required_nodes: Nodes = frozenset()
     tasks: int = 1
+    asks: Amount | None = None
     comment: str = ""
     name: str = ""
 

@@ -1,9 +1,36 @@
-"""Fragments: preemptible Slurm jobs, each of which lends one node to a trainer."""
+"""Fragments: preemptible Slurm jobs, each of which lends one node, or a part of it, to a trainer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+_MARK = "#"
+
+
+def node_of(place: str) -> str:
+    """The node on which a place is.
+
+    A place is a task's worth of a node. Where it is all of the node it has the node's name, ``c01``. A part that a
+    fragment has is called ``c01#123_4``, after its job; one that nobody has yet ``c01#+1``, and what is left of
+    the node ``c01#``. These names hold for one look.
+    """
+    return place.partition(_MARK)[0]
+
+
+def is_part(place: str) -> bool:
+    """Whether a place is on a node that is lent in parts."""
+    return _MARK in place
+
+
+def room_of(node: str) -> str:
+    """The name of what is left of a node."""
+    return f"{node}{_MARK}"
+
+
+def new_place(node: str, number: int) -> str:
+    """The name of a part of a node that nobody has yet."""
+    return f"{node}{_MARK}+{number}"
 
 
 class FragmentState(StrEnum):
@@ -48,7 +75,7 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """One node lent to one trainer, from the asking to the end.
+    """One node, or a part of it, lent to one trainer, from the asking to the end.
 
     Attributes:
         id: freetrain's own number of it; 0: not stored yet.
@@ -75,6 +102,11 @@ class Fragment:
     end: End | None = None
     decision: str | None = None
     id: int = 0
+
+    @property
+    def place(self) -> str:
+        """The name of the part of its node that it has, see :func:`node_of`."""
+        return f"{self.node}{_MARK}{self.job}"
 
     def waits_since_before(self, time_s: float) -> bool:
         """Whether Slurm was told to start it before then, and has not."""

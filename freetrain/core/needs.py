@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from operator import attrgetter
 
-from freetrain.core.cluster import Gres, Node, Nodes
-
-_GPU = "gpu"
+from freetrain.core.amounts import GPU, Amount, Gres, count_gres, times_in
+from freetrain.core.cluster import Node, Nodes
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,10 @@ class Needs:
         is_whole: whether Slurm gives it whole nodes without being told more.
         in_parts: why Slurm would give it only part of a node, whatever it is told; empty: it would not.
         unclear: what of it cannot be understood; no node is known to have it then.
+        in_part: whether it is lent just what Slurm gives it, rather than whole nodes.
+        given_cpus: CPUs that Slurm gives it by itself, where it says so; that may be more than it asks for. Where
+            whole nodes are lent, this and the next make no difference.
+        given_memory_mb: memory that Slurm gives it, whether or not it asks for any.
     """
 
     features: str = ""
@@ -44,18 +47,33 @@ class Needs:
     is_whole: bool = True
     in_parts: str = ""
     unclear: str = ""
+    in_part: bool = False
+    given_cpus: int = field(default=0, compare=False)
+    given_memory_mb: int = field(default=0, compare=False)
 
     @cached_property
     def _hash(self) -> int:
-        return hash(tuple(getattr(self, one.name) for one in fields(self)))
+        return hash(tuple(getattr(self, one.name) for one in fields(self) if one.compare))
 
     def __hash__(self) -> int:
         """Found out once: each trainer's needs are looked up again and again."""
         return self._hash
 
     def met_by(self, node: Node) -> bool:
-        """Whether a task can run on the node, and hold all of it."""
-        return self.fits(node) and (self.is_whole or self._fills(node))
+        """Whether a task can run on the node, and hold all of it where it is not lent a part."""
+        return self.fits(node) and (self.in_part or self.is_whole or self._fills(node))
+
+    def amount_on(self, node: Node) -> Amount:
+        """How much a task gets of the node; Slurm gives whole cores."""
+        if not self.in_part:
+            return node.total
+        cpus, threads = max(self.cpus, 1), max(node.threads_per_core, 1)
+        return Amount(-(-cpus // threads) * threads, self.memory_mb, self.gres)
+
+    def lent_in_part(self) -> Needs:
+        """The needs of the same task if it is lent just what Slurm gives it by itself."""
+        cpus, memory_mb = max(self.cpus, self.given_cpus), max(self.memory_mb, self.given_memory_mb)
+        return replace(self, in_part=True, cpus=cpus, memory_mb=memory_mb)
 
     def fits(self, node: Node) -> bool:
         """Whether a task can run on the node, on all of it or on a part."""
@@ -85,6 +103,11 @@ class Needs:
         asked for nevertheless, and the rest to others.
         """
         return not self.in_parts and (self.cpus <= 1 or self.cpus == self.usable_cpus(node))
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all types that it asks for."""
+        return count_gres(self.gres, GPU)
 
     @property
     def request(self) -> str:
@@ -129,6 +152,11 @@ def nodes_meeting(needs: Needs, kinds: NodeKinds) -> Nodes:
     return frozenset(node.name for kind in kinds if anywhere.met_by(kind[0]) for node in kind) - needs.excluded
 
 
+def most_places(needs: Needs, kinds: NodeKinds) -> int:
+    """How many such tasks could run on these nodes if nobody else did."""
+    return sum(times_in(kind[0].total, needs.amount_on(kind[0])) * len(kind) for kind in kinds)
+
+
 def find_misfit(needs: Needs, kinds: NodeKinds) -> str:
     """Why none of these nodes can ever run such a task, in a sentence for its owner; empty: some can."""
     if meets_constraint(needs.features, frozenset()) is None:
@@ -147,16 +175,7 @@ def find_misfit(needs: Needs, kinds: NodeKinds) -> str:
 
 def has_gpus(node: Node) -> bool:
     """Whether it has any."""
-    return bool(node.gres) and count_gres(node.gres, _GPU) > 0
-
-
-def count_gres(gres: Gres, name: str) -> int:
-    """How many there are of this name; without a type, those of all types."""
-    return sum(count for one, count in gres if _is_of(one, name))
-
-
-def _is_of(one: str, name: str) -> bool:
-    return one == name or one.startswith(f"{name}:")
+    return bool(node.gres) and count_gres(node.gres, GPU) > 0
 
 
 def meets_constraint(text: str, present: frozenset[str]) -> bool | None:

@@ -13,7 +13,7 @@ class Release:
     """Take these nodes from whoever has them.
 
     Attributes:
-        nodes: which.
+        nodes: which, or which places on nodes that are lent in parts.
         why: the end of a sentence for the audit; empty: a policy decided so.
         trainer: from this one only; None: from all.
     """
@@ -29,7 +29,7 @@ class Lend:
 
     Attributes:
         trainer: to whom.
-        nodes: which.
+        nodes: which, or which places.
         limits_s: for how long at most, each of them; empty: for as long as they are idle.
     """
 
@@ -43,7 +43,7 @@ class Limit:
     """Let the time limit of what runs on these nodes be another one.
 
     Attributes:
-        nodes: lent ones.
+        nodes: lent ones, or lent places.
         limit_s: counted from the start of their fragments.
     """
 

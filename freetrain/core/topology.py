@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from freetrain.core.fragment import node_of
+
 UNKNOWN_LEAF = ""
 """The leaf of every node of which no switch is known."""
 
@@ -31,8 +33,8 @@ class Topology:
             self.way_up(switch)
 
     def leaf_of(self, node: str) -> str:
-        """The switch that the node is connected to."""
-        return self.leaves.get(node, UNKNOWN_LEAF)
+        """The switch that the node, or the node of the place, is connected to."""
+        return self.leaves.get(node_of(node), UNKNOWN_LEAF)
 
     def way_up(self, switch: str) -> tuple[str, ...]:
         """The switch and all above it, the root last."""
@@ -48,7 +50,7 @@ class Topology:
 
         Between trees, and to a node of no known switch, it is that over a root above all of them.
         """
-        if node == other:
+        if node_of(node) == node_of(other):
             return 0
         here, there = self._ways_up[self.leaf_of(node)], self._ways_up[self.leaf_of(other)]
         for steps, switch in enumerate(here):

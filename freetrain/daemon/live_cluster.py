@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import End, Fragment
+from freetrain.core.fragment import End, Fragment, node_of
 from freetrain.core.plan import Action, Lend, Limit, PutRight, Release
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
@@ -140,24 +140,26 @@ class LiveCluster:
     def _entry(self, trainer: str) -> Entry:
         return next(entry for entry in self.registered.entries if entry.trainer.id == trainer)
 
+    def _on(self, places: Collection[str]) -> list[Fragment]:
+        """The fragments that have these places, or any part of these nodes."""
+        return [one for one in self._books.open if one.node in places or one.place in places]
+
     def _release(self, action: Release, decision: str | None) -> None:
-        fragments = [
-            one for one in self._books.open if one.node in action.nodes and action.trainer in (None, one.trainer)
-        ]
+        fragments = [one for one in self._on(action.nodes) if action.trainer in (None, one.trainer)]
         for order in self._launcher.stop(fragments, _why(action)):
             self._executor.carry_out(order, decision)
         if self._executor.acts:
             self._books.note_leaving(fragments)
 
     def _limit(self, action: Limit) -> None:
-        fragments = [one for one in self._books.open if one.node in action.nodes and one.goes_on]
+        fragments = [one for one in self._on(action.nodes) if one.goes_on]
         jobs = [one.job for one in fragments]
         order = Order(commands.set_limit(action.limit_s, *jobs), f"fit {len(jobs)} fragments to their holes")
         if self._executor.carry_out(order) is not None:
             self._books.save([replace(one, limit_s=action.limit_s) for one in fragments])
 
     def _lend(self, entry: Entry, action: Lend, decision: str | None) -> None:
-        places = [Place(*one) for one in zip(action.nodes, action.limits_s, strict=True)]
+        places = [Place(node_of(name), s) for name, s in zip(action.nodes, action.limits_s, strict=True)]
         wanted = self._launcher.lend(entry.submission, entry.fragments, places, self._seen.snapshot.time_s)
         if not self._executor.acts:
             self._advise(entry, wanted, decision)

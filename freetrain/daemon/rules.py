@@ -15,11 +15,12 @@ from freetrain.lending.rules import (
     NodeRules,
     PowerRules,
     Rules,
+    Share,
     SharingRules,
 )
 from freetrain.lending.shadow import BackfillRules
 from freetrain.slurm.launcher import Launcher
-from freetrain.slurm.parsing import expand_nodes
+from freetrain.slurm.parsing import expand_nodes, parse_amount
 from freetrain.slurm.settings import SlurmSettings
 
 
@@ -40,6 +41,8 @@ def rules_of(config: Config, settings: SlurmSettings) -> Rules:
             cool_down_s=pace.cool_down,
             next_within_s=lend.next_in_line,
             power=_power(settings) if lend.spare_suspendable else None,
+            share=Share(lend.share),
+            keep=parse_amount(lend.keep),
             backfill=BackfillRules(
                 settings.backfill_interval_s,
                 settings.backfill_resolution_s,
@@ -76,6 +79,7 @@ def roster_rules_of(config: Config, settings: SlurmSettings, launcher: Launcher)
         partition=config.slurm.partition,
         objective=config.decide.objective,
         default_memory_mb=settings.default_memory_mb,
+        share=Share(config.lend.share),
     )
 
 

@@ -81,7 +81,7 @@ def expect(
     starting = {plan.job: plan for plan in shadow.plans if plan.start_s <= now_s and plan.job in waiting}
     lent_to = {one.node: one.job for one in facts.fragments if one.holds_node} if starting else {}
     in_the_way = {
-        id_: tuple(sorted(lent_to[name] for name in plan.nodes if name in lent_to))
+        id_: tuple(sorted(lent_to[name] for name in plan.nodes - plan.clear if name in lent_to))
         for id_, plan in starting.items()
     }
     known: dict[str, Expected] = {}

@@ -9,6 +9,7 @@ from functools import cached_property
 from math import inf
 
 from freetrain.core.decision import Decision
+from freetrain.core.fragment import node_of
 from freetrain.core.plan import Action, PutRight, Release
 from freetrain.core.problem import Question
 from freetrain.lending.blocked_jobs import Blocked, find_waits
@@ -18,11 +19,14 @@ from freetrain.lending.lost_nodes import LostNodes
 from freetrain.lending.meter import Meter, paused_until_s
 from freetrain.lending.next_in_line import nodes_of_next
 from freetrain.lending.offers import Offers, find_offers, in_few_classes, shadow_of, take_back
+from freetrain.lending.part_claims import find_part_claims
+from freetrain.lending.rooms import find_rooms
 from freetrain.lending.rules import Rules
 from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
 from freetrain.lending.sharing.claimants import Eligible, meeting_nodes
 from freetrain.lending.sharing.parts import LeftNodes, Parts, deal_parts
 from freetrain.lending.sharing.selection import Selection, select
+from freetrain.lending.sharing.tasks import Tasks, find_tasks
 from freetrain.lending.sightings import Sightings
 from freetrain.lending.stays import Stays, idle_for_the_site
 
@@ -79,8 +83,8 @@ class Judgement:
 
     @cached_property
     def free_until_s(self) -> Mapping[str, float]:
-        """Offered node → when its hole ends; inf: nobody knows."""
-        return {node.name: node.free_until_s or inf for node in self.offers.offered}
+        """Offered place → when its hole ends; inf: nobody knows."""
+        return {one.name: one.free_until_s or inf for one in (*self.offers.offered, *self.parts.dealt.new)}
 
     @property
     def orders(self) -> Sequence[Action]:
@@ -134,9 +138,9 @@ class Judgement:
         allowed_s = backfill.interval_s + backfill.resolution_s
         return compare_plans(self.shadow, self.facts.snapshot.jobs, allowed_s)
 
-    def limit_s(self, node: str) -> float:
+    def limit_s(self, place: str) -> float:
         """For how long it may be lent from now on."""
-        return self.rules.limit_s(self.free_until_s[node], self.facts.snapshot)
+        return self.rules.limit_s(self.free_until_s[place], self.facts.snapshot)
 
     def conclude(self, decisions: Iterable[Decision]) -> tuple[Memory, Mapping[str, str]]:
         """After all decisions: what is remembered, and trainer → why it has no node although it could run."""
@@ -164,7 +168,16 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     expected_s = stays.expected_by_age_s if rules.by_age else stays.expected_s
     rules = replace(rules, horizon_s=rules.horizon_s or expected_s)
     seen = memory.sightings.with_ends(facts.ended, now_s, nodes.cool_down_s).with_nodes(snapshot, facts.fragments)
-    shadow = shadow_of(snapshot, facts.fragments, nodes, seen)
+    needs = {one.id: one.needs for one in facts.requests}
+    claims = find_part_claims(
+        snapshot,
+        facts.fragments,
+        needs,
+        shadow_of(snapshot, facts.fragments, nodes, seen),
+        nodes,
+        seen.disbelieved(now_s, nodes.claim_s),
+    )
+    shadow = claims.shadow
     blocked = memory.blocked.after(find_waits(snapshot, facts.fragments, nodes.partition), snapshot, nodes.claim_s)
     meter = memory.meter.after(facts, shadow, blocked.jobs, nodes, rules.harm)
     lost = memory.lost.after(snapshot, [*meter.ended, *facts.fragments], rules.harm)
@@ -172,20 +185,24 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     late_s = now_s - rules.fragments.start_within_s
     in_vain = [fragment for fragment in facts.fragments if fragment.waits_since_before(late_s)]
 
-    offers = find_offers(snapshot, facts.fragments, shadow, nodes, seen, facts.drained)
+    rooms = claims.within(find_rooms(snapshot, facts.fragments, needs, nodes))
+    offers = find_offers(snapshot, facts.fragments, shadow, nodes, seen, facts.drained, rooms)
+    offers = take_back(offers, {place: f"job {job} could start here" for place, job in claims.back.items()})
     offers = take_back(offers, nodes_of_next(offers.offered, shadow, snapshot, nodes))
     offers = take_back(offers, blocked.why_not(snapshot))
     offers = take_back(offers, dict.fromkeys((one.name for one in offers.offered), stopped) if stopped else {})
-    offers = take_back(offers, {one.node: "Slurm does not start what it is lent for" for one in in_vain})
+    why_in_vain = "Slurm does not start what it is lent for"
+    offers = take_back(offers, dict.fromkeys(map(nodes.place_of, in_vain), why_in_vain))
     offers = take_back(offers, _nobodys(offers, f"nothing more is lent: {facts.paused}") if facts.paused else {})
 
-    eligible = meeting_nodes(facts.requests, [node.name for node in offers.offered], snapshot)
-    selection = _select(facts, offers, eligible, rules)
+    places = [one.name for one in offers.offered]
+    eligible = meeting_nodes(facts.requests, dict.fromkeys(map(node_of, places)) if rooms else places, snapshot)
+    tasks = find_tasks(facts.requests, offers.offered, rooms, snapshot)
+    selection = _select(facts, offers, eligible, tasks, rules)
     offers = take_back(offers, _of_others(offers, selection.competing))
     # In a pause nothing changes hands: who has nodes keeps them.
-    parts = deal_parts(
-        facts, () if facts.paused else offers.offered, selection.competing, eligible, memory.left, rules
-    )
+    offered = () if facts.paused else offers.offered
+    parts = deal_parts(facts, offered, selection.competing, eligible, memory.left, rules, tasks)
     seen = seen.with_fitting(shadow).with_vain(in_vain, now_s)
     remembered = Memory(seen, blocked, meter, lost, stays, parts.left)
     return Judgement(facts, rules, remembered, shadow, offers, selection, parts, stopped)
@@ -197,11 +214,11 @@ def _pause(meter: Meter, lost: LostNodes, now_s: float, rules: Rules) -> str:
     return "too many nodes went out of service after fragments" if lost.are_too_many(now_s, rules.harm) else ""
 
 
-def _select(facts: Facts, offers: Offers, eligible: Eligible, rules: Rules) -> Selection:
+def _select(facts: Facts, offers: Offers, eligible: Eligible, tasks: Tasks, rules: Rules) -> Selection:
     """Who competes; while freetrain's partition is down nobody else could start but those that have nodes."""
     held = Counter(node.held_by for node in offers.offered)
-    may_use = {needs: len(nodes) for needs, nodes in eligible.items()}
-    reach = {one.id: max(may_use[one.needs], held[one.id]) for one in facts.requests}
+    places = {needs: tasks.places(needs, nodes) for needs, nodes in eligible.items()}
+    reach = {one.id: max(places[one.needs], held[one.id]) for one in facts.requests}
     partition = rules.nodes.partition
     is_up = facts.snapshot.partitions[partition].is_up
     requests = [one for one in facts.requests if is_up or held[one.id]]

@@ -22,15 +22,16 @@ def limits(
 
     Args:
         fragments: those that have not ended.
-        free_until_s: offered node → when its hole ends; inf: nobody knows.
+        free_until_s: offered place → when its hole ends; inf: nobody knows.
         snapshot: what there is.
         rules: how the site wants it.
     """
     alike: defaultdict[tuple[float | None, float, float], list[str]] = defaultdict(list)
     for one in fragments:
-        until_s = free_until_s.get(one.node)
+        place = rules.nodes.place_of(one)
+        until_s = free_until_s.get(place)
         if until_s is not None and one.goes_on:
-            alike[one.started_s, one.limit_s, until_s].append(one.node)
+            alike[one.started_s, one.limit_s, until_s].append(place)
     longest_s = rules.limit_s(inf, snapshot)
     changed: defaultdict[float, list[str]] = defaultdict(list)
     for (started_s, now_s, until_s), nodes in alike.items():

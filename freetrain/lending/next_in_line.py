@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from freetrain.core.cluster import Job, JobState, Nodes, Snapshot
+from freetrain.core.fragment import node_of
 from freetrain.core.problem import Offer
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import PlannedStart, Shadow
@@ -28,7 +29,7 @@ def nodes_of_next(
         snapshot: what there is.
         rules: how soon the end has to be expected, and which partition is freetrain's.
     """
-    names = frozenset(one.name for one in offered)
+    names = frozenset(node_of(one.name) for one in offered)
     ending = [
         job.nodes
         for job in snapshot.jobs

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
+from typing import NamedTuple
 
 from freetrain.core.cluster import JobState, Node, Nodes, NodeState, Snapshot
-from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.fragment import Fragment, FragmentState, is_part, node_of, room_of
 from freetrain.core.problem import Offer
+from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow, find_shadow
 from freetrain.lending.sightings import Sightings
@@ -19,9 +22,12 @@ from freetrain.lending.sightings import Sightings
 class Offers:
     """The verdict on every node of the partition.
 
+    Where nodes are lent in parts, each part that is lent is offered for itself, and what is left of a node beside
+    them (:func:`freetrain.core.fragment.node_of` tells how they are called).
+
     Attributes:
-        offered: nodes that may be lent or stay lent, with the end of their hole where one is known.
-        due: lent nodes that must be given back now → why.
+        offered: places that may be lent or stay lent, with the end of their hole where one is known.
+        due: lent places that must be given back now → why.
         withheld: every other node of the partition → why nothing is done with it.
     """
 
@@ -59,10 +65,9 @@ def shadow_of(snapshot: Snapshot, fragments: Iterable[Fragment], rules: NodeRule
     if not any(job.state is JobState.PENDING for job in snapshot.jobs):
         return Shadow(snapshot.time_s, (), frozenset())
     fragments = list(fragments)
-    since_s = seen.fitting_since_s
-    disbelieved = frozenset(job for job in since_s if snapshot.time_s - since_s[job] >= rules.claim_s)
     ours = frozenset(fragment.job for fragment in fragments)
     lent_to = {one.node: one.trainer for one in fragments if one.goes_on}
+    disbelieved = seen.disbelieved(snapshot.time_s, rules.claim_s)
     return find_shadow(snapshot, rules.partition, ours, lent_to, rules.backfill, disbelieved)
 
 
@@ -73,6 +78,7 @@ def find_offers(
     rules: NodeRules,
     seen: Sightings,
     drained: Mapping[str, str],
+    rooms: Rooms | None = None,
 ) -> Offers:
     """Judge every node of the partition.
 
@@ -88,37 +94,44 @@ def find_offers(
         rules: what the site allows.
         seen: what was seen before.
         drained: nodes that the site has told freetrain to empty → what is said of them.
+        rooms: what is left of each node, where nodes are lent in parts.
     """
     fragments = list(fragments)
     # On a node that changes hands there are two: the one that leaves counts no more.
     holder = {one.node: one.trainer for one in fragments if one.goes_on}
-    between = {one.node: _why_between(one) for one in fragments if one.node not in holder}
-    lent, ends = holder.keys() | between.keys(), _hole_ends(snapshot, shadow)
+    leaving = {one.node: _why_between(one) for one in fragments if one.node not in holder}
+    between = {} if rules.in_parts else leaving
+    lent, ends = holder.keys() | leaving.keys(), _hole_ends(snapshot, shadow)
     why_not = {
         **{name: end.why for name, end in ends.items() if end.time_s - snapshot.time_s <= rules.margin_s},
         **between,
         **_why_unfit(snapshot, fragments, lent, ends, rules, drained),
     }
-    names = sorted(snapshot.partitions[rules.partition].nodes)
     until_s = {name: end.time_s - rules.margin_s for name, end in ends.items() if end.time_s < inf}
-    offered = tuple(_offer(name, until_s.get(name), holder.get(name)) for name in names if name not in why_not)
-    out = [name for name in names if name in why_not]
-    back = {name for name in out if name in lent and name not in between and _is_wanted_back(snapshot, name)}
-    due = {name: why_not[name] for name in out if name in back}
-    offers = Offers(offered, due, {name: why_not[name] for name in out if name not in back})
+    places = (
+        _in_parts(snapshot, fragments, rooms or {}, why_not, rules)
+        if rules.in_parts
+        else _whole(snapshot, holder, why_not, rules)
+    )
+    offered = tuple(_offer(name, until_s.get(node_of(name)), by) for name, by in places.offered)
+    offers = Offers(offered, places.due, places.withheld)
     offers = take_back(offers, {name: f"job {job} could start here" for name, job in shadow.kept.items()})
     offers = take_back(offers, _not_yet(snapshot, offers.offered, rules, seen))
     return take_back(offers, _beyond_limits(offers.offered, rules))
 
 
 def take_back(offers: Offers, why_not: Mapping[str, str]) -> Offers:
-    """The same, but that these nodes are not offered, for these reasons; those that are lent become due."""
+    """The same, but that these nodes or places are not offered, for these reasons; what is lent becomes due."""
     if not why_not:
         return offers
-    kept = tuple(node for node in offers.offered if node.name not in why_not)
-    out = [node for node in offers.offered if node.name in why_not]
-    due = {node.name: why_not[node.name] for node in out if node.held_by is not None}
-    withheld = {node.name: why_not[node.name] for node in out if node.held_by is None}
+    in_parts = any(is_part(one.name) for one in offers.offered[:1])  # all of them are, or none
+    whys = [
+        why_not.get(one.name) or (in_parts and why_not.get(node_of(one.name))) or None for one in offers.offered
+    ]
+    kept = tuple(one for one, why in zip(offers.offered, whys, strict=True) if why is None)
+    out = [(one, why) for one, why in zip(offers.offered, whys, strict=True) if why is not None]
+    due = {one.name: why for one, why in out if one.held_by is not None}
+    withheld = {node_of(one.name): why for one, why in out if one.held_by is None}
     return Offers(kept, {**offers.due, **due}, {**offers.withheld, **withheld})
 
 
@@ -146,6 +159,49 @@ def _coarse_s(end_s: float, now_s: float, horizon_s: float) -> float | None:
     left_s = end_s - now_s
     halvings = next((number for number in range(_HALVINGS) if left_s >= horizon_s / 2**number), _HALVINGS)
     return None if halvings == 0 else now_s + horizon_s / 2**halvings
+
+
+class _Places(NamedTuple):
+    """What may be lent, with who has it; what must be given back; what is neither."""
+
+    offered: Sequence[tuple[str, str | None]]
+    due: Mapping[str, str]
+    withheld: Mapping[str, str]
+
+
+def _whole(snapshot: Snapshot, holder: Mapping[str, str], why_not: Mapping[str, str], rules: NodeRules) -> _Places:
+    """Each node is one place."""
+    names = sorted(snapshot.partitions[rules.partition].nodes)
+    offered = [(name, holder.get(name)) for name in names if name not in why_not]
+    out = [name for name in names if name in why_not]
+    back = {name for name in out if name in holder and _is_wanted_back(snapshot, name)}
+    due = {name: why_not[name] for name in out if name in back}
+    return _Places(offered, due, {name: why_not[name] for name in out if name not in back})
+
+
+def _in_parts(
+    snapshot: Snapshot, fragments: Iterable[Fragment], rooms: Rooms, why_not: Mapping[str, str], rules: NodeRules
+) -> _Places:
+    """Each part that is lent is a place, and so is what is left of a node."""
+    on: defaultdict[str, list[Fragment]] = defaultdict(list)
+    for one in fragments:
+        if one.goes_on:
+            on[one.node].append(one)
+    offered: list[tuple[str, str | None]] = []
+    due: dict[str, str] = {}
+    withheld: dict[str, str] = {}
+    for name in sorted(snapshot.partitions[rules.partition].nodes):
+        if name not in why_not:
+            offered += [(one.place, one.trainer) for one in on[name]]
+            if name in rooms and rooms[name].free.cpus:
+                offered.append((room_of(name), None))
+            elif not on[name]:
+                withheld[name] = "jobs have all of it"
+        elif on[name] and _is_wanted_back(snapshot, name):
+            due |= dict.fromkeys((one.place for one in on[name]), why_not[name])
+        else:
+            withheld[name] = why_not[name]
+    return _Places(offered, due, withheld)
 
 
 def _hole_ends(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, _End]:
@@ -177,10 +233,13 @@ def _why_unfit(
     """Node that is not to be lent, whatever the time → the weightiest reason."""
     ours = {fragment.job for fragment in fragments}
     others = (job for job in snapshot.jobs if job.state.has_nodes and job.id not in ours)
-    why = {name: f"job {job.id} runs here" for job in others for name in job.nodes}
+    why = {} if rules.in_parts else {name: f"job {job.id} runs here" for job in others for name in job.nodes}
     for node in snapshot.nodes:
-        if node.name not in why and not _is_free(node, lent, ends):
+        if node.name not in why and not _is_free(node, lent, ends, rules):
             why[node.name] = f"Slurm says {node.said}"
+    if not rules.in_parts:
+        going_on = Counter(one.node for one in fragments if one.goes_on)
+        why |= {name: "it was lent in parts before" for name, count in going_on.items() if count > 1}
     why |= drained
     if rules.power is not None:
         why |= dict.fromkeys(rules.power.suspendable(snapshot, rules.partition), "Slurm powers it down when idle")
@@ -189,9 +248,10 @@ def _why_unfit(
     return why | dict.fromkeys(missing, "Slurm does not show it")
 
 
-def _is_free(node: Node, lent: Set[str], ends: Mapping[str, _End]) -> bool:
+def _is_free(node: Node, lent: Set[str], ends: Mapping[str, _End], rules: NodeRules) -> bool:
     """Whether Slurm says nothing against lending it, or keeping it lent."""
-    if node.state is not NodeState.IDLE and (node.state is not NodeState.BUSY or node.name not in lent):
+    is_shared = node.state is NodeState.BUSY and (rules.in_parts or node.name in lent)
+    if node.state is not NodeState.IDLE and not is_shared:
         return False
     return node.may_be_lent and not (node.is_planned and node.name not in ends)
 
@@ -224,23 +284,28 @@ def _not_yet(snapshot: Snapshot, offered: Iterable[Offer], rules: NodeRules, see
     for node in offered:
         if node.held_by is not None:
             continue
+        name = node_of(node.name)
         if not is_up:
             reasons[node.name] = f"partition {rules.partition} is down"
         elif node.free_until_s is not None and node.free_until_s - now_s < rules.shortest_hole_s:
             reasons[node.name] = f"its hole ends in {node.free_until_s - now_s:.0f} s"
-        elif now_s - seen.idle_since_s.get(node.name, now_s) < rules.idle_for_s:
+        elif now_s - seen.idle_since_s.get(name, now_s) < rules.idle_for_s:
             reasons[node.name] = f"idle for less than {rules.idle_for_s:.0f} s"
-        elif now_s < seen.resting_until_s.get(node.name, 0.0):
+        elif now_s < seen.resting_until_s.get(name, 0.0):
             reasons[node.name] = "was taken back a moment ago"
     return reasons
 
 
 def _beyond_limits(offered: Sequence[Offer], rules: NodeRules) -> Mapping[str, str]:
     """Nodes too many, those that nobody has first, then those that are wanted back soonest."""
-    allowed = max(0, len(offered) - rules.reserve_nodes)
+    if not rules.reserve_nodes and not rules.most_nodes:
+        return {}
+    free_until_s = {node_of(one.name): one.free_until_s for one in offered}
+    allowed = max(0, len(free_until_s) - rules.reserve_nodes)
     if rules.most_nodes:
         allowed = min(allowed, rules.most_nodes)
-    if allowed >= len(offered):
+    if allowed >= len(free_until_s):
         return {}
-    order = sorted(offered, key=lambda node: (node.held_by is None, -(node.free_until_s or inf)))
-    return {node.name: "kept in reserve for the site" for node in order[allowed:]}
+    held = {node_of(one.name) for one in offered if one.held_by is not None}
+    order = sorted(free_until_s, key=lambda name: (name not in held, -(free_until_s[name] or inf)))
+    return dict.fromkeys(order[allowed:], "kept in reserve for the site")

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Nodes, Snapshot
+from freetrain.core.fragment import Fragment
+from freetrain.core.needs import Needs
 from freetrain.lending.shadow import BackfillRules
 
 
@@ -28,6 +31,21 @@ class PowerRules:
         return snapshot.partitions[partition].nodes.difference(self.nodes, *named)
 
 
+class Share(StrEnum):
+    """How much of a node is lent at once."""
+
+    WHOLE = "whole"
+    """All of it."""
+    GPUS = "gpus"
+    """To tasks that ask for GPUs what they ask for, to others all of it."""
+    ANY = "any"
+    """What a task asks for."""
+
+    def in_part(self, needs: Needs) -> bool:
+        """Whether such a task is lent part of a node; Slurm gives all of it to whom the partition gives it."""
+        return self is not Share.WHOLE and not needs.is_whole and (self is Share.ANY or needs.gpus > 0)
+
+
 @dataclass(frozen=True, slots=True)
 class NodeRules:
     """Which nodes may be lent.
@@ -46,6 +64,8 @@ class NodeRules:
             that its nodes are kept free.
         backfill: how Slurm plans.
         power: which nodes Slurm powers down and are left alone for that; None: none.
+        share: how much of a node is lent at once.
+        keep: what stays free on a node that is lent in parts.
     """
 
     partition: str
@@ -60,6 +80,17 @@ class NodeRules:
     next_within_s: float = 0.0
     backfill: BackfillRules = field(default_factory=BackfillRules)
     power: PowerRules | None = None
+    share: Share = Share.WHOLE
+    keep: Amount = field(default_factory=Amount)
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether parts of nodes are lent."""
+        return self.share is not Share.WHOLE
+
+    def place_of(self, fragment: Fragment) -> str:
+        """The name of what a fragment has: its node's, or one for the part that it has."""
+        return fragment.place if self.in_parts else fragment.node
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,5 +49,9 @@ class Sightings:
         since_s = self.fitting_since_s
         return replace(self, fitting_since_s={job: since_s.get(job, shadow.time_s) for job in shadow.fitting})
 
+    def disbelieved(self, now_s: float, claim_s: float) -> frozenset[str]:
+        """Jobs that did not start for so long although the nodes were there."""
+        return frozenset(job for job, since_s in self.fitting_since_s.items() if now_s - since_s >= claim_s)
+
     def _resting(self, names: Iterable[str], until_s: float) -> Sightings:
         return replace(self, resting_until_s={**self.resting_until_s, **dict.fromkeys(names, until_s)})

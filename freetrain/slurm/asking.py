@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from freetrain.core.cluster import Gres
+from freetrain.core.amounts import Amount, Gres, count_gres
 from freetrain.core.needs import Needs
 from freetrain.slurm.commands import NEED_FIELDS, SEPARATOR
 from freetrain.slurm.parsing import expand_nodes, parse_gres, text_or_nothing
@@ -26,6 +26,37 @@ def parse_needs(asked: str, excluded: str, default_memory_mb: int) -> Mapping[st
         excluded: what :func:`freetrain.slurm.commands.ask_excluded_nodes` printed.
         default_memory_mb: what a job that asks for no memory is shown to ask for; 0: nothing.
     """
+    rows = _rows(asked)
+    forbidden = dict(line.split(SEPARATOR, 1) for line in excluded.splitlines() if SEPARATOR in line)
+    return {id_: _needs(row, forbidden.get(id_, ""), default_memory_mb) for id_, row in rows.items()}
+
+
+def parse_asks(asked: str) -> Mapping[str, Amount | None]:
+    """Array or job → how much of each of its nodes it wants; None: all of them, or that is not clear.
+
+    Args:
+        asked: what :func:`freetrain.slurm.commands.ask_waiting_needs` printed.
+    """
+    return {id_: _asks(row) for id_, row in _rows(asked).items()}
+
+
+def _asks(row: Row) -> Amount | None:
+    if row["oversubscribe"] == "NO" or any(len(text) >= NEED_FIELDS[name] for name, text in row.items()):
+        return None
+    try:
+        tasks, nodes = _number(row["NumTasks"]) or 1, max(_in_all(row, "node"), 1)
+        sockets = _number(row["sct"].split(":")[0]) or 1
+        by_task, by_socket = _gres(row["tres-per-task"]), _gres(row["tres-per-socket"])
+        together = _sum(_gres(row["tres-per-job"]), _times(by_task, tasks))
+        each = tuple((name, -(-count // nodes)) for name, count in together)
+        gres = _sum(_gres(row["tres-per-node"]), each, _times(by_socket, sockets))
+        cpus = max(-(-_in_all(row, "cpu") // nodes), _cpus_by_gpu(row, gres), 1)
+        return Amount(cpus, -(-_in_all(row, "mem") // nodes), gres)
+    except (ValueError, KeyError):
+        return None
+
+
+def _rows(asked: str) -> dict[str, Row]:
     rows: dict[str, Row] = {}
     for line in asked.splitlines():
         fields = line.split(SEPARATOR)
@@ -34,8 +65,7 @@ def parse_needs(asked: str, excluded: str, default_memory_mb: int) -> Mapping[st
         row = {name: text.strip() for name, text in zip(NEED_FIELDS, fields, strict=False)}
         if row["ArrayJobID"] not in rows or row["State"] == "PENDING":
             rows[row["ArrayJobID"]] = row
-    forbidden = dict(line.split(SEPARATOR, 1) for line in excluded.splitlines() if SEPARATOR in line)
-    return {id_: _needs(row, forbidden.get(id_, ""), default_memory_mb) for id_, row in rows.items()}
+    return rows
 
 
 def _needs(row: Row, excluded: str, default_memory_mb: int) -> Needs:
@@ -53,10 +83,13 @@ def _understood(row: Row, default_memory_mb: int) -> Needs:
     sockets, cores, threads = (_number(text) for text in row["sct"].split(":"))
     per_task, per_socket = _gres(row["tres-per-task"]), _gres(row["tres-per-socket"])
     per_job, per_node = _gres(row["tres-per-job"]), _gres(row["tres-per-node"])
+    gres = _sum(per_node, per_job, _times(per_task, tasks), _times(per_socket, sockets or 1))
     return Needs(
-        gres=_sum(per_node, per_job, _times(per_task, tasks), _times(per_socket, sockets or 1)),
+        gres=gres,
         cpus=tasks * each,
         memory_mb=_memory_mb(row, default_memory_mb),
+        given_cpus=max(_cpus_by_gpu(row, gres), _in_all(row, "cpu")),
+        given_memory_mb=_in_all(row, "mem"),
         disk_mb=_megabytes(row["mintmpdisk"]),
         sockets=sockets,
         cores_per_socket=cores,
@@ -78,8 +111,19 @@ def _memory_mb(row: Row, default_memory_mb: int) -> int:
     least_mb = _megabytes(row["MinMemory"])
     if not text_or_nothing(row["mem-per-tres"]) and least_mb in (0, default_memory_mb):
         return 0
-    in_all = re.search(r"\bmem=([0-9.]+[KMGTP]?)", row["tres-alloc"])
-    return _megabytes(in_all[1]) if in_all and row["State"] == "PENDING" else least_mb
+    return _in_all(row, "mem") or least_mb
+
+
+def _in_all(row: Row, name: str) -> int:
+    """What Slurm will give a task that waits, of the CPUs or of the memory, in megabytes; 0: it does not say."""
+    if row["State"] != "PENDING":
+        return 0
+    found = re.search(rf"\b{name}=([0-9.]+[KMGTP]?)", row["tres-alloc"])
+    return _megabytes(found[1]) if found else 0
+
+
+def _cpus_by_gpu(row: Row, gres: Gres) -> int:
+    return sum(each * count_gres(gres, name) for name, each in _gres(row["cpus-per-tres"]))
 
 
 def _gres(text: str) -> Gres:

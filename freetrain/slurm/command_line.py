@@ -7,11 +7,14 @@ import secrets
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
-from freetrain.core.cluster import Job, JobRun, Snapshot
+from freetrain.core.amounts import Amount
+from freetrain.core.cluster import Job, JobRun, Snapshot, WaitsFor
 from freetrain.slurm import commands
 from freetrain.slurm.answers import check_not_empty, rows_below_header, whole_lines
+from freetrain.slurm.asking import parse_asks
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError, explain
 from freetrain.slurm.layout_facts import SlurmLayout
@@ -31,6 +34,9 @@ _NO_RESERVATIONS = "No reservations in the system"
 _MOST_REJECTED = 1000
 """Lines that were not understood, kept until the next snapshot tells of them."""
 
+_ASK_AGAIN_S = 120.0
+"""Owners may change what a waiting job asks for, and seldom do."""
+
 _Facts = TypeVar("_Facts")
 
 
@@ -41,6 +47,7 @@ class CommandLine(Questions):
         timeout_s: how long one command may take.
         clock_s: UTC epoch seconds.
         environment: added to that of Slurm's commands; sbatch hands it on to the job.
+        in_parts: whether nodes are lent in parts, so that it matters how much of them jobs have.
     """
 
     def __init__(
@@ -48,10 +55,15 @@ class CommandLine(Questions):
         timeout_s: float = 30.0,
         clock_s: Callable[[], float] = time.time,
         environment: Mapping[str, str] = commands.ENVIRONMENT,
+        in_parts: bool = False,
     ) -> None:
         self._timeout_s = timeout_s
         self._clock_s = clock_s
         self._environment = environment
+        self._in_parts = in_parts
+        self._asks: dict[str, Amount | None] = {}
+        self._asks_s = float("-inf")
+        self._asked_for_asks = False
         self._layout = LayoutReader(self._ask, clock_s)
         self._asked_for_layout = 0
         self._last_plan_s: float | None = None
@@ -61,11 +73,13 @@ class CommandLine(Questions):
     def snapshot(self) -> Snapshot:
         """See :class:`freetrain.slurm.gateway.Gateway`: three questions, at first a fourth about partitions.
 
-        Later on partitions are as of the last :meth:`layout`.
+        Later on partitions are as of the last :meth:`layout`. Where nodes are lent in parts there is one more
+        whenever there are new waiting jobs, and then and now: what they ask of their nodes.
         """
         self._check_answering()
         jobs = self._tell_apart(self._jobs(commands.ask_jobs, TAG_PREFIX))
-        nodes = self._understood(parse_nodes(self._lines(commands.ask_nodes(), "NodeName=")))
+        jobs = self._with_asks(jobs) if self._in_parts else jobs
+        nodes = self._understood(parse_nodes(self._lines(commands.ask_nodes(self._in_parts), "NodeName=")))
         reservations = self._understood(
             parse_reservations(self._lines(commands.ask_reservations(), "ReservationName=", _NO_RESERVATIONS))
         )
@@ -104,18 +118,31 @@ class CommandLine(Questions):
         tasks = self._jobs(lambda mark: commands.ask_tasks(mark, *sorted(mixed)), TAG_PREFIX)
         return [job for job in jobs if job.array not in mixed] + tasks
 
+    def _with_asks(self, jobs: list[Job]) -> list[Job]:
+        """The same, with what those that wait ask of their nodes."""
+        waiting = {job.array for job in jobs if job.state.is_waiting and job.waits_for is WaitsFor.NODES}
+        is_old = self._clock_s() - self._asks_s > _ASK_AGAIN_S
+        self._asked_for_asks = bool(waiting) and (is_old or not waiting <= self._asks.keys())
+        if self._asked_for_asks:
+            found = parse_asks(self._ask(commands.ask_waiting_needs()))
+            self._asks, self._asks_s = {id_: found.get(id_) for id_ in waiting}, self._clock_s()
+        return [
+            replace(job, asks=asks) if job.state.is_waiting and (asks := self._asks.get(job.array)) else job
+            for job in jobs
+        ]
+
     def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
         self._check_answering()
         return self._layout.layout(max_age_s, most_questions)
 
     def last_plan_s(self) -> float | None:
-        """See :class:`freetrain.slurm.gateway.Gateway`; as of before where the last look asked for the layout.
+        """See :class:`freetrain.slurm.gateway.Gateway`; as of before where the last look asked for anything else.
 
         So no look asks more than four questions, besides what became of jobs.
         """
         asked_before, self._asked_for_layout = self._asked_for_layout, self._layout.asked
-        if asked_before == self._asked_for_layout:
+        if asked_before == self._asked_for_layout and not self._asked_for_asks:
             try:
                 self._last_plan_s = parse_last_plan_s(self._ask(commands.ask_statistics()))
             except SlurmRefusedError:

@@ -81,8 +81,12 @@ def ask_job(mark: str, job: str) -> Command:
 
 def ask_needs(partition: str) -> Command:
     """What the jobs of a partition ask of their nodes: a line for each, a separator behind each field."""
-    fields = ",".join(f"{name}:{size}{SEPARATOR}" for name, size in NEED_FIELDS.items())
-    return ("squeue", "-h", "-a", "--noconvert", "-p", partition, "-O", fields)
+    return ("squeue", "-h", "-a", "--noconvert", "-p", partition, "-O", _need_format())
+
+
+def ask_waiting_needs() -> Command:
+    """What all waiting jobs ask of their nodes, in the form of :func:`ask_needs`."""
+    return ("squeue", "-h", "-a", "--noconvert", "-t", "PENDING", "-O", _need_format())
 
 
 def ask_excluded_nodes(partition: str) -> Command:
@@ -90,9 +94,9 @@ def ask_excluded_nodes(partition: str) -> Command:
     return ("squeue", "-h", "-a", "-p", partition, "-o", f"%F{SEPARATOR}%x")
 
 
-def ask_nodes() -> Command:
-    """All nodes."""
-    return ("scontrol", "-a", "-o", "show", "nodes")
+def ask_nodes(in_parts: bool = False) -> Command:
+    """All nodes; with ``in_parts`` also how much of their generic resources is used, which costs Slurm more."""
+    return ("scontrol", "-a", *(("-d",) if in_parts else ()), "-o", "show", "nodes")
 
 
 def ask_reservations() -> Command:
@@ -125,7 +129,7 @@ def ping() -> Command:
     return ("scontrol", "ping")
 
 
-def pin(job: str, node: str, limit_s: float, cpus: int = 0, memory_mb: int = 0) -> Command:
+def pin(job: str, node: str, limit_s: float, cpus: int = 0, memory_mb: int | None = 0) -> Command:
     """Tie a held task to a node and give it its time limit; without StartTime a requeued one waits for minutes.
 
     Args:
@@ -133,7 +137,7 @@ def pin(job: str, node: str, limit_s: float, cpus: int = 0, memory_mb: int = 0) 
         node: the only one on which it may run.
         limit_s: its time limit.
         cpus: that it shall have there; 0: as many as it asked for.
-        memory_mb: that it shall have there; 0: all that there is.
+        memory_mb: that it shall have there; 0: all that there is; None: as much as it asked for.
     """
     return (
         "scontrol",
@@ -143,7 +147,7 @@ def pin(job: str, node: str, limit_s: float, cpus: int = 0, memory_mb: int = 0) 
         f"TimeLimit={_minutes(limit_s)}",
         "StartTime=now",
         *((f"MinCPUsNode={cpus}",) if cpus else ()),
-        f"MinMemoryNode={memory_mb}",
+        *(() if memory_mb is None else (f"MinMemoryNode={memory_mb}",)),
     )
 
 
@@ -238,9 +242,16 @@ def ask_rights(user: str) -> Command:
 
 
 def submit_fragment(
-    node: str, limit_s: float, partition: str, comment: str, name: str, memory_mb: int, options: Mapping[str, str]
+    node: str,
+    limit_s: float,
+    partition: str,
+    comment: str,
+    name: str,
+    memory_mb: int,
+    options: Mapping[str, str],
+    is_whole: bool = True,
 ) -> Command:
-    """Submit a fragment that holds a whole node, its script on standard input; prints the job's id.
+    """Submit a fragment, its script on standard input; prints the job's id.
 
     Args:
         node: the only one on which it may run.
@@ -250,6 +261,7 @@ def submit_fragment(
         name: for people.
         memory_mb: that it shall have; 0: all that there is.
         options: further ones of sbatch, by name; those without a value are left out.
+        is_whole: whether it holds all of the node, rather than what its script and its memory ask for.
     """
     return (
         "sbatch",
@@ -257,7 +269,7 @@ def submit_fragment(
         f"--partition={partition}",
         "--nodes=1",
         f"--nodelist={node}",
-        "--exclusive",
+        *(("--exclusive",) if is_whole else ()),
         f"--mem={memory_mb}",
         f"--time={_minutes(limit_s)}",
         "--no-requeue",
@@ -289,9 +301,15 @@ def submit_mark(partition: str, comment: str) -> Command:
 
 
 def submit(
-    script: Sequence[str], comment: str, tasks: str, partition: str, name: str = "", options: Sequence[str] = ()
+    script: Sequence[str],
+    comment: str,
+    tasks: str,
+    partition: str,
+    name: str = "",
+    options: Sequence[str] = (),
+    is_whole: bool = True,
 ) -> Command:
-    """Submit a trainer: a held array of tasks that each have a whole node.
+    """Submit a trainer: a held array of tasks, one for each node.
 
     The user's options come first, since sbatch heeds the last one of each kind. One without its value takes the
     next word for it: that is --parsable, which can be missed, and never --hold.
@@ -303,6 +321,7 @@ def submit(
         partition: the preemptible one.
         name: of the job; empty: the script's.
         options: more of sbatch, each in one word.
+        is_whole: whether each task has a whole node, rather than what it asks for.
     """
     return (
         "sbatch",
@@ -314,7 +333,7 @@ def submit(
         "--nodes=1",
         f"--partition={partition}",
         f"--comment={comment}",
-        "--exclusive",
+        *(("--exclusive",) if is_whole else ()),
         *((f"--job-name={name}",) if name else ()),
         *script,
     )
@@ -329,6 +348,10 @@ def make_trainer(job: str, comment: str, partition: str) -> Command:
     """Give a waiting job what a trainer has; Slurm does all of it or nothing."""
     what = (f"Comment={comment}", f"Partition={partition}", "Requeue=1", "NumNodes=1")
     return ("scontrol", "update", f"JobId={job}", *what)
+
+
+def _need_format() -> str:
+    return ",".join(f"{name}:{size}{SEPARATOR}" for name, size in NEED_FIELDS.items())
 
 
 def _minutes(limit_s: float) -> int:

@@ -37,20 +37,25 @@ def _check_configuration() -> None:
         )
 
 
-def open_gateway(backend: Backend, timeout_s: float, program: Sequence[str] = ()) -> Gateway:
+def open_gateway(
+    backend: Backend, timeout_s: float, program: Sequence[str] = (), in_parts: bool = False
+) -> Gateway:
     """The gateway that the site asked for; with ``auto``, pyslurm where it imports and Slurm answers it.
+
+    How much of their generic resources nodes have left only Slurm's commands tell.
 
     Args:
         backend: what the site asked for.
         timeout_s: how long one question to Slurm may take.
         program: the child program that uses pyslurm; none: freetrain's own.
+        in_parts: whether nodes are lent in parts.
 
     Raises:
         SlurmMissingError: there is no Slurm to ask, or pyslurm was asked for and cannot be used here.
     """
     _check_configuration()
-    if backend == "cli":
-        return CommandLine(timeout_s)
+    if backend == "cli" or in_parts:
+        return CommandLine(timeout_s, in_parts=in_parts)
     client = PyslurmClient(timeout_s, program=program or PROGRAM)
     return _insist_on(client) if backend == "pyslurm" else _prefer(client, timeout_s)
 
@@ -66,6 +71,7 @@ class OpenedWhenAsked(Questions):
         timeout_s: how long one question to Slurm may take.
         environment: added to that of Slurm's commands.
         program: the child program that uses pyslurm; none: freetrain's own.
+        in_parts: whether nodes are lent in parts.
     """
 
     def __init__(
@@ -74,9 +80,10 @@ class OpenedWhenAsked(Questions):
         timeout_s: float,
         environment: Mapping[str, str] = commands.ENVIRONMENT,
         program: Sequence[str] = (),
+        in_parts: bool = False,
     ) -> None:
         self._commands = CommandLine(timeout_s, environment=environment)
-        self._how = (backend, timeout_s, program)
+        self._how = (backend, timeout_s, program, in_parts)
         self._opened: Gateway | None = None
 
     def snapshot(self) -> Snapshot:

@@ -10,7 +10,8 @@ from math import inf
 
 from ClusterShell.NodeSet import NodeSet, NodeSetParseError
 
-from freetrain.core.cluster import Gres, Job, JobRun, JobState, Node, Nodes, Partition, Reservation
+from freetrain.core.amounts import Amount, Gres
+from freetrain.core.cluster import Job, JobRun, JobState, Node, Nodes, Partition, Reservation
 from freetrain.durations import parse_duration
 from freetrain.slurm.commands import JOB_FIELDS, RUN_FIELDS, SEPARATOR
 from freetrain.slurm.errors import SlurmUnclearError
@@ -19,7 +20,7 @@ from freetrain.slurm.states import facts_of_state, waits_for
 _NOTHING = frozenset({"", "(null)", "N/A", "Unknown", "None", "NONE", "n/a"})
 _NODE_FIELDS = (
     "NodeName", "State", "ActiveFeatures", "Partitions", "CPUEfctv", "CPUTot", "RealMemory", "TmpDisk", "Gres",
-    "Sockets", "CoresPerSocket", "ThreadsPerCore",
+    "Sockets", "CoresPerSocket", "ThreadsPerCore", "CPUAlloc", "AllocMem", "GresUsed",
 )  # fmt: skip
 _PARTITION_FIELDS = (
     "PartitionName",
@@ -161,7 +162,36 @@ def _node(fields: Mapping[str, str]) -> Node:
         sockets=int(fields.get("Sockets", "0")),
         cores_per_socket=int(fields.get("CoresPerSocket", "0")),
         threads_per_core=int(fields.get("ThreadsPerCore", "0")),
+        used=_used(fields),
     )
+
+
+def _used(fields: Mapping[str, str]) -> Amount | None:
+    """How much jobs have of a node; None where Slurm was not asked for such details."""
+    if "GresUsed" not in fields:
+        return None
+    gres = parse_gres(text_or_nothing(fields["GresUsed"]))
+    return Amount(int(fields["CPUAlloc"]), int(fields["AllocMem"]), gres)
+
+
+def parse_amount(text: str) -> Amount:
+    """An amount as Slurm writes one: ``cpu=4,mem=16G,gres/gpu=1``; memory without a unit counts megabytes.
+
+    Raises:
+        ValueError: it is none.
+    """
+    cpus, memory_mb, gres = 0, 0, []
+    for item in filter(None, text.replace(" ", "").split(",")):
+        name, _, count = item.partition("=")
+        if name == "cpu" and count.isdigit():
+            cpus = int(count)
+        elif name == "mem" and re.fullmatch(r"[0-9]+(\.[0-9]+)?[MGT]?", count):
+            memory_mb = int(float(count.rstrip("MGT")) * 1024 ** max(0, "MGT".find(count[-1])))
+        elif name.startswith("gres/") and count.isdigit():
+            gres.append(f"{name.removeprefix('gres/')}:{count}")
+        else:
+            raise ValueError(f"{item!r} is no amount: write cpu=4, mem=16G or gres/gpu=1, with commas between")
+    return Amount(cpus, memory_mb, parse_gres(",".join(gres)))
 
 
 def parse_gres(text: str) -> Gres:

@@ -48,6 +48,8 @@ class SlurmSettings:
         job_comp_type: as ``jobcomp/lua``; empty: none.
         job_submit_plugins: their names.
         conf_file: where slurm.conf is, as this machine's commands say.
+        task_plugins: what sets tasks up on nodes, as ``task/cgroup``.
+        process_tracking: how the processes of a job are found, as ``proctrack/cgroup``.
     """
 
     cluster: str
@@ -76,6 +78,8 @@ class SlurmSettings:
     job_comp_type: str = ""
     job_submit_plugins: tuple[str, ...] = ()
     conf_file: str = ""
+    task_plugins: frozenset[str] = frozenset()
+    process_tracking: str = ""
 
     @property
     def charges(self) -> bool:
@@ -142,6 +146,8 @@ def parse_settings(text: str) -> SlurmSettings:
         job_comp_type=_known(values.get("JobCompType", "")),
         job_submit_plugins=tuple(_known(values.get("JobSubmitPlugins", "")).split(",")),
         conf_file=_known(values.get("SLURM_CONF", "")),
+        task_plugins=frozenset(_known(values.get("TaskPlugin", "")).split(",")),
+        process_tracking=_known(values.get("ProctrackType", "")),
         suspend_s=_suspend_s(values),
         suspend_not=(_known(values.get("SuspendExcNodes", "")), _known(values.get("SuspendExcParts", ""))),
     )

@@ -48,11 +48,13 @@ class Steering:
         """Pin the held task to the node; where its owner and the partition ask for less, let it ask for all of it.
 
         It has the memory that it asks for, and all that there is only where it asks for none: Slurm keeps no other
-        record of what it asked for at first, and the next node must have that as well.
+        record of what it asked for at first, and the next node must have that as well. One that is lent a part of
+        the node asks for what it was submitted with, and for no more.
         """
         needs = submission.needs
-        cpus = 0 if needs.is_whole else needs.usable_cpus(node)
-        command = commands.pin(fragment.job, node.name, fragment.limit_s, cpus, needs.memory_mb)
+        cpus = 0 if needs.is_whole or needs.in_part else needs.usable_cpus(node)
+        memory_mb = None if needs.in_part else needs.memory_mb
+        command = commands.pin(fragment.job, node.name, fragment.limit_s, cpus, memory_mb)
         return Order(command, f"lend {fragment.node} to {fragment.trainer}")
 
     def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:

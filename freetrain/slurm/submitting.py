@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from freetrain.core.cluster import Job, JobState, Node
 from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.needs import Needs
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.launcher import Order, Place
@@ -27,6 +28,7 @@ _OURS = re.compile(
     r"#SBATCH\s+(?:-[aNHtpwxdQWs]|--(?:array|nodes|hold|time|time-min|partition|comment|requeue|no-requeue|nodelist"
     r"|exclude|dependency|begin|parsable|wait|quiet|job-name|uid|gid|exclusive|oversubscribe|mem)\b)"
 )
+_OF_PARTS = re.compile(r"#SBATCH\s+(?:-G|--(?:gres|gpus|gpus-per-node|gpus-per-task|gpus-per-socket|mincpus)\b)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,33 +91,35 @@ class Submitting:
         self, submission: Submission, fragments: Sequence[Fragment], places: Sequence[Place], now_s: float
     ) -> Sequence[Fragment]:
         """A new job for each place; until Slurm has given it a number it goes by its comment."""
+        before = [sum(other.node == one.node for other in places[:number]) for number, one in enumerate(places)]
         return [
             Fragment(
-                f"freetrain-fragment:of={submission.id},node={place.node},at={now_s * 1000:.0f}",
+                f"freetrain-fragment:of={submission.id},node={place.node},at={now_s * 1000 + number:.0f}",
                 submission.id,
                 place.node,
                 FragmentState.ASKED,
                 now_s,
                 place.limit_s,
             )
-            for place in places
+            for place, number in zip(places, before, strict=True)
         ]
 
     def place(self, submission: Submission, fragment: Fragment, node: Node) -> Order:
-        """Submit it, for this node only and all of it."""
-        pattern = self._read_pattern(submission.id)
+        """Submit it, for this node only and all of it, or as much of it as the pattern asks for."""
+        pattern, needs = self._read_pattern(submission.id), submission.needs
         command = commands.submit_fragment(
             fragment.node,
             fragment.limit_s,
             self._partition,
             fragment.job,
             f"freetrain-{fragment.trainer}",
-            submission.needs.memory_mb,
-            {"chdir": pattern.directory, "account": pattern.account, "qos": pattern.qos},
+            needs.memory_mb,
+            {"chdir": pattern.directory, "account": pattern.account, "qos": pattern.qos, **_part(needs)},
+            is_whole=not needs.in_part,
         )
         before: commands.Command = self._act_as(submission.owner) or ()
         why = f"lend {fragment.node} to {submission.id}"
-        return Order(before + command, why, fragment_script(fragment, pattern))
+        return Order(before + command, why, fragment_script(fragment, pattern, needs.in_part))
 
     def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:
         """Nothing: what is submitted starts."""
@@ -159,8 +163,22 @@ class Submitting:
         return [Order(commands.cancel(submission.id, *filter(str.isdigit, (one.job for one in fragments))), why)]
 
 
-def fragment_script(fragment: Fragment, pattern: Pattern) -> str:
-    """The batch script of a fragment: the owner's, without what freetrain decides."""
+def _part(needs: Needs) -> Mapping[str, str]:
+    """What a fragment asks for that is lent a part of a node: the same as the pattern does."""
+    if not needs.in_part:
+        return {}
+    gres = ",".join(f"{name}:{count}" for name, count in needs.gres)
+    return {"mincpus": str(needs.cpus), "gres": gres}
+
+
+def fragment_script(fragment: Fragment, pattern: Pattern, in_part: bool = False) -> str:
+    """The batch script of a fragment: the owner's, without what freetrain decides.
+
+    Args:
+        fragment: which.
+        pattern: what it is made from.
+        in_part: whether it is lent a part of a node, so that freetrain asks for its GPUs.
+    """
     lines = pattern.script.splitlines()
     shebang = lines[0].removeprefix("#!").strip() if lines and lines[0].startswith("#!") else "/bin/bash"
     mark = "FREETRAIN_END_OF_SCRIPT"
@@ -176,12 +194,16 @@ def fragment_script(fragment: Fragment, pattern: Pattern) -> str:
     return environment.get_template("fragment.sh.j2").render(
         node=fragment.node,
         trainer=fragment.trainer,
-        directives=[line for line in lines if line.startswith("#SBATCH") and not _OURS.match(line)],
+        directives=[line for line in lines if line.startswith("#SBATCH") and not _is_ours(line, in_part)],
         directory=pattern.directory,
         interpreter=shebang,
         mark=mark,
         script=pattern.script.rstrip("\n"),
     )
+
+
+def _is_ours(line: str, in_part: bool) -> bool:
+    return bool(_OURS.match(line) or (in_part and _OF_PARTS.match(line)))
 
 
 def _is_named(fragment: Fragment) -> bool:

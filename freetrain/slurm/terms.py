@@ -27,6 +27,7 @@ class Terms:
         shortest_hole_s: the shortest in which something is lent.
         spares_suspendable: whether nodes that Slurm powers down are left alone.
         qos: by name; none where there is no accounting.
+        in_parts: whether parts of nodes are lent.
     """
 
     layout: SlurmLayout
@@ -34,6 +35,7 @@ class Terms:
     shortest_hole_s: float
     spares_suspendable: bool
     qos: Mapping[str, QosTerms] = field(default_factory=dict)
+    in_parts: bool = False
 
     @property
     def ours(self) -> PartitionRules:
@@ -54,18 +56,20 @@ def judge_terms(terms: Terms) -> list[Finding]:
     3. A limit of Slurm's own fences what runs there.
     4. A lent node costs its user nothing or little.
     5. Somebody has decided about nodes that Slurm powers down.
+    6. Where parts of nodes are lent, a fragment is confined to its own, and ends with all that it started.
     """
     return [
-        *_of_submission(terms.ours),
+        *_of_submission(terms),
         *_of_time(terms),
         *_of_fence(terms),
         *_of_charges(terms),
         *_of_power(terms),
+        *_of_confinement(terms),
     ]
 
 
-def _of_submission(ours: PartitionRules) -> Iterator[Finding]:
-    name = ours.name
+def _of_submission(terms: Terms) -> Iterator[Finding]:
+    ours, name = terms.ours, terms.ours.name
     if ours.root_only:
         yield Finding(f"Only root may submit to partition {name} (RootOnly).", update(name, "RootOnly=NO"))
     if ours.reserved_only:
@@ -76,7 +80,7 @@ def _of_submission(ours: PartitionRules) -> Iterator[Finding]:
         )
     if ours.max_nodes < 1:
         yield Finding(f"Partition {name} takes no jobs (MaxNodes=0).", update(name, "MaxNodes=1"))
-    if ours.max_cpus < float("inf"):
+    if ours.max_cpus < float("inf") and not terms.in_parts:
         yield Finding(
             f"Jobs in partition {name} have {ours.max_cpus:.0f} CPUs of a node at most (MaxCPUsPerNode), and "
             "fragments ask for whole nodes.",
@@ -162,6 +166,27 @@ def _of_power(terms: Terms) -> Iterator[Finding]:
             f"Slurm powers nodes down that are idle for {show_duration(settings.suspend_s)}. A lent node is not "
             "idle, so lending keeps it powered up; freetrain never wakes one that is down.",
             "[lend]\nspare_suspendable = true",
+            False,
+        )
+
+
+def _of_confinement(terms: Terms) -> Iterator[Finding]:
+    settings = terms.layout.settings
+    if not terms.in_parts:
+        return
+    if "task/cgroup" not in settings.task_plugins:
+        plugins = ",".join(sorted(settings.task_plugins - {"", "task/none"} | {"task/cgroup"}))
+        yield Finding(
+            "Nothing confines a job to the CPUs, the memory and the GPUs that it was given (TaskPlugin): a "
+            "fragment on part of a node can use those of the jobs beside it (lend.share).",
+            f"TaskPlugin={plugins}\n# cgroup.conf: ConstrainCores=yes ConstrainRAMSpace=yes ConstrainDevices=yes",
+            False,
+        )
+    if settings.process_tracking != "proctrack/cgroup":
+        yield Finding(
+            f"What a fragment leaves running is not found (ProctrackType={settings.process_tracking}): on part of "
+            "a node it stays beside other jobs (lend.share).",
+            "ProctrackType=proctrack/cgroup",
             False,
         )
 

@@ -171,6 +171,8 @@ IN_FREETRAIN_TOML = {
     "misspelt user": ("[lend.shares]\nalcie = 2\n", "alice = 2", False),
     "unknown account": ('[lend]\nfair_share = "account"\n[lend.shares]\nchem = 2\n', "[lend.shares]", False),
     "shares for nobody": ('[lend]\nfair_share = "off"\n[lend.shares]\nbob = 2\n', 'fair_share = "user"', False),
+    "no amount": ('[lend]\nkeep = "4 CPUs"\n', 'keep = ""', True),
+    "kept of whole nodes": ('[lend]\nkeep = "cpu=4,mem=16G"\n', 'keep = ""', False),
     "short fragments": ('[lend]\nlongest_fragment = "1m"\n', 'longest_fragment = "1-00:00:00"', False),
     "long margin": ('[lend]\nmargin = "5m"\n', 'shortest_hole = "00:06:00"', False),
     "seldom looks": ('[pace]\npoll = "5m"\n', 'poll = "00:00:10"', False),

@@ -136,6 +136,22 @@ def test_every_listing_begins_with_how_the_daemon_stands(site: Site) -> None:
         assert re.fullmatch(r"Last look \d+ s ago, in 0.2 s. Slurm answers.", second)
 
 
+@pytest.mark.parametrize("with_daemon", [True, False])
+def test_where_parts_are_lent_a_node_with_jobs_may_be_free(site: Site, tmp_path: Path, with_daemon: bool) -> None:
+    with (tmp_path / "freetrain.toml").open("a") as config:
+        config.write("[lend]\nshare = 'any'\n")
+    details = "CPUTot=8 CPUAlloc={} RealMemory=100 AllocMem=0 GresUsed=(null) State=MIXED Partitions=freetrain\n"
+    used = {"n1": 8, "n2": 8, "n3": 2, "n4": 8}
+    nodes = "".join(f"NodeName={name} {details.format(cpus)}" for name, cpus in used.items())
+    site.slurm.answers("scontrol", nodes, when="-o show")
+    if with_daemon:
+        site.published()
+        assert node_states()["n3"] == ("free", "")
+    else:
+        assert node_states()["n3"] == ("not lent", "could be lent, if a daemon were at work")
+        assert node_states()["n4"] == ("not lent", "jobs have all of it")
+
+
 def test_lent_is_told_from_asked(site: Site) -> None:
     site.published()
     first = json.loads(run("jobs", "--json").stdout)["jobs"][0]

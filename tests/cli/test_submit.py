@@ -41,6 +41,12 @@ def test_a_training_becomes_a_held_array_of_one_node_tasks(slurm: FakeSlurm, tmp
     assert slurm.calls == [["sbatch", *OURS, comment, "--exclusive", "--job-name=bert", f"{tmp_path}/train.sh"]]
 
 
+def test_who_wants_a_part_of_each_node_does_not_ask_for_all_of_it(slurm: FakeSlurm) -> None:
+    submit("--nodes", "4", "--part", "--sbatch=--gpus-per-node=1", "train.sh")
+    assert "--exclusive" not in slurm.calls[0]
+    assert "--gpus-per-node=1" in slurm.calls[0]
+
+
 def test_a_single_number_is_the_most(slurm: FakeSlurm) -> None:
     submit("--nodes", "4", "train.sh")
     assert {"--array=0-3", "--comment=freetrain:min=1,max=4"} < set(slurm.calls[0])

@@ -6,8 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.needs import Needs
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmUnclearError
+from freetrain.slurm.steering import Steering
+from freetrain.slurm.submissions import Submission
 from tests.daemon.conftest import StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
 from tests.facts import node
@@ -85,6 +89,13 @@ def test_a_task_that_would_get_a_part_of_its_node_asks_for_all_of_it(
     start_daemon().cycle()
     (pin,) = [told for told in slurm.told if told[:2] == ("scontrol", "update")]
     assert {"MinCPUsNode=16", "MinMemoryNode=600"} <= set(pin)
+
+
+def test_a_task_that_is_lent_a_part_of_a_node_asks_for_what_it_was_submitted_with() -> None:
+    needs = Needs(cpus=2, memory_mb=100, gres=(("gpu", 1),), is_whole=False).lent_in_part()
+    fragment = Fragment("7_1", "7", "n1", FragmentState.ASKED, 0.0, 600.0)
+    order = Steering().place(Submission("7", "news", "", 0.0, (), needs), fragment, node("n1", cpus=16))
+    assert order.command == ("scontrol", "update", "JobId=7_1", "ReqNodeList=n1", "TimeLimit=10", "StartTime=now")
 
 
 def test_a_task_that_asks_for_no_memory_gets_all_of_it(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:

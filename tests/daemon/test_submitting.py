@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.core.cluster import JobState
+from freetrain.core.cluster import Job, JobState
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.needs import Needs
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
+from freetrain.slurm.launcher import Place
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.submitting import Pattern, Submitting, fragment_script
 from tests.daemon.conftest import Daemon, StartDaemon
@@ -172,3 +173,16 @@ def test_the_script_runs_as_its_owner_wrote_it(tmp_path: Path) -> None:
     script = fragment_script(FRAGMENT, Pattern(text, str(folder)))
     ran = subprocess.run(["bash", "-c", script], input="in", capture_output=True, text=True)
     assert (ran.stdout, ran.returncode) == (f"{folder}|7|in\n", 3), ran.stderr
+
+
+def test_fragments_on_parts_of_a_node_ask_for_their_parts_and_are_told_apart() -> None:
+    needs = Needs(cpus=4, memory_mb=300, gres=(("gpu:a100", 2),), is_whole=False).lent_in_part()
+    pattern = Job("7", "7", "news", "freetrain", JobState.PENDING)
+    submission = Submission("7", "news", "", 0.0, (pattern,), needs)
+    places = [Place("n1", 600.0), Place("n2", 600.0), Place("n1", 600.0)]
+    fragments = submitting().lend(submission, [], places, 1000.0)
+    assert len({one.job for one in fragments}) == 3, "Slurm knows them by their comments until they have a number"
+    order = submitting().place(submission, fragments[0], node("n1", cpus=64))
+    assert {"--mincpus=4", "--mem=300", "--gres=gpu:a100:2"} < set(order.command)
+    assert "--exclusive" not in order.command
+    assert "gpus-per-node" not in order.stdin.partition("FREETRAIN_END_OF_SCRIPT")[0]

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from freetrain.core.amounts import Amount
 from freetrain.core.needs import Needs
-from freetrain.slurm.asking import parse_needs
+from freetrain.slurm.asking import parse_asks, parse_needs
 from freetrain.slurm.commands import NEED_FIELDS, SEPARATOR
-from freetrain.slurm.parsing import parse_gres, parse_nodes
+from freetrain.slurm.parsing import parse_amount, parse_gres, parse_nodes
+from tests import facts
 
 RECORDED = Path(__file__).parent / "recorded"
 DEFAULT_MB = 100
@@ -94,6 +96,74 @@ def test_gpus_of_a_node() -> None:
     assert (node.sockets, node.cores_per_socket, node.threads_per_core) == (1, 2, 2)
     (later,) = [one for one in parse_nodes((RECORDED / "nodes_25.11.txt").read_text())[0] if one.gres]
     assert (later.name, later.gres) == ("n008", (("gpu:a100", 4),))
+
+
+def test_how_much_jobs_have_of_a_node() -> None:
+    nodes, rejected = parse_nodes((RECORDED / "nodes_in_parts_22.05.txt").read_text())
+    assert rejected == []
+    assert [node.used for node in nodes] == [Amount(14, 200, (("gpu:a100", 6),)), Amount(0, 0)]
+    assert [node.total for node in nodes] == [Amount(16, 1000, (("gpu:a100", 8),))] * 2
+    (later,) = parse_nodes(
+        "NodeName=g1 CPUAlloc=8 CPUEfctv=128 CPUTot=128 State=MIXED RealMemory=512000 AllocMem=4096 "
+        "Gres=gpu:1g.5gb:7(S:0),gpu:a100:3(S:0-1),shard:a100:12(S:0-1) GresDrain=N/A "
+        "GresUsed=gpu:1g.5gb:2(IDX:0,3),gpu:a100:1(IDX:2),shard:a100:6(4/4,2/4,0/4) Partitions=main\n"
+    )[0]
+    assert later.used == Amount(8, 4096, (("gpu:1g.5gb", 2), ("gpu:a100", 1), ("shard:a100", 6)))
+
+
+def test_nobody_asked_how_much_jobs_have_of_a_node() -> None:
+    (node,), _ = parse_nodes((RECORDED / "gpu_node_22.05.txt").read_text())
+    assert node.used is None
+
+
+def test_a_task_that_is_lent_a_part_takes_what_slurm_gives_it() -> None:
+    """The default memory too, and the CPUs that are bound to its GPUs; never less than whole cores."""
+    found = dict(zip(EXPECTED, needs_of("22.05"), strict=True))
+    node = facts.node("n1", cpus=8, memory_mb=8000, threads_per_core=2)
+    taken = {options: needs.lent_in_part().amount_on(node) for options, needs in found.items()}
+    assert taken[""] == Amount(2, 100)
+    assert taken["--gpus-per-node=a100:2"] == Amount(2, 100, (("gpu:a100", 2),))
+    assert taken["--cpus-per-gpu=2 --gpus=2"].cpus == 4
+    assert taken["--mem-per-cpu=200 -c2"] == Amount(2, 400)
+    assert taken["--ntasks-per-node=2 -c2"].cpus == 4
+    assert found[""].amount_on(node) == node.total
+
+
+def test_what_waiting_jobs_ask_of_each_of_their_nodes() -> None:
+    """``-N2 -n4 --gres=gpu:7 --mem-per-cpu=30``; four GPUs with three CPUs each; ``--exclusive``."""
+    asks = parse_asks((RECORDED / "waiting_needs_22.05.txt").read_text())
+    assert asks["14"] == Amount(2, 60, (("gpu", 7),))
+    assert asks["15"] == Amount(12, 1000, (("gpu", 4),))
+    assert asks["16"] is None, "all of its node"
+
+
+def test_what_a_job_asks_for_in_all_is_spread_over_its_nodes() -> None:
+    spread = {"tres-alloc": "cpu=9,mem=500M,node=2", "tres-per-job": "gres/gpu:a100:5", "NumTasks": "9"}
+    assert parse_asks(line(**spread)) == {"7": Amount(5, 250, (("gpu:a100", 3),))}
+
+
+@pytest.mark.parametrize("changes", [{"MinMemory": "?" * 24}, {"tres-alloc": "cpu=x"}, {"sct": "?"}])
+def test_of_what_is_not_clear_all_of_a_node_is_kept(changes: dict[str, str]) -> None:
+    assert parse_asks(line(**changes)).get("7") in (None, Amount(1, 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("cpu=4,mem=16G", Amount(4, 16 * 1024)),
+        ("mem=500", Amount(0, 500)),
+        ("cpu=1,mem=0.5T,gres/gpu=1,gres/gpu:a100=2", Amount(1, 512 * 1024, (("gpu", 1), ("gpu:a100", 2)))),
+        ("", Amount()),
+    ],
+)
+def test_amounts_as_slurm_writes_them(text: str, amount: Amount) -> None:
+    assert parse_amount(text) == amount
+
+
+@pytest.mark.parametrize("text", ["4", "cpu=many", "mem=4X", "gpu=1", "cpu=-1"])
+def test_what_is_no_amount_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no amount"):
+        parse_amount(text)
 
 
 @pytest.mark.parametrize(

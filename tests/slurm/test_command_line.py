@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from freetrain.core.amounts import Amount
+from freetrain.core.cluster import Snapshot
 from freetrain.errors import ExitCode
 from freetrain.slurm.command_line import CommandLine
-from freetrain.slurm.commands import JOB_FIELDS, SEPARATOR
+from freetrain.slurm.commands import JOB_FIELDS, NEED_FIELDS, SEPARATOR
 from freetrain.slurm.errors import SlurmUnclearError, SlurmUnreachableError
 from tests.cli.fake_slurm import FakeSlurm
 
@@ -117,3 +119,41 @@ def test_lines_of_accounting_that_make_no_sense_are_told_with_the_next_snapshot(
     assert [run.id for run in gateway.runs(["7"])] == ["7"]
     assert len(gateway.snapshot().rejected) == 2
     assert gateway.snapshot().rejected == ()
+
+
+def test_where_parts_are_lent_it_is_asked_what_new_waiting_jobs_want_and_never_more_than_four_questions(
+    slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sdiag = FakeSlurm.on_path(tmp_path / "more", monkeypatch, "sdiag")
+    asked = dict.fromkeys(NEED_FIELDS, "N/A") | {"ArrayJobID": "8", "State": "PENDING", "sct": "*:*:*"}
+    asked |= {"tres-alloc": "cpu=2,mem=100M,node=1", "tres-per-node": "gres:gpu:3"}
+    answer = "".join(f"{asked[name]:<{size}}{SEPARATOR}" for name, size in NEED_FIELDS.items()) + "\n"
+    (slurm.directory / "squeue.out").unlink()
+    slurm.answers("squeue", answer, when="--noconvert -t")
+    slurm.answers("squeue", record() + record(i="8", F="8", T="PENDING", N=""), when="all -o")
+    slurm.answers("scontrol", NODES, when="-o show")
+    gateway = CommandLine(in_parts=True)
+
+    def look() -> Snapshot:
+        calls, others = gateway.calls, len(sdiag.calls)
+        found = gateway.snapshot()
+        gateway.last_plan_s()
+        assert gateway.calls - calls <= 4 + (not others), "the first look asks for the partitions, too"
+        return found
+
+    found = look()
+    assert found.job["8"].asks == Amount(2, 100, (("gpu", 3),))
+    assert found.job["7"].asks is None
+    assert len(sdiag.calls) == 0
+    look()
+    assert len(sdiag.calls) == 1, "what job 8 wants is known now"
+    slurm.answers("squeue", record() + record(i="9", F="9", T="PENDING", N=""), when="all -o")
+    assert look().job["9"].asks is None, "Slurm does not say, so it is all of a node"
+    assert look().job["9"].asks is None
+    assert sum("-O" in call for call in slurm.calls) == 2, "nor is it asked again at once"
+
+
+def test_where_whole_nodes_are_lent_nobody_asks_for_more(slurm: FakeSlurm) -> None:
+    slurm.answers("squeue", record() + record(i="8", F="8", T="PENDING", N=""))
+    CommandLine().snapshot()
+    assert not any("-O" in call or "-d" in call for call in slurm.calls)

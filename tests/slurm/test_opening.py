@@ -9,7 +9,7 @@ import pytest
 
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.errors import SlurmMissingError, SlurmUnclearError, SlurmUnreachableError
-from freetrain.slurm.opening import OpenedWhenAsked, open_gateway
+from freetrain.slurm.opening import Backend, OpenedWhenAsked, open_gateway
 from freetrain.slurm.pyslurm_client import PyslurmClient
 
 
@@ -59,6 +59,11 @@ def test_auto_takes_the_commands_otherwise_and_says_why(
 
 def test_the_commands_are_taken_where_they_are_asked_for() -> None:
     assert isinstance(open_gateway("cli", 20.0, ("/nonexistent",)), CommandLine)
+
+
+@pytest.mark.parametrize("backend", ["auto", "pyslurm"])
+def test_how_much_of_a_node_is_used_only_the_commands_tell(backend: Backend) -> None:
+    assert isinstance(open_gateway(backend, 20.0, player("well"), in_parts=True), CommandLine)
 
 
 @pytest.mark.parametrize("role", ["hangs at import", "fatal at import", "too old", "not installed"])

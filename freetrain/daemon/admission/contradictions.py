@@ -30,6 +30,15 @@ def find_contradictions(config: Config, nodes: Nodes) -> Iterator[Finding]:
             yield Finding(
                 f"{path} depends on where the daemon is started from (it says {value!r}).", _default(path)
             )
+    if config.lend.in_parts and config.slurm.backend == "pyslurm":
+        yield Finding(
+            "pyslurm does not tell how many GPUs of a node are used, which lend.share needs: Slurm's commands are "
+            "used instead.",
+            _default("slurm.backend"),
+            False,
+        )
+    if config.lend.keep and not config.lend.in_parts:
+        yield Finding('lend.keep is not heeded with share = "whole".', _default("lend.keep"), False)
     if config.lend.shares and config.lend.fair_share == "off":
         yield Finding('lend.shares is not heeded with fair_share = "off".', _default("lend.fair_share"), False)
 

@@ -113,7 +113,10 @@ def inspect(config: Config, sources: Sequence[Path], gateway: Gateway, account: 
         found += judge(question_of(config, planned, snapshot))
         qos = _qos_terms(layout, gateway, not_checked)
         spares = config.lend.spare_suspendable
-        found += judge_terms(Terms(planned, config.slurm.partition, config.lend.shortest_hole, spares, qos))
+        terms = Terms(
+            planned, config.slurm.partition, config.lend.shortest_hole, spares, qos, config.lend.in_parts
+        )
+        found += judge_terms(terms)
         found += find_contradictions(config, planned.partitions[config.slurm.partition].partition.nodes)
     if unknown := unknown_nodes(config, snapshot):
         found.append(unknown)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from freetrain.core.cluster import NodeState
-from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.fragment import End, Fragment, FragmentState, node_of
 from freetrain.daemon.reports.recent_nodes import RecentNodes
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.lending.judge import Judgement
@@ -18,6 +19,14 @@ FORMAT: Literal["freetrain-status/1"] = "freetrain-status/1"
 
 _MOST_TRAINERS, _MOST_EXAMPLES, _LONGEST = 2000, 5, 300
 """How much is published of what users and Slurm say: trainers, lines not understood, characters of a sentence."""
+
+_ORDER = (
+    FragmentState.LOST,
+    FragmentState.LEAVING,
+    FragmentState.ENDING,
+    FragmentState.ASKED,
+    FragmentState.RUNNING,
+)
 
 Phase = Literal["running", "stopped"]
 NodeStanding = Literal["free", "lent", "asked for", "due back", "not lent"]
@@ -216,19 +225,32 @@ def _count_idle(judgement: Judgement, fragments: Iterable[Fragment]) -> int:
 
 def groups_of(offers: Offers, fragments: Iterable[Fragment]) -> tuple[NodeGroup, ...]:
     """What is done with each node, as the fragments on it say, and why."""
-    # A node that changes hands has two fragments for a moment: the one that comes counts.
-    order = (
-        FragmentState.LOST,
-        FragmentState.LEAVING,
-        FragmentState.ENDING,
-        FragmentState.ASKED,
-        FragmentState.RUNNING,
-    )
-    on = {one.node: one for one in sorted(fragments, key=lambda one: order.index(one.state))}
-    verdicts = {node.name: _of_lent("free", on.get(node.name), "", node.free_until_s) for node in offers.offered}
-    verdicts |= {name: _of_lent("due back", on.get(name), why, None) for name, why in offers.due.items()}
-    verdicts |= {name: _of_lent("not lent", on.get(name), why, None) for name, why in offers.withheld.items()}
+    on = {name: _together(own) for name, own in _by_node(fragments).items()}
+    # Of a node that is lent in parts, what is to be given back says most, then what may be lent.
+    verdicts = {name: _of_lent("not lent", on.get(name), why, None) for name, why in offers.withheld.items()}
+    for place in offers.offered:
+        name = node_of(place.name)
+        verdicts[name] = _of_lent("free", on.get(name), "", place.free_until_s)
+    for name, why in offers.due.items():
+        verdicts[node_of(name)] = _of_lent("due back", on.get(node_of(name)), why, None)
     return gathered(verdicts)
+
+
+def _by_node(fragments: Iterable[Fragment]) -> Mapping[str, Sequence[Fragment]]:
+    on: defaultdict[str, list[Fragment]] = defaultdict(list)
+    for one in fragments:
+        on[one.node].append(one)
+    return on
+
+
+def _together(own: Sequence[Fragment]) -> Fragment:
+    """What the fragments of one node say: the one that is furthest, with all the trainers that have parts of it.
+
+    A node that changes hands has two for a moment, of which the one that comes counts.
+    """
+    first = sorted(own, key=lambda one: _ORDER.index(one.state))[-1]
+    trainers = {one.trainer for one in own if one.goes_on} or {first.trainer}
+    return replace(first, trainer=", ".join(sorted(trainers)))
 
 
 def gathered(verdicts: Mapping[str, NodeGroup]) -> tuple[NodeGroup, ...]:

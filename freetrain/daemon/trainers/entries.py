@@ -10,6 +10,7 @@ from freetrain.core.fragment import Fragment
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.daemon.trainers.ends import Patience, is_finishing
 from freetrain.daemon.trainers.progress_reader import Report
+from freetrain.lending.rules import Share
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import Tag, asked_to_resume, says_paused, with_answer, without_answer
 
@@ -141,6 +142,7 @@ class RosterRules:
         partition: the preemptible one.
         objective: name of what is maximised.
         default_memory_mb: what Slurm gives a job that asks for no memory, where the partition says nothing.
+        share: how much of a node is lent at once.
     """
 
     runs_tasks: bool
@@ -149,3 +151,4 @@ class RosterRules:
     partition: str
     objective: str
     default_memory_mb: int = 0
+    share: Share = Share.WHOLE

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.core.needs import find_misfit, kinds_of
+from freetrain.core.needs import find_misfit, kinds_of, most_places
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.trainers.entries import Entry, News, Past, RosterRules
 from freetrain.daemon.trainers.isolation import Fault, Faults, isolated
@@ -80,7 +80,7 @@ class Registry:
             SlurmError: Slurm was asked what tasks ask for, and does not answer.
         """
         jobs = self._fragments.as_they_ended(snapshot.jobs)
-        submissions = self._reader.read(snapshot, jobs, rules.partition, rules.default_memory_mb)
+        submissions = self._reader.read(snapshot, jobs, rules.partition, rules.default_memory_mb, rules.share)
         news = News(
             time_s=snapshot.time_s,
             known=self._known,
@@ -93,8 +93,7 @@ class Registry:
         )
         entries = call_roll(submissions.values(), news, rules)
         self._remember(entries)
-        most_nodes = len(snapshot.partitions[rules.partition].nodes)
-        return self._with_requests(entries, most_nodes, rules.objective, snapshot.time_s)
+        return self._with_requests(entries, snapshot, rules)
 
     def _find_unfit(
         self, snapshot: Snapshot, submissions: Mapping[str, Submission], partition: str
@@ -124,15 +123,16 @@ class Registry:
                 _say_state(trainer)
         self._known.update({trainer.id: trainer for trainer in changed})
 
-    def _with_requests(
-        self, entries: Iterable[Entry], most_nodes: int, objective: str, now_s: float
-    ) -> Registered:
+    def _with_requests(self, entries: Iterable[Entry], snapshot: Snapshot, rules: RosterRules) -> Registered:
         """What is wrong with one of them is its own, and said once."""
+        names = snapshot.partitions[rules.partition].nodes
+        kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         noted, requests, waits_for = [], [], {}
         for entry in entries:
             trainer = entry.trainer
             self._faults.say(trainer.id, trainer.owner, "itself", trainer.fault)
-            found = self._request(entry, most_nodes, objective, now_s)
+            most = most_places(entry.submission.needs, kinds) if entry.submission.needs.in_part else len(names)
+            found = self._request(entry, most, rules.objective, snapshot.time_s)
             if isinstance(found, Fault):
                 self._faults.say(trainer.id, trainer.owner, "competing", found.what)
                 entry = entry.with_fault(found.what)
@@ -143,10 +143,10 @@ class Registry:
             noted.append(entry)
         return Registered(tuple(noted), tuple(requests), waits_for)
 
-    def _request(self, entry: Entry, most_nodes: int, objective: str, now_s: float) -> Request | Fault | str:
+    def _request(self, entry: Entry, most: int, objective: str, now_s: float) -> Request | Fault | str:
         if not entry.competes or entry.tag is None:
             return ""
-        room = min(self._launcher.room(entry.submission, entry.fragments), most_nodes)
+        room = min(self._launcher.room(entry.submission, entry.fragments), most)
         return request_of(entry, room, objective, now_s)
 
 

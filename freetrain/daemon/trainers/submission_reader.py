@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from freetrain.core.cluster import Job, Snapshot
 from freetrain.core.needs import Needs
+from freetrain.lending.rules import Share
 from freetrain.slurm.errors import SlurmUnclearError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.submissions import Submission, find_submissions
@@ -30,7 +31,12 @@ class SubmissionReader:
         self._asked_s = float("-inf")
 
     def read(
-        self, snapshot: Snapshot, jobs: Iterable[Job], partition: str, default_memory_mb: int
+        self,
+        snapshot: Snapshot,
+        jobs: Iterable[Job],
+        partition: str,
+        default_memory_mb: int,
+        share: Share = Share.WHOLE,
     ) -> Mapping[str, Submission]:
         """The submissions by id, oldest first; two more questions to Slurm where it must be asked.
 
@@ -39,6 +45,7 @@ class SubmissionReader:
             jobs: its jobs, with how they ended.
             partition: the preemptible one.
             default_memory_mb: what Slurm gives a job that asks for no memory, where the partition says nothing.
+            share: how much of a node is lent at once.
 
         Raises:
             SlurmError: Slurm does not answer.
@@ -51,7 +58,8 @@ class SubmissionReader:
             waiting = [id_ for id_, one in found.items() if _waits(one)]
             if waiting and not answered:
                 raise SlurmUnclearError("squeue -O", "it shows no job")
-            self._needs = {id_: self._needs_of(one, answered) for id_, one in found.items()}
+            needs = {id_: self._needs_of(one, answered) for id_, one in found.items()}
+            self._needs = {id_: one.lent_in_part() if share.in_part(one) else one for id_, one in needs.items()}
             # Of what Slurm does not show although it waits is asked again at the next look.
             shown = answered.keys() >= set(waiting)
             self._asked_s = snapshot.time_s if shown else float("-inf")

@@ -33,12 +33,16 @@ class PlannedStart:
         start_s: when, UTC epoch seconds.
         nodes: where.
         by_backfill: whether it waits for Slurm's next backfill cycle, since a job before it cannot start yet.
+        in_part: whether it starts on parts of these nodes, beside others.
+        clear: nodes on which it does so without anything being given back.
     """
 
     job: str
     start_s: float
     nodes: Nodes
     by_backfill: bool = False
+    in_part: bool = False
+    clear: Nodes = frozenset()
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,9 @@ class Shadow:
 
     @cached_property
     def kept(self) -> Mapping[str, str]:
-        """Node → the job that would start there now."""
-        return {name: plan.job for plan in self.plans if plan.start_s <= self.time_s for name in plan.nodes}
+        """Node → the job that would start there now, on all of it."""
+        now = (plan for plan in self.plans if plan.start_s <= self.time_s and not plan.in_part)
+        return {name: plan.job for plan in now for name in plan.nodes}
 
     @cached_property
     def wanted(self) -> Mapping[str, PlannedStart]:
@@ -129,7 +134,8 @@ def find_shadow(
         disbelieved: jobs that did not start although their nodes were free: they wait for something that is not
             known here, and get no nodes.
     """
-    queue = _in_order(snapshot, partition)[: min(rules.most_jobs, _MOST_JOBS)]
+    queue = in_slurms_order(snapshot, partition)[: min(rules.most_jobs, _MOST_JOBS)]
+    queue = [job for job in queue if job.asks is None]  # others want parts of nodes
     if not queue:
         return Shadow(snapshot.time_s, (), frozenset())
     machine = Machine(snapshot, fragments, lent)
@@ -167,7 +173,7 @@ def _starts_of(job: Job, machine: Machine, schedule: Schedule, lent: Mapping[str
         yield PlannedStart(job.id, found.start_s, machine.sets.names(nodes))
 
 
-def _in_order(snapshot: Snapshot, partition: str) -> list[Job]:
+def in_slurms_order(snapshot: Snapshot, partition: str) -> list[Job]:
     """The site's jobs that wait for nothing but nodes, as Slurm sorts them."""
     ready = [
         job

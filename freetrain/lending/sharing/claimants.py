@@ -8,12 +8,14 @@ from dataclasses import replace
 from math import inf
 
 from freetrain.core.cluster import Nodes, Snapshot
+from freetrain.core.fragment import node_of
 from freetrain.core.needs import NO_NEEDS, Needs, kinds_of, nodes_meeting
 from freetrain.core.problem import Offer
 from freetrain.lending.facts import Request
 from freetrain.lending.rules import FairShare, SharingRules
 from freetrain.lending.sharing.dealing import Claimant, Shares, Want
 from freetrain.lending.sharing.past_use import tilts
+from freetrain.lending.sharing.tasks import Tasks
 
 Eligible = Mapping[Needs, Nodes]
 """Needs → the nodes that meet them."""
@@ -40,6 +42,7 @@ def claimants_of(
     eligible: Eligible,
     offered: Iterable[Offer],
     sharing: SharingRules,
+    tasks: Tasks,
 ) -> list[Claimant]:
     """The trainers by who shares with whom, and by what they ask of their nodes.
 
@@ -51,6 +54,7 @@ def claimants_of(
         eligible: needs → nodes.
         offered: the nodes, with who has them.
         sharing: what the site wants.
+        tasks: how much of a node each of their tasks takes.
     """
     members: defaultdict[tuple[Hashable, ...], list[Request]] = defaultdict(list)
     for request in competing:
@@ -60,13 +64,25 @@ def claimants_of(
     keeps: list[set[str]] = [set() for _ in members]
     for node in offered:
         number = None if node.held_by is None else number_of.get(node.held_by)
-        if number is not None and node.name not in may_use[number]:
-            keeps[number].add(node.name)
+        if number is not None and node_of(node.name) not in may_use[number]:
+            keeps[number].add(node_of(node.name))
     found = []
     for (key, requests), fitting, others in zip(members.items(), may_use, keeps, strict=True):
         first, nodes = requests[0], fitting | others if others else fitting
         wants = tuple(Want(one.id, one.trainer.min_nodes, demand[one.id]) for one in requests)
-        found.append(Claimant(key, _path(first, sharing), wants, nodes, capped_by=_capped_by(first, sharing)))
+        task = tasks.of(first.needs)
+        found.append(
+            Claimant(
+                key,
+                _path(first, sharing),
+                wants,
+                nodes,
+                capped_by=_capped_by(first, sharing),
+                each=task.each,
+                places=None if tasks.rooms is None else sum(want.most for want in wants),
+                worth=task.worth,
+            )
+        )
     return found
 
 

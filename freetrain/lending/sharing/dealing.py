@@ -12,118 +12,86 @@ trainers, minimum sizes) can take what is another's. What is dealt keeps these i
 5. *Stable:* a claimant keeps the nodes that its trainers hold as far as its number of nodes allows, and dealing
    again what was dealt moves nothing.
 6. Limits (``Shares.caps``) are never exceeded.
+
+Where nodes are dealt in parts, places are dealt: what a task of the claimant takes of a node is one. What counts
+for a claimant's level then is what its places are worth in nodes: the largest part of the CPUs, the memory or the
+GPUs of a node (dominant resource fairness, Ghodsi et al., NSDI 2011). How places of different sizes fit on a node
+is found by trying (``part_stock.py``), so that 4 holds as far as such trying finds room.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from math import inf
+from typing import Any, Protocol
 
 from freetrain.core.classes import Offer
+from freetrain.lending.sharing.claims import Claimant, Deal, Shares, Want, usable_sizes
+from freetrain.lending.sharing.node_stock import NodeStock
+from freetrain.lending.sharing.part_nodes import Divided
+from freetrain.lending.sharing.part_stock import PartStock
+
+__all__ = ["Claimant", "Deal", "Shares", "Want", "deal", "usable_sizes"]
 
 _SLACK = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Want:
-    """A trainer, as far as dealing is concerned.
+class Stock(Protocol):
+    """What is dealt. Claimants go by their row."""
 
-    Attributes:
-        trainer: its id.
-        fewest: fewest nodes that it can use.
-        most: most nodes that it would take.
-    """
+    @property
+    def nodes(self) -> float:
+        """How many nodes there are."""
 
-    trainer: str
-    fewest: int
-    most: int
+    def most(self, row: int) -> int:
+        """For how many places of a claimant there would be room if nobody else were there."""
 
+    def held(self, row: int) -> int:
+        """How many places its trainers hold."""
 
-@dataclass(frozen=True)
-class Claimant:
-    """One user's trainers that may use the same nodes.
+    def free(self, row: int) -> int:
+        """How many more places it could take for certain, as far as that is known without trying."""
 
-    Attributes:
-        key: names it.
-        path: which shares it is part of, outermost first, as ("account ml", "user alice").
-        wants: its trainers; those at the end lose their nodes first.
-        eligible: the nodes that it may use; claimants with the same needs should have the same object.
-        most: most nodes that it takes in all.
-        capped_by: the limits that count its nodes.
-    """
+    def take(self, row: int) -> bool:
+        """Give a claimant one more place; False: there is none."""
 
-    key: Hashable
-    path: tuple[str, ...]
-    wants: tuple[Want, ...]
-    eligible: frozenset[str]
-    most: float = inf
-    capped_by: tuple[str, ...] = ()
+    def save(self) -> Any:
+        """Where things stand."""
 
-    @cached_property
-    def sizes(self) -> int:
-        """The numbers of nodes that its trainers can use together, as bits."""
-        return usable_sizes(self.wants, int(min(self.most, len(self.eligible))))
+    def restore(self, saved: Any) -> None:
+        """Back to where things stood."""
+
+    def named(self) -> Deal:
+        """Which places they are."""
 
 
-@dataclass(frozen=True)
-class Shares:
-    """How the site wants nodes shared.
-
-    Attributes:
-        weight: member of a path → its weight against others of the same place; 1 where it is missing.
-        used: member of a path → what it had before; of equals, who had least comes first.
-        caps: limit → most nodes.
-    """
-
-    weight: Mapping[str, float] = field(default_factory=dict)
-    used: Mapping[str, float] = field(default_factory=dict)
-    caps: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Deal:
-    """The answer.
-
-    Attributes:
-        parts: key of a claimant → its nodes, longest-lived first within each kind.
-        leaving: node that its holder has to give up → key of the claimant that gets it; None: nobody does.
-    """
-
-    parts: Mapping[Hashable, tuple[str, ...]]
-    leaving: Mapping[str, Hashable | None]
-
-
-def usable_sizes(wants: Iterable[Want], most: int) -> int:
-    """Numbers of nodes, ``most`` at most, that add up from sizes of some of the trainers: bit n stands for n."""
-    mask = (1 << (most + 1)) - 1
-    sums = 1
-    for want in wants:
-        fewest, largest = max(want.fewest, 1), min(want.most, most)
-        if fewest <= largest:
-            sums |= _shifted_by(sums, fewest, largest) & mask
-        if sums == mask:  # all of them can be used, whoever comes behind
-            break
-    return sums
-
-
-def deal(nodes: Sequence[Offer], claimants: Sequence[Claimant], shares: Shares | None = None) -> Deal:
+def deal(
+    nodes: Sequence[Offer],
+    claimants: Sequence[Claimant],
+    shares: Shares | None = None,
+    rooms: Mapping[str, Divided] | None = None,
+) -> Deal:
     """Deal the nodes.
 
     Args:
         nodes: all that are offered; those held by a trainer of no claimant are dealt to nobody.
         claimants: with different keys, and each trainer in one of them.
         shares: how; None: equal.
+        rooms: where nodes are dealt in parts, what is left of each node; None: they are dealt whole.
     """
+    if rooms is not None:
+        return _filled(PartStock(nodes, claimants, rooms), claimants, shares or Shares())
     if len(claimants) == 1 and _takes_all(claimants[0], nodes):
         order = sorted(nodes, key=lambda node: -(node.free_until_s or inf))
         return Deal({claimants[0].key: tuple(node.name for node in order)}, {})
-    table = _Table(nodes, claimants, shares or Shares())
-    table.fill()
-    return table.named()
+    return _filled(NodeStock(nodes, claimants), claimants, shares or Shares())
+
+
+def _filled(stock: Stock, claimants: Sequence[Claimant], shares: Shares) -> Deal:
+    _Table(stock, claimants, shares).fill()
+    return stock.named()
 
 
 def _takes_all(claimant: Claimant, nodes: Sequence[Offer]) -> bool:
@@ -136,53 +104,17 @@ def _takes_all(claimant: Claimant, nodes: Sequence[Offer]) -> bool:
     )
 
 
-def _shifted_by(bits: int, fewest: int, most: int) -> int:
-    """``bits`` shifted by each of ``fewest`` … ``most``, all together."""
-    spread, width, wanted = bits << fewest, 1, most - fewest + 1
-    while width < wanted:
-        step = min(width, wanted - width)
-        spread |= spread << step
-        width += step
-    return spread
-
-
 class _Table:
-    """Nodes by kind (all that the same claimants may use are one kind), and how many of each everybody has got."""
+    """How many places everybody has got, and whose turn it is."""
 
-    def __init__(self, nodes: Sequence[Offer], claimants: Sequence[Claimant], shares: Shares) -> None:
+    def __init__(self, stock: Stock, claimants: Sequence[Claimant], shares: Shares) -> None:
+        self._stock = stock
         self._claimants = claimants
         self._shares = shares
-        self._of_trainer = {want.trainer: row for row, one in enumerate(claimants) for want in one.wants}
-        sets = list({id(one.eligible): one.eligible for one in claimants}.values())
-        kinds: defaultdict[tuple[bool, ...], list[Offer]] = defaultdict(list)
-        for node in nodes:
-            if node.held_by is None or node.held_by in self._of_trainer:
-                kinds[tuple(node.name in names for names in sets)].append(node)
-        position = {id(names): number for number, names in enumerate(sets)}
-        self._kinds = [(open_to, kind) for open_to, kind in kinds.items() if any(open_to)]
-        self._for_nobody = [
-            node.name for open_to, kind in kinds.items() if not any(open_to) for node in kind if node.held_by
-        ]
-        self._open = [
-            [kind for kind, (open_to, _) in enumerate(self._kinds) if open_to[position[id(one.eligible)]]]
-            for one in claimants
-        ]
-        self._wanted = Counter(kind for kinds in self._open for kind in kinds)
-        self._free = [len(kind) for _, kind in self._kinds]
-        self._node_count = sum(self._free)
-        self._given = [[0] * len(self._kinds) for _ in claimants]
-        self._held = [[0] * len(self._kinds) for _ in claimants]
-        for kind, (_, members) in enumerate(self._kinds):
-            for node in members:
-                if node.held_by is not None:
-                    self._held[self._of_trainer[node.held_by]][kind] += 1
-        self._sizes = [
-            one.sizes & ((1 << (sum(self._free[kind] for kind in kinds) + 1)) - 1)
-            for one, kinds in zip(claimants, self._open, strict=True)
-        ]
+        self._sizes = [one.sizes & ((1 << (stock.most(row) + 1)) - 1) for row, one in enumerate(claimants)]
         self._size = [0] * len(claimants)
         self._next = [self._next_size(row) for row in range(len(claimants))]
-        self._total: Counter[str] = Counter()
+        self._total: defaultdict[str, float] = defaultdict(float)
         self._fraction = self._fractions()
 
     def fill(self) -> None:
@@ -202,8 +134,7 @@ class _Table:
     def _aim_high(self, row: int) -> None:
         """Let the last claimant that wants more take its largest size in one step, if nodes for that are free."""
         largest = self._sizes[row].bit_length() - 1
-        free = sum(self._free[kind] for kind in self._open[row])
-        if not self._claimants[row].capped_by and largest <= self._size[row] + free:
+        if not self._claimants[row].capped_by and largest <= self._size[row] + self._stock.free(row):
             self._next[row] = largest
 
     def _fractions(self) -> list[float]:
@@ -239,134 +170,31 @@ class _Table:
         comes first, so that all have their turn where there is not enough for all.
         """
         one, size = self._claimants[row], self._next[row]
-        own = size / self._fraction[row]
-        gained = size - self._size[row]
+        own = size * one.worth / self._fraction[row]
+        gained = (size - self._size[row]) * one.worth
         path = tuple((self._total[member] + gained) / self._weight(member) for member in one.path)
-        comes_new = float(self._size[row] > 0 and sum(self._held[row]) < size)
+        comes_new = float(self._size[row] > 0 and self._stock.held(row) < size)
         before = tuple(self._shares.used.get(member, 0.0) for member in one.path)
-        if own <= self._node_count + _SLACK:
+        if own <= self._stock.nodes + _SLACK:
             return (0.0, own, comes_new, *before)
-        return (1.0, *path, float(size), comes_new, *before)
+        return (1.0, *path, size * one.worth, comes_new, *before)
 
     def _step(self, row: int) -> bool:
         """Give a claimant what it needs for its next size; False: there is not enough for it."""
         count = self._next[row] - self._size[row]
         one = self._claimants[row]
         caps = self._shares.caps
-        if any(self._total[cap] + count > caps.get(cap, inf) for cap in one.capped_by):
+        gained = count * one.worth
+        if any(self._total[cap] + gained > caps.get(cap, inf) + _SLACK for cap in one.capped_by):
             return False
-        before = (self._free.copy(), [given.copy() for given in self._given]) if count > 1 else None
+        before = self._stock.save() if count > 1 else None
         for _ in range(count):
-            if not self._take(row):
+            if not self._stock.take(row):
                 if before is not None:
-                    self._free, self._given = before
+                    self._stock.restore(before)
                 return False
         self._size[row] = self._next[row]
         self._next[row] = self._next_size(row)
         for member in {*one.path, *one.capped_by}:
-            self._total[member] += count
+            self._total[member] += gained
         return True
-
-    def _take(self, row: int) -> bool:
-        """One node: of a kind that it holds already, else of one that few others may use."""
-        kinds = [kind for kind in self._open[row] if self._free[kind]]
-        if not kinds:
-            return self._pass_on(row)
-        held, given = self._held[row], self._given[row]
-        kind = max(kinds, key=lambda kind: (held[kind] > given[kind], -self._wanted[kind]))
-        self._free[kind] -= 1
-        given[kind] += 1
-        return True
-
-    def _pass_on(self, row: int) -> bool:
-        """One node from others, who take another kind instead, along the shortest chain to a kind that is free."""
-        came: dict[int, tuple[int, int] | None] = dict.fromkeys(self._open[row])
-        queue = list(came)
-        for kind in queue:
-            for other, given in enumerate(self._given):
-                if not given[kind]:
-                    continue
-                for instead in self._open[other]:
-                    if instead in came:
-                        continue
-                    came[instead] = (kind, other)
-                    if self._free[instead]:
-                        self._shift(row, instead, came)
-                        return True
-                    queue.append(instead)
-        return False
-
-    def _shift(self, row: int, kind: int, came: Mapping[int, tuple[int, int] | None]) -> None:
-        self._free[kind] -= 1
-        while (link := came[kind]) is not None:
-            previous, other = link
-            self._given[other][kind] += 1
-            self._given[other][previous] -= 1
-            kind = previous
-        self._given[row][kind] += 1
-
-    def named(self) -> Deal:
-        """Which nodes they are."""
-        parts: list[list[str]] = [[] for _ in self._claimants]
-        leaving: dict[str, Hashable | None] = dict.fromkeys(self._for_nobody)
-        sizes = Counter(node.held_by for _, kind in self._kinds for node in kind)
-        for kind, (_, members) in enumerate(self._kinds):
-            by_holder: defaultdict[int | None, list[Offer]] = defaultdict(list)
-            for node in sorted(members, key=lambda node: -(node.free_until_s or inf)):
-                by_holder[self._of_trainer.get(node.held_by or "")].append(node)
-            pool = [node.name for node in by_holder[None]]
-            lacking = {}
-            for row, one in enumerate(self._claimants):
-                kept, given_up = _keep(by_holder[row], self._given[row][kind], one.wants, sizes)
-                parts[row] += kept
-                pool += given_up
-                leaving.update(dict.fromkeys(given_up))
-                lacking[row] = self._given[row][kind] - len(kept)
-            for name, row in zip(pool, _in_turns(lacking), strict=False):
-                parts[row].append(name)
-                if name in leaving:
-                    leaving[name] = self._claimants[row].key
-        keys = [one.key for one in self._claimants]
-        return Deal(dict(zip(keys, map(tuple, parts), strict=True)), leaving)
-
-
-def _keep(
-    held: Sequence[Offer], count: int, wants: Sequence[Want], sizes: Counter[str | None]
-) -> tuple[list[str], list[str]]:
-    """The nodes, longest-lived first, that a claimant keeps of those it holds, and those that it gives up.
-
-    A trainer far above its minimum gives up nodes first; where none is above it, one trainer gives up all.
-
-    Args:
-        held: longest-lived first.
-        count: how many it keeps.
-        wants: its trainers.
-        sizes: nodes that each trainer still has, of all kinds; kept up to date.
-    """
-    if len(held) <= count:
-        return [node.name for node in held], []
-    of_trainer: defaultdict[str | None, list[Offer]] = defaultdict(list)
-    for node in held:
-        of_trainer[node.held_by].append(node)
-    order = {want.trainer: (number, want.fewest) for number, want in enumerate(wants)}
-
-    def gives_first(trainer: str | None) -> tuple[int, bool, int]:
-        number, fewest = order[str(trainer)]
-        spare = sizes[trainer] - fewest
-        return max(spare, 0), spare < 0, number
-
-    given_up = []
-    for _ in range(len(held) - count):
-        trainer = max(of_trainer, key=gives_first)
-        given_up.append(of_trainer[trainer].pop().name)
-        sizes[trainer] -= 1
-        if not of_trainer[trainer]:
-            del of_trainer[trainer]
-    gone = set(given_up)
-    return [node.name for node in held if node.name not in gone], given_up
-
-
-def _in_turns(lacking: Mapping[int, int]) -> list[int]:
-    """Each row as often as it lacks a node, one after the other."""
-    turns = [(turn, row) for row, count in lacking.items() for turn in range(count)]
-    return [row for _, row in sorted(turns)]

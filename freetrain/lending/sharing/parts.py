@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from freetrain.core.demand import demands
+from freetrain.core.fragment import node_of
 from freetrain.core.needs import has_gpus
 from freetrain.core.plan import Release
 from freetrain.core.problem import Offer
@@ -14,6 +15,7 @@ from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rules import Rules
 from freetrain.lending.sharing.claimants import Eligible, bounded, claimants_of, shares_of
 from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, deal
+from freetrain.lending.sharing.tasks import Tasks
 from freetrain.lending.sharing.why_waiting import Served, waits_for
 
 _CONTENT_S = 600.0
@@ -101,6 +103,7 @@ def deal_parts(
     eligible: Eligible,
     left: LeftNodes,
     rules: Rules,
+    tasks: Tasks,
 ) -> Parts:
     """Deal the offered nodes.
 
@@ -113,23 +116,29 @@ def deal_parts(
         eligible: needs → the nodes that meet them.
         left: who left nodes, and how many it took.
         rules: how the site wants it done.
+        tasks: how much of a node each of their tasks takes.
     """
     now_s, sharing = facts.snapshot.time_s, rules.sharing
     # Who needs no GPU takes nodes with GPUs last.
     gpus = {one.name for one in facts.snapshot.nodes if has_gpus(one)}
-    offered = [*(one for one in offered if one.name not in gpus), *(one for one in offered if one.name in gpus)]
+    offered = sorted(offered, key=lambda one: node_of(one.name) in gpus) if gpus else list(offered)
     held = Counter(one.held_by for one in offered if one.held_by is not None)
     demand = demands([one.trainer for one in competing], held, rules.objective, rules.horizon_s)
-    claimants = claimants_of(competing, demand, eligible, offered, sharing)
+    claimants = claimants_of(competing, demand, eligible, offered, sharing, tasks)
     partition_nodes = len(facts.snapshot.partitions[rules.nodes.partition].nodes)
     shares = shares_of(claimants, facts.used_hours, partition_nodes, sharing)
     left = _still(left, claimants, now_s)
     most = {key: one.took for key, one in left.items()} if len(claimants) > 1 else {}
-    dealt = deal(offered, bounded(claimants, most), shares)
-    spare = len(offered) - sum(map(len, dealt.parts.values()))
-    if most and spare:
-        dealt = deal(offered, bounded(claimants, most, spare), shares)
-    return Parts(tuple(claimants), shares, dealt, {one.name: one for one in offered}, left)
+    dealt = deal(offered, bounded(claimants, most), shares, tasks.rooms)
+    spare = _places(claimants, tasks, len(offered)) - sum(map(len, dealt.parts.values()))
+    if most and spare > 0:
+        dealt = deal(offered, bounded(claimants, most, spare), shares, tasks.rooms)
+    return Parts(tuple(claimants), shares, dealt, {one.name: one for one in (*offered, *dealt.new)}, left)
+
+
+def _places(claimants: Iterable[Claimant], tasks: Tasks, offered: int) -> int:
+    """How many places there may be to deal; with nodes in parts, no more than all would take."""
+    return offered if tasks.rooms is None else sum(one.places or 0 for one in claimants)
 
 
 def _still(left: LeftNodes, claimants: Iterable[Claimant], now_s: float) -> LeftNodes:

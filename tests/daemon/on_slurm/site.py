@@ -39,10 +39,16 @@ def site_of(options: LabOptions, more: Mapping[str, str] = {}) -> Iterator[Site]
 
 @contextmanager
 def daemon_that_polls_every(
-    poll_s: float, site: Site, nodes: int = NODES, launcher: str = "steer", margin_s: float = 5, more: str = ""
+    poll_s: float,
+    site: Site,
+    nodes: int = NODES,
+    launcher: str = "steer",
+    margin_s: float = 5,
+    more: str = "",
+    lend: str = "",
 ) -> Iterator[None]:
     (site.directory / "daemon.log").unlink(missing_ok=True)
-    site.start_daemon(poll_s, margin_s=margin_s, shortest_hole_s=10, launcher=launcher, more=more)
+    site.start_daemon(poll_s, margin_s=margin_s, shortest_hole_s=10, launcher=launcher, more=more, lend=lend)
     try:
         wait_until(lambda: "mode act" in site.daemon_says, 60, site)
         yield

@@ -1,0 +1,99 @@
+"""Amounts: how much of a node somebody has, asks for, or leaves. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+Gres = tuple[tuple[str, int], ...]
+"""Generic resources of Slurm's, GPUs above all: names with types, as ``gpu:a100``, and how many; sorted."""
+
+GPU = "gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """CPUs, memory and generic resources of one node.
+
+    Attributes:
+        cpus: threads counted.
+        memory_mb: megabytes.
+        gres: generic resources as Slurm names them, types, MIG profiles and shards included.
+    """
+
+    cpus: int = 0
+    memory_mb: int = 0
+    gres: Gres = ()
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all types."""
+        return count_gres(self.gres, GPU)
+
+    def fits(self, room: Amount) -> bool:
+        """Whether there is as much in ``room``."""
+        return left_of(room, self) is not None
+
+    def __add__(self, other: Amount) -> Amount:
+        """Both together."""
+        gres = dict(self.gres)
+        for name, count in other.gres:
+            gres[name] = gres.get(name, 0) + count
+        return Amount(self.cpus + other.cpus, self.memory_mb + other.memory_mb, tuple(sorted(gres.items())))
+
+    def without(self, taken: Amount) -> Amount:
+        """What is left; where more was taken than there is, nothing of that."""
+        cpus, memory_mb = max(0, self.cpus - taken.cpus), max(0, self.memory_mb - taken.memory_mb)
+        return Amount(cpus, memory_mb, _gres_left(self.gres, taken.gres)[0])
+
+    def part_of(self, whole: Amount) -> float:
+        """The largest of its parts of the CPUs, the memory and the GPUs of ``whole``, at most 1."""
+        pairs = ((self.cpus, whole.cpus), (self.memory_mb, whole.memory_mb), (self.gpus, whole.gpus))
+        return min(1.0, max((amount / of for amount, of in pairs if of), default=1.0))
+
+    def __str__(self) -> str:
+        """As ``2 × gpu:a100, 8 CPUs, 16000 MB``."""
+        words = [f"{count} × {name}" for name, count in self.gres if count]
+        return ", ".join([*words, f"{self.cpus} CPUs", f"{self.memory_mb} MB"])
+
+
+@lru_cache(maxsize=65536)
+def left_of(room: Amount, taken: Amount) -> Amount | None:
+    """What is left of ``room``; None: there is not as much in it."""
+    gres, missing = _gres_left(room.gres, taken.gres)
+    if missing or taken.cpus > room.cpus or taken.memory_mb > room.memory_mb:
+        return None
+    return Amount(room.cpus - taken.cpus, room.memory_mb - taken.memory_mb, gres)
+
+
+@lru_cache(maxsize=65536)
+def times_in(room: Amount, each: Amount) -> int:
+    """How often there is as much as ``each`` in ``room`` at once; at most as often as it has CPUs."""
+    count, rest = 0, left_of(room, each)
+    while rest is not None and count < room.cpus:
+        count, rest = count + 1, left_of(rest, each)
+    return count
+
+
+def count_gres(gres: Gres, name: str) -> int:
+    """How many there are of this name; without a type, those of all types."""
+    return sum(count for one, count in gres if is_of(one, name))
+
+
+def is_of(one: str, name: str) -> bool:
+    """Whether ``one`` is of this name, as ``gpu:a100`` is of ``gpu``."""
+    return one == name or one.startswith(f"{name}:")
+
+
+def _gres_left(there: Gres, taken: Gres) -> tuple[Gres, bool]:
+    """What is left, and whether something is missing; without a type, that of which most is left is taken."""
+    if not taken:
+        return there, False
+    left, missing = dict(there), False
+    for name, count in sorted(taken, key=lambda one: -one[0].count(":")):
+        kinds = sorted((one for one in left if is_of(one, name) or is_of(name, one)), key=lambda one: -left[one])
+        for kind in kinds:
+            got = min(count, left[kind])
+            left[kind], count = left[kind] - got, count - got
+        missing = missing or count > 0
+    return tuple((name, count) for name, count in sorted(left.items()) if count), missing

@@ -1,0 +1,90 @@
+"""Rooms: what is left of each node, where nodes are lent in parts. Pure.
+
+What the site's jobs and the fragments have of a node is what Slurm says that it has given away. Of a fragment that
+was asked for and does not run yet Slurm knows nothing: what it will have is taken off here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from freetrain.core.amounts import Amount, count_gres
+from freetrain.core.cluster import Nodes, NodeState, Snapshot
+from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.needs import Needs
+from freetrain.lending.rules import NodeRules
+
+_SHARD = "shard"
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What is left of a node.
+
+    Attributes:
+        free: what may be lent of it; what the site keeps back is not among it.
+        total: what could be lent of it if nobody had any.
+        is_sites: whether a job of the site's has part of it, so that it can be lent in parts only.
+    """
+
+    free: Amount
+    total: Amount
+    is_sites: bool
+
+
+Rooms = Mapping[str, Room]
+"""Node → what is left of it; nodes that are not lent in parts are missing."""
+
+
+def find_rooms(
+    snapshot: Snapshot, fragments: Iterable[Fragment], needs: Mapping[str, Needs], rules: NodeRules
+) -> Rooms | None:
+    """What is left of each node of the partition; None where nodes are lent whole.
+
+    Args:
+        snapshot: what there is.
+        fragments: those that have not ended.
+        needs: trainer → what each of its tasks asks of a node.
+        rules: what the site allows.
+    """
+    if not rules.in_parts:
+        return None
+    asked: defaultdict[str, list[Fragment]] = defaultdict(list)
+    for one in fragments:
+        if one.state is FragmentState.ASKED:
+            asked[one.node].append(one)
+    sites = _nodes_of_the_site(snapshot, rules.partition)
+    rooms = {}
+    for node in snapshot.nodes:
+        if node.used is None or node.name not in snapshot.partitions[rules.partition].nodes:
+            continue
+        free = node.total.without(node.used)
+        for one in asked[node.name]:
+            task = needs.get(one.trainer, Needs())
+            free = free.without(task.amount_on(node))
+        free = _undivided(free, node.total).without(rules.keep)
+        rooms[node.name] = Room(free, node.total.without(rules.keep), node.name in sites)
+    return rooms
+
+
+def _nodes_of_the_site(snapshot: Snapshot, partition: str) -> Nodes:
+    """Nodes that one of the site's jobs has, or somebody whose job is not shown."""
+    others = (job for job in snapshot.jobs if job.state.has_nodes and job.partition != partition)
+    theirs = Nodes().union(*(job.nodes for job in others))
+    shown = theirs.union(*(job.nodes for job in snapshot.jobs if job.state.has_nodes))
+    hidden = (one.name for one in snapshot.nodes if one.state is NodeState.BUSY and one.name not in shown)
+    return theirs.union(hidden)
+
+
+def _undivided(free: Amount, total: Amount) -> Amount:
+    """Without GPUs and their shards where both are there and some are used: a GPU is one or the other.
+
+    How many shards of a GPU are left that is used in part, and how many GPUs have no shard used, Slurm does not
+    say in numbers that can be relied upon.
+    """
+    if not count_gres(total.gres, _SHARD) or free.gres == total.gres:
+        return free
+    gres = tuple(one for one in free.gres if one[0].partition(":")[0] not in ("gpu", _SHARD))
+    return Amount(free.cpus, free.memory_mb, gres)

@@ -1,0 +1,112 @@
+"""Who takes part in dealing, with what they want, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
+
+from freetrain.core.amounts import Amount
+from freetrain.core.classes import Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A trainer, as far as dealing is concerned.
+
+    Attributes:
+        trainer: its id.
+        fewest: fewest nodes that it can use.
+        most: most nodes that it would take.
+    """
+
+    trainer: str
+    fewest: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Claimant:
+    """One user's trainers that may use the same nodes.
+
+    Attributes:
+        key: names it.
+        path: which shares it is part of, outermost first, as ("account ml", "user alice").
+        wants: its trainers; those at the end lose their nodes first.
+        eligible: the nodes that it may use; claimants with the same needs should have the same object.
+        each: how much of a node each of its tasks takes; None: all of it.
+        places: no more than so many of its tasks can be placed; None: one on each node that it may use.
+        worth: what one of its places counts as, in nodes.
+        most: most places that it takes in all.
+        capped_by: the limits that count its nodes.
+    """
+
+    key: Hashable
+    path: tuple[str, ...]
+    wants: tuple[Want, ...]
+    eligible: frozenset[str]
+    most: float = inf
+    capped_by: tuple[str, ...] = ()
+    each: Amount | None = None
+    places: int | None = None
+    worth: float = 1.0
+
+    @cached_property
+    def sizes(self) -> int:
+        """The numbers of places that its trainers can use together, as bits."""
+        places = len(self.eligible) if self.places is None else self.places
+        return usable_sizes(self.wants, int(min(self.most, places)))
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How the site wants nodes shared.
+
+    Attributes:
+        weight: member of a path → its weight against others of the same place; 1 where it is missing.
+        used: member of a path → what it had before; of equals, who had least comes first.
+        caps: limit → most nodes.
+    """
+
+    weight: Mapping[str, float] = field(default_factory=dict)
+    used: Mapping[str, float] = field(default_factory=dict)
+    caps: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Deal:
+    """The answer.
+
+    Attributes:
+        parts: key of a claimant → its places, longest-lived first within each kind.
+        leaving: place that its holder has to give up → key of the claimant that gets it; None: nobody does.
+        new: those places that are parts of nodes and that nobody has yet.
+    """
+
+    parts: Mapping[Hashable, tuple[str, ...]]
+    leaving: Mapping[str, Hashable | None]
+    new: tuple[Offer, ...] = ()
+
+
+def usable_sizes(wants: Iterable[Want], most: int) -> int:
+    """Numbers of nodes, ``most`` at most, that add up from sizes of some of the trainers: bit n stands for n."""
+    mask = (1 << (most + 1)) - 1
+    sums = 1
+    for want in wants:
+        fewest, largest = max(want.fewest, 1), min(want.most, most)
+        if fewest <= largest:
+            sums |= _shifted_by(sums, fewest, largest) & mask
+        if sums == mask:  # all of them can be used, whoever comes behind
+            break
+    return sums
+
+
+def _shifted_by(bits: int, fewest: int, most: int) -> int:
+    """``bits`` shifted by each of ``fewest`` … ``most``, all together."""
+    spread, width, wanted = bits << fewest, 1, most - fewest + 1
+    while width < wanted:
+        step = min(width, wanted - width)
+        spread |= spread << step
+        width += step
+    return spread

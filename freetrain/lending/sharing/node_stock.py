@@ -1,0 +1,136 @@
+"""Whole nodes to be dealt: by kind, and passed on along chains of claimants, so that none is wasted."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from math import inf
+
+from freetrain.core.classes import Offer
+from freetrain.lending.sharing.claims import Claimant, Deal
+from freetrain.lending.sharing.keeping import keep
+
+
+class NodeStock:
+    """Nodes by kind (all that the same claimants may use are one kind), and how many of each everybody has got.
+
+    Args:
+        nodes: all that are offered; those held by a trainer of no claimant are dealt to nobody.
+        claimants: who may get them.
+    """
+
+    def __init__(self, nodes: Sequence[Offer], claimants: Sequence[Claimant]) -> None:
+        self._claimants = claimants
+        self._of_trainer = {want.trainer: row for row, one in enumerate(claimants) for want in one.wants}
+        sets = list({id(one.eligible): one.eligible for one in claimants}.values())
+        kinds: defaultdict[tuple[bool, ...], list[Offer]] = defaultdict(list)
+        for node in nodes:
+            if node.held_by is None or node.held_by in self._of_trainer:
+                kinds[tuple(node.name in names for names in sets)].append(node)
+        position = {id(names): number for number, names in enumerate(sets)}
+        self._kinds = [(open_to, kind) for open_to, kind in kinds.items() if any(open_to)]
+        self._for_nobody = [
+            node.name for open_to, kind in kinds.items() if not any(open_to) for node in kind if node.held_by
+        ]
+        self._open = [
+            [kind for kind, (open_to, _) in enumerate(self._kinds) if open_to[position[id(one.eligible)]]]
+            for one in claimants
+        ]
+        self._wanted = Counter(kind for kinds in self._open for kind in kinds)
+        self._free = [len(kind) for _, kind in self._kinds]
+        self._given = [[0] * len(self._kinds) for _ in claimants]
+        self._held = [[0] * len(self._kinds) for _ in claimants]
+        for kind, (_, members) in enumerate(self._kinds):
+            for node in members:
+                if node.held_by is not None:
+                    self._held[self._of_trainer[node.held_by]][kind] += 1
+        self._held_in_all = [sum(held) for held in self._held]
+        self.nodes = sum(self._free)
+
+    def most(self, row: int) -> int:
+        """All nodes of the kinds that it may use."""
+        return sum(len(self._kinds[kind][1]) for kind in self._open[row])
+
+    def held(self, row: int) -> int:
+        """How many nodes its trainers hold."""
+        return self._held_in_all[row]
+
+    def free(self, row: int) -> int:
+        """Nodes of its kinds that nobody has got."""
+        return sum(self._free[kind] for kind in self._open[row])
+
+    def save(self) -> tuple[list[int], list[list[int]]]:
+        """Where things stand."""
+        return self._free.copy(), [given.copy() for given in self._given]
+
+    def restore(self, saved: tuple[list[int], list[list[int]]]) -> None:
+        """Back to where things stood."""
+        self._free, self._given = saved
+
+    def take(self, row: int) -> bool:
+        """One node: of a kind that it holds already, else of one that few others may use."""
+        kinds = [kind for kind in self._open[row] if self._free[kind]]
+        if not kinds:
+            return self._pass_on(row)
+        held, given = self._held[row], self._given[row]
+        kind = max(kinds, key=lambda kind: (held[kind] > given[kind], -self._wanted[kind]))
+        self._free[kind] -= 1
+        given[kind] += 1
+        return True
+
+    def _pass_on(self, row: int) -> bool:
+        """One node from others, who take another kind instead, along the shortest chain to a kind that is free."""
+        came: dict[int, tuple[int, int] | None] = dict.fromkeys(self._open[row])
+        queue = list(came)
+        for kind in queue:
+            for other, given in enumerate(self._given):
+                if not given[kind]:
+                    continue
+                for instead in self._open[other]:
+                    if instead in came:
+                        continue
+                    came[instead] = (kind, other)
+                    if self._free[instead]:
+                        self._shift(row, instead, came)
+                        return True
+                    queue.append(instead)
+        return False
+
+    def _shift(self, row: int, kind: int, came: Mapping[int, tuple[int, int] | None]) -> None:
+        self._free[kind] -= 1
+        while (link := came[kind]) is not None:
+            previous, other = link
+            self._given[other][kind] += 1
+            self._given[other][previous] -= 1
+            kind = previous
+        self._given[row][kind] += 1
+
+    def named(self) -> Deal:
+        """Which nodes they are."""
+        parts: list[list[str]] = [[] for _ in self._claimants]
+        leaving: dict[str, Hashable | None] = dict.fromkeys(self._for_nobody)
+        sizes = Counter(node.held_by for _, kind in self._kinds for node in kind)
+        for kind, (_, members) in enumerate(self._kinds):
+            by_holder: defaultdict[int | None, list[Offer]] = defaultdict(list)
+            for node in sorted(members, key=lambda node: -(node.free_until_s or inf)):
+                by_holder[self._of_trainer.get(node.held_by or "")].append(node)
+            pool = [node.name for node in by_holder[None]]
+            lacking = {}
+            for row, one in enumerate(self._claimants):
+                kept, given_up = keep(by_holder[row], self._given[row][kind], one.wants, sizes)
+                parts[row] += kept
+                pool += given_up
+                leaving.update(dict.fromkeys(given_up))
+                lacking[row] = self._given[row][kind] - len(kept)
+            for name, row in zip(pool, _in_turns(lacking), strict=False):
+                parts[row].append(name)
+                if name in leaving:
+                    leaving[name] = self._claimants[row].key
+        keys = [one.key for one in self._claimants]
+        return Deal(dict(zip(keys, map(tuple, parts), strict=True)), leaving)
+
+
+def _in_turns(lacking: Mapping[int, int]) -> list[int]:
+    """Each row as often as it lacks a node, one after the other."""
+    turns = [(turn, row) for row, count in lacking.items() for turn in range(count)]
+    return [row for _, row in sorted(turns)]

@@ -1,0 +1,88 @@
+"""Parts of nodes lent on a real Slurm: eight GPUs on each node, and the site's jobs take some of them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.live.site import TRAINER, Site
+from freetrain.lab import LabOptions
+from tests.daemon.on_slurm.site import POLL_S, daemon_that_polls_every, site_of, wait_until
+
+pytestmark = pytest.mark.slurm
+
+NODES = 2
+LIMIT_S = 60
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """Select/cons_tres, cores and memory consumed, no partition exclusive."""
+    settings = {"SelectTypeParameters": "CR_Core_Memory", "DefMemPerCPU": "20"}
+    options = LabOptions(nodes=NODES, cpus=16, gpus=8, gpu_type="a100", exclusive=False, accounting=True)
+    with site_of(options, settings) as site:
+        yield site
+
+
+@pytest.fixture
+def daemon(site: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
+    launcher = getattr(request, "param", "steer")
+    with daemon_that_polls_every(POLL_S, site, NODES, launcher, lend='share = "gpus"\nkeep = "cpu=2"'):
+        yield site
+
+
+def submit(site: Site, tasks: int, *options: str, person: str = "alice") -> str:
+    """A tagged array by plain sbatch."""
+    return site.run(
+        person, "sbatch", "--parsable", "--hold", f"--array=0-{tasks - 1}", "-N1", "--requeue", "-p", "freetrain",
+        "--comment=freetrain:min=1", "-o", "/dev/null", *options, stdin=TRAINER,
+    )  # fmt: skip
+
+
+def take(site: Site, node: str, *options: str) -> str:
+    """One of the site's jobs, on that node."""
+    return site.run(
+        "bob", "sbatch", "--parsable", "-p", "main", "-t5", "-o", "/dev/null", "-w", node, *options,
+        "--wrap=sleep 600",
+    )  # fmt: skip
+
+
+def running(site: Site, *jobs: str) -> Counter[str]:
+    """Node → how many of these jobs, or tasks of these arrays, run there."""
+    return Counter(site.run("bob", "squeue", "-h", "-a", "-t", "R", "-j", ",".join(jobs), "-o", "%N").split())
+
+
+def used(site: Site, node: str) -> tuple[int, int]:
+    """CPUs and GPUs of a node that jobs have."""
+    text = site.run("bob", "scontrol", "-d", "-o", "show", "node", node)
+    found = re.search(r"CPUAlloc=(\d+).*GresUsed=gpu:a100:(\d+)", text)
+    assert found is not None
+    return int(found[1]), int(found[2])
+
+
+@pytest.mark.parametrize("daemon", ["steer", "submit"], indirect=True)
+def test_the_gpus_that_the_site_leaves_are_lent_and_no_more(daemon: Site) -> None:
+    """On n001 six GPUs are left; on n002 CPUs for three tasks, two being kept."""
+    jobs = [take(daemon, "n001", "--gres=gpu:2", "-c3"), take(daemon, "n002", "-c8")]
+    wait_until(lambda: running(daemon, *jobs) == {"n001": 1, "n002": 1}, LIMIT_S, daemon)
+    submit(daemon, 16, "--gpus-per-node=a100:1", "-c2", "--mem=30")
+    lent = lambda: (used(daemon, "n001"), used(daemon, "n002"))  # noqa: E731
+    wait_until(lambda: lent() == ((3 + 5 * 2, 2 + 5), (8 + 3 * 2, 3)), LIMIT_S, daemon)
+    assert running(daemon, *jobs) == {"n001": 1, "n002": 1}
+
+
+def test_who_comes_later_gets_a_fair_part_of_the_gpus_and_the_site_what_it_asks_for(daemon: Site) -> None:
+    first = submit(daemon, 16, "--gpus-per-node=1", "-c1", "--mem=20")
+    wait_until(lambda: running(daemon, first) == {"n001": 8, "n002": 8}, LIMIT_S, daemon)
+    second = submit(daemon, 4, "--gpus-per-node=4", "-c4", "--mem=20", person="bob")
+    wait_until(lambda: running(daemon, second).total() == 2, LIMIT_S, daemon)
+    wait_until(lambda: running(daemon, first).total() == 8, LIMIT_S, daemon)
+
+    job = take(daemon, "n001", "--gres=gpu:3", "-c1")
+    wait_until(lambda: running(daemon, job) == {"n001": 1}, LIMIT_S, daemon)
+    wait_until(
+        lambda: 8 * running(daemon, second).total() // 2 + running(daemon, first).total() > 8, LIMIT_S, daemon
+    )

@@ -1,0 +1,273 @@
+"""What follows from a look where nodes are lent in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from freetrain.core.amounts import Amount, Gres
+from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
+from freetrain.core.fragment import Fragment, FragmentState, node_of
+from freetrain.core.needs import Needs
+from freetrain.core.plan import Lend, Limit, Release, plan_moves
+from freetrain.core.trainer import Trainer
+from freetrain.lending.facts import Facts, Request
+from freetrain.lending.judge import Judgement, Memory, judge
+from freetrain.lending.rooms import find_rooms
+from freetrain.lending.rules import FragmentRules, HarmRules, NodeRules, Rules, Share, SharingRules
+from tests.facts import node
+
+NOW_S = 1_000_000.0
+NAMES = ("n1", "n2", "n3")
+GPUS = (("gpu:a100", 8),)
+NODES = NodeRules("freetrain", margin_s=10.0, share=Share.ANY)
+RULES = Rules(
+    nodes=NODES,
+    fragments=FragmentRules(longest_s=3600.0, planning_s=30.0, start_within_s=60.0),
+    harm=HarmRules(delay_s=60.0, within_s=3600.0, allowed=2, pause_s=600.0),
+    sharing=SharingRules(),
+    objective="throughput",
+    horizon_s=120.0,
+)
+ONE_GPU = Needs(cpus=2, memory_mb=100, gres=(("gpu", 1),), is_whole=False).lent_in_part()
+NO_GPU = Needs(cpus=2, memory_mb=100, is_whole=False).lent_in_part()
+WHOLE = Needs(gres=(("gpu", 1),), is_whole=True)
+
+
+def gpu_node(name: str, cpus: int = 0, memory_mb: int = 0, gpus: int = 0, gres: Gres = GPUS) -> Node:
+    """A node of 64 CPUs and eight GPUs, of which jobs have so much."""
+    used = Amount(cpus, memory_mb, (("gpu:a100", gpus),) if gpus else ())
+    state = "MIXED" if cpus else "IDLE"
+    return node(name, state, cpus=64, memory_mb=1000, gres=gres, threads_per_core=1, used=used)
+
+
+def snapshot(*nodes: Node, jobs: Iterable[Job] = (), reservations: tuple[Reservation, ...] = ()) -> Snapshot:
+    names = frozenset(one.name for one in nodes)
+    partitions = {
+        name: Partition(name, names, priority_tier=tier) for name, tier in (("main", 9), ("freetrain", 1))
+    }
+    return Snapshot(NOW_S, nodes, tuple(jobs), reservations, partitions)
+
+
+def site_job(*names: str, id_: str = "5") -> Job:
+    return Job(id_, id_, "games", "main", JobState.RUNNING, nodes=frozenset(names), start_s=NOW_S - 500)
+
+
+def request(trainer: str, needs: Needs, owner: str = "news", most: int = 99) -> Request:
+    return Request(Trainer(trainer, ((1, 1.0), (most, float(most)))), owner, needs=needs)
+
+
+def lent(name: str, task: int, trainer: str = "7", state: FragmentState = FragmentState.RUNNING) -> Fragment:
+    return Fragment(f"{trainer}_{task}", trainer, name, state, NOW_S - 50, 3600.0, NOW_S - 49)
+
+
+def judged(
+    seen: Snapshot, *requests: Request, lent_parts: Iterable[Fragment] = (), rules: Rules = RULES
+) -> Judgement:
+    ours = [
+        Job(one.job, one.trainer, "news", "freetrain", JobState.RUNNING, nodes=frozenset({one.node}))
+        for one in lent_parts
+        if one.state is FragmentState.RUNNING
+    ]
+    seen = replace(seen, jobs=(*seen.jobs, *ours))
+    return judge(Facts(seen, tuple(lent_parts), requests=requests), Memory(), rules)
+
+
+def places(found: Judgement, trainer: str) -> list[str]:
+    """The nodes of the places that are asked about for a trainer, one for each."""
+    return [
+        node_of(place.name)
+        for nodes, trainers in found.questions
+        for place in nodes
+        if trainer in [one.id for one in trainers]
+    ]
+
+
+def test_what_the_sites_jobs_leave_of_a_node_is_lent() -> None:
+    seen = snapshot(gpu_node("n1", 10, 100, 5), gpu_node("n2", 61, 0, 0), jobs=[site_job("n1", "n2")])
+    found = judged(seen, request("7", ONE_GPU))
+    assert sorted(places(found, "7")) == ["n1", "n1", "n1", "n2"]
+    assert found.offers.withheld == {}
+
+
+def test_where_whole_nodes_are_lent_none_with_a_job_is() -> None:
+    seen = snapshot(gpu_node("n1", 10, 100, 5), jobs=[site_job("n1")])
+    rules = replace(RULES, nodes=replace(NODES, share=Share.WHOLE))
+    assert judged(seen, request("7", ONE_GPU), rules=rules).offers.withheld == {"n1": "job 5 runs here"}
+
+
+def test_what_the_site_keeps_back_stays_free() -> None:
+    keep = Amount(58, 0, (("gpu", 1),))
+    rules = replace(RULES, nodes=replace(NODES, keep=keep))
+    assert places(judged(snapshot(gpu_node("n1")), request("7", ONE_GPU), rules=rules), "7") == ["n1"] * 3
+
+
+def test_who_takes_whole_nodes_gets_those_only_on_which_nobody_is() -> None:
+    seen = snapshot(gpu_node("n1", 1), gpu_node("n2"), jobs=[site_job("n1")])
+    found = judged(seen, request("7", WHOLE))
+    assert [place.name for place in found.questions[0][0]] == ["n2"]
+
+
+def test_with_gpus_only_tasks_without_them_get_whole_nodes() -> None:
+    assert Share.GPUS.in_part(replace(ONE_GPU, in_part=False))
+    assert not Share.GPUS.in_part(replace(NO_GPU, in_part=False))
+    assert Share.ANY.in_part(replace(NO_GPU, in_part=False))
+    assert not Share.ANY.in_part(WHOLE), "its partition gives whole nodes"
+
+
+def test_a_fragment_that_has_not_started_has_its_part_already() -> None:
+    asked = [lent("n1", number, state=FragmentState.ASKED) for number in range(3)]
+    found = judged(snapshot(gpu_node("n1")), request("7", ONE_GPU), lent_parts=asked)
+    assert len(places(found, "7")) == 8
+    assert {"n1#7_0", "n1#7_1", "n1#7_2"} < {place.name for place in found.questions[0][0]}
+
+
+def test_each_part_that_is_lent_is_kept_given_back_and_limited_by_itself() -> None:
+    parts = [lent("n1", 0), lent("n1", 1, "8"), lent("n2", 2)]
+    seen = snapshot(gpu_node("n1", 4, 200, 2), gpu_node("n2", 2, 100, 1))
+    found = judged(seen, request("7", ONE_GPU), lent_parts=parts)
+    assert found.offers.due == {"n1#8_1": "trainer 8 does not compete for nodes"}
+    kept = {place.name for place in found.questions[0][0] if place.held_by == "7"}
+    assert kept == {"n1#7_0", "n2#7_2"}
+    late = replace(RULES, fragments=replace(RULES.fragments, longest_s=99_999.0))
+    orders = judged(seen, request("7", ONE_GPU), lent_parts=parts, rules=late).orders
+    limits = [order for order in orders if isinstance(order, Limit)]
+    assert {name for order in limits for name in order.nodes} == {"n1#7_0", "n2#7_2"}
+
+
+def test_a_node_that_is_wanted_gives_all_its_parts_back() -> None:
+    soon = Reservation("maint", frozenset({"n1"}), NOW_S + 5, NOW_S + 999)
+    seen = snapshot(gpu_node("n1", 4, 200, 2), gpu_node("n2"), reservations=(soon,))
+    parts = [lent("n1", 0), lent("n1", 1)]
+    found = judged(seen, request("7", ONE_GPU), lent_parts=parts)
+    assert found.offers.due == dict.fromkeys(("n1#7_0", "n1#7_1"), "reservation maint")
+    assert set(places(found, "7")) == {"n2"}
+
+
+def test_new_places_are_lent_by_the_names_of_their_nodes_and_for_as_long_as_their_holes() -> None:
+    found = judged(snapshot(gpu_node("n1")), request("7", ONE_GPU, most=2))
+    ((nodes, _),) = found.questions
+    (action,) = plan_moves({}, {"7": tuple(one.name for one in nodes[:2])})
+    assert isinstance(action, Lend)
+    assert [node_of(name) for name in action.nodes] == ["n1", "n1"]
+    assert [found.limit_s(name) for name in action.nodes] == [3600.0, 3600.0]
+
+
+def test_users_share_parts_of_nodes_and_who_has_too_much_gives_parts_up() -> None:
+    parts = [lent("n1", number) for number in range(8)]
+    found = judged(
+        snapshot(gpu_node("n1", 16, 800, 8)),
+        request("7", ONE_GPU),
+        request("8", ONE_GPU, "games"),
+        lent_parts=parts,
+    )
+    (release,) = [order for order in found.orders if isinstance(order, Release)]
+    assert (len(release.nodes), release.trainer, release.why) == (4, "7", "the share of user games")
+    assert len(places(found, "8")) == 4
+
+
+@pytest.mark.parametrize(
+    ("used", "left"),
+    [((), 8 + 12), ((("gpu:a100", 1),), 0), ((("shard:a100", 1),), 0)],
+    ids=["none", "gpu", "shard"],
+)
+def test_where_gpus_may_be_used_by_shards_none_is_lent_beside_any_that_is_used(used: Gres, left: int) -> None:
+    gres = (*GPUS, ("shard:a100", 12))
+    sharded = replace(gpu_node("n1", 1, gres=gres), used=Amount(1, 0, used))
+    rooms = find_rooms(snapshot(sharded), (), {}, NODES)
+    assert rooms is not None
+    assert sum(count for _, count in rooms["n1"].free.gres) == left
+
+
+def test_a_node_of_which_nobody_asked_how_much_is_used_is_not_lent() -> None:
+    unknown = replace(gpu_node("n1", 1), used=None)
+    found = judged(snapshot(unknown), request("7", ONE_GPU))
+    assert (places(found, "7"), found.offers.withheld) == ([], {"n1": "jobs have all of it"})
+
+
+def test_parts_lent_before_are_given_back_where_whole_nodes_are_lent_now() -> None:
+    parts = [lent("n1", 0), lent("n1", 1)]
+    rules = replace(RULES, nodes=replace(NODES, share=Share.WHOLE))
+    found = judged(snapshot(gpu_node("n1", 4, 200, 2)), request("7", WHOLE), lent_parts=parts, rules=rules)
+    assert found.offers.due == {"n1": "it was lent in parts before"}
+
+
+def waiting_job(asks: Amount | None, id_: str = "9", **facts: object) -> Job:
+    """One of the site's that waits for nothing but room."""
+    job = Job(id_, id_, "games", "main", JobState.PENDING, submitted_s=NOW_S - 1, asks=asks)
+    return replace(job, **facts)  # type: ignore[arg-type]
+
+
+def test_a_job_that_waits_for_two_gpus_is_given_two_gpus_and_not_a_node() -> None:
+    parts = [lent("n1", number) for number in range(8)]
+    seen = snapshot(gpu_node("n1", 16, 800, 8), jobs=[waiting_job(Amount(2, 100, (("gpu", 2),)))])
+    found = judged(seen, request("7", ONE_GPU), lent_parts=parts)
+    assert len(found.offers.due) == 2
+    assert set(found.offers.due.values()) == {"job 9 could start here"}
+    assert len(places(found, "7")) == 6
+
+
+def test_a_job_that_fits_beside_what_is_lent_finds_its_part_free_and_nothing_is_given_back() -> None:
+    seen = snapshot(gpu_node("n1", 8, 400, 4), jobs=[waiting_job(Amount(2, 100, (("gpu", 3),)))])
+    found = judged(seen, request("7", ONE_GPU), lent_parts=[lent("n1", number) for number in range(4)])
+    assert found.offers.due == {}
+    assert len(places(found, "7")) == 5
+    assert found.shadow.plans[0].clear == {"n1"}
+
+
+def test_what_is_on_its_way_back_is_not_taken_from_others_again() -> None:
+    states = [FragmentState.LEAVING] * 2 + [FragmentState.RUNNING] * 6
+    parts = [lent("n1", number, state=state) for number, state in enumerate(states)]
+    seen = snapshot(gpu_node("n1", 16, 800, 8), jobs=[waiting_job(Amount(2, 100, (("gpu", 2),)))])
+    assert judged(seen, request("7", ONE_GPU), lent_parts=parts).offers.due == {}
+
+
+def test_of_several_nodes_the_one_is_taken_on_which_fewest_places_are_given_back() -> None:
+    parts = [*(lent("n1", number) for number in range(8)), *(lent("n2", number) for number in range(8, 12))]
+    seen = snapshot(
+        gpu_node("n1", 16, 800, 8), gpu_node("n2", 8, 400, 7), jobs=[waiting_job(Amount(2, 100, (("gpu", 3),)))]
+    )
+    due = judged(seen, request("7", ONE_GPU), lent_parts=parts).offers.due
+    assert [node_of(name) for name in due] == ["n2", "n2"]
+
+
+def test_jobs_claim_one_beside_the_other_in_slurms_order() -> None:
+    five, six = (waiting_job(Amount(1, 10, (("gpu", count),)), f"{count}", priority=count) for count in (5, 6))
+    jobs = [five, six]
+    found = judged(snapshot(gpu_node("n1"), jobs=jobs), request("7", ONE_GPU))
+    assert [(plan.job, plan.by_backfill) for plan in found.shadow.plans] == [("6", False)]
+    assert len(places(found, "7")) == 2
+    nine = waiting_job(Amount(1, 10, (("gpu", 9),)), "3", priority=9)
+    behind = judged(snapshot(gpu_node("n1"), jobs=[five, nine]), request("7", ONE_GPU))
+    assert [(plan.job, plan.by_backfill) for plan in behind.shadow.plans] == [("5", True)]
+    both = judged(snapshot(gpu_node("n1"), gpu_node("n2"), jobs=jobs), request("7", ONE_GPU))
+    assert {plan.job for plan in both.shadow.plans} == {"5", "6"}
+
+
+def test_a_job_that_does_not_start_on_the_part_kept_for_it_keeps_it_no_longer() -> None:
+    seen = snapshot(gpu_node("n1"), jobs=[waiting_job(Amount(2, 100, (("gpu", 2),)))])
+    memory = judged(seen, request("7", ONE_GPU)).memory
+    later = replace(seen, time_s=NOW_S + NODES.claim_s)
+    found = judge(Facts(later, requests=(request("7", ONE_GPU),)), memory, RULES)
+    assert len(places(found, "7")) == 8
+    assert found.memory.sightings.fitting_since_s == {"9": NOW_S}, "or it would be believed again at the next look"
+
+
+@pytest.mark.parametrize("node_count", [1, 2])
+def test_a_job_that_wants_whole_nodes_gets_whole_nodes(node_count: int) -> None:
+    seen = snapshot(
+        gpu_node("n1", 2, 100, 1), gpu_node("n2", 2, 100, 1), jobs=[waiting_job(None, node_count=node_count)]
+    )
+    parts = [lent("n1", 1), lent("n2", 2)]
+    due = judged(seen, request("7", ONE_GPU), lent_parts=parts).offers.due
+    assert len({node_of(name) for name in due}) == node_count
+
+
+def test_the_meter_expects_the_start_of_a_job_that_waits_for_parts() -> None:
+    parts = [lent("n1", number) for number in range(8)]
+    seen = snapshot(gpu_node("n1", 16, 800, 8), jobs=[waiting_job(Amount(2, 100, (("gpu", 2),)))])
+    assert "9" in judged(seen, request("7", ONE_GPU), lent_parts=parts).memory.meter.expected
+    clear = snapshot(gpu_node("n1", 2, 100, 1), jobs=[waiting_job(Amount(2, 100, (("gpu", 2),)))])
+    assert judged(clear, request("7", ONE_GPU), lent_parts=parts[:1]).memory.meter.expected == {}

@@ -1,0 +1,35 @@
+"""On what terms fragments run that have parts of nodes."""
+
+from __future__ import annotations
+
+from freetrain.core.cluster import Partition
+from freetrain.slurm.layout_facts import PartitionRules, SlurmLayout
+from freetrain.slurm.settings import parse_settings
+from freetrain.slurm.terms import Terms, judge_terms
+
+CONFIG = "PreemptType = preempt/partition_prio\nTaskPlugin = {}\nProctrackType = {}\n"
+
+
+def said(task_plugins: str, tracking: str, in_parts: bool = True, max_cpus: float = float("inf")) -> list[str]:
+    rules = PartitionRules(Partition("freetrain", frozenset({"n1"})), max_cpus=max_cpus)
+    layout = SlurmLayout(parse_settings(CONFIG.format(task_plugins, tracking)), {"freetrain": rules})
+    found = judge_terms(Terms(layout, "freetrain", 120.0, False, in_parts=in_parts))
+    assert not any(one.is_unsafe for one in found)
+    return [f"{one.what} {one.mend}" for one in found]
+
+
+def test_who_lends_parts_of_nodes_is_told_that_nothing_confines_jobs() -> None:
+    cores, processes = said("task/affinity", "proctrack/linuxproc")
+    assert "Nothing confines a job" in cores
+    assert "TaskPlugin=task/affinity,task/cgroup" in cores
+    assert "ProctrackType=proctrack/linuxproc" in processes
+    assert said("task/affinity,task/cgroup", "proctrack/cgroup") == []
+
+
+def test_who_lends_whole_nodes_is_not() -> None:
+    assert said("(null)", "proctrack/linuxproc", in_parts=False) == []
+
+
+def test_a_limit_of_cpus_matters_to_whole_nodes_only() -> None:
+    assert said("task/cgroup", "proctrack/cgroup", max_cpus=8) == []
+    assert "fragments ask for whole nodes" in said("", "", in_parts=False, max_cpus=8)[0]
