@@ -22,7 +22,7 @@ from tests.daemon.on_slurm.site import daemon_that_polls_every, nodes_of, site_o
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 NODES, PER_LEAF, POLL_S = 5, 2, 1
-SETTINGS_READ = "new settings; changes of"
+SETTINGS_READ = "settings read: "
 TRAINING = Path(__file__).parents[2] / "elastic" / "scripts" / "counting.py"
 SCRIPT = """#!/bin/bash
 export OMP_NUM_THREADS=1 OUT={out} EPOCHS=1500 STEP_ALONE_S=1.5
