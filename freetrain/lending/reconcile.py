@@ -151,8 +151,9 @@ def _from_history(fragment: Fragment, runs: tuple[JobRun, ...], now_s: float) ->
 
 
 def _unrecorded_end(fragment: Fragment, snapshot: Snapshot) -> End:
-    """Why a fragment's task waits again, where no accounting tells."""
-    if fragment.state is FragmentState.LEAVING:
+    """Why a fragment's task waits again, where no accounting tells (yet); Slurm holds none that it preempts."""
+    job = snapshot.job.get(fragment.job)
+    if fragment.state is FragmentState.LEAVING or (job is not None and _waits(job) and job.is_held):
         return End.RELEASED
     node = snapshot.node.get(fragment.node)
     is_down = node is not None and node.state is NodeState.DOWN

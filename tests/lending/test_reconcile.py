@@ -84,6 +84,7 @@ def test_a_requeued_task_was_preempted_or_lost_its_node() -> None:
 
 
 def test_who_was_requeued_by_hand_was_not_preempted() -> None:
+    assert only(RUNNING, snapshot(held())).end is End.RELEASED, "accounting does not know it yet"
     waiting = task(JobState.PENDING, waits_for=WaitsFor.TIME, nodes=frozenset(), start_s=None)
     assert only(RUNNING, snapshot(waiting), JobRun("7_2", JobState.REQUEUED, 901.0, 940.0)).end is End.RELEASED
     assert only(RUNNING, snapshot(waiting), JobRun("7_2", JobState.PREEMPTED, 901.0, 940.0)).end is End.PREEMPTED
