@@ -293,11 +293,11 @@ def _near(keys: Any) -> set[tuple[str, int]]:
 
 
 def _end_of(told: str, state: str) -> str:
-    """What accounting's word comes to; of a run that freetrain was taking back it says different things."""
+    """What accounting's word comes to; of a run that was requeued once more it forgets how it had ended."""
     word = state.split()[0]
-    return (
-        told if told == "released" and word in ("REQUEUED", "CANCELLED", "COMPLETED") else END_OF.get(word, word)
-    )
+    if (told, word) in {("released", "CANCELLED"), ("released", "COMPLETED"), ("failed", "REQUEUED")}:
+        return told
+    return END_OF.get(word, word)
 
 
 def _history(site: Site) -> list[dict[str, Any]]:
