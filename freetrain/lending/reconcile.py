@@ -22,6 +22,9 @@ _END_OF = {
 }
 
 
+_PRESENT_S = 2.0
+"""Slurm tells whole seconds, and a moment passes from its answer to the end of all questions."""
+
 Runs = Mapping[str, tuple[JobRun, ...]]
 """Job → its runs, oldest first."""
 
@@ -81,7 +84,7 @@ def _as_it_is(fragment: Fragment, snapshot: Snapshot, runs: tuple[JobRun, ...]) 
     if _waits(job):
         return _waiting(fragment, job, snapshot, runs)
     if job.state is JobState.COMPLETING:
-        return _ending(fragment, job)
+        return _ending(fragment, job, snapshot.time_s)
     if job.state in (JobState.RUNNING, JobState.CONFIGURING, JobState.SUSPENDED):
         return _running(fragment, job, snapshot, runs)
     return fragment
@@ -93,12 +96,15 @@ def _as_started(fragment: Fragment, job: Job) -> Fragment:
     return replace(fragment, started_s=job.start_s) if ran_unseen else fragment
 
 
-def _ending(fragment: Fragment, job: Job) -> Fragment:
-    """One that was told to leave does so; why any other ends Slurm says when it has cleared up."""
+def _ending(fragment: Fragment, job: Job, now_s: float) -> Fragment:
+    """One that was told to leave does so; why any other ends Slurm says when it has cleared up.
+
+    Of a job that is requeued Slurm calls the present its start meanwhile: when that was accounting tells.
+    """
     if fragment.state is FragmentState.LEAVING:
         return fragment
-    started_s = job.start_s if fragment.started_s is None else fragment.started_s
-    return replace(fragment, state=FragmentState.ENDING, started_s=started_s)
+    is_told = fragment.started_s is None and job.start_s is not None and job.start_s < now_s - _PRESENT_S
+    return replace(fragment, state=FragmentState.ENDING, started_s=job.start_s if is_told else fragment.started_s)
 
 
 def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[JobRun, ...]) -> Fragment:
@@ -129,12 +135,11 @@ def _has_been_stopped(job: Job) -> bool:
 
 def _is_another_run(fragment: Fragment, job: Job) -> bool:
     """Whether the job was requeued and has started again since."""
-    return (
-        job.state is JobState.RUNNING
-        and fragment.started_s is not None
-        and job.start_s is not None
-        and job.start_s > fragment.started_s
-    )
+    if job.state is not JobState.RUNNING:
+        return False
+    if fragment.started_s is None or job.start_s is None:
+        return fragment.state is FragmentState.ENDING
+    return job.start_s > fragment.started_s
 
 
 def _from_history(fragment: Fragment, runs: tuple[JobRun, ...], now_s: float) -> Fragment | None:

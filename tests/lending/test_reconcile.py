@@ -133,3 +133,13 @@ def test_one_that_was_told_to_leave_is_leaving_while_slurm_clears_up_after_it() 
 
 def test_one_that_ran_between_two_looks_is_known_to_have_started() -> None:
     assert only(ASKED, snapshot(task(JobState.COMPLETING))).started_s == 901.0
+
+
+def test_what_is_being_requeued_did_not_start_just_now_as_slurm_says() -> None:
+    ending = only(ASKED, snapshot(task(JobState.COMPLETING, start_s=1000.0)))
+    assert (ending.state, ending.started_s) == (FragmentState.ENDING, None)
+    ran = JobRun("7_1", JobState.PREEMPTED, 995.0, 999.0)
+    again = task(JobState.PENDING, waits_for=WaitsFor.TIME, nodes=frozenset(), start_s=None)
+    for seen in (again, task(JobState.RUNNING, start_s=1000.0)):
+        ended = only(ending, snapshot(seen), ran)
+        assert (ended.end, ended.started_s, ended.ended_s) == (End.PREEMPTED, 995.0, 999.0)
