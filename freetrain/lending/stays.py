@@ -98,7 +98,8 @@ class Stays:
 
     def after(self, now_s: float, idle: Nodes) -> Stays:
         """After an instant at which these nodes are idle, lent ones included."""
-        since_s = {**self.since_s, **dict.fromkeys(idle - self.since_s.keys(), now_s)}
+        # In order, so that sums over them come out the same to the last digit each time.
+        since_s = {**self.since_s, **dict.fromkeys(sorted(idle - self.since_s.keys()), now_s)}
         gone = [now_s - since_s.pop(name) for name in self.since_s.keys() - idle]
         if self.seen_s is None:
             return replace(self, seen_s=now_s, since_s=since_s)

@@ -83,3 +83,9 @@ def test_lent_nodes_are_idle_for_the_site_and_those_of_its_jobs_and_others_are_n
         partitions={"freetrain": Partition("freetrain", frozenset({"n1", "n2", "n3", "n4", "n5"}))},
     )
     assert idle_for_the_site(found, (lent,), "freetrain") == {"n1", "n3"}
+
+
+def test_nodes_are_kept_in_an_order_that_does_not_depend_on_their_set() -> None:
+    names = [f"n{number}" for number in range(50)]
+    since_s = Stays().after(0.0, frozenset(names[:40])).after(1.0, frozenset(names)).since_s
+    assert list(since_s) == [*sorted(names[:40]), *sorted(names[40:])]
