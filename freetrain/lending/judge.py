@@ -14,11 +14,12 @@ from freetrain.core.plan import Action, PutRight, Release
 from freetrain.core.problem import Question
 from freetrain.lending.blocked_jobs import Blocked, find_waits
 from freetrain.lending.facts import Facts, Request
+from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.limits import limits
 from freetrain.lending.lost_nodes import LostNodes
 from freetrain.lending.meter import Meter, paused_until_s
 from freetrain.lending.next_in_line import nodes_of_next
-from freetrain.lending.offers import Offers, find_offers, in_few_classes, shadow_of, take_back
+from freetrain.lending.offers import Offers, find_offers, shadow_of, take_back
 from freetrain.lending.part_claims import find_part_claims
 from freetrain.lending.rooms import find_rooms
 from freetrain.lending.rules import Rules

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import lru_cache
 from math import inf
-from typing import NamedTuple
 
-from freetrain.core.cluster import JobState, Node, Nodes, NodeState, Snapshot
-from freetrain.core.fragment import Fragment, FragmentState, is_part, node_of, room_of
+from freetrain.core.cluster import JobState, Node, NodeState, Snapshot
+from freetrain.core.fragment import Fragment, FragmentState, is_part, node_of
 from freetrain.core.problem import Offer
+from freetrain.lending.hole_ends import HoleEnd, cached_offer, hole_ends
+from freetrain.lending.places import parts_of_nodes, whole_nodes
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow, find_shadow
@@ -34,23 +34,6 @@ class Offers:
     offered: tuple[Offer, ...]
     due: Mapping[str, str]
     withheld: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """When a node will be wanted, and by whom."""
-
-    time_s: float
-    why: str
-
-
-_NEVER = _End(inf, "")
-
-_offer = lru_cache(maxsize=65536)(Offer)
-"""Offers are the same from look to look, but for a few."""
-
-_HALVINGS = 4
-"""So often the horizon is halved for the classes of nodes whose ends are known."""
 
 
 def shadow_of(snapshot: Snapshot, fragments: Iterable[Fragment], rules: NodeRules, seen: Sightings) -> Shadow:
@@ -101,7 +84,7 @@ def find_offers(
     holder = {one.node: one.trainer for one in fragments if one.goes_on}
     leaving = {one.node: _why_between(one) for one in fragments if one.node not in holder}
     between = {} if rules.in_parts else leaving
-    lent, ends = holder.keys() | leaving.keys(), _hole_ends(snapshot, shadow)
+    lent, ends = holder.keys() | leaving.keys(), hole_ends(snapshot, shadow)
     why_not = {
         **{name: end.why for name, end in ends.items() if end.time_s - snapshot.time_s <= rules.margin_s},
         **between,
@@ -109,11 +92,11 @@ def find_offers(
     }
     until_s = {name: end.time_s - rules.margin_s for name, end in ends.items() if end.time_s < inf}
     places = (
-        _in_parts(snapshot, fragments, rooms or {}, why_not, rules)
+        parts_of_nodes(snapshot, fragments, rooms or {}, why_not, rules)
         if rules.in_parts
-        else _whole(snapshot, holder, why_not, rules)
+        else whole_nodes(snapshot, holder, why_not, rules)
     )
-    offered = tuple(_offer(name, until_s.get(node_of(name)), by) for name, by in places.offered)
+    offered = tuple(cached_offer(name, until_s.get(node_of(name)), by) for name, by in places.offered)
     offers = Offers(offered, places.due, places.withheld)
     offers = take_back(offers, {name: f"job {job} could start here" for name, job in shadow.kept.items()})
     offers = take_back(offers, _not_yet(snapshot, offers.offered, rules, seen))
@@ -135,98 +118,11 @@ def take_back(offers: Offers, why_not: Mapping[str, str]) -> Offers:
     return Offers(kept, {**offers.due, **due}, {**offers.withheld, **withheld})
 
 
-def planned_ends_s(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, float]:
-    """Node → when it will be wanted, as far as anybody knows, UTC epoch seconds."""
-    return {name: end.time_s for name, end in _hole_ends(snapshot, shadow).items()}
-
-
-def in_few_classes(offered: Sequence[Offer], now_s: float, horizon_s: float) -> tuple[Offer, ...]:
-    """The nodes, the time until their ends rounded down to 1/2, 1/4, 1/8 or 1/16 of the horizon.
-
-    Each different end makes the decision harder; ends beyond the horizon make no difference to it, and what comes
-    sooner than 1/16 counts as that.
-    """
-    ends_s = {node.free_until_s for node in offered if node.free_until_s is not None}
-    coarse_s = {end_s: _coarse_s(end_s, now_s, horizon_s) for end_s in ends_s}
-    return tuple(
-        node if node.free_until_s is None else _offer(node.name, coarse_s[node.free_until_s], node.held_by)
-        for node in offered
-    )
-
-
-def _coarse_s(end_s: float, now_s: float, horizon_s: float) -> float | None:
-    """One end, rounded; None: it lies beyond the horizon."""
-    left_s = end_s - now_s
-    halvings = next((number for number in range(_HALVINGS) if left_s >= horizon_s / 2**number), _HALVINGS)
-    return None if halvings == 0 else now_s + horizon_s / 2**halvings
-
-
-class _Places(NamedTuple):
-    """What may be lent, with who has it; what must be given back; what is neither."""
-
-    offered: Sequence[tuple[str, str | None]]
-    due: Mapping[str, str]
-    withheld: Mapping[str, str]
-
-
-def _whole(snapshot: Snapshot, holder: Mapping[str, str], why_not: Mapping[str, str], rules: NodeRules) -> _Places:
-    """Each node is one place."""
-    names = sorted(snapshot.partitions[rules.partition].nodes)
-    offered = [(name, holder.get(name)) for name in names if name not in why_not]
-    out = [name for name in names if name in why_not]
-    back = {name for name in out if name in holder and _is_wanted_back(snapshot, name)}
-    due = {name: why_not[name] for name in out if name in back}
-    return _Places(offered, due, {name: why_not[name] for name in out if name not in back})
-
-
-def _in_parts(
-    snapshot: Snapshot, fragments: Iterable[Fragment], rooms: Rooms, why_not: Mapping[str, str], rules: NodeRules
-) -> _Places:
-    """Each part that is lent is a place, and so is what is left of a node."""
-    on: defaultdict[str, list[Fragment]] = defaultdict(list)
-    for one in fragments:
-        if one.goes_on:
-            on[one.node].append(one)
-    offered: list[tuple[str, str | None]] = []
-    due: dict[str, str] = {}
-    withheld: dict[str, str] = {}
-    for name in sorted(snapshot.partitions[rules.partition].nodes):
-        if name not in why_not:
-            offered += [(one.place, one.trainer) for one in on[name]]
-            if name in rooms and rooms[name].free.cpus:
-                offered.append((room_of(name), None))
-            elif not on[name]:
-                withheld[name] = "jobs have all of it"
-        elif on[name] and _is_wanted_back(snapshot, name):
-            due |= dict.fromkeys((one.place for one in on[name]), why_not[name])
-        else:
-            withheld[name] = why_not[name]
-    return _Places(offered, due, withheld)
-
-
-def _hole_ends(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, _End]:
-    """Node → when a reservation begins or a waiting job starts there first, in Slurm's plan or in the shadow."""
-    ends = {name: _End(plan.start_s, f"job {plan.job} is to start here") for name, plan in shadow.wanted.items()}
-    for reservation in snapshot.reservations:
-        if reservation.end_s > snapshot.time_s:
-            _earlier(ends, reservation.nodes, _End(reservation.start_s, f"reservation {reservation.name}"))
-    for job in snapshot.jobs:
-        if job.state is JobState.PENDING and job.start_s is not None and job.planned_nodes:
-            _earlier(ends, job.planned_nodes, _End(job.start_s, f"job {job.id} is to start here"))
-    return ends
-
-
-def _earlier(ends: dict[str, _End], nodes: Nodes, end: _End) -> None:
-    for name in nodes:
-        if end.time_s < ends.get(name, _NEVER).time_s:
-            ends[name] = end
-
-
 def _why_unfit(
     snapshot: Snapshot,
     fragments: Iterable[Fragment],
     lent: Set[str],
-    ends: Mapping[str, _End],
+    ends: Mapping[str, HoleEnd],
     rules: NodeRules,
     drained: Mapping[str, str],
 ) -> Mapping[str, str]:
@@ -248,7 +144,7 @@ def _why_unfit(
     return why | dict.fromkeys(missing, "Slurm does not show it")
 
 
-def _is_free(node: Node, lent: Set[str], ends: Mapping[str, _End], rules: NodeRules) -> bool:
+def _is_free(node: Node, lent: Set[str], ends: Mapping[str, HoleEnd], rules: NodeRules) -> bool:
     """Whether Slurm says nothing against lending it, or keeping it lent."""
     is_shared = node.state is NodeState.BUSY and (rules.in_parts or node.name in lent)
     if node.state is not NodeState.IDLE and not is_shared:
@@ -262,18 +158,6 @@ _IN_BETWEEN = {FragmentState.LEAVING: "is being given back", FragmentState.ENDIN
 def _why_between(fragment: Fragment) -> str:
     """Why nothing is to be done with the node of a fragment that does not go on."""
     return _IN_BETWEEN.get(fragment.state, "its fragment is lost")
-
-
-def _is_wanted_back(snapshot: Snapshot, name: str) -> bool:
-    """Whether a lent node that may not stay lent must be given back, rather than left as it is.
-
-    One in a state that Slurm itself does not know (after its restart), or with a flag that is new, is neither lent
-    anew nor taken away: unknown is not gone.
-    """
-    node = snapshot.node.get(name)
-    if node is None or node.state not in (NodeState.IDLE, NodeState.BUSY):
-        return False
-    return node.may_be_lent or node.is_wanted
 
 
 def _not_yet(snapshot: Snapshot, offered: Iterable[Offer], rules: NodeRules, seen: Sightings) -> Mapping[str, str]:

@@ -12,7 +12,7 @@ from freetrain.core.objectives import worth_per_s
 from freetrain.core.plan import Action, Lend, Release
 from freetrain.core.problem import Offer, Question
 from freetrain.core.trainer import Trainer
-from freetrain.lending.offers import in_few_classes
+from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.stays import Stays
 from freetrain.replay.foresight import Foresight, Knows
 from freetrain.replay.plans import Planned, SitePlans

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from freetrain.core.holes import Holes
-from freetrain.lending.offers import planned_ends_s, shadow_of
+from freetrain.lending.hole_ends import planned_ends_s
+from freetrain.lending.offers import shadow_of
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.sightings import Sightings
 from freetrain.replay.as_daemon.site import LoggedSite

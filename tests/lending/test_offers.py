@@ -5,7 +5,8 @@ from dataclasses import replace
 from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.problem import Offer
-from freetrain.lending.offers import Offers, find_offers, in_few_classes, shadow_of
+from freetrain.lending.hole_ends import in_few_classes
+from freetrain.lending.offers import Offers, find_offers, shadow_of
 from freetrain.lending.rules import NodeRules, PowerRules
 from freetrain.lending.sightings import Sightings
 from freetrain.slurm.states import waits_for

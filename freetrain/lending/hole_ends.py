@@ -1,0 +1,75 @@
+"""The ends of holes: when each node will be wanted, and by whom, as far as anybody knows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf
+
+from freetrain.core.cluster import JobState, Nodes, Snapshot
+from freetrain.core.problem import Offer
+from freetrain.lending.shadow import Shadow
+
+
+@dataclass(frozen=True, slots=True)
+class HoleEnd:
+    """When a node will be wanted, and by whom."""
+
+    time_s: float
+    why: str
+
+
+_NEVER = HoleEnd(inf, "")
+
+cached_offer = lru_cache(maxsize=65536)(Offer)
+"""Offers are the same from look to look, but for a few."""
+
+_HALVINGS = 4
+"""So often the horizon is halved for the classes of nodes whose ends are known."""
+
+
+def hole_ends(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, HoleEnd]:
+    """Node → when a reservation begins or a waiting job starts there first, in Slurm's plan or in the shadow."""
+    ends = {
+        name: HoleEnd(plan.start_s, f"job {plan.job} is to start here") for name, plan in shadow.wanted.items()
+    }
+    for reservation in snapshot.reservations:
+        if reservation.end_s > snapshot.time_s:
+            _earlier(ends, reservation.nodes, HoleEnd(reservation.start_s, f"reservation {reservation.name}"))
+    for job in snapshot.jobs:
+        if job.state is JobState.PENDING and job.start_s is not None and job.planned_nodes:
+            _earlier(ends, job.planned_nodes, HoleEnd(job.start_s, f"job {job.id} is to start here"))
+    return ends
+
+
+def _earlier(ends: dict[str, HoleEnd], nodes: Nodes, end: HoleEnd) -> None:
+    for name in nodes:
+        if end.time_s < ends.get(name, _NEVER).time_s:
+            ends[name] = end
+
+
+def planned_ends_s(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, float]:
+    """Node → when it will be wanted, as far as anybody knows, UTC epoch seconds."""
+    return {name: end.time_s for name, end in hole_ends(snapshot, shadow).items()}
+
+
+def in_few_classes(offered: Sequence[Offer], now_s: float, horizon_s: float) -> tuple[Offer, ...]:
+    """The nodes, the time until their ends rounded down to 1/2, 1/4, 1/8 or 1/16 of the horizon.
+
+    Each different end makes the decision harder; ends beyond the horizon make no difference to it, and what comes
+    sooner than 1/16 counts as that.
+    """
+    ends_s = {node.free_until_s for node in offered if node.free_until_s is not None}
+    coarse_s = {end_s: _coarse_s(end_s, now_s, horizon_s) for end_s in ends_s}
+    return tuple(
+        node if node.free_until_s is None else cached_offer(node.name, coarse_s[node.free_until_s], node.held_by)
+        for node in offered
+    )
+
+
+def _coarse_s(end_s: float, now_s: float, horizon_s: float) -> float | None:
+    """One end, rounded; None: it lies beyond the horizon."""
+    left_s = end_s - now_s
+    halvings = next((number for number in range(_HALVINGS) if left_s >= horizon_s / 2**number), _HALVINGS)
+    return None if halvings == 0 else now_s + horizon_s / 2**halvings
