@@ -26,12 +26,12 @@ class Room:
     Attributes:
         free: what may be lent of it; what the site keeps back is not among it.
         total: what could be lent of it if nobody had any.
-        is_sites: whether a job of the site's has part of it, so that it can be lent in parts only.
+        used_by_site: whether a job of the site's has part of it, so that it can be lent in parts only.
     """
 
     free: Amount
     total: Amount
-    is_sites: bool
+    used_by_site: bool
 
 
 Rooms = Mapping[str, Room]

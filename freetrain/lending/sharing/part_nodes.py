@@ -24,7 +24,7 @@ class Divided(Protocol):
         """What could be lent of it if nobody had any."""
 
     @property
-    def is_sites(self) -> bool:
+    def used_by_site(self) -> bool:
         """Whether a job of the site's has part of it."""
 
 
@@ -51,7 +51,7 @@ class PartNode:
         name: its name.
         until_s: when it will be wanted; None: nobody knows.
         room: what nobody has of it.
-        is_sites: whether the site has part of it.
+        used_by_site: whether the site has part of it.
         held: places on it that their holders have not been given again; they give up the first ones first.
         given: places on it that somebody has been given.
     """
@@ -59,14 +59,14 @@ class PartNode:
     name: str
     until_s: float | None
     room: Amount
-    is_sites: bool
+    used_by_site: bool
     held: list[Place] = field(default_factory=list)
     given: list[Place] = field(default_factory=list)
 
     def takes(self, each: Amount | None) -> bool:
         """Whether there is room for a place; one that takes all of a node wants nobody else there."""
         if each is None:
-            return not (self.is_sites or self.held or self.given)
+            return not (self.used_by_site or self.held or self.given)
         return left_of(self.room, each) is not None
 
     def order(self, number: int) -> Order:

@@ -50,11 +50,11 @@ class PartStock:
             if name not in self._nodes:
                 room = rooms.get(name)
                 free = room.free if room is not None and room_of(name) in is_offered else Amount()
-                self._nodes[name] = PartNode(name, one.free_until_s, free, room is None or room.is_sites)
+                self._nodes[name] = PartNode(name, one.free_until_s, free, room is None or room.used_by_site)
             if one.held_by is not None and one.held_by in self._of_trainer:
                 held[self._of_trainer[one.held_by]].append(one)
             elif one.held_by is not None:
-                self._nodes[name].is_sites = True
+                self._nodes[name].used_by_site = True
         self._list = list(self._nodes.values())
         self._number = {node.name: number for number, node in enumerate(self._list)}
         self._held = [len(held[row]) for row in range(len(claimants))]
@@ -102,7 +102,7 @@ class PartStock:
         return self._most[size]
 
     def _most_on(self, node: PartNode, each: Amount | None) -> int:
-        return int(not node.is_sites) if each is None else times_in(self._capacity[node.name], each)
+        return int(not node.used_by_site) if each is None else times_in(self._capacity[node.name], each)
 
     def held(self, row: int) -> int:
         """How many places its trainers hold."""
@@ -224,7 +224,7 @@ class PartStock:
         """How many places that nobody was given again have to leave the node; 0: all are not enough."""
         each, room = self._claimants[row].each, node.room
         if each is None:
-            return 0 if node.is_sites or node.given else len(node.held)
+            return 0 if node.used_by_site or node.given else len(node.held)
         for count, place in enumerate(node.held, 1):
             room = room + place.amount
             if left_of(room, each) is not None:

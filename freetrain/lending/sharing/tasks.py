@@ -54,7 +54,7 @@ class Tasks:
             return len(eligible)
         each = self.of(needs).each
         if each is None:
-            return sum(name in self.rooms and not self.rooms[name].is_sites for name in eligible)
+            return sum(name in self.rooms and not self.rooms[name].used_by_site for name in eligible)
         return sum(times_in(self.capacity[name], each) for name in eligible if name in self.capacity)
 
 
