@@ -20,10 +20,9 @@ import click
 
 from benchmarks.live.figures import holes_of, lent_within_s
 from benchmarks.live.site import Ran, Site
+from benchmarks.live.woken import SHORTEST_HOLE_S, options_with_wakes, start_daemon
 from benchmarks.live.workload import SAMPLE_LOG, draw, read_samples
-from freetrain.lab.options import LabOptions
 
-SHORTEST_HOLE_S, POLL_S = 15.0, 5
 SHORTEST_S, LONGEST_S = 5.0, 60.0
 TRAININGS = ((32, "min=1"), (8, "min=2"))
 """Tasks and tag; both are one user's, and the filler another's."""
@@ -33,7 +32,6 @@ echo began >> {out}/task-$SLURM_ARRAY_TASK_ID
 sleep ${{run_s[$SLURM_ARRAY_TASK_ID]}} || exit
 echo done >> {out}/task-$SLURM_ARRAY_TASK_ID
 """
-WAKE = Path(__file__).parents[1] / "etc/slurm/jobcomp.lua"
 
 
 @dataclass(frozen=True)
@@ -112,25 +110,6 @@ def main(
         click.echo(f"{name:14} {value:.3f}" if isinstance(value, float) else f"{name:14} {value}")
     if json_path:
         json_path.write_text(json.dumps(asdict(outcome)))
-
-
-def options_with_wakes(directory: Path, nodes: int, port: int) -> LabOptions:
-    """A lab with accounting whose ends of jobs touch ``directory/wake``."""
-    wakes = directory / "freetrain.lua"
-    wakes.write_text(WAKE.read_text().replace("/var/lib/freetrain/wake", str(directory / "wake")))
-    planning = {"SchedulerParameters": f"bf_continue,bf_interval={POLL_S},bf_window=10080,bf_resolution=60"}
-    return LabOptions(nodes=nodes, accounting=True, base_port=port, settings=planning, job_comp=wakes)
-
-
-def start_daemon(site: Site) -> None:
-    """With ends of jobs that wake it."""
-    wake = site.directory / "state/wake"
-    if not (site.directory / "wake").is_symlink():
-        (site.directory / "wake").symlink_to(wake)
-    site.start_daemon(POLL_S, margin_s=POLL_S + 2, shortest_hole_s=SHORTEST_HOLE_S)
-    while "mode act" not in site.daemon_says or not wake.exists():
-        time.sleep(0.2)
-    shutil.chown(wake, group="slurm")
 
 
 def _wait_until_complete(site: Site, array: str) -> None:

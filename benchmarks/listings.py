@@ -20,8 +20,9 @@ from typing import Any
 
 import click
 
-from benchmarks.fillers import SHORTEST_S, TASK, options_with_wakes, start_daemon
+from benchmarks.fillers import SHORTEST_S, TASK
 from benchmarks.live.site import Ran, Site
+from benchmarks.live.woken import options_with_wakes, start_daemon
 from benchmarks.live.workload import SAMPLE_LOG, SiteJob, draw, read_samples
 
 EVERY_S = 20.0

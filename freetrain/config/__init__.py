@@ -9,13 +9,12 @@ from freetrain.config.loading import (
     find_sources,
     load_config,
 )
-from freetrain.config.model import NEEDS_RESTART, Config, Slurm
+from freetrain.config.model import Config, Slurm
 from freetrain.config.settings import Setting, find_setting, settings, value_of
 
 __all__ = [
     "CONFIG_VARIABLE",
     "DEFAULT_PATH",
-    "NEEDS_RESTART",
     "Config",
     "ConfigError",
     "Loaded",

@@ -76,10 +76,7 @@ class Checkpoints:
                     return state
             log.warning("checkpoint not used: %s; falling back to the one before", reason)
         if paths:
-            raise CheckpointError(
-                f"none of the {len(paths)} checkpoints in {self._folder} can be used.",
-                "See the warnings above; move them away to start the training anew.",
-            )
+            raise none_usable(self._folder, len(paths))
         if any(self._folder.glob("step-*")):
             raise CheckpointError(
                 f"the checkpoints in {self._folder} are of a sharded model.",
@@ -97,6 +94,14 @@ class Checkpoints:
         for path in (*self._folder.glob("step-*.pt"), *self._folder.glob(".step-*")):
             if path.name.lstrip(".") < oldest:
                 path.unlink(missing_ok=True)
+
+
+def none_usable(folder: Path, count: int) -> CheckpointError:
+    """The error where there are checkpoints and none can be read and trusted; each was named before."""
+    return CheckpointError(
+        f"none of the {count} checkpoints in {folder} can be used.",
+        "See the warnings above; move them away to start the training anew.",
+    )
 
 
 def why_unwritable(error: BaseException | None) -> str | None:

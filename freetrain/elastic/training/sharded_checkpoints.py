@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from freetrain.elastic.errors import CheckpointError
-from freetrain.elastic.on_disk.checkpoints import why_unwritable
+from freetrain.elastic.on_disk.checkpoints import none_usable, why_unwritable
 from freetrain.elastic.on_disk.files import create_private, why_distrusted
 from freetrain.elastic.training.sharded_reader import CheckedReader
 from freetrain.elastic.training.skeleton import Contents, fill, hollow
@@ -89,10 +89,7 @@ class ShardedCheckpoints:
                 return state
             log.warning("checkpoint not used: %s; falling back to the one before", reason)
         if paths:
-            raise CheckpointError(
-                f"none of the {len(paths)} checkpoints in {self._folder} can be used.",
-                "See the warnings above; move them away to start the training anew.",
-            )
+            raise none_usable(self._folder, len(paths))
         if self._told_by_first([path.name for path in self._folder.glob("step-*.pt")]):
             raise CheckpointError(
                 f"the checkpoints in {self._folder} are of a model that was not sharded.",
