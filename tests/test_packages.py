@@ -1,4 +1,4 @@
-"""The Debian package: what is in it, and that what it installs runs."""
+"""The packages for Debian and for distributions with RPM: what is in them, and that what they install runs."""
 
 from __future__ import annotations
 
@@ -10,65 +10,101 @@ from pathlib import Path
 
 import pytest
 
+import freetrain
 from tests import needed
 
 PROJECT = Path(__file__).parents[1]
+PIP_OPTIONS = ("--no-deps", "--no-build-isolation", "--no-index")
+"""Without the packages that freetrain needs: they come from where the tests have them."""
 EXPECTED = {
-    "./usr/bin/freetrain",
-    "./opt/freetrain/bin/python",
-    "./etc/freetrain/",
-    "./usr/share/doc/freetrain/freetrain.toml",
-    "./usr/lib/systemd/system/freetrain.service",
-    "./usr/lib/systemd/system/freetrain-web.service",
-    "./usr/share/doc/freetrain/monitoring/freetrain-alerts.yml",
-    "./usr/lib/sysusers.d/freetrain.conf",
-    "./usr/share/man/man1/freetrain.1",
-    "./usr/share/man/man5/freetrain.toml.5",
-    "./usr/share/man/man8/freetraind.8",
-    "./usr/share/bash-completion/completions/freetrain",
+    "/usr/bin/freetrain",
+    "/opt/freetrain/bin/python",
+    "/usr/share/doc/freetrain/freetrain.toml",
+    "/usr/lib/systemd/system/freetrain.service",
+    "/usr/lib/systemd/system/freetrain-web.service",
+    "/usr/share/doc/freetrain/monitoring/freetrain-alerts.yml",
+    "/usr/lib/sysusers.d/freetrain.conf",
+    "/usr/share/man/man1/freetrain.1",
+    "/usr/share/man/man5/freetrain.toml.5",
+    "/usr/share/man/man8/freetraind.8",
+    "/usr/share/bash-completion/completions/freetrain",
 }
 
-pytestmark = needed.a_program("dpkg-deb")
+
+def make(place: Path, command: list[str | Path]) -> None:
+    environment = {**os.environ, "PYTHON": os.path.realpath(sys.executable)}
+    environment["PYTHONPATH"] = sysconfig.get_path("purelib")
+    subprocess.run(command, cwd=place, env=environment, check=True, capture_output=True, timeout=300)
 
 
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Without the packages that freetrain needs: they come from where the tests have them."""
-    place = tmp_path_factory.mktemp("package")
-    python = Path(sys.executable).resolve()
-    subprocess.run(
-        [PROJECT / "etc" / "packages" / "deb.sh", "--no-deps", "--no-build-isolation", "--no-index"],
-        cwd=place,
-        env={**os.environ, "PYTHON": str(python), "PYTHONPATH": sysconfig.get_path("purelib")},
-        check=True,
-        timeout=300,
-    )
-    (found,) = place.glob("freetrain_*.deb")
+def deb(place: Path) -> Path:
+    """A Debian package."""
+    make(place, [PROJECT / "etc/packages/deb.sh", *PIP_OPTIONS])
+    return next(place.glob("freetrain_*.deb"))
+
+
+def rpm(place: Path) -> Path:
+    """An RPM; what is its user's own is left out."""
+    names = {
+        "project": PROJECT,
+        "version_": freetrain.__version__,
+        "pip_options": " ".join(PIP_OPTIONS),
+        "_topdir": place,
+        "_binary_payload": "w1.gzdio",
+    }
+    defined = [word for name, value in names.items() for word in ("--define", f"{name} {value}")]
+    make(place, ["rpmbuild", "-bb", *defined, PROJECT / "etc/packages/freetrain.spec"])
+    return next(place.glob("RPMS/*/freetrain-*.rpm"))
+
+
+def unpack(package: Path, place: Path) -> None:
+    if package.suffix == ".deb":
+        subprocess.run(["dpkg-deb", "--extract", package, place], check=True)
+        return
+    archive = subprocess.run(["rpm2cpio", package], check=True, capture_output=True).stdout
+    subprocess.run(["cpio", "--extract", "--make-directories", "--quiet"], cwd=place, input=archive, check=True)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(deb, marks=needed.a_program("dpkg-deb")),
+        pytest.param(rpm, marks=[needed.a_program("rpmbuild"), needed.a_program("cpio")]),
+    ],
+    ids=["deb", "rpm"],
+)
+def package(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found: Path = request.param(tmp_path_factory.mktemp("package"))
     return found
 
 
-def test_it_holds_what_a_site_needs_and_nothing_of_where_it_was_made(package: Path, tmp_path: Path) -> None:
-    listed = subprocess.run(["dpkg-deb", "--contents", package], capture_output=True, text=True, check=True).stdout
-    names = {line.split()[5] for line in listed.splitlines()}
+@pytest.fixture
+def installed(package: Path, tmp_path: Path) -> Path:
+    unpack(package, tmp_path)
+    return tmp_path
+
+
+def test_it_holds_what_a_site_needs_and_nothing_of_where_it_was_made(package: Path, installed: Path) -> None:
+    names = {f"/{found.relative_to(installed)}" for found in installed.rglob("*") if not found.is_dir()}
     assert names >= EXPECTED
+    assert (installed / "etc/freetrain").is_dir()
     assert any("freetrain/__pycache__/" in name for name in names)
     assert {name.rpartition("/")[2] for name in names} >= {"page.css", "web.html.j2", "web.css", "live.js"}
-    subprocess.run(["dpkg-deb", "--extract", package, tmp_path], check=True)
-    for text in (tmp_path / "opt/freetrain/bin").iterdir():
+    for text in (installed / "opt/freetrain/bin").iterdir():
         if not text.is_symlink():
             assert str(package.parent) not in text.read_text()
-    assert (tmp_path / "opt/freetrain/bin/freetrain").read_text().startswith("#!/opt/freetrain/bin/python")
+            assert str(installed.parent) not in text.read_text()
+    assert (installed / "opt/freetrain/bin/freetrain").read_text().startswith("#!/opt/freetrain/bin/python")
 
 
-def test_what_it_installs_runs(package: Path, tmp_path: Path) -> None:
-    subprocess.run(["dpkg-deb", "--extract", package, tmp_path], check=True)
+def test_what_it_installs_runs(installed: Path) -> None:
     done = subprocess.run(
-        [tmp_path / "opt/freetrain/bin/python", "-m", "freetrain", "--version"],
+        [installed / "opt/freetrain/bin/python", "-m", "freetrain", "--version"],
         env={**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")},
-        cwd=tmp_path,
+        cwd=installed,
         capture_output=True,
         text=True,
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("freetrain, version")
+    assert done.stdout.startswith(f"freetrain, version {freetrain.__version__}")

@@ -28,8 +28,9 @@ def explain_decision(trainer: str, name: str, problem: Problem, decision: Decisi
     sizes = {one.id: len(decision.placement.get(one.id, ())) for one in problem.trainers}
     others = [f", {id_} got {_nodes(size)}" for id_, size in sizes.items() if id_ != trainer and size]
     what = f"Decision {name} of {show_time(problem.now_s)} ({decision.solver}, {decision.status})"
-    whom = f"{len(problem.trainers)} trainings: it got {_nodes(sizes[trainer])}{''.join(others[:5])}"
-    yield f"{what} shared {_nodes(problem.node_count)} among {whom}."
+    nodes, competing = _nodes(problem.node_count), len(problem.trainers)
+    shared = f"shared {nodes} among {competing} trainings" if competing > 1 else f"had {nodes} for it alone"
+    yield f"{what} {shared}: it got {_nodes(sizes[trainer])}{''.join(others[:5])}."
     yield from decision.notes
     counts = counts_of(problem, decision.placement)
     one = problem.trainers[row]

@@ -16,12 +16,11 @@ from freetrain import __version__
 from freetrain.cli.options import policy_options, store_option
 from freetrain.cli.output import command_line, print_json
 from freetrain.cli.progress_bars import reading, replaying
+from freetrain.cli.replay_as_daemon import Afterwards, Beside, begin, how_as_daemon
 from freetrain.cli.replay_options import (
     aim_options,
-    as_daemon,
     as_options,
     costs,
-    daemons_place,
     log_options,
     output_options,
     read_options,
@@ -84,7 +83,7 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     find_placer(given["place"])
     goal = Goal.of(policy, given["objective"])
     find_objective(goal.objective)
-    how = as_daemon(given, goal)
+    how = how_as_daemon(given)
     trainers = find_trainers(given["trainers_source"])
     report_path = _report_path(given)
     prices = read_prices(given["prices"]) if given["prices"] else None
@@ -93,13 +92,14 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
         log = read_site_log(logs, read_options(given), stage)
     switches = topology(given, log.holes.node_names)
     goal = replace(goal, placer=find_placer(given["place"], switches))
-    if how is not None:
-        how = replace(how, goal=replace(how.goal, placer=find_placer(daemons_place(given), switches)))
     settings = {"logs": [path.name for path in logs], **_settings(given)}
     with recorder.journal(log.holes, settings) as journal:
-        done = _replay(log, trainers, goal, given, journal, switches)
-        if how is not None:
-            done = replace(done, as_daemon=_replay_as_daemon(log, trainers, how, given, done, switches))
+        if how is None:
+            done = _replay(log, trainers, goal, given, journal, switches)
+        else:
+            with begin(given, log) as pending:
+                done = _replay(log, trainers, goal, given, journal, switches)
+                done = replace(done, as_daemon=_wait(pending, log, how, given, done))
         run_id = recorder.finish(done)
     result = Result(logs, log, settings, done, run_id, report_path, prices)
     if report_path is not None:
@@ -135,17 +135,11 @@ def _replay(
         )
 
 
-def _replay_as_daemon(
-    log: SiteLog,
-    trainers: Iterable[Trainer],
-    how: AsDaemon,
-    given: Mapping[str, Any],
-    done: Study,
-    switches: Topology,
+def _wait(
+    pending: Afterwards | Beside, log: SiteLog, how: AsDaemon, given: Mapping[str, Any], done: Study
 ) -> DaemonStudy:
     with replaying(log.holes.from_s, log.holes.until_s, given["quiet"]) as progress:
-        stopwatch_s, priced = time.perf_counter, costs(given)
-        return study_as_daemon(log, trainers, priced, how, done.dedicated, stopwatch_s, progress, switches)
+        return study_as_daemon(how, pending.wait(progress), done.dedicated)
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:

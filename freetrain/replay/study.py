@@ -61,6 +61,14 @@ class AsDaemon:
 
 
 @dataclass(frozen=True, slots=True)
+class DaemonReplayed:
+    """A replay as the daemon would have gone, and the seconds that it took."""
+
+    record: ReplayRecord
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonStudy:
     """What the daemon would have got, and what the site's jobs would have felt.
 
@@ -144,23 +152,27 @@ def study(
     return Study(record, dedicated, outcome_of(record, dedicated), wall_s)
 
 
-def study_as_daemon(
+def replay_as_daemon(
     log: SiteLog,
     trainers: Iterable[Trainer],
     costs: Costs,
     how: AsDaemon,
-    dedicated: DedicatedRecord,
     stopwatch_s: Callable[[], float],
     progress: Callable[[float], None] = lambda at_s: None,
     topology: Topology = FLAT,
-) -> DaemonStudy:
+) -> DaemonReplayed:
     """Replay a log as the daemon would have gone, with what Slurm would have shown it."""
     start_s = stopwatch_s()
     priced = costs.apply(trainers)
     replay = DaemonReplay(
         log.holes, log.logged, priced, how.rules, how.goal, how.timing, NullJournal(), stopwatch_s, topology
     )
-    record = replay.run(progress)
+    return DaemonReplayed(replay.run(progress), stopwatch_s() - start_s)
+
+
+def study_as_daemon(how: AsDaemon, replayed: DaemonReplayed, dedicated: DedicatedRecord) -> DaemonStudy:
+    """The figures of a replay as the daemon would have gone."""
+    record = replayed.record
     assert record.felt is not None
-    wall_s = stopwatch_s() - start_s
-    return DaemonStudy(how, record, outcome_of(record, dedicated), site_outcome_of(record.felt), wall_s)
+    outcome, site = outcome_of(record, dedicated), site_outcome_of(record.felt)
+    return DaemonStudy(how, record, outcome, site, replayed.wall_s)

@@ -131,6 +131,7 @@ def test_what_a_policy_with_a_value_of_its_own_weighed_is_said(state: Path) -> N
     with store.begin_run(new_run(DAEMON_COMMAND, NAMES), batch_decisions=1) as journal:
         journal.record(problem, decide(problem, {"7": NAMES[:2]}, "gadget"))
         journal.finish({}, [], 1020.0)
+    assert any(each.endswith("had 4 nodes for it alone: it got 2 nodes.") for each in said("7"))
     assert (
         "gadget weighed the utility gained until the horizon: 1 node 0.25, 2 nodes 0.475, 3 nodes 0.6625, "
         "4 nodes 0.85." in said("7")

@@ -17,7 +17,12 @@ def check_rows(rows: pl.DataFrame, ignored: Reasons, bad: Reasons) -> pl.DataFra
     A row that is ignored is not looked at further: its ``bad`` is null.
     """
     rows = rows.with_columns(_first_reason(ignored).alias("ignored"))
-    return rows.with_columns(pl.when(pl.col("ignored").is_null()).then(_first_reason(bad)).alias("bad"))
+    is_bad = pl.any_horizontal(when.fill_null(False) for when, _ in bad)
+    suspects = rows.select(pl.col("ignored").is_null() & is_bad).to_series().arg_true()
+    # Sentences are made for the few rows that need them: for all of them they would cost more than all else.
+    said = rows[suspects].select(_first_reason(bad)).to_series()
+    none = pl.Series("bad", [None], pl.String).new_from_index(0, len(rows))
+    return rows.with_columns(none.scatter(suspects, said) if len(suspects) else none)
 
 
 def sound_rows(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:

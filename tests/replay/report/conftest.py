@@ -25,7 +25,7 @@ from freetrain.replay.logs.model import RejectedRow, RowCount, SiteLog
 from freetrain.replay.outcome import outcome_of
 from freetrain.replay.presets import CURVES, PRESETS
 from freetrain.replay.report import ReportInput, Setting
-from freetrain.replay.study import AsDaemon, Costs, Study, study_as_daemon
+from freetrain.replay.study import AsDaemon, Costs, Study, replay_as_daemon, study_as_daemon
 from freetrain.slurm.settings import SlurmSettings
 
 FROM_S = 1_700_000_000.0
@@ -67,7 +67,8 @@ def with_daemon(report: ReportInput) -> ReportInput:
     """The same report, and what the daemon would have got."""
     how = AsDaemon(rules_of(Config(), SLURM), Goal.of(find_policy("freetrain"), "throughput"), Timing())
     trainers = list(islice(PRESETS["mix"], 4))
-    done = study_as_daemon(report.log, trainers, Costs(), how, report.study.dedicated, time.perf_counter)
+    replayed = replay_as_daemon(report.log, trainers, Costs(), how, time.perf_counter)
+    done = study_as_daemon(how, replayed, report.study.dedicated)
     return replace(report, study=replace(report.study, as_daemon=done))
 
 

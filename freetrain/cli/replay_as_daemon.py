@@ -1,0 +1,131 @@
+"""The replay as the daemon would have gone, where that is long in a process of its own, beside the other one."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any, Self
+
+from freetrain.cli.replay_options import as_daemon, costs, daemons_place, topology
+from freetrain.errors import FreetrainError
+from freetrain.loop.cycle import Goal
+from freetrain.policies import find_placer, find_policy
+from freetrain.replay.logs import SiteLog
+from freetrain.replay.study import AsDaemon, DaemonReplayed, replay_as_daemon
+from freetrain.replay.trainers import find_trainers
+
+Progress = Callable[[float], None]
+
+MANY_HOLES = 20_000
+"""A log with fewer is replayed sooner than another process has started."""
+_BETWEEN_NEWS_S = 0.2
+
+
+def begin(given: Mapping[str, Any], log: SiteLog) -> Afterwards | Beside:
+    """Ask for a replay as the daemon would have gone.
+
+    Args:
+        given: the command's options.
+        log: what is replayed.
+    """
+    return (Beside if len(log.holes) >= MANY_HOLES else Afterwards)(given, log)
+
+
+def how_as_daemon(given: Mapping[str, Any]) -> AsDaemon | None:
+    """How the daemon would go about it, by the command's options; None: that is not asked."""
+    policy = find_policy(given["policy"], given["solver"], given["time_limit_s"])
+    return as_daemon(given, Goal.of(policy, given["objective"]))
+
+
+class Afterwards:
+    """In this process, as soon as it is waited for."""
+
+    def __init__(self, given: Mapping[str, Any], log: SiteLog) -> None:
+        self._given = given
+        self._log = log
+
+    def __enter__(self) -> Self:
+        """There is nothing to begin."""
+        return self
+
+    def __exit__(self, *what: object) -> None:
+        """There is nothing to end."""
+
+    def wait(self, progress: Progress) -> DaemonReplayed:
+        """Replay now."""
+        return _replay(self._given, self._log, progress)
+
+
+class Beside:
+    """In a process of its own, which ends with this one."""
+
+    def __init__(self, given: Mapping[str, Any], log: SiteLog) -> None:
+        context = get_context("spawn")
+        self._news, self._theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(self._theirs, dict(given), log), daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start the process."""
+        self._process.start()
+        self._theirs.close()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the process."""
+        self._process.terminate()
+        self._process.join()
+
+    def wait(self, progress: Progress) -> DaemonReplayed:
+        """Wait for its answer.
+
+        Raises:
+            FreetrainError: it ended without one, as where memory did not suffice.
+        """
+        try:
+            self._news.send("somebody listens")
+            while isinstance(answer := self._news.recv(), float):
+                progress(answer)
+        except (EOFError, OSError):
+            self._process.join()
+            raise FreetrainError(
+                f"The replay as the daemon broke off (its process ended with {self._process.exitcode}).",
+                "Where memory is short, choose a part of the log with --from and --until; --as ideal needs less.",
+            ) from None
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, DaemonReplayed)
+        return answer
+
+
+def _work(news: Connection, given: Mapping[str, Any], log: SiteLog) -> None:
+    """What the other process does: it sends what comes of it, and the log's time before where somebody listens."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses Ctrl-C means the command, which ends this
+    told_s = time.monotonic()
+
+    def tell(at_s: float) -> None:
+        nonlocal told_s
+        if time.monotonic() - told_s >= _BETWEEN_NEWS_S and news.poll():
+            told_s = time.monotonic()
+            news.send(at_s)
+
+    try:
+        answer: DaemonReplayed | Exception = _replay(given, log, tell)
+    except Exception as error:
+        answer = error
+    news.send(answer)
+
+
+def _replay(given: Mapping[str, Any], log: SiteLog, progress: Progress) -> DaemonReplayed:
+    how = how_as_daemon(given)
+    assert how is not None
+    switches = topology(given, log.holes.node_names)
+    how = replace(how, goal=replace(how.goal, placer=find_placer(daemons_place(given), switches)))
+    trainers = find_trainers(given["trainers_source"])
+    return replay_as_daemon(log, trainers, costs(given), how, time.perf_counter, progress, switches)

@@ -1,0 +1,117 @@
+"""The replay as the daemon in a process of its own: the same figures, progress, and what breaks it is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from freetrain.cli import replay_as_daemon
+from freetrain.cli.main import cli
+from freetrain.cli.replay import replay_command
+from freetrain.cli.replay_as_daemon import Beside
+from freetrain.errors import FreetrainError, InputError
+from freetrain.replay.logs import SiteLog, parse_time, read_site_log
+from freetrain.replay.logs.model import ReadOptions
+
+LOG = """JobID|State|Submit|Start|End|Timelimit|NNodes|NodeList
+1|COMPLETED|2024-06-03T00:00:00|2024-06-03T00:00:00|2024-06-03T01:00:00|02:00:00|2|c[1-2]
+2|COMPLETED|2024-06-03T00:00:00|2024-06-03T02:00:00|2024-06-03T05:00:00|04:00:00|1|c1
+3|RUNNING|2024-06-03T04:00:00|2024-06-03T04:00:00|Unknown|1-00:00:00|1|c2
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "site.psv"
+    found.write_text(LOG)
+    return found
+
+
+@pytest.fixture
+def log(path: Path) -> SiteLog:
+    return read_site_log([path], ReadOptions())
+
+
+def options(path: Path, *words: str) -> dict[str, Any]:
+    with replay_command.make_context("replay", [str(path), *words]) as context:
+        given: dict[str, Any] = context.params
+    return given
+
+
+def replayed(path: Path) -> dict[str, Any]:
+    command = ["replay", str(path), "--trainers", "preset:hpo", "--json", "--quiet", "--no-store", "--no-report"]
+    done = CliRunner().invoke(cli, command)
+    assert done.exit_code == 0, done.output
+    document: dict[str, Any] = json.loads(done.stdout)["as_daemon"]
+    return {name: value for name, value in document["outcome"].items() if not name.startswith("solve_")}
+
+
+def test_beside_the_other_replay_it_comes_to_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    afterwards = replayed(path)
+    begun: list[Beside] = []
+
+    class Noted(Beside):
+        def __init__(self, given: Any, log: SiteLog) -> None:
+            super().__init__(given, log)
+            begun.append(self)
+
+    monkeypatch.setattr(replay_as_daemon, "MANY_HOLES", 0)
+    monkeypatch.setattr(replay_as_daemon, "Beside", Noted)
+    assert replayed(path) == afterwards
+    assert len(begun) == 1
+    assert afterwards["lent_node_hours"] > 3
+
+
+def test_what_is_wrong_there_is_said_here(path: Path, log: SiteLog) -> None:
+    with (
+        Beside({**options(path), "trainers_source": "preset:none"}, log) as beside,
+        pytest.raises(InputError) as told,
+    ):
+        beside.wait(lambda at_s: None)
+    assert "no preset 'none'" in told.value.what
+    assert told.value.hint
+
+
+def test_a_process_that_is_killed_is_no_riddle(path: Path, log: SiteLog) -> None:
+    with Beside(options(path), log) as beside:
+        assert beside._process.pid is not None
+        os.kill(beside._process.pid, signal.SIGKILL)
+        with pytest.raises(FreetrainError, match=r"broke off.*-9"):
+            beside.wait(lambda at_s: None)
+
+
+def test_it_ends_with_the_command_that_began_it(path: Path, log: SiteLog) -> None:
+    with pytest.raises(click.Abort), Beside(options(path), log) as beside:
+        raise click.Abort
+    assert not beside._process.is_alive()
+
+
+def test_whoever_waits_is_told_how_far_it_is(
+    path: Path, log: SiteLog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Connection:
+        def __init__(self) -> None:
+            self.sent: list[Any] = []
+
+        def poll(self) -> bool:
+            return True
+
+        def send(self, what: Any) -> None:
+            self.sent.append(what)
+
+    news: Any = Connection()
+    monkeypatch.setattr(replay_as_daemon, "_BETWEEN_NEWS_S", 0.0)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    replay_as_daemon._work(news, options(path, "--trainers", "preset:hpo"), log)
+    *times, answer = news.sent
+    assert times == sorted(times)
+    assert len(times) > 1
+    assert times[-1] < parse_time("2024-06-03T04:00:00")
+    assert answer.record.felt is not None
