@@ -2,14 +2,16 @@
 
 Two sites get the same submissions, one of them lends, or neither (the control). Slurm's backfill cycles begin at
 another moment on each, so that two sites differ without freetrain, too: in a full queue a start that comes a
-second later reorders what is behind it.
+second later reorders what is behind it. How much that is shows a second control, without freetrain: on one of its
+sites each job is submitted up to a second later.
 """
 
 from __future__ import annotations
 
+import random
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 
@@ -20,6 +22,7 @@ from benchmarks.queue.slurm import SimulatedSlurm
 from freetrain.lending.rules import Rules
 
 LATE_S = 10.0
+_SHIFT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +38,17 @@ class Pair:
     lent_s: dict[int, tuple[float, float]]
 
 
-def compare(jobs: Sequence[SiteJob], rules: Rules, habits: Habits | None, seed: int, until_s: float) -> Pair:
-    """The second site lends, if there are habits."""
-    first, second = play(jobs, rules, None, 2 * seed)[0], play(jobs, rules, habits, 2 * seed + 1)[0]
-    added_s = [second.started_s[job] - at_s for job, at_s in first.started_s.items()]
+def compare(
+    jobs: Sequence[SiteJob], rules: Rules, habits: Habits | None, seed: int, until_s: float, shift_s: float = 0.0
+) -> Pair:
+    """The second site lends, if there are habits; each of its jobs is submitted up to ``shift_s`` later."""
+    dice = random.Random(seed)
+    later = [replace(job, at_s=job.at_s + dice.uniform(0.0, shift_s)) for job in jobs]
+    first, second = play(jobs, rules, None, 2 * seed)[0], play(later, rules, habits, 2 * seed + 1)[0]
+    added_s = [
+        (second.started_s[number] - later[number].at_s) - (at_s - jobs[number].at_s)
+        for number, at_s in first.started_s.items()
+    ]
     return Pair(added_s, {shortest_s: _lent_s(second, shortest_s, until_s) for shortest_s in (30, 60)})
 
 
@@ -100,10 +110,15 @@ def main(
     until_s = 60 * minutes
     workloads = workloads_of(pairs, minutes, load)
     habits = Habits(wake_s=float("inf")) if polls_only else Habits()
-    cases = [("control", 0.0, None), *((f"next in {within_s:g} s", within_s, habits) for within_s in next_s)]
-    for name, within_s, its_habits in cases:
+    cases = [
+        ("control", 0.0, None, 0.0),
+        ("control, shifted", 0.0, None, _SHIFT_S),
+        *((f"next in {within_s:g} s", within_s, habits, 0.0) for within_s in next_s),
+    ]
+    for name, within_s, its_habits, shift_s in cases:
         rules = rules_of(interval_s, within_s)
-        show(name, [compare(jobs, rules, its_habits, seed, until_s) for seed, jobs in enumerate(workloads)])
+        numbered = enumerate(workloads)
+        show(name, [compare(jobs, rules, its_habits, seed, until_s, shift_s) for seed, jobs in numbered])
 
 
 if __name__ == "__main__":

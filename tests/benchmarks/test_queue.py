@@ -43,3 +43,9 @@ def site_first_cycle_after(moment_s: float) -> float:
 def test_the_same_pair_comes_out_the_same() -> None:
     first, second = (compare(JOBS, RULES, Habits(), 3, 500.0) for _ in range(2))
     assert first == second
+
+
+def test_a_shift_of_submissions_counts_as_no_delay_by_itself() -> None:
+    alone = [SiteJob(200.0 * number, 4, 20, 1) for number in range(1, 6)]
+    pair = compare(alone, RULES, None, 3, 1200.0, shift_s=1.0)
+    assert max(map(abs, pair.added_s)) < 1e-6
