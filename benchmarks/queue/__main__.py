@@ -12,6 +12,7 @@ import random
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import click
 
@@ -41,9 +42,10 @@ class Pair:
 def compare(
     jobs: Sequence[SiteJob], rules: Rules, habits: Habits | None, seed: int, until_s: float, shift_s: float = 0.0
 ) -> Pair:
-    """The second site lends, if there are habits; each of its jobs is submitted up to ``shift_s`` later."""
+    """The second site lends, if there are habits; its jobs are submitted, in order, up to ``shift_s`` later."""
     dice = random.Random(seed)
-    later = [replace(job, at_s=job.at_s + dice.uniform(0.0, shift_s)) for job in jobs]
+    shifted_s = accumulate((job.at_s + dice.uniform(0.0, shift_s) for job in jobs), max)
+    later = [replace(job, at_s=at_s) for job, at_s in zip(jobs, shifted_s, strict=True)]
     first, second = play(jobs, rules, None, 2 * seed)[0], play(later, rules, habits, 2 * seed + 1)[0]
     added_s = [
         (second.started_s[number] - later[number].at_s) - (at_s - jobs[number].at_s)
