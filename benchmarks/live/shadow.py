@@ -20,6 +20,7 @@ from benchmarks.live.play import NODES, PORTS_OF_A_SITE
 from benchmarks.live.site import Ran, Site
 from benchmarks.live.workload import SAMPLE_LOG, SiteJob, draw, read_samples
 from freetrain.core.cluster import Job, JobState, Node, NodeState, Partition, Snapshot
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.lab.options import LabOptions
 from freetrain.lending.shadow import BackfillRules, find_shadow
 
@@ -58,7 +59,7 @@ def verdicts(runs: Sequence[Ran], names: Sequence[str], rules: BackfillRules) ->
     """
     expected: dict[str, tuple[float, bool]] = {}
     for at_s in sorted({at_s for one in runs for at_s in (one.submitted_s, one.end_s)}):
-        shadow = find_shadow(_snapshot_at(runs, names, at_s), "freetrain", frozenset(), {}, rules)
+        shadow = find_shadow(_snapshot_at(runs, names, at_s), FragmentQueue("freetrain"), frozenset(), {}, rules)
         starting = {plan.job: plan.by_backfill for plan in shadow.plans if plan.start_s <= at_s}
         waiting = {one.id for one in runs if one.submitted_s <= at_s <= one.start_s}
         for job in waiting:

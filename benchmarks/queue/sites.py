@@ -10,6 +10,7 @@ from benchmarks.live.workload import SAMPLE_LOG, SiteJob, draw, read_samples
 from benchmarks.queue.daemon import Habits, SimulatedDaemon
 from benchmarks.queue.slurm import PARTITION, Pace, SimulatedSlurm
 from freetrain.core.curves import prior_curve
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.harm import Harm
 from freetrain.core.trainer import Trainer
 from freetrain.lending.rules import FairShare, FragmentRules, HarmRules, NodeRules, Rules, SharingRules
@@ -36,7 +37,7 @@ def rules_of(bf_interval_s: float, next_within_s: float = 60.0) -> Rules:
     backfill = BackfillRules(interval_s=bf_interval_s, window_s=7 * 86400.0)
     return Rules(
         NodeRules(
-            PARTITION, shortest_hole_s=15.0, margin_s=15.0, claim_s=2 * bf_interval_s + 5,
+            FragmentQueue(PARTITION), shortest_hole_s=15.0, margin_s=15.0, claim_s=2 * bf_interval_s + 5,
             next_within_s=next_within_s, backfill=backfill,
         ),
         FragmentRules(3600.0, bf_interval_s + 60, 3 * bf_interval_s),

@@ -12,6 +12,7 @@ from functools import partial
 from benchmarks.live.workload import SiteJob
 from freetrain.core.cluster import Job, JobState, Node, NodeState, Partition, Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.lending.shadow import BackfillRules, find_shadow
 
 PARTITION = "freetrain"
@@ -160,7 +161,7 @@ class SimulatedSlurm:
         """Who can start does; who finds fragments on his nodes has them preempted, and is tried again later."""
         ours = frozenset(one.job for one in self.fragments)
         lent_to = {one.node: one.trainer for one in self.fragments if one.goes_on}
-        shadow = find_shadow(self.snapshot(), PARTITION, ours, lent_to, self._rules)
+        shadow = find_shadow(self.snapshot(), FragmentQueue(PARTITION), ours, lent_to, self._rules)
         for plan in shadow.plans:
             if plan.start_s > self.now_s or (plan.by_backfill and not with_backfill):
                 continue

@@ -41,7 +41,7 @@ def cancel_command(config_path: Path | None, yes: bool, dry_run: bool, id_: str)
     config = load_config(config_path).config
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     snapshot = gateway.snapshot()
-    submission = find_submissions(snapshot.jobs, config.slurm.partition).get(id_)
+    submission = find_submissions(snapshot.jobs, config.slurm.queue).get(id_)
     if submission is None:
         raise InputError(f"There is no training {id_}.", "freetrain jobs lists them.")
     if submission.is_over:
@@ -76,9 +76,7 @@ def cancel_orders(submission: Submission, snapshot: Snapshot, config: Config, la
     fragments = [
         Fragment(job.id, submission.id, "", FragmentState.RUNNING, snapshot.time_s, 0.0)
         for job in snapshot.jobs
-        if job.partition == config.slurm.partition
-        and not job.state.is_final
-        and launcher.of_trainer(job) == submission.id
+        if config.slurm.queue.has(job) and not job.state.is_final and launcher.of_trainer(job) == submission.id
     ]
     return [order.command for order in launcher.end(submission, fragments, "cancelled")]
 

@@ -35,7 +35,7 @@ def init_command(path: Path | None, force: bool, dry_run: bool) -> None:
         return
     _write(path, text, force)
     config = load_config(path).config
-    click.echo(f"{path} is written: partition {config.slurm.partition}, mode {config.lend.mode}.")
+    click.echo(f"{path} is written: {config.slurm.queue}, mode {config.lend.mode}.")
     findings = inspect(config, (path,), gateway, daemons_account(config)).findings
     if findings:
         click.echo("Before it can lend anything, Slurm has to be as it must be ('freetrain config check'):")

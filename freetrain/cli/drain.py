@@ -14,6 +14,7 @@ from freetrain.cli.noting import note_in_audit
 from freetrain.cli.options import config_option, end_of, end_options, read_duration
 from freetrain.config import Config, load_config
 from freetrain.core.cluster import Nodes, Snapshot
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.daemon.controls.drains import Drain, are_heeded, changing, read_drains, without
 from freetrain.daemon.controls.nudge import send_nudge
 from freetrain.daemon.state_directory import is_claimed
@@ -132,7 +133,7 @@ def _tell_daemon(directory: Path, must_run: bool) -> None:
         return
     what = f"no daemon works in {directory}: this counts from its next start on, and nothing is taken back before."
     if must_run:
-        hint = "Start it, or end the fragments with scancel --partition=… --nodelist=…"
+        hint = "Start it, or end the fragments with scancel --partition=… --qos=… --nodelist=…"
         raise FreetrainError(f"N{what[1:]}", hint, ExitCode.TRY_AGAIN)
     click.echo(f"freetrain: {what}", err=True)
 
@@ -146,7 +147,7 @@ def _wait_until_empty(names: Nodes, slurm: Gateway, config: Config, timeout_s: f
     deadline_s = time.monotonic() + timeout_s
     while True:
         is_heeded = are_heeded(Path(config.state.directory))
-        left = _left(slurm.snapshot(), names, config.slurm.partition)
+        left = _left(slurm.snapshot(), names, config.slurm.queue)
         if is_heeded and not left:
             return
         if time.monotonic() > deadline_s:
@@ -160,11 +161,11 @@ def _wait_until_empty(names: Nodes, slurm: Gateway, config: Config, timeout_s: f
     )
 
 
-def _left(snapshot: Snapshot, names: Nodes, partition: str) -> Mapping[str, str]:
-    """Node → the job of the partition that still has it."""
+def _left(snapshot: Snapshot, names: Nodes, queue: FragmentQueue) -> Mapping[str, str]:
+    """Node → the job of the queue that still has it."""
     return {
         node: job.id
         for job in snapshot.jobs
-        if job.partition == partition and job.state.has_nodes
+        if queue.has(job) and job.state.has_nodes
         for node in job.nodes & names
     }

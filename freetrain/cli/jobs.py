@@ -47,11 +47,11 @@ def jobs_command(config_path: Path | None, user: str | None, shape: Shape) -> No
     known = standing.trainers
     rows = [
         _facts(one, lent.get(one.id, set()), known.get(one.id), standing)
-        for one in find_submissions(snapshot.jobs, config.slurm.partition).values()
+        for one in find_submissions(snapshot.jobs, config.slurm.queue).values()
         if user in (None, one.owner)
     ]
     document = {"format": "freetrain-jobs/2", "daemon": standing.document(), "jobs": rows}
-    otherwise = f"No training waits or runs in partition {config.slurm.partition}."
+    otherwise = f"No training waits or runs in {config.slurm.queue}."
     shape.print(document, _COLUMNS, map(_cells, rows), right=_NUMBERS, otherwise=otherwise)
 
 
@@ -60,7 +60,7 @@ def _lent_nodes(snapshot: Snapshot, config: Config, gateway: Gateway) -> Mapping
     launcher = launcher_of(config, gateway)
     nodes: defaultdict[str, set[str]] = defaultdict(set)
     for job in snapshot.jobs:
-        if job.partition == config.slurm.partition and job.state is JobState.RUNNING:
+        if config.slurm.queue.has(job) and job.state is JobState.RUNNING:
             trainer = launcher.of_trainer(job)
             if trainer is not None:
                 nodes[trainer] |= job.nodes

@@ -57,7 +57,7 @@ def _running_fragments(snapshot: Snapshot, config: Config, gateway: Gateway) -> 
     of_ours = [
         (job, trainer)
         for job in snapshot.jobs
-        if job.partition == config.slurm.partition and (trainer := launcher.of_trainer(job)) is not None
+        if config.slurm.queue.has(job) and (trainer := launcher.of_trainer(job)) is not None
     ]
     return find_strangers([], of_ours)
 

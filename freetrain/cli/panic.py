@@ -15,6 +15,7 @@ from freetrain.cli.options import config_option
 from freetrain.config import Config, load_config
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.daemon.setup import launcher_of
 from freetrain.errors import FreetrainError
 from freetrain.lending.reconcile import find_strangers
@@ -62,7 +63,7 @@ def panic_command(config_path: Path | None, yes: bool, dry_run: bool) -> None:
     if failed:
         raise FreetrainError(
             f"not everything was done: {' '.join(failed)}",
-            f"Close the partition: scontrol update PartitionName={config.slurm.partition} State=DOWN",
+            _close(config.slurm.queue),
         )
 
 
@@ -74,11 +75,11 @@ def panic_orders(snapshot: Snapshot, config: Config, launcher: Launcher) -> Sequ
         config: the settings.
         launcher: knows what is a fragment.
     """
-    partition = config.slurm.partition
+    queue = config.slurm.queue
     ours = [
         (job, trainer)
         for job in snapshot.jobs
-        if job.partition == partition and (trainer := launcher.of_trainer(job)) is not None
+        if queue.has(job) and (trainer := launcher.of_trainer(job)) is not None
     ]
     running = find_strangers([], ours)
     starting = [
@@ -89,12 +90,18 @@ def panic_orders(snapshot: Snapshot, config: Config, launcher: Launcher) -> Sequ
     told = {one.job for one in starting}
     stray = [
         task.id
-        for submission in find_submissions(snapshot.jobs, partition).values()
+        for submission in find_submissions(snapshot.jobs, queue).values()
         for task in submission.tasks
         if task.state.is_waiting and not task.is_held and task.id not in told
     ]
     holds = [commands.hold(*stray)] if stray else []
     return [*holds, *(order.command for order in launcher.stop([*starting, *running], "panic"))]
+
+
+def _close(queue: FragmentQueue) -> str:
+    if queue.qos:
+        return f"Let nothing start: sacctmgr -i modify qos {queue.qos} set GrpJobs=0"
+    return f"Close the partition: scontrol update PartitionName={queue.partition} State=DOWN"
 
 
 def _stop(path: Path) -> str:

@@ -11,6 +11,7 @@ import click
 
 from freetrain.cli.tagging import read_slurm_settings, read_wanted, tag_options
 from freetrain.core.cluster import Job
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.errors import InputError
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
@@ -31,7 +32,7 @@ def register_command(
 ) -> None:
     """Hand your own waiting job to freetrain: an array of one-node tasks, or a job of one node.
 
-    JOBID is the array's. The job is held, moved to freetrain's partition, made requeueable, and tagged.
+    JOBID is the array's. The job is held, moved to freetrain's partition (and QOS), made requeueable, and tagged.
     """
     wanted = read_wanted(nodes, given)
     if not (job.isascii() and job.isdecimal()):
@@ -42,7 +43,7 @@ def register_command(
     obstacle = find_obstacle(job, tasks, pwd.getpwuid(os.geteuid()).pw_name, wanted.most_nodes)
     if obstacle is not None:
         raise InputError(obstacle, _HINT)
-    plan = _plan(job, tasks[0], wanted.comment, settings.partition)
+    plan = _plan(job, tasks[0], wanted.comment, settings.queue)
     if dry_run:
         click.echo("\n".join(map(shlex.join, plan)))
         return
@@ -59,8 +60,8 @@ def register_command(
     click.echo(f"Job {job} is a trainer now; see it with 'freetrain jobs', end it with 'scancel {job}'.", err=True)
 
 
-def _plan(job: str, first: Job, comment: str, partition: str) -> tuple[commands.Command, ...]:
+def _plan(job: str, first: Job, comment: str, queue: FragmentQueue) -> tuple[commands.Command, ...]:
     """Held before it is changed, so that it does not start meanwhile; of a trainer only the tag changes."""
-    if first.comment.startswith(TAG_PREFIX) and first.partition == partition:
+    if first.comment.startswith(TAG_PREFIX) and queue.has(first):
         return (commands.set_comment(job, comment),)
-    return (commands.hold_own(job), commands.make_trainer(job, comment, partition))
+    return (commands.hold_own(job), commands.make_trainer(job, comment, queue))

@@ -43,7 +43,7 @@ def resume_command(config_path: Path | None, dry_run: bool, id_: str | None) -> 
         end_pause(config.state, dry_run)
         return
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
-    submission = find_submissions(gateway.snapshot().jobs, config.slurm.partition).get(id_)
+    submission = find_submissions(gateway.snapshot().jobs, config.slurm.queue).get(id_)
     if submission is None:
         raise InputError(f"There is no training {id_}.", "freetrain jobs lists them.")
     known = _known_state(config, id_)

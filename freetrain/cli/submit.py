@@ -68,7 +68,7 @@ def submit_command(
     what = (str(_check_script(script)), *arguments)
     slurm = read_slurm_settings(partition)
     tasks = array or f"0-{wanted.most_nodes - 1}"
-    command = commands.submit(what, wanted.comment, tasks, slurm.partition, wanted.tag.name, more, not part)
+    command = commands.submit(what, wanted.comment, tasks, slurm.queue, wanted.tag.name, more, not part)
     if dry_run:
         click.echo(shlex.join(command))
         return

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.durations import parse_duration
 from freetrain.slurm.parsing import expand_nodes, parse_amount
 
@@ -56,10 +57,24 @@ class Slurm(Section):
     partition: Annotated[
         str,
         Field(
-            description="The preemptible partition in which fragments run; its nodes are those that may be lent."
+            description="The partition in which fragments run; its nodes are those that may be lent. It is "
+            "preemptible and freetrain's own, unless slurm.qos is set."
         ),
     ] = "freetrain"
+    qos: Annotated[
+        str,
+        Field(
+            description="The preemptible QOS of fragments, where the site's jobs run in their partition, too "
+            "(PreemptType=preempt/qos): jobs there with another QOS are the site's. Empty: all jobs in the "
+            "partition are freetrain's."
+        ),
+    ] = ""
     timeout: Annotated[Duration, Field(description="How long one question to Slurm may take.")] = 30.0
+
+    @property
+    def queue(self) -> FragmentQueue:
+        """Where fragments wait and run."""
+        return FragmentQueue(self.partition, self.qos)
 
 
 class Lend(Section):

@@ -190,6 +190,7 @@ class Job:
         limit_s: its time limit; inf without one.
         priority: the higher the sooner; 0: held.
         features: its constraint, as given.
+        qos: its quality of service; empty: it has none, or nobody asked.
         required_nodes: nodes that it asked for by name.
         tasks: how many waiting tasks of an array it stands for, no more than may run at once.
         asks: how much of each of its nodes it wants, of a job that waits; None: all, or nobody asked.
@@ -214,6 +215,7 @@ class Job:
     limit_s: float = float("inf")
     priority: int = 1
     features: str = ""
+    qos: str = ""
     required_nodes: Nodes = frozenset()
     tasks: int = 1
     asks: Amount | None = None

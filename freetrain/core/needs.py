@@ -29,6 +29,7 @@ class Needs:
         is_whole: whether Slurm gives it whole nodes without being told more.
         in_parts: why Slurm would give it only part of a node, whatever it is told; empty: it would not.
         unclear: what of it cannot be understood; no node is known to have it then.
+        held_back: what it asks for that Slurm takes from no job by preemption; it is lent nothing then.
         in_part: whether it is lent just what Slurm gives it, rather than whole nodes.
         given_cpus: CPUs that Slurm gives it by itself, where it says so; that may be more than it asks for. Where
             whole nodes are lent, this and the next make no difference.
@@ -47,6 +48,7 @@ class Needs:
     is_whole: bool = True
     in_parts: str = ""
     unclear: str = ""
+    held_back: str = ""
     in_part: bool = False
     given_cpus: int = field(default=0, compare=False)
     given_memory_mb: int = field(default=0, compare=False)
@@ -79,6 +81,7 @@ class Needs:
         """Whether a task can run on the node, on all of it or on a part."""
         return (
             not self.unclear
+            and not self.held_back
             and node.name not in self.excluded
             and meets_constraint(self.features, node.features) is True
             and all(count_gres(node.gres, name) >= count for name, count in self.gres)
@@ -163,6 +166,10 @@ def find_misfit(needs: Needs, kinds: NodeKinds) -> str:
         return f"freetrain cannot tell which nodes meet --constraint={needs.features}: join names by & or | only"
     if needs.unclear:
         return f"freetrain cannot tell which nodes can run it: {needs.unclear}"
+    if needs.held_back:
+        return (
+            f"it asks for {needs.held_back}: Slurm preempts nobody for that, so the site's jobs would wait for it"
+        )
     admitted = [next((node for node in kind if node.name not in needs.excluded), None) for kind in kinds]
     nodes = [node for node in admitted if node is not None]
     if any(map(needs.met_by, nodes)):

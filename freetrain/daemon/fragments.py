@@ -10,6 +10,7 @@ from math import inf
 
 from freetrain.core.cluster import Job, JobRun, JobState, Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.lending.reconcile import find_strangers, needs_history, reconcile
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
@@ -89,7 +90,7 @@ class Fragments:
         """One that Slurm refused."""
         self.save([replace(fragment, state=FragmentState.ENDED, end=End.NEVER_STARTED, ended_s=fragment.asked_s)])
 
-    def bring_up_to_date(self, snapshot: Snapshot, partition: str) -> list[Fragment]:
+    def bring_up_to_date(self, snapshot: Snapshot, queue: FragmentQueue) -> list[Fragment]:
         """Compare with Slurm; those that ended.
 
         Raises:
@@ -97,16 +98,14 @@ class Fragments:
         """
         self._recognise(snapshot)
         runs = self._history(snapshot)
-        changed = reconcile(self.open, snapshot, runs)
-        if snapshot.partitions[partition].grace_s > 0:
-            changed = self._blame_preemption(changed, snapshot)
+        changed = self._blame_preemption(reconcile(self.open, snapshot, runs), snapshot)
         changed = self._give_up_lost(changed, snapshot.time_s)
         for fragment in self.save(changed):
             if fragment.end is not None:
                 log.info(
                     "fragment %s of %s on %s: %s", fragment.job, fragment.trainer, fragment.node, fragment.end
                 )
-        for fragment in self.save(self._strangers(snapshot, partition)):
+        for fragment in self.save(self._strangers(snapshot, queue)):
             log.info("found fragment %s of %s running on %s", fragment.job, fragment.trainer, fragment.node)
         return [fragment for fragment in changed if not fragment.holds_node]
 
@@ -165,11 +164,11 @@ class Fragments:
         kept = [fragment for fragment in changed if fragment.id not in for_good]
         return [*kept, *for_good.values()]
 
-    def _strangers(self, snapshot: Snapshot, partition: str) -> list[Fragment]:
+    def _strangers(self, snapshot: Snapshot, queue: FragmentQueue) -> list[Fragment]:
         """Running fragments that are in no book; also of trainers that are gone, which will be given back."""
         of_ours = [
             (job, trainer)
             for job in snapshot.jobs
-            if job.partition == partition and (trainer := self._launcher.of_trainer(job)) is not None
+            if queue.has(job) and (trainer := self._launcher.of_trainer(job)) is not None
         ]
         return find_strangers(self.open, of_ours)

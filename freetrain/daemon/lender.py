@@ -187,6 +187,7 @@ class Lender:
             stopped=f"stopped by {stop_file}" if Path(stop_file).exists() else unsafe,
             paused=self._pause.read(self._clock_s()),
             last_plan_s=self.last_plan_s,
+            exempt_s=self._guard.exempt_s,
         )
 
     def _check_layout(self) -> str:

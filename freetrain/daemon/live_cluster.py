@@ -37,6 +37,7 @@ class Told:
         stopped: why nothing is to be lent at all; empty: lend.
         paused: why nothing more is to be lent; empty: lend.
         last_plan_s: when Slurm last planned, UTC epoch seconds; None: nobody knows.
+        exempt_s: for how long after its start Slurm may preempt no fragment.
     """
 
     roster_rules: RosterRules
@@ -46,6 +47,7 @@ class Told:
     stopped: str = ""
     paused: str = ""
     last_plan_s: float | None = None
+    exempt_s: float = 0.0
 
 
 class LiveCluster:
@@ -95,11 +97,11 @@ class LiveCluster:
             SlurmError: Slurm does not answer. What has ended by then is told by the next look.
         """
         told = self._ask()
-        partition = told.roster_rules.partition
+        queue = told.roster_rules.queue
         snapshot = self._gateway.snapshot()
-        if partition not in snapshot.partitions:
-            raise SlurmRefusedError(f"Slurm shows no partition {partition} any more.")
-        self._ended += self._books.bring_up_to_date(snapshot, partition)
+        if queue.partition not in snapshot.partitions:
+            raise SlurmRefusedError(f"Slurm shows no partition {queue.partition} any more.")
+        self._ended += self._books.bring_up_to_date(snapshot, queue)
         answered = self._housekeeping.answered
         self.registered = self._registry.look(snapshot, self._ended, told.reports, answered, told.roster_rules)
         ended, self._ended = tuple(self._ended), []
@@ -115,6 +117,7 @@ class LiveCluster:
             paused=told.paused,
             to_put_right=tuple(entry.trainer.id for entry in self.registered.entries),
             last_plan_s=told.last_plan_s,
+            exempt_s=told.exempt_s,
             done_samples={entry.trainer.id: entry.trainer.samples_done for entry in self.registered.entries},
         )
         return self._seen

@@ -29,7 +29,7 @@ def rules_of(config: Config, settings: SlurmSettings) -> Rules:
     lend, pace, harm = config.lend, config.pace, config.harm
     return Rules(
         nodes=NodeRules(
-            partition=config.slurm.partition,
+            queue=config.slurm.queue,
             exclude=expand_nodes(lend.exclude_nodes),
             reserve_nodes=lend.reserve_nodes,
             most_nodes=lend.most_nodes,
@@ -76,7 +76,7 @@ def roster_rules_of(config: Config, settings: SlurmSettings, launcher: Launcher)
         runs_tasks=launcher.runs_tasks,
         patience=Patience(config.pace.back_off, config.pace.failures_to_pause),
         start_within_s=_start_within_s(config, settings),
-        partition=config.slurm.partition,
+        queue=config.slurm.queue,
         objective=config.decide.objective,
         default_memory_mb=settings.default_memory_mb,
         share=Share(config.lend.share),

@@ -9,6 +9,7 @@ from math import inf
 
 from freetrain.core.cluster import Job, JobState, Nodes, Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.fragment_queue import FragmentQueue
 
 _SAME_S = 2.0
 """Slurm plans a job that waits for another for the very second in which the other's time limit ends."""
@@ -94,7 +95,7 @@ class Blocked:
         return barred | {name: f"job {job} waits for this node" for name, (job, _) in self.kept.items()}
 
 
-def find_waits(snapshot: Snapshot, fragments: Iterable[Fragment], partition: str) -> list[Wait]:
+def find_waits(snapshot: Snapshot, fragments: Iterable[Fragment], ours: FragmentQueue) -> list[Wait]:
     """The site's jobs that Slurm plans for the end of a fragment's time limit, on nodes that are lent.
 
     A job that waits for others of the site's, too, is not among them: its start is explained by the last of those.
@@ -103,7 +104,7 @@ def find_waits(snapshot: Snapshot, fragments: Iterable[Fragment], partition: str
     Args:
         snapshot: what there is.
         fragments: those that have not ended.
-        partition: the preemptible one.
+        ours: where fragments wait and run.
     """
     planned = [
         job
@@ -117,7 +118,7 @@ def find_waits(snapshot: Snapshot, fragments: Iterable[Fragment], partition: str
     suspects = [
         job
         for job in planned
-        if job.partition != partition
+        if not ours.has(job)
         and not job.is_held
         and job.planned_nodes & end_s.keys()
         and _is_one_of(job.start_s or inf, ends)
@@ -125,7 +126,7 @@ def find_waits(snapshot: Snapshot, fragments: Iterable[Fragment], partition: str
     ]
     if not suspects:
         return []
-    others_s = _site_ends(snapshot, partition)
+    others_s = _site_ends(snapshot, ours)
     return [
         Wait(job.id, job.partition, job.planned_nodes & end_s.keys(), job.start_s or inf)
         for job in suspects
@@ -144,11 +145,11 @@ def _is_one_of(time_s: float, ends: Iterable[float]) -> bool:
     return any(abs(time_s - end_s) <= _SAME_S for end_s in ends if end_s < inf)
 
 
-def _site_ends(snapshot: Snapshot, partition: str) -> Mapping[str, float]:
+def _site_ends(snapshot: Snapshot, ours: FragmentQueue) -> Mapping[str, float]:
     """Node → when the last of the site's jobs and reservations there is over, as far as is known; inf: unknown."""
     ends: dict[str, float] = {}
     for job in snapshot.jobs:
-        if job.state.has_nodes and job.partition != partition:
+        if job.state.has_nodes and not ours.has(job):
             _later(ends, job.nodes, inf if job.end_s is None else job.end_s)
     for reservation in snapshot.reservations:
         _later(ends, reservation.nodes, reservation.end_s)

@@ -70,13 +70,11 @@ def expect(
         shadow: what the site's jobs would do if nothing were lent.
         blocked: jobs that have been waiting for fragments from the first.
         looked_s: when the last look was; None: there was none.
-        rules: how Slurm plans, and which partition is freetrain's.
+        rules: how Slurm plans, and which jobs are fragments.
     """
     now_s = shadow.time_s
     waiting = {
-        job.id: job
-        for job in facts.snapshot.jobs
-        if job.state is JobState.PENDING and job.partition != rules.partition
+        job.id: job for job in facts.snapshot.jobs if job.state is JobState.PENDING and not rules.queue.has(job)
     }
     starting = {plan.job: plan for plan in shadow.plans if plan.start_s <= now_s and plan.job in waiting}
     lent_to = {one.node: one.job for one in facts.fragments if one.holds_node} if starting else {}
@@ -109,7 +107,7 @@ def ends_by_node(facts: Facts, rules: NodeRules) -> Mapping[str, Sequence[Job]]:
 
 def _ended(facts: Facts, rules: NodeRules) -> Iterator[Job]:
     for job in facts.snapshot.jobs:
-        if job.partition != rules.partition and job.state.is_final and job.end_s is not None:
+        if not rules.queue.has(job) and job.state.is_final and job.end_s is not None:
             yield job
 
 

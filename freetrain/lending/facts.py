@@ -49,6 +49,7 @@ class Facts:
         to_put_right: trainers whose submissions are to be looked after, whatever is decided.
         last_plan_s: when Slurm last planned the waiting jobs, UTC epoch seconds; None: nobody knows.
         done_samples: trainer → samples that it has done, as its progress says.
+        exempt_s: for how long after its start Slurm may preempt no fragment.
     """
 
     snapshot: Snapshot
@@ -62,3 +63,4 @@ class Facts:
     to_put_right: tuple[str, ...] = ()
     last_plan_s: float | None = None
     done_samples: Mapping[str, float] = field(default_factory=dict)
+    exempt_s: float = 0.0

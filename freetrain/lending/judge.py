@@ -9,7 +9,7 @@ from functools import cached_property
 from math import inf
 
 from freetrain.core.decision import Decision
-from freetrain.core.fragment import node_of
+from freetrain.core.fragment import Fragment, node_of
 from freetrain.core.plan import Action, PutRight, Release
 from freetrain.core.problem import Question
 from freetrain.lending.blocked_jobs import Blocked, find_waits
@@ -154,6 +154,17 @@ class Judgement:
         return memory, {**self.selection.waits_for, **waits_for}
 
 
+def _preemptible(facts: Facts, planning_s: float) -> list[Fragment]:
+    """Fragments that Slurm may preempt, and has known for a while that it may: only of these plans say something.
+
+    Whoever waits for others is planned for their end, until Slurm plans anew.
+    """
+    if not facts.exempt_s:
+        return list(facts.fragments)
+    oldest_s = facts.snapshot.time_s - facts.exempt_s - planning_s
+    return [one for one in facts.fragments if one.started_s is not None and one.started_s <= oldest_s]
+
+
 def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     """Judge what a look showed.
 
@@ -165,7 +176,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
        In a pause of the site's nothing is dealt.
     """
     snapshot, nodes, now_s = facts.snapshot, rules.nodes, facts.snapshot.time_s
-    stays = memory.stays.after(now_s, idle_for_the_site(snapshot, facts.fragments, nodes.partition))
+    stays = memory.stays.after(now_s, idle_for_the_site(snapshot, facts.fragments, nodes.queue))
     expected_s = stays.expected_by_age_s if rules.by_age else stays.expected_s
     rules = replace(rules, horizon_s=rules.horizon_s or expected_s)
     seen = memory.sightings.with_ends(facts.ended, now_s, nodes.cool_down_s).with_nodes(snapshot, facts.fragments)
@@ -179,7 +190,8 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
         seen.disbelieved(now_s, nodes.claim_s),
     )
     shadow = claims.shadow
-    blocked = memory.blocked.after(find_waits(snapshot, facts.fragments, nodes.partition), snapshot, nodes.claim_s)
+    waits = find_waits(snapshot, _preemptible(facts, nodes.claim_s), nodes.queue)
+    blocked = memory.blocked.after(waits, snapshot, nodes.claim_s)
     meter = memory.meter.after(facts, shadow, blocked.jobs, nodes, rules.harm)
     lost = memory.lost.after(snapshot, [*meter.ended, *facts.fragments], rules.harm)
     stopped = facts.stopped or _pause(meter, lost, now_s, rules)

@@ -53,7 +53,7 @@ class Meter:
             facts: what it showed.
             shadow: what the site's jobs would do if nothing were lent.
             blocked: jobs that have been waiting for fragments from the first.
-            rules: how Slurm plans, and which partition is freetrain's.
+            rules: how Slurm plans, and which jobs are fragments.
             limits: how far back delays count.
         """
         now_s = facts.snapshot.time_s
@@ -63,7 +63,7 @@ class Meter:
             began_s=now_s if self.began_s is None else self.began_s,
             ended=tuple(one for one in lately if (one.ended_s or now_s) > now_s - _REMEMBERED_S),
         )
-        own = [job for job in facts.snapshot.jobs if job.partition != rules.partition]
+        own = [job for job in facts.snapshot.jobs if not rules.queue.has(job)]
         started = {job.id: job for job in own if _has_started(job)}.values()
         new = tuple(before._harms(started, facts, rules))
         oldest_s = now_s - limits.within_s - limits.pause_s

@@ -27,13 +27,13 @@ def nodes_of_next(
         offered: nodes that may be lent.
         shadow: what the site's jobs would do.
         snapshot: what there is.
-        rules: how soon the end has to be expected, and which partition is freetrain's.
+        rules: how soon the end has to be expected, and which jobs are fragments.
     """
     names = frozenset(node_of(one.name) for one in offered)
     ending = [
         job.nodes
         for job in snapshot.jobs
-        if job.state is JobState.RUNNING and job.partition != rules.partition
+        if job.state is JobState.RUNNING and not rules.queue.has(job)
         if _left_s(job, snapshot.time_s) < rules.next_within_s
     ]
     kept: dict[str, str] = {}

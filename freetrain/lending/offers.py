@@ -51,7 +51,7 @@ def shadow_of(snapshot: Snapshot, fragments: Iterable[Fragment], rules: NodeRule
     ours = frozenset(fragment.job for fragment in fragments)
     lent_to = {one.node: one.trainer for one in fragments if one.goes_on}
     disbelieved = seen.disbelieved(snapshot.time_s, rules.claim_s)
-    return find_shadow(snapshot, rules.partition, ours, lent_to, rules.backfill, disbelieved)
+    return find_shadow(snapshot, rules.queue, ours, lent_to, rules.backfill, disbelieved)
 
 
 def find_offers(

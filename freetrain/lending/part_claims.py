@@ -71,7 +71,7 @@ def find_part_claims(
         rules: what the site allows.
         disbelieved: jobs that did not start although there was room for them; they get none.
     """
-    queue = in_slurms_order(snapshot, rules.partition)[: rules.backfill.most_jobs] if rules.in_parts else []
+    queue = in_slurms_order(snapshot, rules.queue)[: rules.backfill.most_jobs] if rules.in_parts else []
     if not any(job.asks for job in queue):
         return PartClaims(shadow)
     ground = _Ground(snapshot, fragments, needs, shadow)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from freetrain.core.amounts import Amount, count_gres
 from freetrain.core.cluster import Nodes, NodeState, Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs
 from freetrain.lending.rules import NodeRules
 
@@ -55,7 +56,7 @@ def find_rooms(
     for one in fragments:
         if one.state is FragmentState.ASKED:
             asked[one.node].append(one)
-    sites = _nodes_of_the_site(snapshot, rules.partition)
+    sites = _nodes_of_the_site(snapshot, rules.queue)
     rooms = {}
     for node in snapshot.nodes:
         if node.used is None or node.name not in snapshot.partitions[rules.partition].nodes:
@@ -69,9 +70,9 @@ def find_rooms(
     return rooms
 
 
-def _nodes_of_the_site(snapshot: Snapshot, partition: str) -> Nodes:
+def _nodes_of_the_site(snapshot: Snapshot, ours: FragmentQueue) -> Nodes:
     """Nodes that one of the site's jobs has, or somebody whose job is not shown."""
-    others = (job for job in snapshot.jobs if job.state.has_nodes and job.partition != partition)
+    others = (job for job in snapshot.jobs if job.state.has_nodes and not ours.has(job))
     theirs = Nodes().union(*(job.nodes for job in others))
     shown = theirs.union(*(job.nodes for job in snapshot.jobs if job.state.has_nodes))
     hidden = (one.name for one in snapshot.nodes if one.state is NodeState.BUSY and one.name not in shown)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Nodes, Snapshot
 from freetrain.core.fragment import Fragment
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs
 from freetrain.lending.shadow import BackfillRules
 
@@ -51,7 +52,7 @@ class NodeRules:
     """Which nodes may be lent.
 
     Attributes:
-        partition: the preemptible one in which fragments run.
+        queue: where fragments wait and run.
         exclude: nodes never to lend.
         reserve_nodes: idle nodes to leave alone.
         most_nodes: most nodes to lend; 0: no limit.
@@ -68,7 +69,7 @@ class NodeRules:
         keep: what stays free on a node that is lent in parts.
     """
 
-    partition: str
+    queue: FragmentQueue
     exclude: Nodes = frozenset()
     reserve_nodes: int = 0
     most_nodes: int = 0
@@ -82,6 +83,11 @@ class NodeRules:
     power: PowerRules | None = None
     share: Share = Share.WHOLE
     keep: Amount = field(default_factory=Amount)
+
+    @property
+    def partition(self) -> str:
+        """Whose nodes may be lent."""
+        return self.queue.partition
 
     @property
     def in_parts(self) -> bool:

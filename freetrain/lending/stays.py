@@ -15,6 +15,7 @@ import numpy as np
 
 from freetrain.core.cluster import Nodes, Snapshot
 from freetrain.core.fragment import Fragment
+from freetrain.core.fragment_queue import FragmentQueue
 
 _PRIOR_S, _PRIOR_LEFT = 1200.0, 10.0
 """Before anything was seen: as if ten nodes had left after twenty minutes each."""
@@ -150,10 +151,8 @@ def _by_age(from_s: float, to_s: float, since_s: Iterable[float]) -> list[float]
     return spent_s
 
 
-def idle_for_the_site(snapshot: Snapshot, fragments: tuple[Fragment, ...], partition: str) -> Nodes:
+def idle_for_the_site(snapshot: Snapshot, fragments: tuple[Fragment, ...], ours: FragmentQueue) -> Nodes:
     """Nodes of a partition that none of the site's jobs has: idle ones, and those that fragments have."""
     lent = {one.node for one in fragments if one.holds_node}
-    theirs = {
-        name for job in snapshot.jobs if job.state.has_nodes and job.partition != partition for name in job.nodes
-    }
-    return snapshot.partitions[partition].nodes & (snapshot.idle | (lent & snapshot.node.keys())) - theirs
+    theirs = {name for job in snapshot.jobs if job.state.has_nodes and not ours.has(job) for name in job.nodes}
+    return snapshot.partitions[ours.partition].nodes & (snapshot.idle | (lent & snapshot.node.keys())) - theirs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.holes import Holes
 from freetrain.lending.hole_ends import planned_ends_s
 from freetrain.lending.offers import shadow_of
@@ -13,7 +14,7 @@ from freetrain.lending.sightings import Sightings
 from freetrain.replay.as_daemon.site import LoggedSite
 from freetrain.replay.logs import LoggedJobs
 
-_RULES = NodeRules("freetrain")
+_RULES = NodeRules(FragmentQueue("freetrain"))
 
 
 @dataclass(frozen=True, slots=True)

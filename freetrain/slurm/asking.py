@@ -13,6 +13,9 @@ from freetrain.slurm.parsing import expand_nodes, parse_gres, text_or_nothing
 
 _FACTORS = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
 
+_HELD_BACK = {"Licenses": "licences", "BurstBuffer": "a burst buffer"}
+"""What a fragment would have until it ends by itself."""
+
 Row = Mapping[str, str]
 
 
@@ -69,6 +72,8 @@ def _rows(asked: str) -> dict[str, Row]:
 
 
 def _needs(row: Row, excluded: str, default_memory_mb: int) -> Needs:
+    if held := [what for name, what in _HELD_BACK.items() if text_or_nothing(row[name])]:
+        return Needs(held_back=" and ".join(held))
     cut = [name for name, text in row.items() if len(text) >= NEED_FIELDS[name]]
     if cut:
         return Needs(unclear=f"Slurm shows only part of its {', '.join(cut)}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from freetrain.core.fragment_queue import FragmentQueue
+
 SEPARATOR = "\x1f"
 
 JOB_FIELDS = (
@@ -24,10 +26,11 @@ JOB_FIELDS = (
     "%Y",
     "%n",
     "%f",
+    "%q",
     "%k",
 )
 """Id, array, user, account, partition, state, reason, times of submission, start and end, limit, nodes wanted,
-priority, nodes had, planned and required, constraint; last the comment, which is free text."""
+priority, nodes had, planned and required, constraint, QOS; last the comment, which is free text."""
 
 NEED_FIELDS = {
     "ArrayJobID": 16,
@@ -45,12 +48,20 @@ NEED_FIELDS = {
     "sct": 32,
     "mintmpdisk": 24,
     "oversubscribe": 16,
+    "Licenses": 64,
+    "BurstBuffer": 16,
 }
-"""What a job asks of its nodes: none of it is free text. With each the most letters that squeue shall print."""
+"""What a job asks for: none but the beginning of its burst buffer's is free text. With each the most letters that
+squeue shall print."""
 
 RUN_FIELDS = ("JobID", "State", "Start", "End")
 
-QOS_FIELDS = ("Name", "Preempt", "PreemptMode", "GraceTime", "PreemptExemptTime")
+QOS_LIMITS = ("GrpTRES", "GrpJobs", "GrpSubmit")
+"""What all jobs of a QOS may have together."""
+
+QOS_FIELDS = ("Name", "Preempt", "PreemptMode", "GraceTime", "PreemptExemptTime", *QOS_LIMITS)
+
+ASSOCIATION_FIELDS = ("Account", "User", "DefaultQOS", "QOS")
 
 QOS_TERM_FIELDS = (
     "Name",
@@ -79,9 +90,9 @@ def ask_job(mark: str, job: str) -> Command:
     return (*ask_jobs(mark), "-j", job)
 
 
-def ask_needs(partition: str) -> Command:
-    """What the jobs of a partition ask of their nodes: a line for each, a separator behind each field."""
-    return ("squeue", "-h", "-a", "--noconvert", "-p", partition, "-O", _need_format())
+def ask_needs(queue: FragmentQueue) -> Command:
+    """What the jobs of a queue ask of their nodes: a line for each, a separator behind each field."""
+    return ("squeue", "-h", "-a", "--noconvert", *_in_queue(queue), "-O", _need_format())
 
 
 def ask_waiting_needs() -> Command:
@@ -89,9 +100,9 @@ def ask_waiting_needs() -> Command:
     return ("squeue", "-h", "-a", "--noconvert", "-t", "PENDING", "-O", _need_format())
 
 
-def ask_excluded_nodes(partition: str) -> Command:
-    """The nodes on which the jobs of a partition must not run, which no ``-O`` tells."""
-    return ("squeue", "-h", "-a", "-p", partition, "-o", f"%F{SEPARATOR}%x")
+def ask_excluded_nodes(queue: FragmentQueue) -> Command:
+    """The nodes on which the jobs of a queue must not run, which no ``-O`` tells."""
+    return ("squeue", "-h", "-a", *_in_queue(queue), "-o", f"%F{SEPARATOR}%x")
 
 
 def ask_nodes(in_parts: bool = False) -> Command:
@@ -216,6 +227,11 @@ def ask_qos_terms() -> Command:
     return ("sacctmgr", "-n", "-P", "show", "qos", f"format={','.join(QOS_TERM_FIELDS)}")
 
 
+def ask_associations() -> Command:
+    """Each account, and each user in an account, with the QOS that their jobs may have."""
+    return ("sacctmgr", "-n", "-P", "show", "assoc", f"format={','.join(ASSOCIATION_FIELDS)}")
+
+
 def ask_accounts() -> Command:
     """The names of all accounts."""
     return ("sacctmgr", "-n", "-P", "show", "account", "format=Account")
@@ -282,13 +298,13 @@ def submit_fragment(
     )
 
 
-def submit_mark(partition: str, comment: str) -> Command:
+def submit_mark(queue: FragmentQueue, comment: str) -> Command:
     """Submit a job that never runs, whose script comes on standard input; prints the job's id."""
     return (
         "sbatch",
         "--parsable",
         "--hold",
-        f"--partition={partition}",
+        *_into(queue),
         "--nodes=1",
         "--time=1",
         "--no-requeue",
@@ -304,7 +320,7 @@ def submit(
     script: Sequence[str],
     comment: str,
     tasks: str,
-    partition: str,
+    queue: FragmentQueue,
     name: str = "",
     options: Sequence[str] = (),
     is_whole: bool = True,
@@ -318,7 +334,7 @@ def submit(
         script: the batch script and its arguments.
         comment: with the tag.
         tasks: their numbers, as 0-15.
-        partition: the preemptible one.
+        queue: where fragments wait and run.
         name: of the job; empty: the script's.
         options: more of sbatch, each in one word.
         is_whole: whether each task has a whole node, rather than what it asks for.
@@ -331,7 +347,7 @@ def submit(
         "--requeue",
         f"--array={tasks}",
         "--nodes=1",
-        f"--partition={partition}",
+        *_into(queue),
         f"--comment={comment}",
         *(("--exclusive",) if is_whole else ()),
         *((f"--job-name={name}",) if name else ()),
@@ -344,10 +360,19 @@ def hold_own(job: str) -> Command:
     return ("scontrol", "uhold", job)
 
 
-def make_trainer(job: str, comment: str, partition: str) -> Command:
+def make_trainer(job: str, comment: str, queue: FragmentQueue) -> Command:
     """Give a waiting job what a trainer has; Slurm does all of it or nothing."""
-    what = (f"Comment={comment}", f"Partition={partition}", "Requeue=1", "NumNodes=1")
+    qos = (f"QOS={queue.qos}",) if queue.qos else ()
+    what = (f"Comment={comment}", f"Partition={queue.partition}", *qos, "Requeue=1", "NumNodes=1")
     return ("scontrol", "update", f"JobId={job}", *what)
+
+
+def _into(queue: FragmentQueue) -> Command:
+    return (f"--partition={queue.partition}", *((f"--qos={queue.qos}",) if queue.qos else ()))
+
+
+def _in_queue(queue: FragmentQueue) -> Command:
+    return ("-p", queue.partition, *(("-q", queue.qos) if queue.qos else ()))
 
 
 def _need_format() -> str:

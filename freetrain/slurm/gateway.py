@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from freetrain.core.cluster import Job, JobRun, Snapshot
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs
 from freetrain.slurm.commands import Command
 from freetrain.slurm.layout_facts import SlurmLayout
@@ -57,11 +58,11 @@ class Gateway(Protocol):
             SlurmUnreachableError: Slurm does not answer.
         """
 
-    def needs(self, partition: str, default_memory_mb: int) -> Mapping[str, Needs]:
+    def needs(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, Needs]:
         """Array or job → what one of its tasks asks of its node, but for features, which come with the jobs.
 
         Args:
-            partition: whose jobs.
+            queue: whose jobs.
             default_memory_mb: what a job that asks for no memory is shown to ask for; 0: nothing.
 
         Raises:

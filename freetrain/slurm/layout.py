@@ -2,67 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Iterator
 
-from freetrain.durations import show_duration
 from freetrain.slurm.finding import Finding, update
-from freetrain.slurm.layout_facts import PartitionRules, Qos, SlurmLayout
+from freetrain.slurm.layout_by_qos import judge_by_qos
+from freetrain.slurm.layout_facts import PartitionRules
+from freetrain.slurm.layout_question import BY_PARTITION, BY_QOS, Question
 from freetrain.slurm.parsing import fold_nodes
-
-BY_PARTITION, BY_QOS = "preempt/partition_prio", "preempt/qos"
-
-_STOPS = frozenset({"CANCEL", "REQUEUE"})
-"""What Slurm may do to a fragment that it preempts; anything else leaves it on its node."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is judged.
-
-    Attributes:
-        layout: Slurm's.
-        partition: freetrain's.
-        tolerable_s: the longest delay of a job of the site's that is not too much.
-        owners: users whose trainings are known, with the accounts that they are charged to.
-    """
-
-    layout: SlurmLayout
-    partition: str
-    tolerable_s: float = 60.0
-    owners: frozenset[tuple[str, str]] = frozenset()
-
-    @property
-    def ours(self) -> PartitionRules:
-        """The partition in which fragments run."""
-        return self.layout.partitions[self.partition]
-
-    @cached_property
-    def sharing(self) -> list[PartitionRules]:
-        """The other partitions with nodes of it."""
-        nodes = self.ours.partition.nodes
-        others = (self.layout.partitions[name] for name in sorted(self.layout.partitions))
-        return [one for one in others if one.name != self.partition and one.partition.nodes & nodes]
-
-    @property
-    def fragment_qos(self) -> frozenset[str]:
-        """The QOS that fragments may have; where every one is admitted, that which the site preempts most."""
-        allowed = self.ours.allow_qos
-        if allowed is not None:
-            return allowed - self.ours.deny_qos
-        preempted = [name for qos in (self.layout.qos or {}).values() for name in qos.preempts]
-        return frozenset({max(sorted(set(preempted)), key=preempted.count)} if preempted else {self.partition})
+from freetrain.slurm.preempted_findings import exempt_findings, grace_findings, mode_findings, words_of
 
 
 def judge(question: Question) -> list[Finding]:
     """All that is not as it should be, what is unsafe first.
 
     1. Slurm preempts, by tiers of partitions or by QOS.
-    2. The partition is no other than freetrain's: not the default one, and others have its nodes, too.
-    3. Every job of the site's that can start on its nodes may preempt fragments, whatever its priority.
+    2. The partition is no other than freetrain's: not the default one, and others have its nodes, too. Or the QOS
+       of fragments is one that tells them from the site's jobs in it.
+    3. Every job of the site's that can start on its nodes may preempt fragments, whatever its priority, and no
+       fragment preempts any.
     4. What Slurm preempts ends, soon after its start as later, and without a long grace time.
-    5. Fragments can start, and their owners may hand them in.
+    5. Fragments can start, and their owners may hand them in. What they have counts in no limit of the site's.
 
     Raises:
         KeyError: Slurm has no such partition.
@@ -72,19 +31,20 @@ def judge(question: Question) -> list[Finding]:
     if preempt_type == BY_PARTITION:
         found += _by_partition(question)
     elif preempt_type == BY_QOS:
-        found += _by_qos(question)
+        found += judge_by_qos(question)
+    found += exempt_findings(question)
     return sorted(dict.fromkeys(found), key=lambda finding: not finding.is_unsafe)
 
 
 def _of_the_partition(question: Question) -> Iterator[Finding]:
-    ours, sharing = question.ours, question.sharing
-    if ours.is_default:
-        is_lowest = all(one.partition.priority_tier >= ours.partition.priority_tier for one in sharing)
+    ours = question.ours
+    if ours.is_default and not question.is_shared:
+        is_lowest = all(one.partition.priority_tier >= ours.partition.priority_tier for one in question.sites)
         yield Finding(
             f"Partition {ours.name} is Slurm's default: the site's jobs that name no partition run in it.",
             update(ours.name, "Default=NO") if is_lowest else _name_lowest(question),
         )
-    if not sharing:
+    if not question.sites:
         yield Finding(
             f"No other partition has nodes of {ours.name}: the site's own jobs run in it, or never on its nodes.",
             f"PartitionName=<the site's> Nodes={fold_nodes(ours.partition.nodes)} "
@@ -103,7 +63,7 @@ def _of_the_partition(question: Question) -> Iterator[Finding]:
 
 
 def _name_lowest(question: Question) -> str:
-    lowest = min(question.sharing, key=lambda one: one.partition.priority_tier)
+    lowest = min(question.sites, key=lambda one: one.partition.priority_tier)
     return f'slurm.partition = "{lowest.name}"'
 
 
@@ -117,7 +77,7 @@ def _admit(ours: PartitionRules, kept_out: Iterable[tuple[str, str]]) -> str:
 
 def _of_the_cluster(question: Question) -> Iterator[Finding]:
     settings = question.layout.settings
-    modes = _words(settings.preempt_mode)
+    modes = words_of(settings.preempt_mode)
     if settings.preempt_type not in (BY_PARTITION, BY_QOS) or modes == {"OFF"}:
         yield Finding(
             f"Slurm does not preempt, or freetrain does not know how (PreemptType={settings.preempt_type}, "
@@ -152,8 +112,6 @@ def _of_the_cluster(question: Question) -> Iterator[Finding]:
         )
     yield from _of_parameters("PreemptParameters", settings.preempt_parameters)
     yield from _of_parameters("SchedulerParameters", settings.scheduler_parameters)
-    if settings.preempt_type == BY_PARTITION:
-        yield from _exempt(question, settings.exempt_s, "PreemptExemptTime=00:00:00", "PreemptExemptTime")
 
 
 def _of_parameters(name: str, text: str) -> Iterator[Finding]:
@@ -174,7 +132,14 @@ def _of_parameters(name: str, text: str) -> Iterator[Finding]:
 def _by_partition(question: Question) -> Iterator[Finding]:
     ours = question.ours
     tier = ours.partition.priority_tier
-    for other in question.sharing:
+    if question.is_shared:
+        yield Finding(
+            f"Slurm preempts by partition (PreemptType={BY_PARTITION}): jobs in partition {ours.name} take no "
+            "nodes from fragments in the same one, whatever their QOS (slurm.qos).",
+            f"PreemptType={BY_QOS}",
+        )
+        return
+    for other in question.sites:
         if other.partition.priority_tier <= tier:
             count = len(other.partition.nodes & ours.partition.nodes)
             yield Finding(
@@ -183,124 +148,25 @@ def _by_partition(question: Question) -> Iterator[Finding]:
                 "time limit of fragments.",
                 _mend_tier(question, other),
             )
-        modes = _words(other.partition.preempt_mode)
+        modes = words_of(other.partition.preempt_mode)
         if "PRIORITY" in modes:
             yield Finding(
                 f"Jobs in partition {other.name} preempt only what has less priority (PreemptMode=PRIORITY).",
                 update(other.name, f"PreemptMode={','.join(sorted(modes - {'PRIORITY'})) or 'OFF'}"),
             )
-    yield from _mode(
+    yield from mode_findings(
         ours.partition.preempt_mode, f"partition {ours.name}", update(ours.name, "PreemptMode=REQUEUE")
     )
-    yield from _grace(question, ours.partition.grace_s, f"partition {ours.name}", update(ours.name, "GraceTime=0"))
+    mend = update(ours.name, "GraceTime=0")
+    yield from grace_findings(question, ours.partition.grace_s, f"partition {ours.name}", mend)
 
 
 def _mend_tier(question: Question, other: PartitionRules) -> str:
     """Freetrain's partition below all others, which keep their order; where that cannot be, the other above it."""
-    tiers = [one.partition.priority_tier for one in question.sharing]
+    tiers = [one.partition.priority_tier for one in question.sites]
     tier = question.ours.partition.priority_tier
     if max(tiers) < tier or (question.ours.is_default and min(tiers) < tier):
         return _name_lowest(question)  # it is one of the site's own that somebody named
     if min(tiers) > 0:
-        return update(question.partition, f"PriorityTier={min(tiers) - 1}")
+        return update(question.ours.name, f"PriorityTier={min(tiers) - 1}")
     return update(other.name, f"PriorityTier={tier + 1}")
-
-
-def _by_qos(question: Question) -> Iterator[Finding]:
-    known, ours = question.layout.qos, question.ours
-    if known is None:
-        yield Finding(
-            f"Nobody can say which QOS preempt which: {question.layout.problem or 'not asked yet'}.",
-            "sacctmgr show qos",
-        )
-        return
-    names = sorted(question.fragment_qos)
-    if ours.allow_qos is None:
-        yield Finding(
-            f"Partition {ours.name} admits every QOS, and fragments may have one that the site's do not preempt.",
-            update(ours.name, f"AllowQos={','.join(names)}"),
-        )
-    for name in names:
-        if name not in known:
-            yield Finding(f"There is no QOS {name}, which fragments could have.", f"sacctmgr -i add qos {name}")
-        yield from _of_fragment_qos(question, known.get(name, Qos(name)))
-    for other in question.sharing:
-        yield from _qos_of(question, other, known)
-
-
-def _of_fragment_qos(question: Question, qos: Qos) -> Iterator[Finding]:
-    mend = f"sacctmgr -i modify qos {qos.name} set"
-    mode = qos.preempt_mode or question.layout.settings.preempt_mode
-    yield from _mode(mode, f"QOS {qos.name}", f"{mend} PreemptMode=requeue")
-    yield from _grace(question, qos.grace_s, f"QOS {qos.name}", f"{mend} GraceTime=0")
-    cluster_s = question.layout.settings.exempt_s
-    if qos.exempt_s is None:
-        yield from _exempt(question, cluster_s, "PreemptExemptTime=00:00:00", "PreemptExemptTime")
-    else:
-        yield from _exempt(question, qos.exempt_s, f"{mend} PreemptExemptTime=00:00:00", f"QOS {qos.name}")
-
-
-def _qos_of(question: Question, other: PartitionRules, known: Mapping[str, Qos]) -> Iterator[Finding]:
-    """Every QOS that jobs in a partition of the site's may have must preempt those of fragments."""
-    fragments = question.fragment_qos
-    admitted = [qos for name, qos in sorted(known.items()) if other.admits_qos(name)]
-    for qos in admitted:
-        if qos.name in fragments:
-            left = sorted(one.name for one in admitted if one.name not in fragments)
-            what = (
-                f"AllowQos={','.join(left)}"
-                if other.allow_qos is not None
-                else f"DenyQos={','.join(sorted(other.deny_qos | {qos.name}))}"
-            )
-            yield Finding(
-                f"Jobs in partition {other.name} that ask for QOS {qos.name} do not preempt fragments.",
-                update(other.name, what),
-                False,
-            )
-            continue
-        missing = sorted(fragments - qos.preempts)
-        if missing:
-            yield Finding(
-                f"Jobs with QOS {qos.name} do not preempt those with QOS {','.join(missing)}: they wait until the "
-                "time limit of fragments.",
-                f"sacctmgr -i modify qos {qos.name} set Preempt+={','.join(missing)}",
-            )
-        if "PRIORITY" in _words(qos.preempt_mode):
-            yield Finding(
-                f"Jobs with QOS {qos.name} preempt only what has less priority (PreemptMode=PRIORITY).",
-                f"sacctmgr -i modify qos {qos.name} set PreemptMode=cluster",
-            )
-
-
-def _mode(mode: str, where: str, mend: str) -> Iterator[Finding]:
-    words = _words(mode)
-    if "OFF" in words or not words:
-        yield Finding(f"Fragments of {where} are never preempted (PreemptMode={mode}).", mend)
-    elif words - {"WITHIN", "PRIORITY"} - _STOPS:
-        yield Finding(
-            f"Fragments of {where} are suspended, not ended (PreemptMode={mode}): they keep memory and GPUs.", mend
-        )
-
-
-def _grace(question: Question, grace_s: float, where: str, mend: str) -> Iterator[Finding]:
-    if grace_s > 0:
-        yield Finding(
-            f"The site's jobs wait up to {grace_s:.0f} s for each fragment of {where} that does not leave at once "
-            f"(GraceTime={grace_s:.0f}).",
-            mend,
-            grace_s > question.tolerable_s,
-        )
-
-
-def _exempt(question: Question, exempt_s: float, mend: str, where: str) -> Iterator[Finding]:
-    if exempt_s > 0:
-        yield Finding(
-            f"The site's jobs wait up to {exempt_s:.0f} s for each fragment that has just begun "
-            f"({where}: {show_duration(exempt_s)}).",
-            mend,
-            exempt_s > question.tolerable_s,
-        )
-
-
-def _words(mode: str) -> frozenset[str]:
-    return frozenset(filter(None, mode.upper().split(",")))

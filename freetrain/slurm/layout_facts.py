@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
 from freetrain.core.cluster import Partition
 from freetrain.durations import parse_duration
-from freetrain.slurm.commands import QOS_FIELDS
+from freetrain.slurm.commands import QOS_FIELDS, QOS_LIMITS
 from freetrain.slurm.parsing import parse_partitions, partition_fields
 from freetrain.slurm.settings import SlurmSettings, parse_over_time
 
@@ -59,9 +59,20 @@ class PartitionRules:
         """Its name."""
         return self.partition.name
 
+    @property
+    def admitted_qos(self) -> Names | None:
+        """The QOS that jobs in it may have; None: every one that is not denied."""
+        return None if self.allow_qos is None else self.allow_qos - self.deny_qos
+
     def admits_qos(self, qos: str) -> bool:
         """Whether jobs with this QOS may run in it."""
         return (self.allow_qos is None or qos in self.allow_qos) and qos not in self.deny_qos
+
+    def without_qos(self, names: Names, known: Iterable[str]) -> str:
+        """What makes it admit none of these, as ``DenyQos=…``; the others that are known it goes on to admit."""
+        if self.allow_qos is None:
+            return f"DenyQos={','.join(sorted(self.deny_qos | (names & frozenset(known))))}"
+        return f"AllowQos={','.join(sorted(self.allow_qos - self.deny_qos - names))}"
 
     def admits_account(self, account: str) -> bool:
         """Whether jobs of this account may run in it."""
@@ -80,6 +91,7 @@ class Qos:
         preempt_mode: CANCEL, REQUEUE …; empty: the cluster's.
         grace_s: how long a preempted job with it may go on.
         exempt_s: for how long after its start a job with it is not preempted; None: as the cluster says.
+        group_limits: its limits on what all its jobs have together, as ``GrpTRES=node=8``.
     """
 
     name: str
@@ -87,6 +99,7 @@ class Qos:
     preempt_mode: str = ""
     grace_s: float = 0.0
     exempt_s: float | None = None
+    group_limits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +162,14 @@ def parse_qos(text: str) -> tuple[dict[str, Qos], list[str]]:
     for line in filter(None, text.splitlines()):
         fields = line.split("|")
         try:
-            name, preempts, mode, grace, exempt = fields
+            name, preempts, mode, grace, exempt, *limits = fields
             found[name] = Qos(
                 name,
                 frozenset(filter(None, preempts.split(","))),
                 "" if mode.lower() == "cluster" else mode.upper(),
                 parse_duration(grace) if grace else 0.0,
                 parse_duration(exempt) if exempt else None,
+                tuple(f"{key}={limit}" for key, limit in zip(QOS_LIMITS, limits, strict=True) if limit),
             )
         except ValueError:
             rejected.append(f"QOS line not understood ({len(fields)} of {len(QOS_FIELDS)} fields): {line[:80]!r}")

@@ -10,8 +10,8 @@ from freetrain.slurm import commands
 from freetrain.slurm.answers import whole_lines
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmError, SlurmRefusedError, SlurmUnclearError
-from freetrain.slurm.layout import BY_QOS
 from freetrain.slurm.layout_facts import PartitionRules, Qos, SlurmLayout, parse_partition_rules, parse_qos
+from freetrain.slurm.layout_question import BY_QOS
 from freetrain.slurm.settings import SlurmSettings, parse_settings
 
 
@@ -51,7 +51,9 @@ class LayoutReader:
     def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
         """See :meth:`freetrain.slurm.gateway.Gateway.layout`."""
         read: set[str] = set()
-        while len(read) < most_questions and (left := [what for what in self._wanted() if what not in read]):
+        while len(read) < most_questions and (
+            left := [what for what in self._wanted(max_age_s) if what not in read]
+        ):
             oldest = max(left, key=self._age_s)
             if self._age_s(oldest) < max_age_s:
                 break
@@ -60,15 +62,22 @@ class LayoutReader:
         if self._settings is None:
             self._read("settings")
         assert self._settings is not None
-        wants_qos = self._settings.preempt_type == BY_QOS
-        return SlurmLayout(
-            self._settings, self._partitions, self._qos if wants_qos else None, self._problem if wants_qos else ""
-        )
+        return SlurmLayout(self._settings, self._partitions, self._qos, self._problem)
 
-    def _wanted(self) -> tuple[str, ...]:
-        """What to know; first the settings, which say whether there is more to ask."""
-        by_qos = self._settings is not None and self._settings.preempt_type == BY_QOS
-        return ("settings", "partitions", "qos") if by_qos else ("settings", "partitions")
+    def _wanted(self, max_age_s: float) -> tuple[str, ...]:
+        """What to know; first the settings, which say whether there is more to ask.
+
+        Where nothing but exempt times depends on QOS, accounting is asked when all is asked anew, and never
+        between: it may be slow to say that it is away.
+        """
+        has_accounting = self._settings is not None and self._settings.has_accounting
+        wants_qos = self._needs_qos or (has_accounting and max_age_s <= 0)
+        return ("settings", "partitions", "qos") if wants_qos else ("settings", "partitions")
+
+    @property
+    def _needs_qos(self) -> bool:
+        """Whether QOS decide what is preempted; elsewhere they only say for how long it is not."""
+        return self._settings is not None and self._settings.preempt_type == BY_QOS
 
     def _age_s(self, what: str) -> float:
         return self._clock_s() - self._as_of_s.get(what, -inf)
@@ -97,12 +106,12 @@ class LayoutReader:
             self._partitions = partitions
 
     def _read_qos(self) -> None:
-        """Where accounting does not answer, what it said before still counts."""
+        """Where accounting does not answer, what it said before still counts, or nothing depends on it."""
         try:
             qos, rejected = parse_qos(self._ask(commands.ask_qos()))
             self._problem = "; ".join(rejected) if qos else "it shows none"
             self._qos = qos if qos and not rejected else self._qos
         except SlurmError as error:
             self._problem = error.what
-            if self._qos is None and not isinstance(error, SlurmRefusedError):
+            if self._qos is None and self._needs_qos and not isinstance(error, SlurmRefusedError):
                 raise

@@ -1,4 +1,4 @@
-"""The mark of a daemon that lends: a held job in its partition, by which another daemon finds it. Pure.
+"""The mark of a daemon that lends: a held job where its fragments run, by which another daemon finds it. Pure.
 
 A job is the one thing that an account without power over Slurm can leave there, that every version shows to
 everybody, that survives slurmctld's restart and needs no accounting. It never runs. Its comment says whose it is,
@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from freetrain.core.cluster import Job, JobState
+from freetrain.core.fragment_queue import FragmentQueue
 
 RENEW_EVERY_S = 60.0
 FRESH_S = 200.0
@@ -64,12 +65,12 @@ class Mark:
         return abs(now_s - self.renewed_s) < FRESH_S
 
 
-def find_marks(jobs: Iterable[Job], partition: str) -> list[Mark]:
-    """All marks in a partition, the oldest first."""
+def find_marks(jobs: Iterable[Job], queue: FragmentQueue) -> list[Mark]:
+    """All marks in a queue, the oldest first."""
     found = []
     for job in jobs:
         match = _COMMENT.fullmatch(job.comment)
-        if match and job.partition == partition and job.state is JobState.PENDING and job.id.isdigit():
+        if match and queue.has(job) and job.state is JobState.PENDING and job.id.isdigit():
             holder = Holder(match[1], int(match[2]), match[4])
             found.append(Mark(job.id, job.user, holder, float(match[3])))
     return sorted(found, key=lambda mark: int(mark.job))

@@ -76,7 +76,7 @@ def _job(fields: list[str]) -> Job:
     if len(fields) != len(JOB_FIELDS):
         raise ValueError(f"{len(fields)} fields instead of {len(JOB_FIELDS)}")
     (id_, array, user, account, partition, state, reason, submitted, start, end, limit, count, priority, nodes,
-     planned, required, features, comment) = fields  # fmt: skip
+     planned, required, features, qos, comment) = fields  # fmt: skip
     known, reason = job_state(state), "" if reason == "None" else reason
     return Job(
         id=id_,
@@ -96,6 +96,7 @@ def _job(fields: list[str]) -> Job:
         limit_s=_limit(limit),
         priority=int(priority),
         features=text_or_nothing(features),
+        qos=text_or_nothing(qos),
         required_nodes=expand_nodes(required),
         tasks=waiting_tasks(id_),
         comment=text_or_nothing(comment),

@@ -91,6 +91,7 @@ def _job(record: Record, now_s: float) -> Job:
         user=record["user_name"],
         account=text_or_nothing(record["account"] or ""),
         partition=record["partition"],
+        qos=record["qos"] or "",
         state=state,
         reason=reason,
         waits_for=waits_for(reason),

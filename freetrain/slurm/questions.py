@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs
 from freetrain.slurm import commands
 from freetrain.slurm.asking import parse_needs
@@ -28,10 +29,10 @@ class Questions(ABC):
     def perform(self, command: Command, stdin: str = "") -> str:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
 
-    def needs(self, partition: str, default_memory_mb: int) -> Mapping[str, Needs]:
+    def needs(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, Needs]:
         """See :class:`freetrain.slurm.gateway.Gateway`: two questions."""
-        asked = self.perform(commands.ask_needs(partition))
-        return parse_needs(asked, self.perform(commands.ask_excluded_nodes(partition)), default_memory_mb)
+        asked = self.perform(commands.ask_needs(queue))
+        return parse_needs(asked, self.perform(commands.ask_excluded_nodes(queue)), default_memory_mb)
 
     def preempted_at(self, jobs: Sequence[str]) -> Mapping[str, float]:
         """See :class:`freetrain.slurm.gateway.Gateway`."""

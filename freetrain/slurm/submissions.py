@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ClusterShell.RangeSet import RangeSet
 
 from freetrain.core.cluster import Job, JobState
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs
 from freetrain.slurm.tags import TAG_PREFIX, asked_to_resume, says_paused
 
@@ -52,14 +53,14 @@ class Submission:
         return all(task.state.is_final for task in self.tasks)
 
 
-def find_submissions(jobs: Iterable[Job], partition: str) -> Mapping[str, Submission]:
-    """The submissions by id, oldest first; a tag counts in the preemptible partition only.
+def find_submissions(jobs: Iterable[Job], queue: FragmentQueue) -> Mapping[str, Submission]:
+    """The submissions by id, oldest first; a tag counts where fragments run only.
 
     Of what they ask of a node only the features are known here.
     """
     tasks: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
-        if job.partition == partition and job.comment.startswith(TAG_PREFIX):
+        if queue.has(job) and job.comment.startswith(TAG_PREFIX):
             tasks[job.array].append(job)
     found = [_submission(id_, each) for id_, each in tasks.items()]
     return {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.durations import show_duration
 from freetrain.slurm.finding import Finding, update
 from freetrain.slurm.layout_facts import PartitionRules, SlurmLayout
@@ -23,7 +24,7 @@ class Terms:
 
     Attributes:
         layout: Slurm's.
-        partition: freetrain's.
+        queue: where fragments wait and run.
         shortest_hole_s: the shortest in which something is lent.
         spares_suspendable: whether nodes that Slurm powers down are left alone.
         qos: by name; none where there is no accounting.
@@ -31,7 +32,7 @@ class Terms:
     """
 
     layout: SlurmLayout
-    partition: str
+    queue: FragmentQueue
     shortest_hole_s: float
     spares_suspendable: bool
     qos: Mapping[str, QosTerms] = field(default_factory=dict)
@@ -40,12 +41,17 @@ class Terms:
     @property
     def ours(self) -> PartitionRules:
         """The partition in which fragments run."""
-        return self.layout.partitions[self.partition]
+        return self.layout.partitions[self.queue.partition]
 
     @property
     def fragment_qos(self) -> list[QosTerms]:
         """Those that fragments may have."""
-        return [one for name, one in sorted(self.qos.items()) if self.ours.admits_qos(name)]
+        named = self.queue.qos
+        return [
+            one
+            for name, one in sorted(self.qos.items())
+            if (name == named if named else self.ours.admits_qos(name))
+        ]
 
 
 def judge_terms(terms: Terms) -> list[Finding]:
@@ -121,7 +127,14 @@ def _of_fence(terms: Terms) -> Iterator[Finding]:
         )
         return
     nodes = len(ours.partition.nodes)
-    if ours.qos and not terms.qos.get(ours.qos, QosTerms(ours.qos)).fences:
+    if name := terms.queue.qos:
+        if not terms.qos.get(name, QosTerms(name)).fences:
+            yield Finding(
+                f"QOS {name} has no limit: nothing but freetrain's own hold what runs with it.",
+                f"sacctmgr -i modify qos {name} set GrpTRES=node={nodes}",
+                False,
+            )
+    elif ours.qos and not terms.qos.get(ours.qos, QosTerms(ours.qos)).fences:
         yield Finding(
             f"QOS {ours.qos} of partition {ours.name} has no limit: nothing but freetrain's hold what runs there.",
             f"sacctmgr -i modify qos {ours.qos} set GrpTRES=node={nodes}",
@@ -149,7 +162,7 @@ def _of_charges(terms: Terms) -> Iterator[Finding]:
     if not dear:
         return
     named = ", ".join(f"{one.name} {one.usage_factor:g}" for one in dear)
-    is_fenced = ours.allow_qos is not None
+    is_fenced = ours.allow_qos is not None or bool(terms.queue.qos)
     mends = [f"sacctmgr -i modify qos {one.name} set UsageFactor=0" for one in dear]
     yield Finding(
         f"A lent node counts against its user as any other (UsageFactor of QOS {named}; TRESBillingWeights of "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from freetrain.slurm.commands import QOS_TERM_FIELDS
+from freetrain.slurm.commands import ASSOCIATION_FIELDS, QOS_TERM_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,36 @@ class QosTerms:
     name: str
     usage_factor: float = 1.0
     fences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Association:
+    """An account, or a user in it.
+
+    Attributes:
+        account: its name.
+        user: the user's; empty: this is the account itself.
+        default_qos: the QOS of jobs that name none; empty: the cluster's.
+        qos: those that jobs may have.
+    """
+
+    account: str
+    user: str
+    default_qos: str
+    qos: frozenset[str]
+
+
+def parse_associations(text: str) -> tuple[list[Association], list[str]]:
+    """Those of ``ask_associations``, and the lines that were not understood."""
+    found, rejected = [], []
+    for line in filter(None, text.splitlines()):
+        fields = line.split("|")
+        if len(fields) == len(ASSOCIATION_FIELDS):
+            account, user, default, names = fields
+            found.append(Association(account, user, default, frozenset(filter(None, names.split(",")))))
+        else:
+            rejected.append(f"association line not understood: {line[:80]!r}")
+    return found, rejected
 
 
 def parse_qos_terms(text: str) -> tuple[dict[str, QosTerms], list[str]]:

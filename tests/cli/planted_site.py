@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
+from enum import StrEnum
 from pathlib import Path
 
 from freetrain.slurm.command_line import CommandLine
@@ -20,16 +21,28 @@ NOTHING = dict.fromkeys((*QOS_FIELDS, *QOS_TERM_FIELDS), "") | {
 }
 
 
+class Kind(StrEnum):
+    """How a site preempts."""
+
+    TIERS = "tiers"
+    """By tiers of partitions."""
+    QOS = "qos"
+    """By QOS, with a partition of freetrain's own."""
+    SHARED = "shared"
+    """By QOS, with fragments in the site's own partition."""
+
+
 class PlantedSite(CommandLine):
     """Slurm's commands, with the answers of a site that is as it should be.
 
     Args:
         directory: where its freetrain.toml is.
-        by_qos: whether it preempts by QOS.
+        kind: how it preempts.
     """
 
-    def __init__(self, directory: Path, by_qos: bool = False) -> None:
+    def __init__(self, directory: Path, kind: Kind = Kind.TIERS) -> None:
         super().__init__()
+        by_qos = kind is not Kind.TIERS
         self.path = directory / "freetrain.toml"
         self.config = (RECORDED / "config_22.05.txt").read_text().replace("= SUSPEND,GANG", "= REQUEUE")
         self.toml = ""
@@ -51,6 +64,13 @@ class PlantedSite(CommandLine):
             self.conf("PreemptType=preempt/qos")
             self.partitions["main"] = MAIN.replace("AllowQos=ALL", "DenyQos=scavenger")
             self.qos["normal"]["Preempt"] = "scavenger"
+        self.slurm = "[slurm]\nbackend = 'cli'\n"
+        self.associations = "root|||normal\nml||normal|normal,scavenger\nml|alice|normal|normal,scavenger\n"
+        if kind is Kind.SHARED:
+            del self.partitions["freetrain"]
+            self.partitions["main"] = MAIN
+            self.qos["scavenger"]["UsageFactor"] = "0.000000"
+            self.slurm += "partition = 'main'\nqos = 'scavenger'\n"
 
     def conf(self, line: str) -> None:
         """Give slurm.conf another value."""
@@ -70,7 +90,7 @@ class PlantedSite(CommandLine):
     def write(self) -> None:
         """Put the settings into the file; those of the directories, too, unless they are given."""
         text = "" if "state" in _tables(self.toml) else "[state]\ndirectory = '/nonexistent/freetrain'\n"
-        text += "" if "slurm" in _tables(self.toml) else "[slurm]\nbackend = 'cli'\n"
+        text += "" if "slurm" in _tables(self.toml) else self.slurm
         self.path.write_text(text + self.toml)
 
     def type(self, lines: list[tuple[str, str]]) -> None:
@@ -91,8 +111,15 @@ class PlantedSite(CommandLine):
             case ("sacctmgr", "-i", "add", "qos", name):
                 self.qos[name] = NOTHING | {"Name": name}
             case ("sacctmgr", "-i", "modify", "qos", name, "set", change):
-                key, value = change.replace("+=", "=").split("=", 1)
-                self.qos[name][key] = value
+                key, value = change.replace("+=", "=").replace("-=", "=").split("=", 1)
+                self.qos[name][key] = "" if "-=" in change else value
+            case ("sacctmgr", "-i", "modify", "account", name, "set", "DefaultQOS=-1"):
+                self.associations = self.associations.replace(f"{name}||scavenger|", f"{name}|||")
+            case ("sacctmgr", "-i", "modify", "user", name, "where", account, "set", "DefaultQOS=-1"):
+                row = f"{account.partition('=')[2]}|{name}|"
+                self.associations = self.associations.replace(f"{row}scavenger|", f"{row}|")
+            case ("sacctmgr", "-i", "modify", "account", _, "set", "QOS+=scavenger"):
+                self.associations = self.associations.replace("|normal\n", "|normal,scavenger\n")
             case ("sacctmgr", "-i", "add", "user", name, _):
                 self.people[name] = "None"
             case ("sacctmgr", "-i", "modify", "user", name, "set", change):
@@ -100,7 +127,7 @@ class PlantedSite(CommandLine):
             case _:
                 raise AssertionError(f"not a command that mends anything: {command}")
 
-    def _ask(self, command: Command, stdin: str = "") -> str:
+    def _ask(self, command: Command, stdin: str = "") -> str:  # noqa: C901 (one case a command)
         match command:
             case ("squeue", *_, columns):
                 return f"{columns}\n" + self.jobs.replace("MARK", columns.partition(SEPARATOR)[0])
@@ -115,6 +142,8 @@ class PlantedSite(CommandLine):
             case ("sacctmgr", _, _, "show", "qos", fields):
                 names = fields.removeprefix("format=").split(",")
                 return "".join(f"{'|'.join(qos[name] for name in names)}\n" for qos in self.qos.values())
+            case ("sacctmgr", _, _, "show", "assoc", _):
+                return self.associations
             case ("sacctmgr", _, _, "show", "user", "format=User"):
                 return "".join(f"{name}\n" for name in self.people)
             case ("sacctmgr", _, _, "show", "account", _):

@@ -13,17 +13,17 @@ from freetrain.cli.main import cli
 from freetrain.errors import ExitCode
 from freetrain.slurm.errors import SlurmUnreachableError
 from freetrain.slurm.finding import Finding
-from tests.cli.planted_site import PlantedSite, waiting_trainer
+from tests.cli.planted_site import Kind, PlantedSite, waiting_trainer
 
 Plant = Callable[[PlantedSite], object]
-Site = Callable[[bool], PlantedSite]
+Site = Callable[[Kind], PlantedSite]
 UPDATE = "scontrol update PartitionName=freetrain"
 
 
 @pytest.fixture
 def new_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    def made(by_qos: bool) -> PlantedSite:
-        site = PlantedSite(tmp_path, by_qos)
+    def made(kind: Kind) -> PlantedSite:
+        site = PlantedSite(tmp_path, kind)
         monkeypatch.setattr("freetrain.cli.config_check.OpenedWhenAsked", lambda *_: site)
         return site
 
@@ -62,6 +62,10 @@ def ours(change: str) -> Plant:
 
 def qos(name: str, **fields: str) -> Plant:
     return lambda site: site.qos[name].update(fields)
+
+
+def associations(old: str, new: str) -> Plant:
+    return lambda site: setattr(site, "associations", site.associations.replace(old, new))
 
 
 IN_SLURM_CONF = {
@@ -153,6 +157,44 @@ IN_QOS = {
     ),
 }  # fmt: skip
 
+IN_SHARED_PARTITION = {
+    "one that does not preempt": (
+        qos("normal", Preempt=""), "sacctmgr -i modify qos normal set Preempt+=scavenger", True
+    ),
+    "by partition": (conf("PreemptType=preempt/partition_prio"), "PreemptType=preempt/qos", True),
+    "not admitted": (
+        lambda site: site.partition("main", "AllowQos=normal"),
+        "scontrol update PartitionName=main AllowQos=normal,scavenger", True,
+    ),
+    "it preempts the site's": (
+        qos("scavenger", Preempt="normal"), "sacctmgr -i modify qos scavenger set Preempt-=normal", True
+    ),
+    "never preempted": (
+        qos("scavenger", PreemptMode="within"), "sacctmgr -i modify qos scavenger set PreemptMode=requeue", True
+    ),
+    "short grace time": (
+        qos("scavenger", GraceTime="00:00:20"), "sacctmgr -i modify qos scavenger set GraceTime=0", False
+    ),
+    "short exempt time": (
+        qos("scavenger", PreemptExemptTime="00:00:20"),
+        "sacctmgr -i modify qos scavenger set PreemptExemptTime=00:00:00", False,
+    ),
+    "the default of an account": (
+        associations("ml||normal|", "ml||scavenger|"), "sacctmgr -i modify account ml set DefaultQOS=-1", True
+    ),
+    "the default of a user": (
+        associations("ml|alice|normal|", "ml|alice|scavenger|"),
+        "sacctmgr -i modify user alice where account=ml set DefaultQOS=-1", True,
+    ),
+    "nobody may use it": (
+        associations("normal,scavenger", "normal"), "sacctmgr -i modify account ml set QOS+=scavenger", False
+    ),
+    "no limit": (qos("scavenger", GrpTRES=""), "sacctmgr -i modify qos scavenger set GrpTRES=node=4", False),
+    "dear nodes": (
+        qos("scavenger", UsageFactor="1.0"), "sacctmgr -i modify qos scavenger set UsageFactor=0", False
+    ),
+}  # fmt: skip
+
 IN_FREETRAIN_TOML = {
     "misspelt setting": ("[pace]\npol = 5\n", 'poll = "00:00:05"', True),
     "misspelt section": ("[pase]\npoll = 5\n", "[pace]", True),
@@ -184,12 +226,17 @@ IN_FREETRAIN_TOML = {
 }  # fmt: skip
 
 MISTAKES = [
-    pytest.param(by_qos, plant, mend, is_error, id=f"{where}: {name}")
-    for where, by_qos, table in (
-        ("slurm.conf", False, IN_SLURM_CONF),
-        ("accounting", False, IN_ACCOUNTING),
-        ("QOS", True, IN_QOS),
-        ("freetrain.toml", False, {key: (toml(text), *rest) for key, (text, *rest) in IN_FREETRAIN_TOML.items()}),
+    pytest.param(kind, plant, mend, is_error, id=f"{where}: {name}")
+    for where, kind, table in (
+        ("slurm.conf", Kind.TIERS, IN_SLURM_CONF),
+        ("accounting", Kind.TIERS, IN_ACCOUNTING),
+        ("QOS", Kind.QOS, IN_QOS),
+        ("shared partition", Kind.SHARED, IN_SHARED_PARTITION),
+        (
+            "freetrain.toml",
+            Kind.TIERS,
+            {key: (toml(text), *rest) for key, (text, *rest) in IN_FREETRAIN_TOML.items()},
+        ),
     )
     for name, (plant, mend, is_error) in table.items()
 ]
@@ -199,19 +246,19 @@ def test_more_than_thirty_mistakes_are_known() -> None:
     assert len(MISTAKES) >= 60
 
 
-@pytest.mark.parametrize("by_qos", [False, True])
-def test_a_site_without_mistakes_has_no_findings(new_site: Site, by_qos: bool) -> None:
-    result = check(new_site(by_qos))
+@pytest.mark.parametrize("kind", Kind)
+def test_a_site_without_mistakes_has_no_findings(new_site: Site, kind: Kind) -> None:
+    result = check(new_site(kind))
     assert result.exit_code == ExitCode.OK, result.output
     assert "0 errors, 0 warnings." in result.stdout
     assert "not checked" not in result.stdout
 
 
-@pytest.mark.parametrize(("by_qos", "plant", "mend", "is_error"), MISTAKES)
+@pytest.mark.parametrize(("kind", "plant", "mend", "is_error"), MISTAKES)
 def test_each_mistake_is_found_and_the_line_that_is_named_mends_it(
-    new_site: Site, by_qos: bool, plant: Plant, mend: str, is_error: bool
+    new_site: Site, kind: Kind, plant: Plant, mend: str, is_error: bool
 ) -> None:
-    site = new_site(by_qos)
+    site = new_site(kind)
     plant(site)
     (found,) = findings(site)
     assert found["is_error"] is is_error
@@ -222,7 +269,7 @@ def test_each_mistake_is_found_and_the_line_that_is_named_mends_it(
 
 
 def test_several_mistakes_are_found_at_once_errors_first(new_site: Site) -> None:
-    site = new_site(False)
+    site = new_site(Kind.TIERS)
     site.partition("freetrain", "GraceTime=30", "PriorityTier=5")
     site.toml = "[lend]\nreserve_nodes = 4\n"
     said = check(site).stdout
@@ -232,7 +279,7 @@ def test_several_mistakes_are_found_at_once_errors_first(new_site: Site) -> None
 
 
 def test_all_mistakes_of_all_files_are_found_at_once(new_site: Site, tmp_path: Path) -> None:
-    site = new_site(False)
+    site = new_site(Kind.TIERS)
     site.toml = "[pace]\npol = 5\nback_off = 'soon'\n"
     (tmp_path / "conf.d").mkdir()
     (tmp_path / "conf.d" / "10-site.toml").write_text("[lend\n")
@@ -245,7 +292,7 @@ def test_all_mistakes_of_all_files_are_found_at_once(new_site: Site, tmp_path: P
 
 
 def test_a_partition_that_is_not_there_is_made_below_all_others(new_site: Site) -> None:
-    site = new_site(False)
+    site = new_site(Kind.TIERS)
     del site.partitions["freetrain"]
     site.toml = '[slurm]\nbackend = "cli"\npartition = "idle"\n'
     missing, *of_the_new_one = findings(site)
@@ -256,7 +303,7 @@ def test_a_partition_that_is_not_there_is_made_below_all_others(new_site: Site) 
 
 
 def test_a_coordinator_may_steer_some(new_site: Site) -> None:
-    site = new_site(False)
+    site = new_site(Kind.TIERS)
     site.people["freetrain"] = "None|ml"
     (found,) = findings(site)
     assert found["is_error"] is False
@@ -264,7 +311,7 @@ def test_a_coordinator_may_steer_some(new_site: Site) -> None:
 
 
 def test_a_file_that_everybody_may_write_is_an_error(new_site: Site) -> None:
-    site = new_site(False)
+    site = new_site(Kind.TIERS)
     site.write()
     site.path.chmod(0o666)
     (found,) = findings(site)
@@ -272,7 +319,7 @@ def test_a_file_that_everybody_may_write_is_an_error(new_site: Site) -> None:
 
 
 def test_without_accounting_nothing_is_charged_and_nothing_is_asked_of_it(new_site: Site) -> None:
-    site = new_site(False)
+    site = new_site(Kind.TIERS)
     site.conf("AccountingStorageType=accounting_storage/none")
     site.partition("freetrain", "TRESBillingWeights=CPU=1.0", "QoS=N/A")
     site.qos.clear()
@@ -282,14 +329,14 @@ def test_without_accounting_nothing_is_charged_and_nothing_is_asked_of_it(new_si
 def test_a_wake_file_that_slurmctld_cannot_write_is_a_warning(
     new_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = new_site(False)
+    site = new_site(Kind.TIERS)
     closed = Finding("slurm cannot write it.", "chgrp slurm /var/lib/freetrain/wake", is_unsafe=False)
     monkeypatch.setattr("freetrain.daemon.admission.inspection.closed_wake_file", lambda *_: closed)
     assert "warning: slurm cannot write it.\n    run: chgrp slurm /var/lib/freetrain/wake\n" in check(site).stdout
 
 
 def test_where_accounting_is_silent_that_is_said(new_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    site = new_site(False)
+    site = new_site(Kind.TIERS)
     ask = site._ask
 
     def silent(command: tuple[str, ...], stdin: str = "") -> str:
@@ -306,7 +353,7 @@ def test_where_accounting_is_silent_that_is_said(new_site: Site, monkeypatch: py
 def test_where_slurm_is_silent_the_files_are_checked_and_the_status_says_so(
     new_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = new_site(False)
+    site = new_site(Kind.TIERS)
     site.toml = "[harm]\npause = 0\n"
 
     def silent(command: tuple[str, ...], stdin: str = "") -> str:
@@ -320,6 +367,6 @@ def test_where_slurm_is_silent_the_files_are_checked_and_the_status_says_so(
 
 
 def test_offline_no_slurm_is_asked(new_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    site = new_site(False)
+    site = new_site(Kind.TIERS)
     monkeypatch.setattr(site, "_ask", None)
     assert check(site, "--offline").exit_code == ExitCode.OK

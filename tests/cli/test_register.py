@@ -48,6 +48,20 @@ def test_a_waiting_array_is_held_and_then_made_a_trainer(slurm: FakeSlurm) -> No
     assert told(slurm) == [["uhold", "7"], ["update", "JobId=7", *CHANGES]]
 
 
+def test_where_fragments_have_a_qos_a_waiting_array_gets_it(
+    slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site.toml").write_text('[slurm]\npartition = "main"\nqos = "spare"\n')
+    monkeypatch.setenv("FREETRAIN_CONFIG", str(tmp_path / "site.toml"))
+    slurm.answers("squeue", record(q="normal", k="freetrain:max=3"))
+    assert register("7", "--nodes", "2-4").exit_code == 0
+    changes = [COMMENT, "Partition=main", "QOS=spare", "Requeue=1", "NumNodes=1"]
+    assert told(slurm) == [["uhold", "7"], ["update", "JobId=7", *changes]], "it was a job of the site's"
+    slurm.answers("squeue", record(q="spare", k="freetrain:max=3"))
+    register("7", "--nodes", "2-4")
+    assert told(slurm)[2:] == [["update", "JobId=7", COMMENT]], "now it is a trainer"
+
+
 def test_a_waiting_array_of_ordinary_tasks_becomes_a_filler(slurm: FakeSlurm) -> None:
     assert register("7", "--kind", "tasks").exit_code == 0
     assert told(slurm)[1][:3] == ["update", "JobId=7", "Comment=freetrain:kind=tasks"]

@@ -120,6 +120,13 @@ def test_the_configuration_names_the_partition(slurm: FakeSlurm, monkeypatch: py
     assert [call[6] for call in slurm.calls] == ["--partition=scavenge", "--partition=mine"]
 
 
+def test_the_configuration_names_the_qos(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("site.toml").write_text('[slurm]\npartition = "main"\nqos = "spare"\n')
+    monkeypatch.setenv("FREETRAIN_CONFIG", "site.toml")
+    submit("--nodes", "1", "train.sh")
+    assert slurm.calls[0][6:8] == ["--partition=main", "--qos=spare"]
+
+
 def test_a_configuration_that_cannot_be_read_is_done_without(
     slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:

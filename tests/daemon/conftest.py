@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.config import Config
+from freetrain.config.model import Slurm
 from freetrain.core.decision import Decision
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import LiveCluster, Told
@@ -46,10 +47,11 @@ class Daemon:
         after_s: float = 5.0,
         drained: dict[str, str] | None = None,
         paused: str = "",
+        exempt_s: float = 0.0,
     ) -> Decision:
         """Some time goes by, and the daemon looks."""
         self.slurm.advance(after_s)
-        self.tell(reports, stopped, drained, paused)
+        self.tell(reports, stopped, drained, paused, exempt_s)
         look = self.loop.look(Goal.of(find_policy("freetrain"), "weighted"))
         self.slurm.start_what_can()
         return look.decisions[-1]
@@ -60,10 +62,13 @@ class Daemon:
         stopped: str = "",
         drained: dict[str, str] | None = None,
         paused: str = "",
+        exempt_s: float = 0.0,
     ) -> None:
         """Let the next looks know this, besides what Slurm answers."""
         half_life_s = self.loop.rules.sharing.half_life_s
-        self.told = Told(self.roster_rules, half_life_s, reports or {}, drained or {}, stopped, paused)
+        self.told = Told(
+            self.roster_rules, half_life_s, reports or {}, drained or {}, stopped, paused, exempt_s=exempt_s
+        )
 
     @property
     def judgement(self) -> Judgement:
@@ -99,7 +104,8 @@ def start_daemon(slurm: FakeSlurm, tmp_path: Path) -> StartDaemon:
 
     def start(mode: Mode = Mode.ACT, launcher: Launcher | None = None, **changes: object) -> Daemon:
         ledger, launcher = Store.open(tmp_path / "freetrain.db").ledger(), launcher or Steering()
-        rules, roster_rules = rules_of(Config(), SETTINGS), roster_rules_of(Config(), SETTINGS, launcher)
+        config = Config(slurm=Slurm(partition=slurm.queue.partition, qos=slurm.queue.qos))
+        rules, roster_rules = rules_of(config, SETTINGS), roster_rules_of(config, SETTINGS, launcher)
         for name, value in changes.items():
             if hasattr(rules, name):
                 rules = replace(rules, **{name: value})  # type: ignore[arg-type]

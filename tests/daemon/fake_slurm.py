@@ -9,6 +9,7 @@ from dataclasses import replace
 from ClusterShell.RangeSet import RangeSet
 
 from freetrain.core.cluster import Job, JobRun, JobState, NodeState, Partition, Reservation, Snapshot
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.slurm.commands import NEED_FIELDS, SEPARATOR, Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.layout_facts import PartitionRules, Qos, SlurmLayout
@@ -27,6 +28,9 @@ UNDEMANDING = dict.fromkeys(NEED_FIELDS, "N/A") | {
 """What squeue shows of a task that asks for nothing but a whole node."""
 
 
+QUEUE = FragmentQueue("freetrain")
+
+
 class FakeSlurm(Questions):
     """A gateway to nothing.
 
@@ -37,7 +41,9 @@ class FakeSlurm(Questions):
         away: whether it answers nobody.
         deaf_after: how many more commands it answers; None: all.
         stuck: whether it starts no fragments.
+        is_between_cycles: whether it starts none of the site's jobs at the moment.
         config: what ``scontrol show config`` prints.
+        queue: where fragments wait and run; it preempts those that do.
         account: whose jobs are those that the daemon submits for itself.
         operators: accounts that may steer the jobs of others.
         rules: partition → what more is to be known of it than its facts.
@@ -49,7 +55,7 @@ class FakeSlurm(Questions):
         impossible: arrays for whose tasks Slurm finds no node.
     """
 
-    def __init__(self, nodes: Sequence[str] = NODES, grace_s: float = 0.0) -> None:
+    def __init__(self, nodes: Sequence[str] = NODES, grace_s: float = 0.0, queue: FragmentQueue = QUEUE) -> None:
         self.now_s = 1_000_000.0
         self.nodes = {name: replace(NODE, name=name) for name in nodes}
         self.jobs: dict[str, Job] = {}
@@ -59,6 +65,7 @@ class FakeSlurm(Questions):
             "main": Partition("main", frozenset(nodes), priority_tier=10),
             "freetrain": Partition("freetrain", frozenset(nodes), preempt_mode="REQUEUE", grace_s=grace_s),
         }
+        self.queue = queue
         self.topology = ""
         self.rejected: tuple[str, ...] = ()
         self.told: list[Command] = []
@@ -68,6 +75,7 @@ class FakeSlurm(Questions):
         self.impossible: set[str] = set()
         self.away = False
         self.stuck = False
+        self.is_between_cycles = False
         self.config = CONFIG
         self.account = getpass.getuser()
         self.operators: set[str] = set()
@@ -94,8 +102,8 @@ class FakeSlurm(Questions):
         array = str(self._number)
         self.asked[array] = asked or {}
         for task in range(tasks):
-            job = Job(f"{array}_{task}", array, user, "freetrain", JobState.PENDING, comment=tag)
-            self._add(replace(job, features=constraint), held)
+            job = Job(f"{array}_{task}", array, user, self.queue.partition, JobState.PENDING, comment=tag)
+            self._add(replace(job, qos=self.queue.qos, features=constraint), held)
         return array
 
     def submit(self, nodes: int = 1, user: str = "games", comment: str = "", partition: str = "main") -> str:
@@ -127,14 +135,17 @@ class FakeSlurm(Questions):
 
     def start_what_can(self) -> None:
         """Site's jobs first, on idle nodes and then on those of fragments; then released tasks on their nodes."""
-        for job in [
-            one for one in self.jobs.values() if one.partition == "main" and one.state is JobState.PENDING
-        ]:
-            taken = self._taken(lambda one: one.partition == "main")
+        waiting_jobs = [
+            one
+            for one in self.jobs.values()
+            if self._is_site(one) and one.state is JobState.PENDING and not one.is_held
+        ]
+        for job in waiting_jobs if not self.is_between_cycles else ():
+            taken = self._taken(self._is_site)
             free = sorted(set(self.nodes) - taken, key=lambda name: (name in self._taken(lambda one: True), name))
             if len(free) >= job.node_count:
                 self._start(job, free[: job.node_count])
-        for job in [one for one in self.jobs.values() if one.partition == "freetrain" and not one.is_held]:
+        for job in [one for one in self.jobs.values() if self.queue.has(one) and not one.is_held]:
             if job.state is JobState.PENDING and job.array in self.impossible:
                 self.jobs[job.id] = waiting(job, "BadConstraints", priority=0)
             elif job.state is JobState.PENDING and not self.stuck:
@@ -199,12 +210,12 @@ class FakeSlurm(Questions):
             case ("scontrol", "-o", "show", "topology"):
                 self._answer()
                 return self.topology
-            case ("squeue", *_, "-p", _, "-O", _):
+            case ("squeue", *_, "-O", _) if "-p" in command:
                 self._answer()
                 return "".join(
                     self._needs_of(array) for array in sorted({job.array for job in self.jobs.values()})
                 )
-            case ("squeue", *_, "-p", _, "-o", _):
+            case ("squeue", *_, "-o", _) if "-p" in command:
                 self._answer()
                 return ""
             case ("squeue", *_, "-O", _):
@@ -251,6 +262,9 @@ class FakeSlurm(Questions):
         reason = "JobHeldUser" if held else "Priority"
         priority = 0 if held else 1
         self.jobs[job.id] = waiting(job, reason, submitted_s=self.now_s, priority=priority)
+
+    def _is_site(self, job: Job) -> bool:
+        return job.partition == "main" and not self.queue.has(job)
 
     def _taken(self, which: object) -> set[str]:
         assert callable(which)
@@ -321,15 +335,15 @@ class FakeSlurm(Questions):
         if "--hold" in options:
             self._marks += 1
             id_ = str(9000 + self._marks)
-            mark = Job(id_, id_, self.account, given["partition"], JobState.PENDING, comment=given["comment"])
-            self._add(mark, held=True)
+            mark = Job(id_, id_, self.account, given["partition"], JobState.PENDING, qos=given.get("qos", ""))
+            self._add(replace(mark, comment=given["comment"]), held=True)
             return f"{id_}\n"
         self._number += 1
         id_ = str(self._number)
         node = frozenset({given["nodelist"]})
         limit_s = float(given["time"]) * 60
-        job = Job(id_, id_, "backup", "freetrain", JobState.PENDING, required_nodes=node, limit_s=limit_s)
-        self._add(replace(job, comment=given["comment"]), held=False)
+        job = Job(id_, id_, "backup", given["partition"], JobState.PENDING, required_nodes=node, limit_s=limit_s)
+        self._add(replace(job, qos=given.get("qos", ""), comment=given["comment"]), held=False)
         self.start_what_can()
         return f"{id_}\n"
 

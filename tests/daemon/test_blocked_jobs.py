@@ -109,3 +109,15 @@ def test_many_jobs_that_wait_at_one_look_are_one_time(slurm: FakeSlurm, lent: tu
     daemon.cycle()
     daemon.cycle()
     assert len(slurm.running(array)) == 8
+
+
+@pytest.mark.parametrize(("age_s", "blocked"), [(0.0, set()), (300.0, {"1"})])
+def test_who_waits_while_fragments_are_exempt_from_preemption_is_no_sign_of_a_bad_layout(
+    slurm: FakeSlurm, lent: tuple[str, Daemon], age_s: float, blocked: set[str]
+) -> None:
+    array, daemon = lent
+    slurm.now_s += age_s
+    plan(slurm, "1", "n1", "n2")
+    daemon.cycle(exempt_s=60.0)
+    assert daemon.judgement.memory.blocked.jobs == blocked
+    assert slurm.running(array) == list(NODES[2:]), "the nodes are given back all the same"

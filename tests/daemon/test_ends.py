@@ -6,6 +6,7 @@ import pytest
 
 from freetrain.core.cluster import JobState
 from freetrain.core.fragment import End
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.commands import Command, set_comment
@@ -49,7 +50,7 @@ def fail_until_paused(slurm: FakeSlurm, daemon: Daemon, array: str) -> None:
 
 def resume(slurm: FakeSlurm, array: str) -> None:
     """What ``freetrain resume`` tells Slurm."""
-    submission = find_submissions(slurm.jobs.values(), "freetrain")[array]
+    submission = find_submissions(slurm.jobs.values(), FragmentQueue("freetrain"))[array]
     slurm.perform(set_comment(submission.open_tasks, ask_to_resume(submission.comment, slurm.now_s)))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.core.cluster import Job, JobState
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.daemon.admission.sole_lender import SoleLender
 from freetrain.errors import ExitCode, FreetrainError
 from freetrain.slurm.errors import SlurmRefusedError
@@ -28,13 +29,15 @@ def begin(slurm: FakeSlurm, tmp_path: Path) -> Begin:
 
     def lender(name: str) -> SoleLender:
         settings = parse_settings(CONFIG)
-        return SoleLender(slurm, settings, "freetrain", tmp_path / name, lambda: slurm.now_s)
+        return SoleLender(slurm, settings, FragmentQueue("freetrain"), tmp_path / name, lambda: slurm.now_s)
 
     return lender
 
 
 def marks(slurm: FakeSlurm) -> list[str]:
-    return [Path(mark.holder.directory).name for mark in find_marks(slurm.jobs.values(), "freetrain")]
+    return [
+        Path(mark.holder.directory).name for mark in find_marks(slurm.jobs.values(), FragmentQueue("freetrain"))
+    ]
 
 
 def test_a_second_daemon_is_told_where_the_first_one_is(slurm: FakeSlurm, begin: Begin, tmp_path: Path) -> None:
@@ -140,11 +143,11 @@ def test_where_no_mark_can_be_left_the_daemon_lends_all_the_same(
 
 def test_a_comment_that_is_no_mark_is_none(slurm: FakeSlurm) -> None:
     good = Job("1", "1", "root", "freetrain", JobState.PENDING, comment=Holder("h", 1, "/d").comment(5.0))
-    assert [mark.renewed_s for mark in find_marks([good], "freetrain")] == [5.0]
-    assert find_marks([good], "other") == []
+    assert [mark.renewed_s for mark in find_marks([good], FragmentQueue("freetrain"))] == [5.0]
+    assert find_marks([good], FragmentQueue("other")) == []
     for other in (
         replace(good, comment=good.comment.replace("pid=1", "pid=x")),
         replace(good, comment="freetrain:min=1"),
         replace(good, state=JobState.CANCELLED),
     ):
-        assert find_marks([other], "freetrain") == []
+        assert find_marks([other], FragmentQueue("freetrain")) == []

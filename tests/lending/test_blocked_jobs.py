@@ -6,6 +6,7 @@ import pytest
 
 from freetrain.core.cluster import Job, JobState, Partition, Reservation, Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.lending.blocked_jobs import Wait, find_waits
 from tests.facts import node
 
@@ -32,7 +33,7 @@ def running(ends_in_s: float | None, *nodes: str) -> Job:
 
 def waits(*jobs: Job, fragments: tuple[Fragment, ...] = (lent("n1"), lent("n2")), **more: object) -> list[Wait]:
     snapshot = Snapshot(NOW_S, tuple(node(name, "ALLOCATED") for name in NAMES), jobs, partitions=PARTITIONS)
-    return find_waits(replace(snapshot, **more), fragments, "freetrain")  # type: ignore[arg-type]
+    return find_waits(replace(snapshot, **more), fragments, FragmentQueue("freetrain"))  # type: ignore[arg-type]
 
 
 def test_a_job_that_is_planned_for_the_end_of_a_fragment_waits_for_it() -> None:

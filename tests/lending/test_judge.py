@@ -7,6 +7,7 @@ from dataclasses import replace
 from freetrain.core.cluster import Job, JobState, Partition, Snapshot
 from freetrain.core.decision import Decision, Status
 from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.plan import Limit, PutRight, Release
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts, Request
@@ -22,7 +23,7 @@ PARTITIONS = {
     "freetrain": Partition("freetrain", frozenset(NAMES)),
 }
 RULES = Rules(
-    nodes=NodeRules("freetrain", margin_s=10.0),
+    nodes=NodeRules(FragmentQueue("freetrain"), margin_s=10.0),
     fragments=FragmentRules(longest_s=3600.0, planning_s=30.0, start_within_s=60.0),
     harm=HarmRules(delay_s=60.0, within_s=3600.0, allowed=2, pause_s=600.0),
     sharing=SharingRules(),

@@ -8,6 +8,7 @@ import pytest
 
 from freetrain.core.cluster import Job, JobState, Partition, Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.harm import Harm
 from freetrain.lending.facts import Facts
 from freetrain.lending.meter import Meter, paused_until_s
@@ -17,7 +18,7 @@ from tests.facts import node
 
 NOW_S = 1000.0
 LIMITS = HarmRules(delay_s=60.0, within_s=3600.0, allowed=2, pause_s=600.0)
-RULES = NodeRules("freetrain", claim_s=65.0)
+RULES = NodeRules(FragmentQueue("freetrain"), claim_s=65.0)
 WAITING = Job("9", "9", "games", "main", JobState.PENDING, submitted_s=990.0)
 LENT = Fragment("7_1", "7", "n1", FragmentState.RUNNING, 500.0, 3600.0, 501.0)
 ENDED = replace(LENT, state=FragmentState.ENDED, end=End.RELEASED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from freetrain.core.cluster import Job, JobState, Partition, Snapshot, WaitsFor
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.problem import Offer
 from freetrain.lending.next_in_line import nodes_of_next
 from freetrain.lending.offers import shadow_of
@@ -12,7 +13,7 @@ from tests.facts import node
 
 NOW_S = 1_000_000.0
 LEFT, RIGHT = frozenset({"a1", "a2", "a3", "a4"}), frozenset({"b1", "b2"})
-RULES = NodeRules("freetrain", next_within_s=60.0)
+RULES = NodeRules(FragmentQueue("freetrain"), next_within_s=60.0)
 
 
 def running(number: int, *names: str, age_s: float = 20.0, left_s: float = 600.0) -> Job:
@@ -50,7 +51,7 @@ def test_its_nodes_are_kept_lent_or_not_when_one_young_job_is_in_the_way() -> No
 def test_an_end_that_is_expected_late_keeps_nothing() -> None:
     assert kept(running(1, "a1", age_s=300.0), waiting(2, 4)) == set()
     assert kept(running(1, "a1", age_s=300.0, left_s=40.0), waiting(2, 4)) == {"a2", "a3", "a4"}
-    assert kept(running(1, "a1"), waiting(2, 4), rules=NodeRules("freetrain")) == set()
+    assert kept(running(1, "a1"), waiting(2, 4), rules=NodeRules(FragmentQueue("freetrain"))) == set()
 
 
 def test_where_more_than_one_has_to_end_nothing_is_kept() -> None:

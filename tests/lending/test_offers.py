@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.problem import Offer
 from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.offers import Offers, find_offers, shadow_of
@@ -14,7 +15,7 @@ from tests.facts import node
 
 NOW_S = 1_000_000.0
 NAMES = frozenset(f"n{number}" for number in range(1, 7))
-RULES = NodeRules("freetrain", margin_s=60.0, shortest_hole_s=120.0, claim_s=60.0)
+RULES = NodeRules(FragmentQueue("freetrain"), margin_s=60.0, shortest_hole_s=120.0, claim_s=60.0)
 NOTHING_SEEN = Sightings()
 
 

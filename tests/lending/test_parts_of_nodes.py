@@ -10,6 +10,7 @@ import pytest
 from freetrain.core.amounts import Amount, Gres
 from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
 from freetrain.core.fragment import Fragment, FragmentState, node_of
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs
 from freetrain.core.plan import Lend, Limit, Release, plan_moves
 from freetrain.core.trainer import Trainer
@@ -22,7 +23,7 @@ from tests.facts import node
 NOW_S = 1_000_000.0
 NAMES = ("n1", "n2", "n3")
 GPUS = (("gpu:a100", 8),)
-NODES = NodeRules("freetrain", margin_s=10.0, share=Share.ANY)
+NODES = NodeRules(FragmentQueue("freetrain"), margin_s=10.0, share=Share.ANY)
 RULES = Rules(
     nodes=NODES,
     fragments=FragmentRules(longest_s=3600.0, planning_s=30.0, start_within_s=60.0),

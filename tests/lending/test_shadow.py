@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.core.cluster import Job, JobState, Partition, Reservation, Snapshot, WaitsFor
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.lending.shadow import (
     BackfillRules,
     PlannedStart,
@@ -46,7 +47,7 @@ def running(id_: str, names: tuple[str, ...], for_s: float | None, partition: st
 
 def shadow_of(found: Snapshot, lent: dict[str, str] | None = None, rules: BackfillRules | None = None) -> Shadow:
     fragments = frozenset(job.id for job in found.jobs if job.partition == "freetrain")
-    return find_shadow(found, "freetrain", fragments, lent or {}, rules or BackfillRules())
+    return find_shadow(found, FragmentQueue("freetrain"), fragments, lent or {}, rules or BackfillRules())
 
 
 def starts(shadow: Shadow) -> dict[str, float]:
@@ -155,7 +156,7 @@ def test_jobs_that_wait_for_something_else_have_no_place_in_it(facts: dict[str, 
 
 def test_who_is_not_believed_gets_nothing_and_delays_nobody() -> None:
     found = snapshot(waiting("1", 8), waiting("2", 8))
-    shadow = find_shadow(found, "freetrain", frozenset(), {}, BackfillRules(), frozenset({"1"}))
+    shadow = find_shadow(found, FragmentQueue("freetrain"), frozenset(), {}, BackfillRules(), frozenset({"1"}))
     assert starts(shadow) == {"2": 0.0}
     assert shadow.fitting == {"1", "2"}
 

@@ -9,6 +9,7 @@ import pytest
 
 from freetrain.core.cluster import Job, JobState, Partition, Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.lending.stays import Stays, idle_for_the_site
 from tests.facts import node
 
@@ -82,7 +83,7 @@ def test_lent_nodes_are_idle_for_the_site_and_those_of_its_jobs_and_others_are_n
         (fragment, theirs),
         partitions={"freetrain": Partition("freetrain", frozenset({"n1", "n2", "n3", "n4", "n5"}))},
     )
-    assert idle_for_the_site(found, (lent,), "freetrain") == {"n1", "n3"}
+    assert idle_for_the_site(found, (lent,), FragmentQueue("freetrain")) == {"n1", "n3"}
 
 
 def test_nodes_are_kept_in_an_order_that_does_not_depend_on_their_set() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.core.amounts import Amount
-from freetrain.core.needs import Needs
+from freetrain.core.needs import Needs, find_misfit, kinds_of
 from freetrain.slurm.asking import parse_asks, parse_needs
 from freetrain.slurm.commands import NEED_FIELDS, SEPARATOR
 from freetrain.slurm.parsing import parse_amount, parse_gres, parse_nodes
@@ -87,6 +87,23 @@ def test_a_pinned_task_asks_for_no_more_than_before() -> None:
 )
 def test_what_is_cut_short_or_new_is_not_guessed(changes: dict[str, str]) -> None:
     assert parse_needs(line(**changes), "", DEFAULT_MB)["7"].unclear
+
+
+@pytest.mark.parametrize(
+    ("asked", "what"),
+    [
+        ({"Licenses": "matlab:1"}, "licences"),
+        ({"BurstBuffer": "#DW jobdw capaci"}, "a burst buffer"),
+        ({"Licenses": "matlab:1", "BurstBuffer": "#DW jobdw capaci"}, "licences and a burst buffer"),
+    ],
+)
+def test_what_slurm_preempts_nobody_for_is_refused(asked: dict[str, str], what: str) -> None:
+    needs = parse_needs(line(**asked), "", DEFAULT_MB)["7"]
+    assert needs.held_back == what
+    nodes = [facts.node("n1", cpus=4, memory_mb=1000, threads_per_core=1)]
+    assert not needs.fits(nodes[0])
+    said = f"it asks for {what}: Slurm preempts nobody for that, so the site's jobs would wait for it"
+    assert find_misfit(needs, kinds_of(nodes)) == said
 
 
 def test_gpus_of_a_node() -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.slurm.finding import Finding, describe
-from freetrain.slurm.layout import Question, judge
+from freetrain.slurm.layout import judge
 from freetrain.slurm.layout_facts import SlurmLayout, parse_partition_rules, parse_qos
+from freetrain.slurm.layout_question import Question
 from freetrain.slurm.settings import parse_settings
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -31,11 +33,13 @@ def judged(
     qos: str | None = None,
     name: str = "freetrain",
     owners: frozenset[tuple[str, str]] = frozenset(),
+    fragments: str = "",
 ) -> list[Finding]:
     rules, rejected = parse_partition_rules("\n".join(partitions))
-    known, bad = parse_qos(qos) if qos is not None else (None, [])
+    known, bad = parse_qos(qos.replace("\n", "|||\n")) if qos is not None else (None, [])
     assert rejected + bad == []
-    return judge(Question(SlurmLayout(parse_settings(config), rules, known), name, 60.0, owners))
+    layout = SlurmLayout(parse_settings(config), rules, known)
+    return judge(Question(layout, FragmentQueue(name, fragments), 60.0, owners))
 
 
 def by_qos(*partitions: str, qos: str = QOS, config: str = BY_QOS) -> list[Finding]:
@@ -57,6 +61,7 @@ def test_the_facts_are_those_of_slurms_texts() -> None:
     scavenger = qos["scavenger"]
     assert (scavenger.preempt_mode, scavenger.grace_s, scavenger.exempt_s) == ("REQUEUE", 600.0, 90.0)
     assert parse_qos("normal|x\n")[1] != []
+    assert parse_qos("a||cluster|00:00:00||node=8||4\n")[0]["a"].group_limits == ("GrpTRES=node=8", "GrpSubmit=4")
 
 
 def test_a_safe_layout_has_no_findings() -> None:
@@ -239,8 +244,104 @@ def test_a_later_slurm_says_the_same() -> None:
     assert rejected == []
     assert [name for name, one in rules.items() if one.is_default] == ["main"]
     assert all(one.admits_account("any") and one.admits_qos("any") for one in rules.values())
-    found = judge(Question(SlurmLayout(parse_settings(CONFIG), rules), "freetrain"))
+    found = judge(Question(SlurmLayout(parse_settings(CONFIG), rules), FragmentQueue("freetrain")))
     assert [(one.mend, one.is_unsafe) for one in found] == [
         ("scontrol update PartitionName=odd PriorityTier=2", True),
         (f"{UPDATE} GraceTime=0", False),
+    ]
+
+
+# Fragments in the site's own partition, told from its jobs by QOS scavenger.
+
+SHARED = (MAIN, SAFE_DEBUG.replace("AllowQos=ALL", "DenyQos=scavenger"))
+
+
+def shared(*partitions: str, qos: str = QOS, config: str = BY_QOS) -> list[Finding]:
+    return judged(config, partitions or SHARED, qos, "main", fragments="scavenger")
+
+
+def test_a_partition_of_the_sites_own_is_safe_where_every_other_qos_in_it_preempts_that_of_fragments() -> None:
+    assert shared() == [], "although it is the default, of the highest tier, and admits every QOS"
+    (found,) = shared(qos=QOS + "urgent||cluster|00:00:00|\n")
+    assert "Jobs with QOS urgent do not preempt those with QOS scavenger" in found.what
+    assert (found.mend, found.is_unsafe) == ("sacctmgr -i modify qos urgent set Preempt+=scavenger", True)
+    fenced = MAIN.replace("AllowQos=ALL", "AllowQos=normal,scavenger")
+    assert shared(fenced, qos=QOS + "urgent||cluster|00:00:00|\n") == [], "no job in it can have that one"
+
+
+def test_tiers_do_not_matter_where_preemption_is_by_qos() -> None:
+    lower = SHARED[1].replace("PriorityTier=1 ", "PriorityTier=0 ")
+    assert lower != SHARED[1]
+    assert shared(MAIN, lower) == []
+
+
+def test_by_partition_no_job_preempts_another_in_the_same_one() -> None:
+    (found,) = shared(config=CONFIG)
+    assert "take no nodes from fragments in the same one, whatever their QOS" in found.what
+    assert (found.mend, found.is_unsafe) == ("PreemptType=preempt/qos", True)
+    own = MAIN.replace("AllowQos=ALL", "AllowQos=scavenger").replace("PriorityTier=10", "PriorityTier=0")
+    own = own.replace("Default=YES", "Default=NO").replace("PreemptMode=OFF", "PreemptMode=REQUEUE")
+    assert shared(own, SHARED[1], config=CONFIG) == [], "no job of the site's can be in it"
+
+
+def test_fragments_must_be_admitted() -> None:
+    (found,) = shared(MAIN.replace("AllowQos=ALL", "AllowQos=normal"))
+    assert (found.mend, found.is_unsafe) == ("scontrol update PartitionName=main AllowQos=normal,scavenger", True)
+    (found,) = shared(MAIN.replace("AllowQos=ALL", "DenyQos=scavenger,urgent"))
+    assert found.mend == "scontrol update PartitionName=main DenyQos=urgent"
+
+
+def test_fragments_that_preempt_the_sites_jobs_are_refused() -> None:
+    found = [one for one in shared(qos=QOS.replace("scavenger||", "scavenger|normal|")) if one.is_unsafe]
+    assert [one.mend for one in found] == ["sacctmgr -i modify qos scavenger set Preempt-=normal"]
+    assert "which preempts jobs with QOS normal: the site's" in found[0].what
+
+
+def test_what_fragments_have_of_a_limit_that_counts_for_the_sites_jobs_too_is_refused() -> None:
+    rules, _ = parse_partition_rules("\n".join((MAIN.replace("QoS=N/A", "QoS=part"), SHARED[1])))
+    known, _ = parse_qos(f"{QOS}part|scavenger|cluster|00:00:00|\n".replace("\n", "|node=4||\n"))
+    layout = SlurmLayout(parse_settings(BY_QOS), rules, known)
+    (found,) = judge(Question(layout, FragmentQueue("main", "scavenger")))
+    assert "QOS part limits what all jobs in partition main have together (GrpTRES=node=4)" in found.what
+    assert found.mends[0][1].startswith("PartitionName=freetrain Nodes=n[001-004] AllowQos=scavenger")
+    assert found.is_unsafe
+
+
+def test_a_qos_whose_mode_has_flags_only_is_never_preempted() -> None:
+    (found,) = shared(qos=QOS.replace("||requeue", "||within"))
+    assert (found.is_unsafe, "never preempted (PreemptMode=WITHIN)" in found.what) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "cluster", "exempt_s"),
+    [
+        ("scavenger||requeue|00:00:00|", "00:00:20", 20.0),
+        ("scavenger||requeue|00:00:00|00:00:00", "00:00:20", 0.0),
+    ],
+)
+def test_the_exempt_time_of_a_qos_comes_before_the_clusters(line: str, cluster: str, exempt_s: float) -> None:
+    rules, _ = parse_partition_rules("\n".join(SHARED))
+    known, _ = parse_qos(f"normal|scavenger|cluster|00:00:00||||\n{line}|||\n")
+    settings = parse_settings(BY_QOS.replace("= 00:00:00", f"= {cluster}"))
+    question = Question(SlurmLayout(settings, rules, known), FragmentQueue("main", "scavenger"))
+    assert question.exempt_s == exempt_s
+
+
+def test_an_exempt_time_of_a_qos_counts_too_where_preemption_is_by_partition() -> None:
+    (found,) = judged(qos=QOS.replace("normal|scavenger|cluster|00:00:00|", "normal||cluster|00:00:00|00:05:00"))
+    assert "wait up to 300 s for each fragment that has just begun (QOS normal: 00:05:00)" in found.what
+    assert (found.mend, found.is_unsafe) == (f"{UPDATE} DenyQos=normal", True)
+    fenced = SAFE.replace("AllowQos=ALL", "AllowQos=scavenger")
+    long = QOS.replace("||requeue|00:00:00|", "||requeue|00:00:00|00:05:00")
+    (found,) = judged(partitions=(MAIN, fenced, SAFE_DEBUG), qos=long, fragments="scavenger")
+    assert found.mend == "sacctmgr -i modify qos scavenger set PreemptExemptTime=00:00:00"
+
+
+def test_a_signal_that_scripts_ask_for_delays_fragments_in_their_grace_time_only() -> None:
+    config = f"{BY_QOS}PreemptParameters       = send_user_signal,strict_order\n"
+    assert shared(config=config) == []
+    found = shared(config=config, qos=QOS.replace("||requeue|00:00:00", "||requeue|00:00:20"))
+    assert [(one.mend, one.is_unsafe) for one in found] == [
+        ("sacctmgr -i modify qos scavenger set GraceTime=0", False),
+        ("PreemptParameters=strict_order", False),
     ]

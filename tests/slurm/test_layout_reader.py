@@ -59,11 +59,27 @@ def test_all_of_it_is_three_questions_and_then_one_at_a_time_the_oldest_first() 
     assert len(slurm.asked) == 6
 
 
-def test_accounting_is_asked_only_where_preemption_is_by_qos() -> None:
+def test_where_preemption_is_by_partition_accounting_is_asked_only_when_all_is_asked_anew() -> None:
     slurm = Slurm(BY_QOS.replace("preempt/qos", "preempt/partition_prio"))
+    reader = slurm.reader()
+    assert reader.layout(0.0, 3).qos is not None
+    slurm.now_s += 1000
+    slurm.asked.clear()
+    assert reader.layout(180.0, 3).qos is not None
+    assert slurm.asked == ["config", "partition"]
+
+
+def test_where_preemption_is_by_partition_accounting_may_be_away() -> None:
+    slurm = Slurm(BY_QOS.replace("preempt/qos", "preempt/partition_prio"))
+    slurm.accounting = SlurmUnreachableError("slurmdbd is away.")
     found = slurm.reader().layout(0.0, 3)
+    assert (found.qos, found.problem) == (None, "slurmdbd is away.")
+
+
+def test_without_accounting_there_are_no_qos_to_be_asked_for() -> None:
+    slurm = Slurm("PreemptType = preempt/partition_prio\n")
+    assert slurm.reader().layout(0.0, 3).qos is None
     assert "sacctmgr" not in slurm.asked
-    assert (found.qos, found.problem) == (None, "")
 
 
 def test_where_accounting_falls_silent_what_it_said_before_counts_and_that_is_said() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from freetrain.core.cluster import Job, JobState
 from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.daemon.trainers.ends import Patience, after_ends
 from freetrain.slurm.submissions import Submission, find_submissions
@@ -15,7 +16,7 @@ def task(number: int, state: JobState = JobState.PENDING, comment: str = TAG) ->
 
 
 def submission(*tasks: Job) -> Submission:
-    return find_submissions(tasks, "freetrain")["7"]
+    return find_submissions(tasks, FragmentQueue("freetrain"))["7"]
 
 
 def test_what_has_ended_is_not_named_to_slurm() -> None:

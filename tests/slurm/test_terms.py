@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from freetrain.core.cluster import Partition
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.slurm.layout_facts import PartitionRules, SlurmLayout
 from freetrain.slurm.settings import parse_settings
 from freetrain.slurm.terms import Terms, judge_terms
@@ -13,7 +14,7 @@ CONFIG = "PreemptType = preempt/partition_prio\nTaskPlugin = {}\nProctrackType =
 def said(task_plugins: str, tracking: str, in_parts: bool = True, max_cpus: float = float("inf")) -> list[str]:
     rules = PartitionRules(Partition("freetrain", frozenset({"n1"})), max_cpus=max_cpus)
     layout = SlurmLayout(parse_settings(CONFIG.format(task_plugins, tracking)), {"freetrain": rules})
-    found = judge_terms(Terms(layout, "freetrain", 120.0, False, in_parts=in_parts))
+    found = judge_terms(Terms(layout, FragmentQueue("freetrain"), 120.0, False, in_parts=in_parts))
     assert not any(one.is_unsafe for one in found)
     return [f"{one.what} {one.mend}" for one in found]
 

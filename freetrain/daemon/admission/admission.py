@@ -30,7 +30,7 @@ class Admission:
     def __init__(self, gateway: Gateway, config: Config, settings: SlurmSettings) -> None:
         self._gateway = gateway
         self._settings = settings
-        self._sole = SoleLender(gateway, settings, config.slurm.partition, Path(config.state.directory))
+        self._sole = SoleLender(gateway, settings, config.slurm.queue, Path(config.state.directory))
         self.guard = LayoutGuard(gateway, config.pace.poll)
 
     def admit(self, config: Config) -> Snapshot:

@@ -31,7 +31,8 @@ from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.layout import judge
 from freetrain.slurm.layout_facts import SlurmLayout
 from freetrain.slurm.terms import Terms, judge_terms
-from freetrain.slurm.terms_facts import QosTerms, parse_qos_terms
+from freetrain.slurm.terms_facts import QosTerms, parse_associations, parse_qos_terms
+from freetrain.slurm.terms_of_people import judge_people
 
 _USUAL_ACCOUNT = "freetrain"
 
@@ -113,10 +114,9 @@ def inspect(config: Config, sources: Sequence[Path], gateway: Gateway, account: 
         found += judge(question_of(config, planned, snapshot))
         qos = _qos_terms(layout, gateway, not_checked)
         spares = config.lend.spare_suspendable
-        terms = Terms(
-            planned, config.slurm.partition, config.lend.shortest_hole, spares, qos, config.lend.in_parts
-        )
+        terms = Terms(planned, config.slurm.queue, config.lend.shortest_hole, spares, qos, config.lend.in_parts)
         found += judge_terms(terms)
+        found += _of_people(config, layout, gateway, not_checked)
         found += find_contradictions(config, planned.partitions[config.slurm.partition].partition.nodes)
     if unknown := unknown_nodes(config, snapshot):
         found.append(unknown)
@@ -150,6 +150,19 @@ def _qos_terms(layout: SlurmLayout, gateway: Gateway, not_checked: list[str]) ->
     if problem:
         not_checked.append(f"limits and charges of QOS ({problem})")
     return qos
+
+
+def _of_people(config: Config, layout: SlurmLayout, gateway: Gateway, not_checked: list[str]) -> Sequence[Finding]:
+    if not config.slurm.qos or not layout.settings.has_accounting:
+        return []
+    try:
+        associations, rejected = parse_associations(gateway.perform(commands.ask_associations()))
+        problem = "; ".join(rejected)
+    except FreetrainError as error:
+        associations, problem = [], error.what
+    if problem:
+        not_checked.append(f"who may use QOS {config.slurm.qos} ({problem})")
+    return [*judge_people(config.slurm.qos, associations, "qos" in layout.settings.enforces)]
 
 
 def _of_choices(config: Config) -> Iterator[Finding]:

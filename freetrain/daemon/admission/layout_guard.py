@@ -9,8 +9,9 @@ from freetrain.core.cluster import Snapshot
 from freetrain.daemon.admission.names import missing_partition
 from freetrain.slurm.finding import Finding, describe
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.layout import Question, judge
+from freetrain.slurm.layout import judge
 from freetrain.slurm.layout_facts import SlurmLayout
+from freetrain.slurm.layout_question import Question
 from freetrain.slurm.submissions import find_submissions
 
 log = logging.getLogger(__name__)
@@ -27,10 +28,9 @@ Owners = frozenset[tuple[str, str]]
 
 def question_of(config: Config, layout: SlurmLayout, snapshot: Snapshot) -> Question:
     """What is judged when settings are taken or checked."""
-    name = config.slurm.partition
-    submissions = find_submissions(snapshot.jobs, name).values()
+    submissions = find_submissions(snapshot.jobs, config.slurm.queue).values()
     owners = frozenset((one.owner, one.tasks[0].account) for one in submissions)
-    return Question(layout, name, config.harm.limit, owners)
+    return Question(layout, config.slurm.queue, config.harm.limit, owners)
 
 
 def layout_age_s(poll_s: float) -> float:
@@ -44,6 +44,9 @@ class LayoutGuard:
     Args:
         gateway: the way to Slurm.
         poll_s: from one look to the next.
+
+    Attributes:
+        exempt_s: for how long after its start Slurm may preempt no fragment, as of the last question.
     """
 
     def __init__(self, gateway: Gateway, poll_s: float) -> None:
@@ -54,6 +57,7 @@ class LayoutGuard:
         self._problem = ""
         self._last: SlurmLayout | None = None
         self._ask_now = 0
+        self.exempt_s = 0.0
 
     def check(self, config: Config, snapshot: Snapshot) -> None:
         """Refuse settings that would lend in an unsafe layout; say what is not as it should be otherwise.
@@ -91,7 +95,9 @@ class LayoutGuard:
         layout = self._gateway.layout(0.0 if hurries else self._max_age_s, 1)
         if config.slurm.partition not in layout.partitions:
             return ""  # the look itself says so
-        findings = self._judge(Question(layout, config.slurm.partition, config.harm.limit, owners))
+        question = Question(layout, config.slurm.queue, config.harm.limit, owners)
+        self.exempt_s = question.exempt_s
+        findings = self._judge(question)
         unsafe = [finding for finding in findings if finding.is_unsafe]
         acts = config.lend.mode == "act"
         self._say(findings, layout.problem, "error" if acts else "warning")

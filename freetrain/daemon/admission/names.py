@@ -27,7 +27,7 @@ def missing_partition(config: Config, layout: SlurmLayout) -> Finding | None:
     name = config.slurm.partition
     if name in layout.partitions:
         return None
-    near = _near(name, layout)
+    near = _near(name, layout) or (_usual(layout) if config.slurm.qos else None)
     return Finding(
         f"Slurm has no partition {name}; it has {', '.join(sorted(layout.partitions)) or 'none'}.",
         f'[slurm]\npartition = "{near}"' if near else _line_of(_proposed_partition(name, layout)),
@@ -37,7 +37,7 @@ def missing_partition(config: Config, layout: SlurmLayout) -> Finding | None:
 def with_proposed_partition(config: Config, layout: SlurmLayout) -> SlurmLayout:
     """The layout with the partition that the line would make; as it is where only the name is wrong."""
     name = config.slurm.partition
-    if name in layout.partitions or _near(name, layout):
+    if name in layout.partitions or _near(name, layout) or config.slurm.qos:
         return layout
     proposed = PartitionRules(_proposed_partition(name, layout))
     return replace(layout, partitions={**layout.partitions, name: proposed})
@@ -45,6 +45,11 @@ def with_proposed_partition(config: Config, layout: SlurmLayout) -> SlurmLayout:
 
 def _near(name: str, layout: SlurmLayout) -> str | None:
     return next(iter(difflib.get_close_matches(name, layout.partitions, 1)), None)
+
+
+def _usual(layout: SlurmLayout) -> str | None:
+    """The default partition: where fragments have a QOS of their own they run where the site's jobs do."""
+    return next((name for name, one in layout.partitions.items() if one.is_default), None)
 
 
 def _proposed_partition(name: str, layout: SlurmLayout) -> Partition:

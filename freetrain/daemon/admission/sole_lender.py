@@ -1,4 +1,4 @@
-"""One daemon lends in a partition: it leaves its mark in Slurm, and heeds that of another."""
+"""One daemon lends in a queue: it leaves its mark in Slurm, and heeds that of another."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.errors import ExitCode, FreetrainError
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
@@ -32,7 +33,7 @@ class SoleLender:
     Args:
         gateway: the way to Slurm.
         settings: Slurm's own.
-        partition: where fragments run.
+        queue: where fragments wait and run.
         directory: the state directory, which this daemon has locked.
         clock_s: UTC epoch seconds.
     """
@@ -41,12 +42,12 @@ class SoleLender:
         self,
         gateway: Gateway,
         settings: SlurmSettings,
-        partition: str,
+        queue: FragmentQueue,
         directory: Path,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
         self._gateway = gateway
-        self._partition = partition
+        self._queue = queue
         self._clock_s = clock_s
         self._user = getpass.getuser()
         self._trusted = {"root", settings.slurm_user, self._user}
@@ -59,7 +60,7 @@ class SoleLender:
         """Leave the mark, unless another daemon has one.
 
         Raises:
-            FreetrainError: another daemon lends in this partition; nothing was left.
+            FreetrainError: another daemon lends in this queue; nothing was left.
             SlurmUnreachableError: Slurm does not answer.
         """
         if self._job is not None:
@@ -71,7 +72,7 @@ class SoleLender:
                 self._gateway.perform(commands.cancel(mark.job))
         try:
             said = self._gateway.perform(
-                commands.submit_mark(self._partition, self._holder.comment(self._clock_s())), _SCRIPT
+                commands.submit_mark(self._queue, self._holder.comment(self._clock_s())), _SCRIPT
             )
         except (SlurmRefusedError, SlurmBusyError) as error:
             log.warning("no mark can be left in Slurm, so another daemon would not find this one: %s", error.what)
@@ -112,14 +113,14 @@ class SoleLender:
                 self._gateway.perform(commands.cancel(job))
 
     def _marks(self, snapshot: Snapshot) -> list[Mark]:
-        return [mark for mark in find_marks(snapshot.jobs, self._partition) if self._may_lend(mark.user)]
+        return [mark for mark in find_marks(snapshot.jobs, self._queue) if self._may_lend(mark.user)]
 
     def _refuse_beside(self, marks: Iterable[Mark]) -> None:
         for mark in marks:
             if mark.is_fresh(self._clock_s()) and not self._holder.is_successor_of(mark.holder):
                 other = mark.holder
                 raise FreetrainError(
-                    f"Another daemon lends in partition {self._partition}: process {other.process} on "
+                    f"Another daemon lends in {self._queue}: process {other.process} on "
                     f"{other.host}, with its state in {other.directory}.",
                     f"Stop it first. If it is gone, cancel its mark (scancel {mark.job}), or wait some minutes.",
                     ExitCode.TRY_AGAIN,

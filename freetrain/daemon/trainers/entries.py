@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from freetrain.core.cluster import JobState
 from freetrain.core.fragment import Fragment
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.daemon.trainers.ends import Patience, is_finishing
 from freetrain.daemon.trainers.progress_reader import Report
@@ -139,7 +140,7 @@ class RosterRules:
         runs_tasks: whether fragments are the submissions' own tasks.
         patience: how failures are answered.
         start_within_s: how long Slurm may take to start a fragment.
-        partition: the preemptible one.
+        queue: where fragments wait and run.
         objective: name of what is maximised.
         default_memory_mb: what Slurm gives a job that asks for no memory, where the partition says nothing.
         share: how much of a node is lent at once.
@@ -148,7 +149,7 @@ class RosterRules:
     runs_tasks: bool
     patience: Patience
     start_within_s: float
-    partition: str
+    queue: FragmentQueue
     objective: str
     default_memory_mb: int = 0
     share: Share = Share.WHOLE

@@ -80,11 +80,11 @@ class Registry:
             SlurmError: Slurm was asked what tasks ask for, and does not answer.
         """
         jobs = self._fragments.as_they_ended(snapshot.jobs)
-        submissions = self._reader.read(snapshot, jobs, rules.partition, rules.default_memory_mb, rules.share)
+        submissions = self._reader.read(snapshot, jobs, rules.queue, rules.default_memory_mb, rules.share)
         news = News(
             time_s=snapshot.time_s,
             known=self._known,
-            unfit=self._find_unfit(snapshot, submissions, rules.partition),
+            unfit=self._find_unfit(snapshot, submissions, rules.queue.partition),
             fragments=self._fragments.open,
             ended=ended,
             past=Past(self._fragments.last, self._fragments.some_completed),
@@ -125,7 +125,7 @@ class Registry:
 
     def _with_requests(self, entries: Iterable[Entry], snapshot: Snapshot, rules: RosterRules) -> Registered:
         """What is wrong with one of them is its own, and said once."""
-        names = snapshot.partitions[rules.partition].nodes
+        names = snapshot.partitions[rules.queue.partition].nodes
         kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         noted, requests, waits_for = [], [], {}
         for entry in entries:

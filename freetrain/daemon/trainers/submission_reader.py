@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from freetrain.core.cluster import Job, Snapshot
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs
 from freetrain.lending.rules import Share
 from freetrain.slurm.errors import SlurmUnclearError
@@ -34,7 +35,7 @@ class SubmissionReader:
         self,
         snapshot: Snapshot,
         jobs: Iterable[Job],
-        partition: str,
+        queue: FragmentQueue,
         default_memory_mb: int,
         share: Share = Share.WHOLE,
     ) -> Mapping[str, Submission]:
@@ -43,18 +44,18 @@ class SubmissionReader:
         Args:
             snapshot: what there is.
             jobs: its jobs, with how they ended.
-            partition: the preemptible one.
+            queue: where fragments wait and run.
             default_memory_mb: what Slurm gives a job that asks for no memory, where the partition says nothing.
             share: how much of a node is lent at once.
 
         Raises:
             SlurmError: Slurm does not answer.
         """
-        found = find_submissions(jobs, partition)
+        found = find_submissions(jobs, queue)
         is_old = snapshot.time_s - self._asked_s > _ASK_AGAIN_S
         if found and (is_old or not found.keys() <= self._needs.keys()):
-            default_mb = snapshot.partitions[partition].default_memory_mb or default_memory_mb
-            answered = self._gateway.needs(partition, default_mb)
+            default_mb = snapshot.partitions[queue.partition].default_memory_mb or default_memory_mb
+            answered = self._gateway.needs(queue, default_mb)
             waiting = [id_ for id_, one in found.items() if _waits(one)]
             if waiting and not answered:
                 raise SlurmUnclearError("squeue -O", "it shows no job")

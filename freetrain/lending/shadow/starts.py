@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from freetrain.core.cluster import Job, JobState, Nodes, Snapshot, WaitsFor
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.lending.shadow.machine import Machine, partitions_of
 from freetrain.lending.shadow.schedule import BackfillRules, Schedule
 
@@ -111,7 +112,7 @@ def compare_plans(shadow: Shadow, jobs: Iterable[Job], allowed_s: float) -> Plan
 
 def find_shadow(
     snapshot: Snapshot,
-    partition: str,
+    ours: FragmentQueue,
     fragments: frozenset[str],
     lent: Mapping[str, str],
     rules: BackfillRules,
@@ -127,14 +128,14 @@ def find_shadow(
 
     Args:
         snapshot: what there is.
-        partition: freetrain's own; who waits in no other is none of the site's jobs.
+        ours: where fragments wait and run; all other jobs are the site's.
         fragments: jobs that do not exist in the shadow.
         lent: node → the trainer that has it; none that is being given back.
         rules: how Slurm plans.
         disbelieved: jobs that did not start although their nodes were free: they wait for something that is not
             known here, and get no nodes.
     """
-    queue = in_slurms_order(snapshot, partition)[: min(rules.most_jobs, _MOST_JOBS)]
+    queue = in_slurms_order(snapshot, ours)[: min(rules.most_jobs, _MOST_JOBS)]
     queue = [job for job in queue if job.asks is None]  # others want parts of nodes
     if not queue:
         return Shadow(snapshot.time_s, (), frozenset())
@@ -173,13 +174,13 @@ def _starts_of(job: Job, machine: Machine, schedule: Schedule, lent: Mapping[str
         yield PlannedStart(job.id, found.start_s, machine.sets.names(nodes))
 
 
-def in_slurms_order(snapshot: Snapshot, partition: str) -> list[Job]:
+def in_slurms_order(snapshot: Snapshot, ours: FragmentQueue) -> list[Job]:
     """The site's jobs that wait for nothing but nodes, as Slurm sorts them."""
     ready = [
         job
         for job in snapshot.jobs
         if job.state is JobState.PENDING
-        and job.partition != partition
+        and not ours.has(job)
         and job.waits_for is WaitsFor.NODES
         and job.node_count > 0
         and not job.is_held
