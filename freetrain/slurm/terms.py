@@ -12,6 +12,7 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.durations import show_duration
 from freetrain.slurm.finding import Finding, update
 from freetrain.slurm.layout_facts import PartitionRules, SlurmLayout
+from freetrain.slurm.parsing import fold_nodes
 from freetrain.slurm.terms_facts import QosTerms
 
 _LITTLE = 0.25
@@ -128,6 +129,7 @@ def _of_fence(terms: Terms) -> Iterator[Finding]:
         return
     nodes = len(ours.partition.nodes)
     if name := terms.queue.qos:
+        yield from _of_limits_of_each(terms)
         if not terms.qos.get(name, QosTerms(name)).fences:
             yield Finding(
                 f"QOS {name} has no limit: nothing but freetrain's own hold what runs with it.",
@@ -150,6 +152,21 @@ def _of_fence(terms: Terms) -> Iterator[Finding]:
         yield Finding(
             f"Partition {ours.name} has no QOS with limits: nothing but freetrain's own hold what runs there.",
             "\n".join(lines),
+            False,
+        )
+
+
+def _of_limits_of_each(terms: Terms) -> Iterator[Finding]:
+    """What fragments have in the site's partition counts in its QOS's limits of each user, and of each account."""
+    ours, name = terms.ours, terms.queue.qos
+    limits = [one for one in terms.qos.get(ours.qos, QosTerms(ours.qos)).fences if one.startswith("Max")]
+    if limits and ours.admitted_qos != frozenset({name}):
+        yield Finding(
+            f"QOS {ours.qos} limits what each user or account has in partition {ours.name} ({', '.join(limits)}), "
+            "fragments among it: jobs of owners of trainings may wait for their own fragments. In a partition of "
+            "their own these do not count.",
+            f"PartitionName=freetrain Nodes={fold_nodes(ours.partition.nodes)} AllowQos={name} State=UP\n"
+            f'[slurm]\npartition = "freetrain"\nqos = "{name}"',
             False,
         )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from freetrain.core.cluster import Partition
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.slurm.layout_facts import PartitionRules, SlurmLayout
 from freetrain.slurm.settings import parse_settings
 from freetrain.slurm.terms import Terms, judge_terms
+from freetrain.slurm.terms_facts import QosTerms
 
 CONFIG = "PreemptType = preempt/partition_prio\nTaskPlugin = {}\nProctrackType = {}\n"
 
@@ -34,3 +37,23 @@ def test_who_lends_whole_nodes_is_not() -> None:
 def test_a_limit_of_cpus_matters_to_whole_nodes_only() -> None:
     assert said("task/cgroup", "proctrack/cgroup", max_cpus=8) == []
     assert "fragments ask for whole nodes" in said("", "", in_parts=False, max_cpus=8)[0]
+
+
+def test_who_shares_the_sites_partition_is_told_that_its_limits_of_each_user_count_fragments() -> None:
+    layout = SlurmLayout(
+        parse_settings(
+            "PreemptType = preempt/qos\nAccountingStorageType = accounting_storage/slurmdbd\n"
+            "AccountingStorageEnforce = limits,qos\n"
+        ),
+        {"main": PartitionRules(Partition("main", frozenset({"n1"})), qos="part")},
+    )
+    qos = {
+        "part": QosTerms("part", fences=("MaxTRESPU=node=2",)),
+        "spare": QosTerms("spare", 0.0, ("GrpTRES=node=1",)),
+    }
+    (found,) = judge_terms(Terms(layout, FragmentQueue("main", "spare"), 120.0, False, qos))
+    assert "QOS part limits what each user or account has in partition main (MaxTRESPU=node=2)" in found.what
+    assert not found.is_unsafe
+    own = replace(layout.partitions["main"], allow_qos=frozenset({"spare"}))
+    alone = replace(layout, partitions={"main": own})
+    assert judge_terms(Terms(alone, FragmentQueue("main", "spare"), 120.0, False, qos)) == []
