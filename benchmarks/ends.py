@@ -29,8 +29,18 @@ from freetrain.policies.solver.columns import solve
 
 SIZES = ((64, 10, 4), (256, 20, 8), (512, 20, 10), (4608, 100, 12), (10_000, 1000, 6))
 """Nodes, trainers, ends."""
-COSTS = {"18/12/12/0": (18.0, 12.0, 12.0, 0.0), "60/60/360/60": (60.0, 60.0, 360.0, 60.0)}
-"""Seconds for growing, shrinking, an eviction and a start."""
+Costs = tuple[tuple[float, float, float, float], float]
+COSTS: dict[str, Costs] = {
+    "18/12/12/0": ((18.0, 12.0, 12.0, 0.0), 0.0),
+    "60/60/360/60": ((60.0, 60.0, 360.0, 60.0), 0.0),
+}
+"""Seconds for growing, shrinking, an eviction and a start; then for the boot of a new node."""
+WITH_BOOTS: dict[str, Costs] = {
+    "0.3/0.3/0.3/0, boot 10": ((0.3, 0.3, 0.3, 0.0), 10.0),
+    "18/12/12/0, boot 10": ((18.0, 12.0, 12.0, 0.0), 10.0),
+    "60/60/360/60, boot 30": ((60.0, 60.0, 360.0, 60.0), 30.0),
+    "120/60/600/120, boot 60": ((120.0, 60.0, 600.0, 120.0), 60.0),
+}
 
 Outcome = tuple[float, float]
 """CPU seconds, and the relative gap."""
@@ -44,7 +54,7 @@ class Row:
         nodes: of each problem.
         trainers: likewise.
         ends: times at which nodes are due back.
-        costs: seconds for growing, shrinking, an eviction and a start.
+        costs: seconds for growing, shrinking, an eviction and a start, and for a boot where there are any.
         method: what solved them.
         seconds: CPU seconds, one for each problem.
         gaps: relative distance to the bound.
@@ -78,17 +88,22 @@ def by_whole_model(problem: Problem, limit_s: float) -> Outcome:
 
 
 def measure(
-    sizes: Sequence[tuple[int, int, int]], seeds: Sequence[int], limit_s: float, *, whole: bool
+    sizes: Sequence[tuple[int, int, int]],
+    costs: dict[str, Costs],
+    seeds: Sequence[int],
+    limit_s: float,
+    *,
+    whole: bool,
 ) -> list[Row]:
     """Each method on the same problems."""
     methods: dict[str, Callable[[Problem, float], Outcome]] = {"columns": by_columns}
     if whole:
         methods["whole model in HiGHS"] = by_whole_model
-    by_columns(problem_with_ends(0, 2, 4, 2, COSTS["18/12/12/0"]), 1.0)
+    by_columns(problem_with_ends(0, 2, 4, 2, (18.0, 12.0, 12.0, 0.0)), 1.0)
     rows = []
     for nodes, trainers, ends in sizes:
-        for name, costs in COSTS.items():
-            problems = [problem_with_ends(seed, trainers, nodes, ends, costs) for seed in seeds]
+        for name, (changes, boot_s) in costs.items():
+            problems = [problem_with_ends(seed, trainers, nodes, ends, changes, boot_s=boot_s) for seed in seeds]
             for method, run in methods.items():
                 seconds, gaps = zip(*(run(problem, limit_s) for problem in problems), strict=True)
                 rows.append(Row(nodes, trainers, ends, name, method, seconds, gaps))
@@ -118,10 +133,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10, metavar="N", help="problems of each size")
     parser.add_argument("--limit", type=float, default=5.0, metavar="SECONDS", help="for one decision")
     parser.add_argument("--whole", action="store_true", help="the whole model in HiGHS, too")
+    parser.add_argument("--boot", action="store_true", help="four costs, where new nodes must boot")
     parser.add_argument("--quick", action="store_true", help="one problem of the smallest size")
     given = parser.parse_args()
     sizes, seeds = (SIZES[:1], range(1)) if given.quick else (SIZES, range(given.seeds))
-    rows = measure(sizes, seeds, given.limit, whole=given.whole)
+    costs = WITH_BOOTS if given.boot else COSTS
+    rows = measure(sizes, costs, seeds, given.limit, whole=given.whole)
     Console().print(as_table(rows))
     if given.json:
         facts = {"machine": machine_facts(), "versions": version_facts("freetrain", "highspy", "numpy")}

@@ -70,6 +70,7 @@ def problem_with_ends(
     costs: tuple[float, float, float, float],
     *,
     horizon_s: float = 600.0,
+    boot_s: float = 0.0,
 ) -> Problem:
     """A random problem whose nodes are due back at different times.
 
@@ -80,6 +81,7 @@ def problem_with_ends(
         ends: how many times there are at which nodes are due back; one of them is after the horizon.
         costs: seconds for growing, shrinking, an eviction and a start.
         horizon_s: how far ahead value is counted.
+        boot_s: that a new node needs before it trains.
     """
     draw = random.Random(seed + 1000)
     problem = random_problem(seed, trainers, nodes, horizon_s=horizon_s)
@@ -90,7 +92,14 @@ def problem_with_ends(
         problem,
         nodes=tuple(replace(node, free_until_s=draw.choice(due_s)) for node in problem.nodes),
         trainers=tuple(
-            replace(trainer, scale_up_s=up_s, scale_down_s=down_s, forced_loss_s=eviction_s, start_s=start_s)
+            replace(
+                trainer,
+                scale_up_s=up_s,
+                scale_down_s=down_s,
+                forced_loss_s=eviction_s,
+                start_s=start_s,
+                boot_s=boot_s,
+            )
             for trainer in problem.trainers
         ),
     )
@@ -111,6 +120,18 @@ def mixed_problem(seed: int, *, lives: bool = False) -> Problem:
     holders = _mixed_holders(draw, jobs, count)
     nodes = tuple(Offer(f"n{number}", draw.choice(ends), holder) for number, holder in enumerate(holders))
     return Problem(NOW_S, nodes, jobs, horizon_s, draw.choice(("throughput", "speedup", "weighted")))
+
+
+def with_boots(problem: Problem, seed: int) -> Problem:
+    """The same problem; two of three trainers' new nodes must boot, some for longer than there are nodes."""
+    draw = random.Random(seed + 2000)
+    horizon_s = problem.horizon_s
+    boots_s = (
+        draw.choice((0.0, draw.uniform(0.0, horizon_s), horizon_s * draw.randint(1, 120) / 100))
+        for _ in problem.trainers
+    )
+    trainers = zip(problem.trainers, boots_s, strict=True)
+    return replace(problem, trainers=tuple(replace(one, boot_s=boot_s) for one, boot_s in trainers))
 
 
 def _mixed_trainer(draw: random.Random, name: str) -> Trainer:

@@ -134,7 +134,7 @@ local READ = {
 -- Keys that only one kind has.
 local ONLY = {
     min = "training", dir = "training", target = "training", grow = "training", shrink = "training",
-    curve = "training", shortest = "tasks", save = "tasks", boot = "tasks", notice = "tasks",
+    curve = "training", shortest = "tasks",
 }
 
 local function unknown(word)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -10,12 +11,15 @@ from pathlib import Path
 import click
 
 from freetrain.cli.output import print_json, print_table, show_value
+from freetrain.core.seen_costs import Change, SeenCosts
 from freetrain.core.throughput_fit import FittedCurve, Observation, ScalingModel, fit_throughput
+from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.progress_line import Rate
 from freetrain.elastic.on_disk.progress_log import ProgressLog, read_progress
 from freetrain.errors import InputError
 from freetrain.showing.words import NOTHING
+from freetrain.slurm.tags import Tag
 
 FORMAT = "freetrain-curve/1"
 
@@ -46,8 +50,15 @@ _WORKERS = _Axis("worker", lambda rate: rate.world)
     type=click.IntRange(1),
     help="Up to so many, of workers where these are shown.  [default: twice the most seen]",
 )
+@click.option(
+    "--save",
+    "save_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write its curve and what changes cost it, as a trainer for replays (freetrain-trainers/1).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def curve_command(trainer: Path, most: int | None, as_json: bool) -> None:
+def curve_command(trainer: Path, most: int | None, save_path: Path | None, as_json: bool) -> None:
     """Show a trainer's throughput by number of nodes: as measured, and as fitted between and beyond.
 
     TRAINER is the directory given to 'freetrain run --trainer'. The fit is what the daemon would decide with. If
@@ -58,6 +69,8 @@ def curve_command(trainer: Path, most: int | None, as_json: bool) -> None:
     most = most or 2 * max(map(axis.size, log.rates))
     seen = [Observation(axis.size(rate), rate.samples_per_s, rate.elapsed_s) for rate in log.rates]
     fit = fit_throughput(seen, most)
+    if save_path is not None:
+        _save(save_path, trainer, log, axis, fit)
     pauses_s = [rescale.pause_s for rescale in log.rescales]
     if as_json:
         rescales = [asdict(one) for one in log.rescales]
@@ -74,6 +87,24 @@ def curve_command(trainer: Path, most: int | None, as_json: bool) -> None:
         click.echo(f"{len(pauses_s)} rescales, {sum(pauses_s):.3g} s lost, {max(pauses_s):.3g} s at most.")
     _tell_longest("Workers that were to be replaced took up to {:.3g} s to save and end.", log, "save_s")
     _tell_longest("New ones took up to {:.3g} s to their first step.", log, "start_s")
+
+
+def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedCurve) -> None:
+    """Costs that were not seen are those of a tag that says nothing; boots are never in the progress."""
+    if axis is not _NODES:
+        raise InputError(
+            "The curve cannot be saved: it is by workers, and replays lend nodes.",
+            "Let every node have the same number of workers.",
+        )
+    changes = (Change(one.time_s, one.nodes, one.cause, one.pause_s, one.start_s) for one in log.rescales)
+    costs = asdict(believed_costs(SeenCosts().after(changes, ()), Tag()))
+    known = {name: seconds for name, seconds in costs.items() if seconds is not None}
+    described = {"id": trainer.absolute().name, "throughput": fit.curve, **known}
+    document = {"format": "freetrain-trainers/1", "trainers": [described]}
+    try:
+        path.write_text(json.dumps(document, indent=2) + "\n")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}.", "Name a file that can be written.") from error
 
 
 def _tell_longest(sentence: str, log: ProgressLog, part: str) -> None:

@@ -25,8 +25,12 @@ from freetrain.slurm.parsing import expand_nodes, fold_nodes
 from freetrain.slurm.submissions import Submission, find_submissions
 from freetrain.slurm.tags import Tag, WrongTag, answer_in, asked_to_resume, parse_tag
 
-_COLUMNS = ("ID", "NAME", "USER", "NODES", "ASKED", "WANTS", "SAMPLES", "EVICTIONS", "STATE", "NODELIST")
-_NUMBERS = ("NODES", "ASKED", "SAMPLES", "EVICTIONS")
+_COLUMNS = (
+    "ID", "NAME", "USER", "NODES", "ASKED", "WANTS", "SAMPLES", "EVICTIONS", "COSTS", "STATE", "NODELIST",
+)  # fmt: skip
+_NUMBERS = ("NODES", "ASKED", "SAMPLES", "EVICTIONS", "COSTS")
+_COSTS = ("scale_up_s", "scale_down_s", "start_s", "boot_s")
+"""In this order in one cell: seconds for growing, shrinking, starting, and the boot of a new node."""
 
 
 @click.command("jobs", context_settings=LISTING)
@@ -36,7 +40,8 @@ _NUMBERS = ("NODES", "ASKED", "SAMPLES", "EVICTIONS")
 def jobs_command(config_path: Path | None, user: str | None, shape: Shape) -> None:
     """List the trainings that freetrain lends nodes to, or that wait for some, with what is wrong with their tags.
 
-    Slurm is asked which run where; what the daemon found at its last look says the rest. Anybody may ask.
+    Slurm is asked which run where; what the daemon found at its last look says the rest. Anybody may ask. COSTS
+    are seconds for growing, shrinking, starting and the boot of a new node, as the tag says and as was seen.
     """
     config = load_config(config_path).config
     standing = find_standing(config)
@@ -83,6 +88,7 @@ def _facts(
         "max_nodes": (good.max_nodes or len(submission.tasks)) if good else None,
         "samples": known.samples_done if known else None,
         "ends": dict(known.ends) if known else None,
+        "costs": dict(known.costs) if known else None,
         "fault": known.fault if known else "",
         "state": _state(submission, tag, known, standing, len(lent), len(asked)),
     }
@@ -150,6 +156,10 @@ def _why_waiting(known: TrainerStatus | None, standing: Standing) -> str:
     return known.waits_for or "waits for idle nodes"
 
 
+def _costs(costs: Mapping[str, float] | None) -> str:
+    return "/".join(f"{costs.get(name, 0.0):.3g}" for name in _COSTS) if costs else NOTHING
+
+
 def _cells(facts: Mapping[str, Any]) -> tuple[str, ...]:
     wants = NOTHING if facts["min_nodes"] is None else f"{facts['min_nodes']}-{facts['max_nodes']}"
     samples = NOTHING if facts["samples"] is None else f"{facts['samples']:,.0f}"
@@ -157,5 +167,5 @@ def _cells(facts: Mapping[str, Any]) -> tuple[str, ...]:
     nodes, asked = facts["nodes"], facts["asked_nodes"]
     return (
         facts["id"], facts["name"] or NOTHING, facts["user"], str(len(nodes)), str(len(asked)), wants, samples,
-        evictions, facts["state"], fold_nodes(nodes) if nodes else NOTHING,
+        evictions, _costs(facts["costs"]), facts["state"], fold_nodes(nodes) if nodes else NOTHING,
     )  # fmt: skip

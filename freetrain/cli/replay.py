@@ -156,7 +156,7 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
         "max_running": given["max_running"],
         "as": given["played_as"],
     }
-    for name in ("scale_up", "scale_down", "forced_loss", "start"):
+    for name in ("scale_up", "scale_down", "forced_loss", "start", "boot"):
         if given[name] is not None:
             chosen[f"{name}_s"] = given[name]
     if given["as_published"]:

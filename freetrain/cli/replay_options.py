@@ -101,6 +101,13 @@ trainer_options = options(
     click.option("--forced-loss", type=_SECONDS, metavar="SECONDS", help="Cost of losing nodes to a site's job."),
     click.option("--start", type=_SECONDS, metavar="SECONDS", help="Cost of starting."),
     click.option(
+        "--boot",
+        type=_SECONDS,
+        metavar="SECONDS",
+        help="How long a new node does nothing while the trainer's others go on: launch, container, imports, "
+        f"connecting [default: each trainer's; as daemon {_USUAL.boot_s:g} for those that say nothing].",
+    ),
+    click.option(
         "--published-losses",
         "as_published",
         is_flag=True,
@@ -180,15 +187,6 @@ as_options = options(
         metavar="SECONDS",
         help="As daemon: from the order until Slurm has started a fragment.",
     ),
-    click.option(
-        "--boot",
-        "boot_s",
-        type=_SECONDS,
-        default=_USUAL.boot_s,
-        show_default=True,
-        metavar="SECONDS",
-        help="As daemon: from then until the node trains.",
-    ),
 )
 
 output_options = options(
@@ -266,7 +264,8 @@ def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
         sharing = replace(rules.sharing, max_running=given["max_running"])
         rules = replace(rules, sharing=sharing, objective=goal.objective, horizon_s=given["horizon_s"])
     rules = replace(rules, by_age=given["foresight"] in (Knows.LEARNED, Knows.PLAN))
-    timing = Timing(config.pace.poll, Wakes() if given["wake"] else None, given["launch_s"], given["boot_s"])
+    boot_s = _USUAL.boot_s if given["boot"] is None else given["boot"]
+    timing = Timing(config.pace.poll, Wakes() if given["wake"] else None, given["launch_s"], boot_s)
     return AsDaemon(rules, goal, timing)
 
 
@@ -279,5 +278,10 @@ def daemons_place(given: Mapping[str, Any]) -> str:
 def costs(given: Mapping[str, Any]) -> Costs:
     """Costs that replace the trainers' own."""
     return Costs(
-        given["scale_up"], given["scale_down"], given["forced_loss"], given["start"], given["as_published"]
+        given["scale_up"],
+        given["scale_down"],
+        given["forced_loss"],
+        given["start"],
+        given["boot"],
+        given["as_published"],
     )

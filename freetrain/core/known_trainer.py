@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from freetrain.core.seen_costs import NOTHING_SEEN, SeenCosts
 from freetrain.core.throughput_fit import Observation
 
 PAUSE_NOTE = "paused after"
@@ -77,6 +78,7 @@ class KnownTrainer:
         samples_done: as its progress says.
         progress_bytes: how far its progress has been read.
         observations: what it was seen to do.
+        costs: what changes of its size were seen to cost it.
         misread: lines of its progress that were not believed since the daemon began.
         fault: what is wrong with its files, its curve or its submission, for its owner; empty: nothing.
         account: what it is charged to; empty: Slurm did not say.
@@ -93,6 +95,7 @@ class KnownTrainer:
     samples_done: float = 0.0
     progress_bytes: int = 0
     observations: tuple[Observation, ...] = ()
+    costs: SeenCosts = NOTHING_SEEN
     misread: Misread = NOTHING_MISREAD
     fault: str = ""
     account: str = ""

@@ -40,6 +40,7 @@ class Terms:
         known_end_s: cost of losing nodes at a time that was known; 0 for independent trainers.
         leaving_s: cost of each node that leaves at a time that was known; 0 for all others.
         start_s: cost of starting from nothing.
+        boot_s: how long a new node does nothing.
         independent: whose nodes work each by itself, shape (trainers,).
         kind: a number for each trainer, the same for those of which all this is the same, shape (trainers,).
         warnings: what in the trainers is not as their owners may think.
@@ -54,6 +55,7 @@ class Terms:
     known_end_s: NDArray[np.float64]
     leaving_s: NDArray[np.float64]
     start_s: NDArray[np.float64]
+    boot_s: NDArray[np.float64]
     independent: NDArray[np.bool_]
     kind: Sizes
     warnings: tuple[str, ...] = ()
@@ -68,7 +70,7 @@ def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     """The trainers' terms under an objective; callers share them."""
     numbers = np.array([_numbers(trainer) for trainer in trainers]).reshape(-1, _NUMBERS)
     most, fewest = numbers[:, :2].T.astype(np.int64)
-    up_s, down_s, eviction_s, known_end_s, leaving_s, start_s, independent = map(
+    up_s, down_s, eviction_s, known_end_s, leaving_s, start_s, boot_s, independent = map(
         read_only, numbers[:, 2:].T.copy()
     )
     size = np.arange(int(most.max(initial=0)) + 1)
@@ -90,13 +92,14 @@ def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
         known_end_s,
         leaving_s,
         start_s,
+        boot_s,
         read_only(independent.astype(bool)),
         read_only(np.array(kind, dtype=np.int64)),
         (*_cut(trainers), *_stuck(trainers)),
     )
 
 
-_NUMBERS = 9
+_NUMBERS = 10
 
 
 @lru_cache(maxsize=65536)
@@ -112,6 +115,7 @@ def _numbers(trainer: Trainer) -> tuple[float, ...]:
         0.0 if alone else trainer.known_end_s,
         trainer.known_end_s if alone else 0.0,
         trainer.start_s,
+        trainer.boot_s,
         alone,
     )
 

@@ -38,7 +38,7 @@ class Trainer:
 
     Costs are seconds of training lost, at the rate the trainer had before the change (for ``start_s``: at
     the rate it starts with). The defaults are the costs measured for Elastic Horovod on Summit in the
-    published FreeTrain data; a start is free there.
+    published FreeTrain data; a start is free there, and a new node trains at once.
 
     The nodes of an independent trainer work each by itself, as those of a filler: ``start_s`` is lost on each node
     that it gets, ``scale_down_s`` on each that it gives up, ``forced_loss_s`` on each that leaves otherwise, and
@@ -53,6 +53,8 @@ class Trainer:
         scale_down_s: seconds lost when freetrain shrinks it.
         forced_loss_s: seconds lost when nodes are taken from it unasked; None: as ``scale_down_s``.
         start_s: seconds lost when it starts from nothing.
+        boot_s: seconds that a new node needs before it trains (launch, container, import, connect), while those
+            that it has train on.
         weight: how much its samples count against those of others.
         submitted_s: when it was submitted, UTC epoch seconds; None: before everything else.
         target_samples: samples after which it is complete; None: never.
@@ -69,6 +71,7 @@ class Trainer:
     scale_down_s: Seconds = 12.0
     forced_loss_s: Seconds | None = None
     start_s: Seconds = 0.0
+    boot_s: Seconds = 0.0
     weight: Annotated[float, Field(gt=0, le=_MOST_WEIGHT)] = 1.0
     submitted_s: Annotated[Instant | None, Field(alias="submitted")] = None
     target_samples: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None

@@ -16,12 +16,22 @@ The nodes of an independent trainer work each by itself: it is charged ``start_s
 .. math:: f \sum_i t_i \bigl(o(N_i) - o(N_{i-1})\bigr) = f \sum_i (t_i - t_{i+1})\,o(N_i)
 
 with :math:`t_i` = 1 where class *i* is taken back within the horizon, else 0, the longest-lived class first. So
-that loss is nothing but time taken off the intervals (:func:`useful_seconds`).
+that loss is nothing but time taken off the intervals (:func:`useful_time`).
+
+New nodes boot for *b* seconds (``boot_s``) while the trainer goes on with those it keeps, :math:`H(t)`. So one
+that grows is worth what it holds until *b*, and what it is to have from then on,
+
+.. math:: \int_0^b o(H(t))\,dt + \int_b^T o(N(t))\,dt \;-\; \mathrm{switch} \;-\; \text{its known ends},
+
+a node that leaves until *b* being of no use, and no loss, unless it is held already. What comes before *b* does
+not depend on the decision, since who grows keeps all its nodes (:func:`worth_while_booting`); with *N* = *H* the
+two together are what keeping them is worth. Nodes that are held count as booted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,16 +58,64 @@ def _costs_of(terms: Terms, held_nodes: Sizes, sizes: NDArray[np.int64], worth: 
     return np.where(terms.independent[:, None], seconds * (worth - now), together)
 
 
-def useful_seconds(terms: Terms, classes: Sequence[NodeClass]) -> Table:
-    """How long the nodes of each class and of those that live longer are alive and no others.
+@dataclass(frozen=True, slots=True)
+class UsefulTime:
+    """How long nodes are of use, and what their ends cost; both of shape (trainers, classes).
 
-    What independent trainers lose as the nodes of a class leave is taken off; shape (trainers, classes).
+    Attributes:
+        alone_s: how long the nodes of each class and of those that live longer are alive and no others, less what
+            independent trainers lose on each node that leaves then.
+        end_s: seconds that a trainer loses, once, when any nodes of the class leave.
     """
-    lives_s = np.array([node_class.life_s for node_class in classes])
-    taken_back = np.array([float(node_class.taken_back) for node_class in classes])
-    alone_s, leaving = (each - np.append(each[1:], 0.0) for each in (lives_s, taken_back))
-    table: Table = alone_s - terms.leaving_s[:, None] * leaving
-    return table
+
+    alone_s: Table
+    end_s: Table
+
+    def of(self, rows: NDArray[np.int64] | list[int]) -> UsefulTime:
+        """That of some trainers."""
+        return UsefulTime(self.alone_s[rows], self.end_s[rows])
+
+
+def useful_time(terms: Terms, classes: Sequence[NodeClass], *, booted: bool = False) -> UsefulTime:
+    """How long the nodes of each class are of use.
+
+    Args:
+        terms: the trainers'.
+        classes: longest-lived first.
+        booted: from when new nodes train, instead of from now.
+    """
+    after_s = terms.boot_s[:, None] if booted else 0.0
+    lives_s = np.array([node_class.life_s for node_class in classes]) - after_s
+    taken_back = np.array([float(node_class.taken_back) for node_class in classes]) * (lives_s > 0)
+    alone_s, leaving = map(_beyond_the_next, (np.maximum(lives_s, 0.0), taken_back))
+    return UsefulTime(alone_s - terms.leaving_s[:, None] * leaving, taken_back * terms.known_end_s[:, None])
+
+
+def _beyond_the_next(by_class: NDArray[np.float64]) -> NDArray[np.float64]:
+    """By how much each class has more than the next shorter-lived one; the last has all of it."""
+    following = np.zeros_like(by_class)
+    following[..., :-1] = by_class[..., 1:]
+    return by_class - following
+
+
+def boots_in_time(terms: Terms, classes: Sequence[NodeClass]) -> NDArray[np.bool_]:
+    """Whether a new node of each class would train before it leaves, shape (trainers, classes)."""
+    lives_s: NDArray[np.float64] = np.array([node_class.life_s for node_class in classes])
+    return lives_s > terms.boot_s[:, None]
+
+
+def worth_while_booting(terms: Terms, held: Counts, now: UsefulTime, booted: UsefulTime) -> NDArray[np.float64]:
+    """What the nodes that each trainer has are worth until new ones would train, shape (trainers,).
+
+    Args:
+        terms: the trainers'.
+        held: nodes of each class that they have now, shape (trainers, classes).
+        now: use of nodes from now on.
+        booted: the same from when new ones train.
+    """
+    alive = np.minimum(np.cumsum(held, axis=1), terms.most_nodes[:, None])
+    seconds = now.alone_s - booted.alone_s - (held > 0) * (now.end_s - booted.end_s)
+    return np.asarray((seconds * np.take_along_axis(terms.worth, alive, axis=1)).sum(axis=1))
 
 
 def value_tables(terms: Terms, held_nodes: Sizes, node_class: NodeClass) -> Table:
@@ -78,8 +136,15 @@ def distinct_tables(terms: Terms, held_nodes: Sizes, node_class: NodeClass) -> t
     most_held = int(held_nodes.max(initial=0))
     _, first, row = np.unique(terms.kind * (most_held + 1) + held_nodes, return_index=True, return_inverse=True)
     terms, held_nodes = terms.of(first), held_nodes[first]
-    useful_s = useful_seconds(terms, [node_class]) - node_class.taken_back * terms.known_end_s[:, None]
-    table: Table = useful_s * terms.worth - switching_costs(terms, held_nodes)
+    now = useful_time(terms, [node_class])
+    switching = switching_costs(terms, held_nodes)
+    table: Table = (now.alone_s - now.end_s) * terms.worth - switching
+    if terms.boot_s.any():
+        booted = useful_time(terms, [node_class], booted=True)
+        before = worth_while_booting(terms, held_nodes[:, None], now, booted)
+        grown = before[:, None] + (booted.alone_s - booted.end_s) * terms.worth - switching
+        grown = np.where(boots_in_time(terms, [node_class]), grown, -np.inf)
+        table = np.where(np.arange(table.shape[1]) > held_nodes[:, None], grown, table)
     table[~terms.possible] = -np.inf
     return table, row
 
@@ -96,12 +161,20 @@ def total_value(problem: Problem, counts: Counts) -> float:
     sizes = alive[:, -1]
     switching = _costs_of(terms, problem.held_nodes, sizes[:, None], terms.worth[rows, sizes][:, None])
     value = -float(switching[:, 0].sum())
-    useful_s = useful_seconds(terms, problem.classes)
+    use = useful_time(terms, problem.classes)
+    if terms.boot_s.any():
+        grown, booted = sizes > problem.held_nodes, useful_time(terms, problem.classes, booted=True)
+        value += float(worth_while_booting(terms, problem.held, use, booted)[grown].sum())
+        alone_s, end_s = (
+            np.where(grown[:, None], then, now)
+            for now, then in ((use.alone_s, booted.alone_s), (use.end_s, booted.end_s))
+        )
+        use = UsefulTime(alone_s, end_s)
     for column, node_class in enumerate(problem.classes):
         worth = terms.worth[rows, alive[:, column]]
-        value += float((useful_s[:, column] * worth).sum())
+        value += float((use.alone_s[:, column] * worth).sum())
         if node_class.taken_back:
-            value -= float((terms.known_end_s * worth)[counts[:, column] > 0].sum())
+            value -= float((use.end_s[:, column] * worth)[counts[:, column] > 0].sum())
     return value
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 
 from freetrain.core.cluster import JobState, Nodes, Snapshot
 from freetrain.core.problem import Offer
+from freetrain.core.trainer import Trainer
 from freetrain.lending.shadow import Shadow
 
 
@@ -54,22 +55,33 @@ def planned_ends_s(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, float]:
     return {name: end.time_s for name, end in hole_ends(snapshot, shadow).items()}
 
 
-def in_few_classes(offered: Sequence[Offer], now_s: float, horizon_s: float) -> tuple[Offer, ...]:
+def in_few_classes(
+    offered: Sequence[Offer], now_s: float, horizon_s: float, trainers: Iterable[Trainer] = ()
+) -> tuple[Offer, ...]:
     """The nodes, the time until their ends rounded down to 1/2, 1/4, 1/8 or 1/16 of the horizon.
 
     Each different end makes the decision harder; ends beyond the horizon make no difference to it, and what comes
-    sooner than 1/16 counts as that.
+    sooner than 1/16 counts as that, but for nodes that would be gone before they had booted: for the quickest of
+    the trainers, or for the slowest.
     """
+    boots_s = {one.boot_s for one in trainers if one.boot_s}
+    bounds_s = (min(boots_s), max(boots_s)) if boots_s else ()
     ends_s = {node.free_until_s for node in offered if node.free_until_s is not None}
-    coarse_s = {end_s: _coarse_s(end_s, now_s, horizon_s) for end_s in ends_s}
+    coarse_s = {end_s: _coarse_s(end_s, now_s, horizon_s, bounds_s) for end_s in ends_s}
     return tuple(
         node if node.free_until_s is None else cached_offer(node.name, coarse_s[node.free_until_s], node.held_by)
         for node in offered
     )
 
 
-def _coarse_s(end_s: float, now_s: float, horizon_s: float) -> float | None:
+def _coarse_s(end_s: float, now_s: float, horizon_s: float, boots_s: Sequence[float]) -> float | None:
     """One end, rounded; None: it lies beyond the horizon."""
     left_s = end_s - now_s
     halvings = next((number for number in range(_HALVINGS) if left_s >= horizon_s / 2**number), _HALVINGS)
-    return None if halvings == 0 else now_s + horizon_s / 2**halvings
+    if halvings == 0:
+        return None
+    rounded_s: float = horizon_s / 2**halvings
+    too_long_s = [boot_s for boot_s in boots_s if left_s <= boot_s < rounded_s]
+    if too_long_s:  # between it and the next shorter one, so that nobody's boot ends with it
+        rounded_s = (min(too_long_s) + max((each for each in boots_s if each < left_s), default=0.0)) / 2
+    return now_s + rounded_s

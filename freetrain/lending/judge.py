@@ -124,13 +124,11 @@ class Judgement:
         leaves a decision.
         """
         trainers = {one.id: one.trainer for one in self.selection.competing}
-        return [
-            (
-                in_few_classes(nodes, self.now_s, self.rules.horizon_s),
-                tuple(trainers[want.trainer] for want in claimant.wants),
-            )
-            for claimant, nodes in self.parts
-        ] or [((), ())]
+        questions = []
+        for claimant, nodes in self.parts:
+            own = tuple(trainers[want.trainer] for want in claimant.wants)
+            questions.append((in_few_classes(nodes, self.now_s, self.rules.horizon_s, own), own))
+        return questions or [((), ())]
 
     @property
     def plans_compared(self) -> PlansCompared:

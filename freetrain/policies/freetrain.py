@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -10,15 +10,13 @@ import numpy as np
 from freetrain.core.allocation import Allocation
 from freetrain.core.decision import Status
 from freetrain.core.problem import Counts, Problem
-from freetrain.core.terms import Table
-from freetrain.core.value import distinct_tables, switching_costs, total_value, useful_seconds
+from freetrain.core.value import distinct_tables, total_value
 from freetrain.policies.greedy import greedy_counts
 from freetrain.policies.solver import knapsack
 from freetrain.policies.solver.columns_guest import COLUMNS, ColumnsGuest
 from freetrain.policies.solver.highs_guest import HIGHS, HighsGuest
-from freetrain.policies.solver.menu import Menu
-from freetrain.policies.solver.pieces import Piece, linear_runs, pieces_on
-from freetrain.policies.solver.pricing import Priced, price_out
+from freetrain.policies.solver.menu import Menu, menus_of, single_class_menus
+from freetrain.policies.solver.pricing import price_out
 from freetrain.policies.solver.solver_guest import Found
 
 
@@ -61,7 +59,7 @@ class FreeTrain:
         ].any():  # nobody could run, or nothing is there
             return Allocation(np.zeros_like(problem.held), "nothing to decide", Status.OPTIMAL)
         if len(problem.classes) > 1 and self._solver == Solver.HIGHS:
-            return self._with_highs(problem, list(_menus(problem)))
+            return self._with_highs(problem, list(menus_of(problem)))
         if len(problem.classes) > 1:
             return self._with_columns(problem)
         tables, row = distinct_tables(problem.terms, problem.held_nodes, problem.classes[0])
@@ -69,7 +67,7 @@ class FreeTrain:
         if self._solver == Solver.HIGHS and priced.proven:
             return Allocation(priced.sizes[:, None], "pricing", Status.OPTIMAL, priced.bound)
         if self._solver == Solver.HIGHS:
-            return self._with_highs(problem, list(_single_class_menus(problem, priced)))
+            return self._with_highs(problem, list(single_class_menus(problem, priced)))
         counts = knapsack.best_sizes(priced, problem.node_count)[:, None]
         return Allocation(counts, "dynamic programme", Status.OPTIMAL)
 
@@ -97,38 +95,3 @@ def _best_of(problem: Problem, found: Found, solver: str, greedy: Counts) -> All
     bound = found.bound if np.isfinite(found.bound) else None
     used = tuple(f"{note}; the best allocation known then, {best}'s, is used" for note in notes)
     return Allocation(known[best], best, Status.FEASIBLE, bound, used)
-
-
-def _single_class_menus(problem: Problem, priced: Priced) -> Iterator[Menu]:
-    """What each trainer may be given of the only class: the sizes that pricing left."""
-    for held, table, worthwhile in zip(problem.held_nodes.tolist(), priced.values, priced.worthwhile, strict=True):
-        sizes = np.flatnonzero(worthwhile).tolist()
-        yield Menu([pieces_on(table, linear_runs(table, sizes, held))], [held])
-
-
-def _menus(problem: Problem) -> Iterator[Menu]:
-    """What each trainer may be given of several classes."""
-    switching = switching_costs(problem.terms, problem.held_nodes)
-    useful_s = useful_seconds(problem.terms, problem.classes)
-    for row in range(len(problem.trainers)):
-        pieces = [
-            _interval(problem, row, column, float(useful_s[row, column]), switching[row])
-            for column in range(len(problem.classes))
-        ]
-        yield Menu(pieces, problem.held[row].tolist())
-
-
-def _interval(problem: Problem, row: int, column: int, useful_s: float, switching: Table) -> list[Piece]:
-    """Value of a trainer's size while the nodes of classes 0 … column are alive and no others, for so long."""
-    terms, node_class = problem.terms, problem.classes[column]
-    worth = terms.worth[row]
-    whole = column == len(problem.classes) - 1
-    gain: Table = useful_s * worth - (switching if whole else 0.0)
-    loss: Table = (node_class.taken_back * terms.known_end_s[row]) * worth
-    if column == 0:  # every node is gone after it, so this loss is certain
-        gain, loss = gain - loss, np.zeros_like(loss)
-    most = min(int(terms.most_nodes[row]), int(problem.capacity[: column + 1].sum()))
-    possible = np.flatnonzero(terms.possible[row]).tolist() if whole else range(most + 1)
-    sizes = [size for size in possible if size <= most]
-    runs = list(linear_runs(worth, sizes, int(problem.held_nodes[row]) if whole else -1))
-    return pieces_on(gain, runs) + (pieces_on(gain - loss, runs, evicted=True) if loss.any() else [])

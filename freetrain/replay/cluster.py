@@ -133,13 +133,25 @@ class ReplayedCluster:
     def act(self, action: Action, decision: str | None = None) -> None:
         """Lend or release nodes; there is nothing else to be done here."""
         if isinstance(action, Lend):
-            self.running[action.trainer].grow(action.nodes, self.now_s)
+            run = self.running[action.trainer]
+            begin = run.boot if run.trainer.boot_s else run.grow
+            begin(action.nodes, self.now_s)
             self._hold(action.nodes, action.trainer)
             self.lent_nodes += len(action.nodes)
         elif isinstance(action, Release) and action.trainer is not None:
             self.running[action.trainer].shrink(action.nodes, self.now_s)
             self._hold(action.nodes, None)
             self.lent_nodes -= len(action.nodes)
+
+    @property
+    def next_booted_s(self) -> float:
+        """When the next lent nodes will have booted; inf: none boots."""
+        return min((at_s for run in self.running.values() for at_s in run.booting_s.values()), default=inf)
+
+    def finish_boots(self) -> bool:
+        """Let trainers train on what has booted by now; whether anything has."""
+        booted = [run.finish_boots(self.now_s) for run in self.running.values() if run.booting_s]
+        return any(booted)
 
     def holder_of(self, node: str) -> str | None:
         """Who has this node: a trainer's id, "" where it is idle, None where it is busy."""
@@ -173,8 +185,9 @@ class ReplayedCluster:
     def retire(self, trainer_id: str) -> None:
         """A trainer has reached its target."""
         run = self.running.pop(trainer_id)
-        self._hold(run.nodes, None)
-        self.lent_nodes -= len(run.nodes)
+        held = (*run.nodes, *run.booting_s)
+        self._hold(held, None)
+        self.lent_nodes -= len(held)
         run.complete(self.now_s)
         self.retired_samples += run.samples
 
@@ -186,7 +199,7 @@ class ReplayedCluster:
             free = (node for node in nodes if node.name not in planned.kept)
             nodes = tuple(replace(node, free_until_s=ends_s.get(node.name)) for node in free)
         if self._plans is not None or self._sees_ends:
-            nodes = in_few_classes(nodes, self.now_s, horizon_s)
+            nodes = in_few_classes(nodes, self.now_s, horizon_s, (run.trainer for run in self.running.values()))
         return nodes
 
     def _due(self, planned: Planned) -> tuple[Action, ...]:

@@ -67,12 +67,15 @@ class Replay:
                 self._cycle()
                 course.events += 1
                 progress(at_s)
+            if self._cluster.finish_boots():
+                course.note()
         course.finish()
         return course.outcome()
 
     def _next_event_s(self) -> float:
         change_s = self._next_change.at_s if self._next_change else inf
-        return min(change_s, self._course.next_s(), self._plans.next_s if self._plans else inf)
+        planned_s = self._plans.next_s if self._plans else inf
+        return min(change_s, self._course.next_s(), planned_s, self._cluster.next_booted_s)
 
     def _take_in_events(self) -> bool:
         """Bring the cluster up to date with all that happens now; whether anything did."""

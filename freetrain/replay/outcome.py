@@ -23,7 +23,7 @@ class Outcome:
 
     idle_node_hours: Annotated[float, "node-hours in which nodes ran none of the site's jobs"]
     lent_node_hours: Annotated[float, "idle node-hours in which a trainer had the node"]
-    useful_node_hours: Annotated[float, "lent node-hours less those lost to evictions, rescales and starts"]
+    useful_node_hours: Annotated[float, "lent node-hours less those lost to evictions, rescales, starts and boots"]
     work: Annotated[float, "what was trained, losses subtracted, in the objective's unit"]
     u_work: Annotated[
         float | None,
@@ -68,13 +68,14 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> Outcome:
     """Add up a replay."""
     runs = record.runs
     samples, work = sum(run.samples for run in runs), sum(run.work for run in runs)
-    trained_node_s = sum(run.node_s for run in runs)
-    lent_node_s = record.felt.lent_node_s if record.felt else trained_node_s
+    held_node_s = sum(run.node_s for run in runs)
+    lent_node_s = record.felt.lent_node_s if record.felt else held_node_s
+    lost_node_s = sum(run.booting_node_s + run.lost_node_s for run in runs)
     solve_s = record.timeline.solve_s or [0.0]
     return Outcome(
         idle_node_hours=record.holes.idle_node_hours,
         lent_node_hours=lent_node_s / SECONDS_PER_HOUR,
-        useful_node_hours=(trained_node_s - sum(run.lost_node_s for run in runs)) / SECONDS_PER_HOUR,
+        useful_node_hours=(held_node_s - lost_node_s) / SECONDS_PER_HOUR,
         work=work,
         u_work=_ratio(work, dedicated.work),
         samples=samples,

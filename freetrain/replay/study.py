@@ -32,13 +32,14 @@ class Costs:
     scale_down_s: float | None = None
     forced_loss_s: float | None = None
     start_s: float | None = None
+    boot_s: float | None = None
     as_published: bool = False
 
     def apply(self, trainers: Iterable[Trainer]) -> Iterator[Trainer]:
         """The trainers with these costs."""
         given = {
             name: seconds
-            for name in ("scale_up_s", "scale_down_s", "forced_loss_s", "start_s")
+            for name in ("scale_up_s", "scale_down_s", "forced_loss_s", "start_s", "boot_s")
             if (seconds := getattr(self, name)) is not None
         }
         for trainer in trainers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection
 from enum import StrEnum
 from math import inf
 
@@ -26,7 +26,8 @@ class TrainerRun:
 
     Costs are charged as published: seconds × the rate before the change, at once (for a start: × the rate it
     starts with). But an eviction takes no more than what was trained since the last change: what was done before
-    that was saved then. Of an independent trainer only that part pays which the nodes are that come or go.
+    that was saved then. Of an independent trainer only that part pays which the nodes are that come or go. What a
+    change costs is charged when new nodes have booted: until then the others go on, and they cost nothing to lose.
 
     Args:
         trainer: what is trained.
@@ -37,12 +38,14 @@ class TrainerRun:
     Attributes:
         trainer: what is trained.
         request: the same as the daemon's rules see it; all trainers of a replay are one user's.
-        nodes: the nodes it has.
+        nodes: the nodes it trains on.
+        booting_s: other nodes that it has → when they will have booted.
         rate: samples/s on them.
         samples: samples done as of ``as_of_s``, losses subtracted.
         work: the same in the objective's unit: worth of the nodes it trained on, losses subtracted.
         node_s: node-seconds lent to it as of ``as_of_s``.
-        lost_node_s: node-seconds of them that went into losses.
+        booting_node_s: node-seconds of them in which nodes booted.
+        lost_node_s: node-seconds of the others that went into losses.
         losses: how often it paid for what.
         lost_s: seconds that it lost to what.
         completes_s: when it will have its target samples if nothing changes; inf: never.
@@ -60,11 +63,13 @@ class TrainerRun:
         self.started_s: float | None = None
         self.completed_s: float | None = None
         self.nodes: set[str] = set()
+        self.booting_s: dict[str, float] = {}
         self.rate = 0.0
         self.worth_per_s = 0.0
         self.samples = 0.0
         self.work = 0.0
         self.node_s = 0.0
+        self.booting_node_s = 0.0
         self.lost_node_s = 0.0
         self.losses: Counter[Loss] = Counter()
         self.lost_s: defaultdict[Loss, float] = defaultdict(float)
@@ -80,12 +85,26 @@ class TrainerRun:
         elapsed_s = now_s - self.as_of_s
         self.samples = self.samples_at(now_s)
         self.work += self.worth_per_s * elapsed_s
-        self.node_s += len(self.nodes) * elapsed_s
+        self.node_s += (len(self.nodes) + len(self.booting_s)) * elapsed_s
+        self.booting_node_s += len(self.booting_s) * elapsed_s
         self.as_of_s = now_s
 
-    def grow(self, nodes: Iterable[str], now_s: float) -> None:
-        """Get nodes."""
+    def boot(self, nodes: Collection[str], now_s: float) -> None:
+        """Get nodes that train only when they have booted."""
+        self.settle(now_s)
+        self.booting_s.update(dict.fromkeys(nodes, now_s + self.trainer.boot_s))
+
+    def finish_boots(self, now_s: float) -> bool:
+        """Train on the nodes that have booted by now; whether there are any."""
+        booted = [name for name, at_s in self.booting_s.items() if at_s <= now_s]
+        if booted:
+            self.grow(booted, now_s)
+        return bool(booted)
+
+    def grow(self, nodes: Collection[str], now_s: float) -> None:
+        """Get nodes that train at once."""
         self._save(now_s)
+        self._drop_booting(nodes)
         was_running, before = self.rate > 0, len(self.nodes)
         if was_running and not self.trainer.independent:
             self._lose(Loss.SCALE_UP, self.trainer.scale_up_s)
@@ -94,10 +113,14 @@ class TrainerRun:
             self.started_s = now_s if self.started_s is None else self.started_s
             self._lose(Loss.START, self.trainer.start_s * self._part(len(self.nodes) - before))
 
-    def shrink(self, nodes: Iterable[str], now_s: float) -> None:
+    def shrink(self, nodes: Collection[str], now_s: float) -> None:
         """Give up nodes because freetrain decided so."""
-        self._save(now_s)
+        self.settle(now_s)
+        self._drop_booting(nodes)
         left = self.nodes.difference(nodes)
+        if left == self.nodes:
+            return
+        self._save(now_s)
         if self.rate > 0:
             self._lose(Loss.SCALE_DOWN, self.trainer.scale_down_s * self._part(len(self.nodes) - len(left)))
         self._resize(left)
@@ -105,10 +128,14 @@ class TrainerRun:
     def evict(self, nodes: set[str], now_s: float, was_known: bool = False) -> None:
         """Lose nodes to the site's own jobs; who knew it has saved before, where that costs less."""
         self.settle(now_s)
+        self.evicted_nodes += len(nodes)
+        self._drop_booting(nodes)
+        nodes = nodes & self.nodes
+        if not nodes:
+            return
         if self.rate > 0:
             lost_s = min(self._eviction_s, self.trainer.known_end_s) if was_known else self._eviction_s
             self._lose(Loss.EVICTION, lost_s * self._part(len(nodes)))
-        self.evicted_nodes += len(nodes)
         self._saved_samples = self.samples
         self._resize(self.nodes - nodes)
 
@@ -118,6 +145,7 @@ class TrainerRun:
         if self.trainer.target_samples is not None:
             self.samples = self.trainer.target_samples
         self.completed_s = now_s
+        self.booting_s.clear()
         self._resize(set())
 
     @property
@@ -130,6 +158,10 @@ class TrainerRun:
     def _part(self, nodes: int) -> float:
         """Which part of it pays for so many of its nodes that come or go: all, unless they work each by itself."""
         return nodes / len(self.nodes) if self.trainer.independent else 1.0
+
+    def _drop_booting(self, nodes: Collection[str]) -> None:
+        for name in nodes:
+            self.booting_s.pop(name, None)
 
     def _save(self, now_s: float) -> None:
         """Who changes its size in good order loses nothing of what it has trained."""

@@ -51,9 +51,9 @@ class Tag:
         curve: (nodes, samples/s) as measured by the owner; empty: freetrain finds out.
         kind: what its tasks are.
         shortest_s: how long a task of a filler must run to be of use; None: until it saves.
-        save_s: from one checkpoint of such a task to the next; 0: it makes none.
-        boot_s: until such a task's program begins.
-        notice: whether SIGTERM lets such a task save what it has done.
+        save_s: from one checkpoint to the next; 0: a task makes none, a training loses only what it is doing.
+        boot_s: until a new node's program begins, or has joined the others.
+        notice: whether SIGTERM lets it save what it has done.
     """
 
     min_nodes: int = 1
@@ -185,9 +185,9 @@ KEYS = {
         "kind", _kind, "what it is: a training, or tasks, programs of their own that each run once (training)"
     ),
     "shortest": Key("shortest_s", _seconds, "seconds that a task must run to be of use (as save)", Kind.TASKS),
-    "save": Key("save_s", _positive, "seconds from one checkpoint of a task to the next (none)", Kind.TASKS),
-    "boot": Key("boot_s", _seconds, "seconds until a task's program begins, as for a container (0)", Kind.TASKS),
-    "notice": Key("notice", _yes, "whether SIGTERM lets a task save what it has done: yes or no (no)", Kind.TASKS),
+    "save": Key("save_s", _positive, "seconds from one checkpoint to the next (none)"),
+    "boot": Key("boot_s", _seconds, "seconds that a new node needs before it is of use, as for a container (0)"),
+    "notice": Key("notice", _yes, "whether SIGTERM lets it save what it has done: yes or no (no)"),
 }
 
 

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+from pydantic import TypeAdapter
 from sqlalchemy import Engine, delete, func, select
 from sqlalchemy.orm import Session
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
+from freetrain.core.seen_costs import SeenCosts
 from freetrain.core.throughput_fit import Observation, usable
 from freetrain.store.engine import for_writing
 from freetrain.store.store_errors import explained, sensible
@@ -23,6 +25,9 @@ DAEMON_COMMAND = "freetrain daemon"
 
 DAEMON = "daemon"
 """Who did it, in the audit, where that was nobody else."""
+
+
+_COSTS = TypeAdapter(SeenCosts)
 
 
 class Ledger:
@@ -253,6 +258,7 @@ def _trainer(row: LiveTrainerRow) -> KnownTrainer:
         progress_bytes=row.progress_bytes,
         # Earlier versions kept whatever a trainer's progress said.
         observations=usable(Observation(*values) for values in row.observations),
+        costs=_COSTS.validate_python(row.costs),
     )
 
 
@@ -270,4 +276,5 @@ def _trainer_row(trainer: KnownTrainer) -> LiveTrainerRow:
         samples_done=trainer.samples_done,
         progress_bytes=trainer.progress_bytes,
         observations=[[one.nodes, one.samples_per_s, one.weight] for one in trainer.observations],
+        costs=asdict(trainer.costs),
     )

@@ -115,6 +115,7 @@ class LiveTrainerRow(Base):
     samples_done: Mapped[float]
     progress_bytes: Mapped[int]
     observations: Mapped[list[Any]] = mapped_column(JSON)
+    costs: Mapped[dict[str, Any]] = mapped_column(JSON)
 
 
 class CommandRow(Base):

@@ -7,6 +7,8 @@ from click.testing import CliRunner, Result
 
 from freetrain.cli.curve import curve_command
 from freetrain.elastic.on_disk.progress import Progress
+from freetrain.errors import InputError
+from freetrain.replay.trainers import read_trainers
 
 
 def write_rate(path: Path, nodes: int, world: int, samples_per_s: float) -> None:
@@ -63,3 +65,28 @@ def test_of_trainings_that_are_started_anew_the_longest_save_and_start_are_told(
         "took up to 5.5 s to save and end.\nNew ones took up to 5 s to their first step." in curve(tmp_path).output
     )
     assert json.loads(curve(tmp_path, "--json").output)["rescales"][0]["save_s"] == 4.0
+
+
+def test_a_saved_curve_is_a_trainer_for_replays_with_what_changes_were_seen_to_cost(tmp_path: Path) -> None:
+    directory, saved = tmp_path / "bert", tmp_path / "bert.json"
+    directory.mkdir()
+    path = directory / "progress.jsonl"
+    write_rate(path, nodes=1, world=4, samples_per_s=100.0)
+    write_rate(path, nodes=2, world=8, samples_per_s=180.0)
+    facts = {"generation": 2, "step": 1, "nodes": 2, "world": 8}
+    Progress(path).write_event("rescale", pause_s=2.5, cause="join", **facts)
+    Progress(path).write_event("rescale", pause_s=8.5, cause="loss", **facts)
+    curve(directory, "--save", str(saved), "--nodes", "2")
+    (trainer,) = read_trainers(saved)
+    assert trainer.id == "bert"
+    assert trainer.throughput == ((1, 100.0), (2, 180.0))
+    assert (trainer.scale_up_s, trainer.scale_down_s, trainer.forced_loss_s) == (1.5, 0.5, 4.5)
+
+
+def test_a_curve_by_workers_is_no_trainer_for_replays(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    write_rate(path, nodes=1, world=2, samples_per_s=100.0)
+    write_rate(path, nodes=1, world=3, samples_per_s=135.0)
+    done = CliRunner().invoke(curve_command, [str(tmp_path), "--save", str(tmp_path / "saved.json")])
+    assert isinstance(done.exception, InputError)
+    assert not (tmp_path / "saved.json").exists()

@@ -27,6 +27,7 @@ PARTITION = (
     "GraceTime=0 MaxTime=UNLIMITED\n"
 )
 NODES = "".join(f"NodeName=n{number} State={{n{number}}} Partitions=freetrain\n" for number in range(1, 5))
+COSTS = {"scale_up_s": 0.5, "scale_down_s": 0.25, "start_s": 10.0, "boot_s": 8.04}
 LOOK = LookStatus(
     time_s=0.0,
     took_s=0.25,
@@ -37,7 +38,9 @@ LOOK = LookStatus(
         NodeGroup("n4", "not lent", why="job 9 runs here"),
     ),
     trainers=(
-        TrainerStatus("1", "news", "active", lent="n1", asked="n2", samples_done=1234.0, ends={"preempted": 2}),
+        TrainerStatus(
+            "1", "news", "active", lent="n1", asked="n2", samples_done=1234.0, ends={"preempted": 2}, costs=COSTS
+        ),
         TrainerStatus("2", "games", "active"),
         TrainerStatus("3", "games", "resting", note="1 failures in a row; rests for 60 s"),
     ),
@@ -157,11 +160,14 @@ def test_lent_is_told_from_asked(site: Site) -> None:
     first = json.loads(run("jobs", "--json").stdout)["jobs"][0]
     assert (first["nodes"], first["asked_nodes"], first["samples"]) == (["n1"], ["n2"], 1234.0)
     assert first["ends"] == {"preempted": 2}
+    assert first["costs"] == COSTS
     assert node_states() == {
         "n1": ("lent 1", ""), "n2": ("asked for 1", ""), "n3": ("free", ""), "n4": ("not lent", "job 9 runs here")
     }  # fmt: skip
     (line,) = [line for line in run("jobs").stdout.splitlines() if line.startswith("1 ")]
-    assert line.split() == ["1", "–", "news", "1", "1", "1-2", "1,234", "2", "running", "n1"]
+    assert line.split() == [
+        "1", "–", "news", "1", "1", "1-2", "1,234", "2", "0.5/0.25/10/8.04", "running", "n1",
+    ]  # fmt: skip
     assert "asked for 1" in run("nodes").stdout
 
 

@@ -67,7 +67,7 @@ def test_an_ordinary_array_becomes_a_filler(slurm: FakeSlurm) -> None:
         (["--kind", "tasks"], "A filler has --array and --kind tasks."),
         (["--kind", "training", "--nodes", "4", "--array", "0-3"], "A filler has --array and --kind tasks."),
         (["--array", "0-9", "--nodes", "2-4"], "min is for kind=training only"),
-        (["--nodes", "4", "--save", "60"], "save is for kind=tasks only"),
+        (["--nodes", "4", "--shortest", "60"], "shortest is for kind=tasks only"),
     ],
 )
 def test_what_is_neither_a_training_nor_a_filler_is_refused(

@@ -43,7 +43,7 @@ def test_whoever_decides_cannot_change_what_is() -> None:
     terms = problem.terms
     shared = [problem.held, problem.held_nodes, problem.capacity]
     shared += [getattr(terms, field.name) for field in dataclasses.fields(terms) if field.name != "warnings"]
-    assert [array.flags.writeable for array in shared] == [False] * 14
+    assert [array.flags.writeable for array in shared] == [False] * 15
 
 
 def test_a_node_that_is_due_back_is_left_out() -> None:

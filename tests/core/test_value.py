@@ -58,6 +58,34 @@ def test_nodes_that_all_leave_end_the_training() -> None:
     assert value(Trainer("A", CURVE, forced_loss_s=3), 2, [2], (40.0,)) == pytest.approx(40 * 18 - 3 * 18)
 
 
+def test_new_nodes_train_only_when_they_have_booted_and_the_others_go_on() -> None:
+    assert value(Trainer("A", CURVE, boot_s=20, scale_up_s=5), 2, [4]) == 20 * 18 + 80 * 30 - 5 * 18
+    assert value(Trainer("A", CURVE, boot_s=20, start_s=30), 0, [2]) == (100 - 20 - 30) * 18
+
+
+def test_who_keeps_or_shrinks_waits_for_no_boot() -> None:
+    assert value(Trainer("A", CURVE, boot_s=20), 2, [2]) == 100 * 18
+    assert value(Trainer("A", CURVE, boot_s=20, scale_down_s=7), 2, [1]) == 100 * 10 - 7 * 18
+
+
+def test_nodes_that_are_held_train_and_hurt_while_others_boot() -> None:
+    trainer = Trainer("A", CURVE, boot_s=60, scale_up_s=5, forced_loss_s=3)
+    until_booted = 40 * 18 - 3 * 18  # both nodes leave, and for 20 s there is none
+    assert value(trainer, 2, [2, 2], (40.0, None)) == until_booted + 40 * 18 - 5 * 18
+
+
+def test_a_node_that_leaves_before_it_has_booted_is_of_no_use_and_no_loss() -> None:
+    trainer = Trainer("A", CURVE, boot_s=50, scale_up_s=5, forced_loss_s=3)
+    with_it = value(trainer, 1, [2, 1], (None, 40.0))
+    assert with_it == 50 * 10 + 50 * 18 - 5 * 10 == value(trainer, 1, [2, 0], (None, 40.0))
+
+
+def test_a_node_of_a_filler_is_of_use_from_its_boot_on() -> None:
+    one = filler(start_s=5, boot_s=20, forced_loss_s=10)
+    assert value(one, 1, [3]) == 100 * 30 - 20 * 20 - 5 * 20
+    assert value(one, 1, [1, 1], (None, 50.0)) == 100 * 10 + (50 - 20 - 5 - 10) * 10
+
+
 LINEAR = ((1, 10.0), (4, 40.0))
 
 
@@ -92,6 +120,7 @@ def test_a_node_that_stays_too_short_to_be_of_use_is_worth_nothing_to_it() -> No
         {"scale_down_s": 1.0},
         {"forced_loss_s": 99.0},
         {"start_s": 7.0},
+        {"boot_s": 7.0},
         {"independent": True},
         {"throughput": ((1, 10.0), (4, 39.0))},
     ],

@@ -6,6 +6,7 @@ from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, 
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.problem import Offer
+from freetrain.core.trainer import Trainer
 from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.offers import Offers, find_offers, shadow_of
 from freetrain.lending.rules import NodeRules, PowerRules
@@ -199,6 +200,15 @@ def test_the_time_until_an_end_is_rounded_down_to_halves_of_the_horizon() -> Non
     coarse = {node.name: node.free_until_s for node in in_few_classes(nodes, NOW_S, 1200.0)}
     lives = {name: None if end_s is None else end_s - NOW_S for name, end_s in coarse.items()}
     assert lives == {"n1": 75.0, "n2": 75.0, "n3": 75.0, "n4": 600.0, "n5": None, "n6": None, "n7": 300.0}
+
+
+def test_a_node_that_is_gone_before_it_would_have_booted_is_told_from_others_that_leave_soon() -> None:
+    quick, slow, at_once = (Trainer("a", ((1, 1.0),), boot_s=boot_s) for boot_s in (10.0, 40.0, 0.0))
+    nodes = [Offer(f"n{left_s}", NOW_S + left_s) for left_s in (5, 10, 11, 40, 41, 80)]
+    coarse = in_few_classes(nodes, NOW_S, 1200.0, (quick, slow, at_once))
+    lives = [(one.free_until_s or 0.0) - NOW_S for one in coarse]
+    assert lives == [5.0, 5.0, 25.0, 25.0, 75.0, 75.0]
+    assert in_few_classes(nodes, NOW_S, 1200.0, (at_once,)) == in_few_classes(nodes, NOW_S, 1200.0)
 
 
 def test_every_node_of_the_partition_is_accounted_for() -> None:

@@ -66,17 +66,21 @@ def _choices(problem: Problem, trainer: Trainer, ends_s: Sequence[float]) -> dic
     there = _amounts(problem, ends_s, _present(problem))
     held = _amounts(problem, ends_s, [node for node in _present(problem) if node.held_by == trainer.id])
     worth = _worth(problem, trainer)
+    # Who grows gets no node that leaves before it has booted.
+    room = tuple(
+        most if end_s > trainer.boot_s else now for now, most, end_s in zip(held, there, ends_s, strict=True)
+    )
     return {
         amounts: _value(problem, trainer, worth, ends_s, held, amounts)
-        for amounts in _without_migration(held, there)
+        for amounts in _without_migration(held, room)
         if sum(amounts) == 0 or trainer.min_nodes <= sum(amounts) < len(worth)
     }
 
 
-def _without_migration(held: Amounts, there: Amounts) -> Iterator[Amounts]:
+def _without_migration(held: Amounts, room: Amounts) -> Iterator[Amounts]:
     """Amounts out of what the trainer holds, then amounts that leave it all it holds."""
     yield from product(*(range(count + 1) for count in held))
-    yield from product(*(range(now, most + 1) for now, most in zip(held, there, strict=True)))
+    yield from product(*(range(now, most + 1) for now, most in zip(held, room, strict=True)))
 
 
 def _value(
@@ -97,11 +101,15 @@ def _value(
         switch = up·o(C) if N₀ > C,  down·o(C) if N₀ < C,  and start·o(N₀) instead where o(C) = 0
 
     Where the nodes work each by itself, o is replaced by how much of it comes or goes; up is start then, and f is
-    what an eviction costs.
+    what an eviction costs. New nodes train only when they have booted: until then N is what it holds of them.
     """
-    nodes = sum(amounts)
-    value = -_switch(trainer, worth, sum(held), nodes)
-    for (start_s, end_s), leaving in zip(pairwise((0.0, *ends_s)), amounts, strict=True):
+    value = -_switch(trainer, worth, sum(held), sum(amounts))
+    booted_s = trainer.boot_s if sum(amounts) > sum(held) else 0.0
+    instants_s = sorted({0.0, *ends_s, *((booted_s,) if booted_s < problem.horizon_s else ())})
+    for start_s, end_s in pairwise(instants_s):
+        training = amounts if start_s >= booted_s else held
+        nodes = sum(count for count, due_s in zip(training, ends_s, strict=True) if due_s > start_s)
+        leaving = training[ends_s.index(end_s)] if end_s in ends_s else 0
         value += (end_s - start_s) * worth[nodes]
         if leaving and end_s < problem.horizon_s:
             forced_s = trainer.scale_down_s if trainer.forced_loss_s is None else trainer.forced_loss_s
@@ -109,7 +117,6 @@ def _value(
                 value -= forced_s * (worth[nodes] - worth[nodes - leaving])
             else:
                 value -= min(forced_s, trainer.scale_down_s) * worth[nodes]
-        nodes -= leaving
     return value
 
 

@@ -37,7 +37,7 @@ FIELDS: dict[str, list[Any]] = {
     "min_nodes": SIZES,
     "max_nodes": SIZES,
     **dict.fromkeys(
-        ("scale_up_s", "scale_down_s", "forced_loss_s", "start_s", "weight", "target_samples"), NUMBERS
+        ("scale_up_s", "scale_down_s", "forced_loss_s", "start_s", "boot_s", "weight", "target_samples"), NUMBERS
     ),
 }
 

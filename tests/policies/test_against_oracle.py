@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
-from benchmarks.problems import NOW_S, mixed_problem, random_problem
+from benchmarks.problems import NOW_S, mixed_problem, random_problem, with_boots
 from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
@@ -59,6 +60,32 @@ def test_freetrain_is_the_best_of_all_allocations_beside_fillers_too(solver: str
     for seed in seeds:
         problem = beside_fillers(mixed_problem(seed, lives=True))
         assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
+
+
+@pytest.mark.parametrize("seeds", [pytest.param(range(20), id="few"), MANY, MORE])
+@pytest.mark.parametrize("lives", [False, True], ids=["alike", "lives"])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_freetrain_is_the_best_of_all_allocations_where_new_nodes_must_boot(
+    solver: str, lives: bool, seeds: range
+) -> None:
+    for seed in seeds:
+        problem = with_boots(mixed_problem(seed, lives=lives), seed)
+        if seed % 4 == 0:
+            problem = beside_fillers(problem)
+        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
+
+
+@pytest.mark.parametrize("policy", ["freetrain", *BASELINES])
+def test_nobody_gets_a_new_node_that_leaves_before_it_has_booted(policy: str) -> None:
+    for seed in range(200):
+        problem = with_boots(mixed_problem(seed, lives=True), seed)
+        decision = decide(find_policy(policy), problem)
+        assert verify(problem, decision) == (), f"seed {seed}"
+        assert decision.objective <= best_by_enumeration(problem) + 1e-6 * problem.horizon_s * 1e3, f"seed {seed}"
+        lives_s = {node.name: (node.free_until_s or math.inf) - problem.now_s for node in problem.nodes}
+        for trainer in problem.trainers:
+            new = set(decision.placement.get(trainer.id, ())) - set(problem.held_names.get(trainer.id, ()))
+            assert all(lives_s[name] > trainer.boot_s for name in new), f"seed {seed}"
 
 
 @pytest.mark.parametrize("objective", ["throughput", "speedup"])

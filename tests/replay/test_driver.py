@@ -243,6 +243,28 @@ def test_without_costs_a_replay_reaches_the_best_division() -> None:
     assert done.outcome.u_oracle == pytest.approx(1.0)
 
 
+def test_a_new_node_trains_when_it_has_booted_and_who_is_shorter_lived_is_left() -> None:
+    trainer = Trainer("A", CURVE, scale_up_s=0.0, scale_down_s=0.0, boot_s=40.0)
+    record, kept = replay(holes((0, 100, 400), (1, 200, 230)), [trainer], knows=Knows.PERFECT)
+    (run,) = record.runs
+    assert run.samples == (300 - 40) * 10
+    assert run.evicted_nodes == 1
+    assert run.node_s == 300.0
+    assert all(set(decision.placement.get("A", ())) <= {"n0"} for _, decision in kept.decisions)
+    outcome = outcome_of(record, train_dedicated([trainer], 1.0, 0, 1000, 1, "throughput"))
+    assert outcome.useful_node_hours * 3600 == pytest.approx(260.0)
+
+
+def test_the_books_balance_where_nodes_boot() -> None:
+    idle = random_holes(1)
+    trainers = [Trainer(f"T{number}", CURVE, target_samples=4000.0, boot_s=25.0) for number in range(40)]
+    record, kept = replay(idle, trainers, 3)
+    outcome = outcome_of(record, train_dedicated(trainers, idle.mean_idle_nodes, 0, 6000, 3, "throughput"))
+    assert all(verify(problem, decision) == () for problem, decision in kept.decisions)
+    assert outcome.useful_node_hours < outcome.lent_node_hours <= outcome.idle_node_hours + 1e-9
+    assert sum(run.booting_node_s for run in record.runs) > 0
+
+
 def test_a_dedicated_machine_shares_fractions_of_nodes() -> None:
     trainers = [Trainer("A", CURVE), Trainer("B", CURVE)]
     assert train_dedicated(trainers, 2.5, 0, 100, 2, "throughput").samples == pytest.approx(2.5 * 10 * 100)

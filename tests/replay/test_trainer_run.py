@@ -60,3 +60,39 @@ def test_nodes_that_work_each_by_itself_lose_nothing_when_others_come_or_go() ->
     assert run.samples == (100 - 60 - 60) * 10.0, "each has started once"
     run.shrink(("n2",), 200.0)
     assert run.samples == (200 - 60) * 10.0 + (100 - 60) * 10.0 - 5 * 10.0
+
+
+def booting(boot_s: float = 30.0) -> TrainerRun:
+    trainer = replace(TRAINER, boot_s=boot_s)
+    run = TrainerRun(trainer, worth_per_s(trainer, "throughput"), 0.0)
+    run.boot(("n1",), 0.0)
+    return run
+
+
+def test_a_node_that_boots_trains_nothing_and_is_lent() -> None:
+    run = booting()
+    assert not run.finish_boots(29.0)
+    assert run.finish_boots(30.0)
+    run.settle(130.0)
+    assert run.samples == (100 - 60) * 10.0
+    assert (run.node_s, run.booting_node_s) == (130.0, 30.0)
+
+
+def test_the_others_go_on_while_a_node_boots_and_pay_when_it_joins() -> None:
+    run = booting()
+    run.finish_boots(30.0)
+    run.boot(("n2",), 130.0)
+    run.finish_boots(160.0)
+    assert run.samples == (130 - 60 - 5) * 10.0
+    run.settle(170.0)
+    assert run.samples == (130 - 60 - 5) * 10.0 + 10 * 20.0
+
+
+def test_a_node_that_is_taken_or_given_back_while_it_boots_costs_nothing() -> None:
+    run = booting()
+    run.evict({"n1"}, 10.0)
+    assert (run.samples, run.losses, run.evicted_nodes, run.booting_s) == (0.0, {}, 1, {})
+    run.boot(("n1",), 20.0)
+    run.shrink(("n1",), 30.0)
+    assert (run.samples, run.losses, run.booting_s) == (0.0, {}, {})
+    assert not run.finish_boots(100.0)

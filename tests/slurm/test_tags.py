@@ -53,7 +53,7 @@ def test_no_tag(comment: str) -> None:
         ("kind=jobs", "kind=jobs is neither training nor tasks"),
         ("kind=tasks,notice=1", "notice=1 is neither yes nor no"),
         ("kind=tasks,dir=/a", "dir is for kind=training only"),
-        ("boot=1", "boot is for kind=tasks only"),
+        ("shortest=1", "shortest is for kind=tasks only"),
     ],
 )
 def test_a_wrong_tag_is_answered(text: str, why: str) -> None:

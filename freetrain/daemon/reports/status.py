@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
 from freetrain.core.cluster import NodeState
 from freetrain.core.fragment import End, Fragment, FragmentState, node_of
 from freetrain.daemon.reports.recent_nodes import RecentNodes
+from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.lending.judge import Judgement
 from freetrain.lending.offers import Offers
@@ -91,6 +92,7 @@ class TrainerStatus:
         asked: nodes on which Slurm was told to start it and has not yet.
         samples_done: as its progress says.
         ends: how often its fragments ended in which way.
+        costs: what changes are taken to cost it, in seconds by name; empty: a filler, or its tag is wrong.
     """
 
     id: str
@@ -103,6 +105,7 @@ class TrainerStatus:
     asked: str = ""
     samples_done: float = 0.0
     ends: Mapping[str, int] = field(default_factory=dict)
+    costs: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +296,15 @@ def _trainer(
         asked=_nodes_of(own, FragmentState.ASKED),
         samples_done=trainer.samples_done,
         ends={str(end): count for end, count in ends.items()},
+        costs=_costs(entry),
     )
+
+
+def _costs(entry: Entry) -> Mapping[str, float]:
+    if entry.tag is None or entry.is_filler:
+        return {}
+    named = asdict(believed_costs(entry.trainer.costs, entry.tag))
+    return {name: round(seconds, 3) for name, seconds in named.items() if seconds is not None}
 
 
 def _nodes_of(fragments: Iterable[Fragment], state: FragmentState) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from freetrain.core.known_trainer import NOTHING_MISREAD, Misread
+from freetrain.core.seen_costs import Change
 from freetrain.core.throughput_fit import Observation
 from freetrain.daemon.trainers.isolation import Fault, isolated
 from freetrain.daemon.trainers.user_files import WrongFileError, directory_of, has_plain, open_plain
@@ -35,6 +36,7 @@ class Report:
         finished: whether the training is complete; None: there is no progress that could be read.
         samples_done: since the start of the training; 0: unknown.
         observations: what was seen since the last report.
+        changes: of its size since then.
         offset_bytes: how far the progress has been read.
         misread: what was not believed since the last report.
         fault: why its files cannot be used, a sentence for the owner; empty: they can, or are not there.
@@ -46,6 +48,7 @@ class Report:
     offset_bytes: int
     misread: Misread = NOTHING_MISREAD
     fault: str = ""
+    changes: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +192,8 @@ def read_report(place: Place, most_bytes: int = _MOST_BYTES) -> Report:
     except (OSError, KeyError):
         return _nothing(place)
     samples = float(found.rates[-1].samples_done) if found.rates else 0.0
-    return Report(finished, samples, _observations(found), found.offset_bytes, _misread(found))
+    misread, changes = _misread(found), _changes(found)
+    return Report(finished, samples, _observations(found), found.offset_bytes, misread, changes=changes)
 
 
 def _read(directory: int, owner: int, place: Place, most_bytes: int) -> ProgressLog:
@@ -205,6 +209,10 @@ def _nothing(place: Place) -> Report:
 
 def _observations(found: ProgressLog) -> tuple[Observation, ...]:
     return tuple(Observation(rate.nodes, rate.samples_per_s, rate.elapsed_s) for rate in found.rates)
+
+
+def _changes(found: ProgressLog) -> tuple[Change, ...]:
+    return tuple(Change(one.time_s, one.nodes, one.cause, one.pause_s, one.start_s) for one in found.rescales)
 
 
 def _misread(found: ProgressLog) -> Misread:

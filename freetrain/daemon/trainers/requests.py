@@ -10,6 +10,7 @@ from freetrain.core.curves import curve_of
 from freetrain.core.objectives import find_objective
 from freetrain.core.terms import terms_of
 from freetrain.core.trainer import Trainer
+from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.daemon.trainers.fillers import filler
 from freetrain.daemon.trainers.isolation import Fault, isolated
@@ -51,7 +52,7 @@ def _request(entry: Entry, room: int, objective: str, now_s: float) -> Request |
     else:
         trainer = _training(entry, tag, min_nodes, most_nodes)
     worth = float(np.abs(terms_of((trainer,), objective).worth).max())
-    costs_s = (trainer.scale_up_s, trainer.scale_down_s, trainer.eviction_s, trainer.start_s)
+    costs_s = (trainer.scale_up_s, trainer.scale_down_s, trainer.eviction_s, trainer.start_s, trainer.boot_s)
     if not worth * max(1.0, *costs_s) <= _MOST_WORTH:
         raise InputError("its curve, weight and costs make numbers too large to decide with")
     submission = entry.submission
@@ -59,14 +60,17 @@ def _request(entry: Entry, room: int, objective: str, now_s: float) -> Request |
 
 
 def _training(entry: Entry, tag: Tag, min_nodes: int, most_nodes: int) -> Trainer:
+    costs = believed_costs(entry.trainer.costs, tag)
     return Trainer(
         id=entry.trainer.id,
         throughput=curve_of(entry.trainer, tag.curve, most_nodes),
         min_nodes=min_nodes,
         max_nodes=most_nodes,
-        scale_up_s=tag.grow_s,
-        scale_down_s=tag.shrink_s,
-        start_s=tag.start_s,
+        scale_up_s=costs.scale_up_s,
+        scale_down_s=costs.scale_down_s,
+        forced_loss_s=costs.forced_loss_s,
+        start_s=costs.start_s,
+        boot_s=costs.boot_s,
         weight=tag.weight,
         submitted_s=entry.trainer.first_seen_s,
         target_samples=tag.target_samples or None,

@@ -56,7 +56,7 @@ def _updated(entry: Entry, news: News, rules: RosterRules) -> Entry:
     """
     id_, tag, report = entry.trainer.id, parse_tag(entry.submission.comment), news.reports.get(entry.trainer.id)
     trainer = _with_tag(entry.trainer, entry.submission.comment, news.unfit.get(id_, ""), tag, news.answered)
-    trainer = _with_report(trainer, report)
+    trainer = _with_report(trainer, report, entry.fragments)
     known_tag = tag if isinstance(tag, Tag) else None
     ended = [one for one in news.ended if one.trainer == id_ and not _is_done(one, known_tag)]
     trainer = after_ends(trainer, ended, rules.patience, news.time_s)
@@ -96,7 +96,7 @@ def _is_resumed(trainer: KnownTrainer, comment: str, answered: Collection[str]) 
     return trainer.state is TrainerState.PAUSED and was_told and not says_paused(comment)
 
 
-def _with_report(trainer: KnownTrainer, report: Report | None) -> KnownTrainer:
+def _with_report(trainer: KnownTrainer, report: Report | None, fragments: Iterable[Fragment]) -> KnownTrainer:
     """The trainer after what its directory says; a fault lasts as long as its cause."""
     if report is not None and report.offset_bytes != trainer.progress_bytes:
         trainer = replace(
@@ -104,6 +104,9 @@ def _with_report(trainer: KnownTrainer, report: Report | None) -> KnownTrainer:
             samples_done=report.samples_done or trainer.samples_done,
             progress_bytes=report.offset_bytes,
             observations=(*trainer.observations, *report.observations)[-_KEPT_OBSERVATIONS:],
+            costs=trainer.costs.after(
+                report.changes, (one.started_s for one in fragments if one.started_s is not None)
+            ),
             misread=trainer.misread.and_then(report.misread),
         )
     return replace(trainer, fault=(report.fault if report else "") or str(trainer.misread))

@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table
-from freetrain.core.value import switching_costs, useful_seconds
+from freetrain.core.value import (
+    UsefulTime,
+    boots_in_time,
+    switching_costs,
+    useful_time,
+    worth_while_booting,
+)
 
 
 @dataclass(frozen=True)
@@ -19,22 +25,23 @@ class Bidders:
     Attributes:
         worth: worth per second by size, shape (kinds, sizes).
         switching: cost of changing to each size, inf where it is impossible, shape (kinds, sizes).
-        useful_s: how long the nodes of each class and of those that live longer are alive and no others, less
-            what is lost on each node that leaves, shape (kinds, classes).
-        known_end_s: seconds lost when any nodes leave at a known time, shape (kinds,).
+        now: use of the nodes of each class for who gets none that it has not.
+        booted: use of them for who grows, from when its new nodes have booted; None: new nodes train at once.
+        before: what its nodes are worth to who grows until then, shape (kinds,).
+        joins: whether a new node of each class boots before it leaves, shape (kinds, classes).
         held: nodes each of them has now, shape (kinds, classes).
         number: how many trainers are of the kind, shape (kinds,).
-        taken_back: which classes are taken back, shape (classes,).
         capacity: nodes in each class, shape (classes,).
     """
 
     worth: Table
     switching: Table
-    useful_s: Table
-    known_end_s: NDArray[np.float64]
+    now: UsefulTime
+    booted: UsefulTime | None
+    before: NDArray[np.float64]
+    joins: NDArray[np.bool_]
     held: Counts
     number: Sizes
-    taken_back: NDArray[np.bool_]
     capacity: Sizes
 
     def on(self, capacity: Sizes) -> Bidders:
@@ -46,31 +53,41 @@ class Bidders:
         return Bidders(
             self.worth[kinds],
             self.switching[kinds],
-            self.useful_s[kinds],
-            self.known_end_s[kinds],
+            self.now.of(kinds),
+            self.booted and self.booted.of(kinds),
+            self.before[kinds],
+            self.joins[kinds],
             self.held[kinds],
             self.number[kinds],
-            self.taken_back,
             self.capacity,
         )
 
     def values_of(self, kind: int, counts: Counts) -> NDArray[np.float64]:
         """What some choices of one kind are worth, shape of ``counts`` without its last axis."""
         alive = np.cumsum(counts, axis=-1)
-        useful_s = self.useful_s[kind] - (counts > 0) * self.taken_back * self.known_end_s[kind]
-        values: NDArray[np.float64] = (useful_s * self.worth[kind][alive]).sum(axis=-1)
-        values -= self.switching[kind][alive[..., -1]]
-        return values
+        worth, sizes = self.worth[kind][alive], alive[..., -1]
+        values = _worth_of(self.now, kind, counts, worth)
+        if self.booted is not None:
+            grown = self.before[kind] + _worth_of(self.booted, kind, counts, worth)
+            values = np.where(sizes > self.held[kind].sum(), grown, values)
+        return np.asarray(values - self.switching[kind][sizes])
+
+
+def _worth_of(use: UsefulTime, kind: int, counts: Counts, worth: Table) -> NDArray[np.float64]:
+    values: NDArray[np.float64] = ((use.alone_s[kind] - (counts > 0) * use.end_s[kind]) * worth).sum(axis=-1)
+    return values
 
 
 def bidders_of(problem: Problem) -> tuple[Bidders, list[list[int]]]:
     """The kinds of trainers, and the rows of the problem's trainers of each."""
     terms = problem.terms
     switching = np.where(terms.possible, switching_costs(terms, problem.held_nodes), np.inf)
-    useful_s = useful_seconds(terms, problem.classes)
+    now, boots = useful_time(terms, problem.classes), bool(terms.boot_s.any())
+    booted = useful_time(terms, problem.classes, booted=True) if boots else now
     members: dict[bytes, list[int]] = {}
     for row in range(len(problem.trainers)):
-        parts = (terms.worth[row], switching[row], useful_s[row], terms.known_end_s[row], problem.held[row])
+        times = (now.alone_s, now.end_s, booted.alone_s, booted.end_s)
+        parts = (terms.worth[row], switching[row], *(each[row] for each in times), problem.held[row])
         members.setdefault(b"".join(np.ascontiguousarray(part).tobytes() for part in parts), []).append(row)
     rows = list(members.values())
     first = [each[0] for each in rows]
@@ -78,11 +95,12 @@ def bidders_of(problem: Problem) -> tuple[Bidders, list[list[int]]]:
     bidders = Bidders(
         terms.worth[first, :sizes],
         switching[first, :sizes],
-        useful_s[first],
-        terms.known_end_s[first],
+        now.of(first),
+        booted.of(first) if boots else None,
+        worth_while_booting(terms, problem.held, now, booted)[first],
+        boots_in_time(terms, problem.classes)[first],
         problem.held[first],
         np.array([len(each) for each in rows]),
-        np.array([one.taken_back for one in problem.classes]),
         problem.capacity,
     )
     return bidders, rows

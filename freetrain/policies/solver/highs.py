@@ -9,7 +9,8 @@ it has the same optimum to decide how many nodes of each class *c* each trainer 
 * ``part[j,c,p]``: how far into that piece, 0 where it is not picked.
 
 A class that is taken back before the horizon hurts whoever has some of its nodes: there each piece comes
-twice, with and without that loss. With one class this is a multiple-choice knapsack.
+twice, with and without that loss. Where new nodes must boot, time counts for who grows from when they have: there
+pieces come once for who grows and once for who does not. With one class this is a multiple-choice knapsack.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ def state_model(menus: Sequence[Menu], capacity: Sequence[int]) -> pyo.ConcreteM
     classes_suffice(model, capacity)
     if len(capacity) > 1:
         nobody_migrates(model, menus, capacity)
+        who_grows_waits_for_boots(model, menus, capacity)
         ends_hurt(model, menus, capacity)
     value_is_maximal(model, menus)
     return model
@@ -137,6 +139,7 @@ def nobody_migrates(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) 
 
     With C its nodes now and p over the pieces of its whole size that lie above C:
     C_jc · Σ_p picks[j,·,p] ≤ nodes[j,c] ≤ C_jc + Σ_p min(capacity_c − C_jc, most_p − C_j) · picks[j,·,p].
+    The sum on the right is left out where a new node of the class would leave before it had booted.
     """
     whole = len(capacity) - 1
 
@@ -152,11 +155,28 @@ def nobody_migrates(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) 
     def gains(m: Any, j: int, c: int) -> Any:
         held, now = menus[j].held[c], sum(menus[j].held)
         return m.nodes[j, c] <= held + sum(
-            min(capacity[c] - held, piece.most - now) * pick for piece, pick in growth(m, j)
+            min(capacity[c] - held, piece.most - now) * pick for piece, pick in growth(m, j) if menus[j].joins[c]
         )
 
     model.keeps = pyo.Constraint(model.trainer, model.klass, rule=keeps)
     model.gains = pyo.Constraint(model.trainer, model.klass, rule=gains)
+
+
+def who_grows_waits_for_boots(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) -> None:
+    """In all intervals a trainer picks pieces for who grows, or in none.
+
+    With p over those pieces: Σ_p picks[j,c,p] = Σ_p picks[j,·,p], on the right in its whole size.
+    """
+    whole = len(capacity) - 1
+
+    def grown(m: Any, j: int, c: int) -> list[Any]:
+        return [m.picks[j, c, p] for p, piece in enumerate(menus[j].pieces[c]) if piece.grown]
+
+    def waits(m: Any, j: int, c: int) -> Any:
+        picks = grown(m, j, c)
+        return sum(picks) == sum(grown(m, j, whole)) if picks and c < whole else pyo.Constraint.Skip
+
+    model.waits = pyo.Constraint(model.trainer, model.klass, rule=waits)
 
 
 def ends_hurt(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) -> None:

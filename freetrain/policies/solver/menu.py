@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from freetrain.policies.solver.pieces import Piece
+import numpy as np
+
+from freetrain.core.problem import Problem
+from freetrain.core.terms import Table
+from freetrain.core.value import (
+    UsefulTime,
+    boots_in_time,
+    switching_costs,
+    useful_time,
+    worth_while_booting,
+)
+from freetrain.policies.solver.pieces import Piece, linear_runs, pieces_on
+from freetrain.policies.solver.pricing import Priced
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +27,96 @@ class Menu:
     Attributes:
         pieces: value of its size in each interval, one list per class.
         held: nodes it has now, by class.
+        joins: whether a new node of each class boots before it leaves.
     """
 
     pieces: Sequence[Sequence[Piece]]
     held: Sequence[int]
+    joins: Sequence[bool]
+
+
+def single_class_menus(problem: Problem, priced: Priced) -> Iterator[Menu]:
+    """What each trainer may be given of the only class: the sizes that pricing left."""
+    for held, table, worthwhile in zip(problem.held_nodes.tolist(), priced.values, priced.worthwhile, strict=True):
+        sizes = np.flatnonzero(worthwhile).tolist()
+        yield Menu([pieces_on(table, linear_runs(table, sizes, held))], [held], [True])
+
+
+def menus_of(problem: Problem) -> Iterator[Menu]:
+    """What each trainer may be given of several classes."""
+    terms, classes = problem.terms, problem.classes
+    switching = switching_costs(terms, problem.held_nodes)
+    now, booted = (useful_time(terms, classes, booted=each) for each in (False, True))
+    before = worth_while_booting(terms, problem.held, now, booted)
+    joins = boots_in_time(terms, classes)
+    for row, held in enumerate(problem.held_nodes.tolist()):
+        most = int(terms.most_nodes[row])
+        if terms.boot_s[row]:
+            pieces = _both_ways(
+                problem,
+                row,
+                _Way(now, switching[row], range(min(held, most) + 1)),
+                _Way(booted, switching[row] - before[row], range(held + 1, most + 1), grown=True),
+            )
+        else:
+            pieces = _one_way(problem, row, _Way(now, switching[row], range(most + 1)))
+        yield Menu(pieces, problem.held[row].tolist(), joins[row].tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to change.
+
+    Attributes:
+        use: of the nodes of each class.
+        cost: of changing to each size.
+        sizes: that the trainer may have in all.
+        grown: whether they are those of who grows, where new nodes must boot.
+    """
+
+    use: UsefulTime
+    cost: Table
+    sizes: range
+    grown: bool = False
+
+
+def _one_way(problem: Problem, row: int, way: _Way) -> list[list[Piece]]:
+    return [_interval(problem, row, column, way) for column in range(len(problem.classes))]
+
+
+def _both_ways(problem: Problem, row: int, keeping: _Way, growing: _Way) -> list[list[Piece]]:
+    """Pieces of both; where ends are charged, those of who grows are marked so, also where they cost nothing."""
+    pieces = _one_way(problem, row, keeping)
+    whole = len(pieces) - 1
+    if not _interval(problem, row, whole, growing):
+        return pieces
+    return [
+        each + _interval(problem, row, column, growing, charges=any(one.evicted for one in each))
+        for column, each in enumerate(pieces)
+    ]
+
+
+def _interval(problem: Problem, row: int, column: int, way: _Way, *, charges: bool = False) -> list[Piece]:
+    """Value of a trainer's size while the nodes of classes 0 … column are alive and no others.
+
+    Args:
+        problem: the problem.
+        row: whose.
+        column: the shortest-lived of these classes.
+        way: how it changes.
+        charges: mark pieces as charging the end of the class where it costs nothing.
+    """
+    terms = problem.terms
+    worth = terms.worth[row]
+    whole = column == len(problem.classes) - 1
+    gain: Table = way.use.alone_s[row, column] * worth - (way.cost if whole else 0.0)
+    loss: Table = way.use.end_s[row, column] * worth
+    if column == 0:  # every node is gone after it, so this loss is certain
+        gain, loss = gain - loss, np.zeros_like(loss)
+    most = min(int(terms.most_nodes[row]), int(problem.capacity[: column + 1].sum()))
+    possible = np.flatnonzero(terms.possible[row]).tolist() if whole else range(most + 1)
+    sizes = [size for size in possible if size <= most and (not whole or size in way.sizes)]
+    runs = list(linear_runs(worth, sizes, int(problem.held_nodes[row]) if whole else -1))
+    if not loss.any():
+        return pieces_on(gain, runs, charges, way.grown)
+    return pieces_on(gain, runs, grown=way.grown) + pieces_on(gain - loss, runs, evicted=True, grown=way.grown)

@@ -19,7 +19,8 @@ _STRAIGHT = 1e-9
 class Piece:
     """Sizes ``fewest`` … ``most``, at which a table reads ``value + slope · (n − fewest)``.
 
-    ``evicted`` tells that the table charges the loss of nodes at the end of the interval.
+    ``evicted`` tells that the table charges the loss of nodes at the end of the interval, ``grown`` that it counts
+    from when new nodes have booted.
     """
 
     fewest: int
@@ -27,6 +28,7 @@ class Piece:
     value: float
     slope: float
     evicted: bool = False
+    grown: bool = False
 
 
 def linear_runs(table: Table, sizes: Iterable[int], held_nodes: int) -> Iterator[Run]:
@@ -49,7 +51,7 @@ def linear_runs(table: Table, sizes: Iterable[int], held_nodes: int) -> Iterator
         yield fewest, most
 
 
-def pieces_on(table: Table, runs: Iterable[Run], evicted: bool = False) -> list[Piece]:
+def pieces_on(table: Table, runs: Iterable[Run], evicted: bool = False, grown: bool = False) -> list[Piece]:
     """The table's values on runs of sizes on which it is linear."""
     return [
         Piece(
@@ -58,6 +60,7 @@ def pieces_on(table: Table, runs: Iterable[Run], evicted: bool = False) -> list[
             float(table[fewest]),
             float(table[most] - table[fewest]) / (most - fewest) if most > fewest else 0.0,
             evicted,
+            grown,
         )
         for fewest, most in runs
     ]

@@ -8,7 +8,8 @@ classes sorted by life, longest first, and :math:`N_c = n_0 + \dots + n_c`, is w
 (``freetrain.core.value``; :math:`\ell_c` is what a known end costs where the class is taken back, else 0). That is
 a sum over the classes of terms of :math:`N_{c-1}` and :math:`N_c`: a dynamic programme over the classes, for all
 trainers at once. Nobody migrates, so there are two of them: one for who keeps all nodes and may get more, and one
-for who gets none and may lose some.
+for who gets none and may lose some. For the former time counts from when new nodes have booted: what comes before
+is the same whatever it gets, and it gets no node that leaves until then.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes, Table
+from freetrain.core.value import UsefulTime
 from freetrain.policies.solver.bidders import Bidders
 
 Rows = NDArray[np.int64]
@@ -33,8 +35,9 @@ def best_replies(bidders: Bidders, prices: Prices) -> Replies:
     kinds, classes = bidders.held.shape
     value, counts = np.full(kinds, -np.inf), np.zeros((kinds, classes), dtype=np.int64)
     programmes = []
-    for rows, fewest, most in _ways_to_change(bidders):
-        programme = _solve(bidders, prices, rows, fewest, most)
+    for way in _ways_to_change(bidders):
+        programme = _solve(bidders, prices, way)
+        rows = way.rows
         found, chosen = programme.best()
         better = found > value[rows]
         value[rows[better]], counts[rows[better]] = found[better], chosen[better]
@@ -42,14 +45,36 @@ def best_replies(bidders: Bidders, prices: Prices) -> Replies:
     return Replies(prices, value, counts, tuple(programmes))
 
 
-def _ways_to_change(bidders: Bidders) -> Iterator[tuple[Rows, Counts, Counts]]:
-    """Who may grow and who may shrink: rows, the fewest nodes of each class, and how many more at most."""
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to change, of those who may.
+
+    Attributes:
+        rows: who they are.
+        fewest: nodes of each class that must be taken, shape (rows, classes).
+        most: how many more may be, likewise.
+        use: of the nodes.
+        before: what the nodes held are worth until that use begins, shape (rows,).
+    """
+
+    rows: Rows
+    fewest: Counts
+    most: Counts
+    use: UsefulTime
+    before: NDArray[np.float64]
+
+
+def _ways_to_change(bidders: Bidders) -> Iterator[_Way]:
+    """Growing, and shrinking."""
     grow = np.flatnonzero((bidders.held <= bidders.capacity).all(axis=1))
-    yield grow, bidders.held[grow], bidders.capacity - bidders.held[grow]
+    held = bidders.held[grow]
+    use = (bidders.booted or bidders.now).of(grow)
+    yield _Way(grow, held, (bidders.capacity - held) * bidders.joins[grow], use, bidders.before[grow])
     shrink = np.flatnonzero(bidders.held.any(axis=1))
     if shrink.size:
         held = bidders.held[shrink]
-        yield shrink, np.zeros_like(held), np.minimum(held, bidders.capacity)
+        most = np.minimum(held, bidders.capacity)
+        yield _Way(shrink, np.zeros_like(held), most, bidders.now.of(shrink), np.zeros(len(shrink)))
 
 
 @dataclass(frozen=True)
@@ -143,18 +168,18 @@ class _Programme:
                     yield counts
 
 
-def _solve(bidders: Bidders, prices: Prices, rows: Rows, fewest: Counts, most: Counts) -> _Programme:
+def _solve(bidders: Bidders, prices: Prices, way: _Way) -> _Programme:
+    rows, fewest, most, use = way.rows, way.fewest, way.most, way.use
     states = min(int(most.sum(axis=1).max(initial=0)) + 1, bidders.worth.shape[1])
-    worth, useful_s = bidders.worth[rows], bidders.useful_s[rows]
-    known_end_s = bidders.known_end_s[rows][:, None]
+    worth = bidders.worth[rows]
     best = np.full((len(rows), states), -np.inf)
-    best[:, 0] = 0.0
+    best[:, 0] = way.before
     best_at, gains, losses = [best], [], []
     for column, offset in enumerate(np.cumsum(fewest, axis=1).T):
         worth_now = _shifted(worth, offset, states, 0.0)
-        loss = known_end_s * bidders.taken_back[column] * worth_now
+        loss = use.end_s[:, column, None] * worth_now
         must = fewest[:, column][:, None]
-        gain = useful_s[:, column, None] * worth_now - prices[column] * must - np.where(must > 0, loss, 0.0)
+        gain = use.alone_s[:, column, None] * worth_now - prices[column] * must - np.where(must > 0, loss, 0.0)
         loss = np.where(must > 0, 0.0, loss)
         best = np.maximum(best, _best_with_more(best, prices[column], most[:, column]) - loss) + gain
         best_at.append(best)

@@ -162,7 +162,8 @@ class LentNodes:
     def _start(self, fragment: Fragment, at_s: float) -> None:
         self.queued.remove(fragment.id)
         self._fragments[fragment.id] = replace(fragment, state=FragmentState.RUNNING, started_s=at_s)
-        self._later(at_s + self._timing.boot_s, _Step.TRAINS, fragment.id)
+        boot_s = self._runs[fragment.trainer].trainer.boot_s or self._timing.boot_s
+        self._later(at_s + boot_s, _Step.TRAINS, fragment.id)
         self._later(self._timing.limit_checked_s(at_s + fragment.limit_s), _Step.IS_TIMED_OUT, fragment.id)
 
     def _is_over(self, fragment: Fragment, at_s: float) -> bool:

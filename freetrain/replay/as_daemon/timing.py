@@ -32,7 +32,8 @@ class Timing:
         wakes: how quickly it looks when something happens; None: only polls look.
         launch_s: from the order until a fragment runs, the mean of 982; while a job of the site waits only the
             next of Slurm's backfill cycles starts it, since its partition comes after the site's.
-        boot_s: from then until the node trains: Python, torch, the data set, the connection to the others.
+        boot_s: from then until the node trains, where the trainer does not say: Python, torch, the data set, the
+            connection to the others.
         leave_s: from the order to end a fragment until its node is free.
         evict_s: the same where Slurm takes the node for a job that starts.
     """

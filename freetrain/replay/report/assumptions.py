@@ -59,7 +59,7 @@ def assumptions(setting: Setting, trainers: Sequence[Trainer], daemon: AsDaemon 
         trainers: who came in.
         daemon: how the daemon would have gone; None: it was not asked.
     """
-    return (*_deciding(setting, trainers), *_costs(setting, trainers, daemon), *_pace(setting, daemon))
+    return (*_deciding(setting, trainers), *_costs(setting, trainers, daemon), *_pace(setting, trainers, daemon))
 
 
 def _deciding(setting: Setting, trainers: Sequence[Trainer]) -> Iterator[Assumption]:
@@ -94,9 +94,11 @@ def _costs(setting: Setting, trainers: Sequence[Trainer], daemon: AsDaemon | Non
     yield Assumption("starting costs", _seconds(starting_s), booting)
 
 
-def _pace(setting: Setting, daemon: AsDaemon | None) -> Iterator[Assumption]:
-    seen = f"by looks {_seconds([setting.poll_s])} apart" if setting.poll_s else "at once, and train at once"
-    yield Assumption("as the holes allow: idle nodes are seen", seen)
+def _pace(setting: Setting, trainers: Sequence[Trainer], daemon: AsDaemon | None) -> Iterator[Assumption]:
+    boots_s = [one.boot_s for one in trainers]
+    seen = f"by looks {_seconds([setting.poll_s])} apart" if setting.poll_s else "at once"
+    trains = f"train {_seconds(boots_s)} later" if any(boots_s) else "" if setting.poll_s else "train at once"
+    yield Assumption("as the holes allow: idle nodes are seen", ", and ".join(filter(None, (seen, trains))))
     if daemon is None:
         return
     timing, nodes = daemon.timing, daemon.rules.nodes
@@ -105,7 +107,8 @@ def _pace(setting: Setting, daemon: AsDaemon | None) -> Iterator[Assumption]:
     yield Assumption("a fragment starts", f"{_seconds([timing.launch_s])} after the order", "where no job waits")
     cycle = f"{_seconds([nodes.backfill.interval_s])} apart"
     yield Assumption("while one waits", "with Slurm’s next backfill cycle", f"cycles are {cycle}")
-    yield Assumption("its node trains", f"{_seconds([timing.boot_s])} later", "the boot")
+    booting = _seconds([each or timing.boot_s for each in boots_s] or [timing.boot_s])
+    yield Assumption("its node trains", f"{booting} later", "the boot")
     yield Assumption("it has left", f"{_seconds([timing.leave_s])} after the order", "")
     yield Assumption("or", f"{_seconds([timing.evict_s])} after Slurm took the node", "for a job of the site’s")
     yield from _limits(daemon)

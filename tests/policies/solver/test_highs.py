@@ -9,8 +9,8 @@ from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value, value_tables
 from freetrain.guest.guest import Guest
-from freetrain.policies.freetrain import _menus, _single_class_menus
 from freetrain.policies.solver import highs
+from freetrain.policies.solver.menu import menus_of, single_class_menus
 from freetrain.policies.solver.pricing import price_out
 from tests.oracle.enumeration import best_by_enumeration
 from tests.policies.test_against_oracle import EVERYDAY, MANY, MORE, about
@@ -22,7 +22,7 @@ def test_highs_finds_the_best_of_all_allocations(presolve: bool, seeds: range) -
     for seed in seeds:
         problem = mixed_problem(seed)
         if problem.held.size:
-            answer = highs.solve(list(_menus(problem)), problem.capacity.tolist(), presolve, left_s=lambda: 60.0)
+            answer = highs.solve(list(menus_of(problem)), problem.capacity.tolist(), presolve, left_s=lambda: 60.0)
             assert answer.proven, f"seed {seed}"
             assert answer.counts is not None, f"seed {seed}"
             assert total_value(problem, answer.counts) == about(best_by_enumeration(problem)), f"seed {seed}"
@@ -31,7 +31,7 @@ def test_highs_finds_the_best_of_all_allocations(presolve: bool, seeds: range) -
 
 def test_highs_without_time_says_so() -> None:
     problem = mixed_problem(1, lives=True)
-    answer = highs.solve(list(_menus(problem)), problem.capacity.tolist(), left_s=lambda: -1.0)
+    answer = highs.solve(list(menus_of(problem)), problem.capacity.tolist(), left_s=lambda: -1.0)
     assert (answer.out_of_time, answer.proven) == (True, False)
 
 
@@ -44,7 +44,7 @@ def test_highs_comes_to_an_end() -> None:
     problem = Problem(NOW_S, tuple(Offer(f"n{number}") for number in range(6)), trainers, 100.0, "throughput")
     guest = Guest(imports=("freetrain.policies.solver.highs",))
     tables = value_tables(problem.terms, problem.held_nodes, problem.classes[0])
-    menus = list(_single_class_menus(problem, price_out(tables, problem.node_count)))
+    menus = list(single_class_menus(problem, price_out(tables, problem.node_count)))
     report = guest.ask("freetrain.policies.solver.highs:solve", menus, problem.capacity.tolist(), time_s=60.0)
     guest.close()
     assert report.answer is not None, report.said

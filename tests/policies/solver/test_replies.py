@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from benchmarks.problems import mixed_problem
+from benchmarks.problems import mixed_problem, with_boots
 from freetrain.core.problem import Counts
 from freetrain.policies.solver.bidders import Bidders, bidders_of
 from freetrain.policies.solver.replies import _largest_of_last, best_replies
@@ -16,13 +16,20 @@ from freetrain.policies.solver.replies import _largest_of_last, best_replies
 SEEDS = [seed for seed in range(60) if len(mixed_problem(seed, lives=True).classes) > 1]
 
 
+def some_bidders(seed: int) -> Bidders:
+    """The new nodes of every other problem's trainers must boot."""
+    problem = mixed_problem(seed, lives=True)
+    return bidders_of(with_boots(problem, seed) if seed % 2 else problem)[0]
+
+
 def all_choices(bidders: Bidders, kind: int) -> Iterator[Counts]:
-    """Whatever is there, all nodes kept and some more, or none got and some lost."""
-    held = bidders.held[kind]
+    """Whatever is there, all nodes kept and some more that boot in time, or none got and some lost."""
+    held, joins = bidders.held[kind], bidders.joins[kind]
     for each in product(*(range(count + 1) for count in bidders.capacity.tolist())):
         counts = np.array(each, dtype=np.int64)
         stays_within = counts.sum() < bidders.worth.shape[1]
-        if stays_within and ((counts >= held).all() or (counts <= held).all()):
+        grows = (counts >= held).all() and joins[counts > held].all()
+        if stays_within and (grows or (counts <= held).all()):
             yield counts
 
 
@@ -37,7 +44,7 @@ def some_prices(bidders: Bidders, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_better_than_the_best_reply(seed: int) -> None:
-    bidders, _ = bidders_of(mixed_problem(seed, lives=True))
+    bidders = some_bidders(seed)
     prices = some_prices(bidders, seed)
     replies = best_replies(bidders, prices)
     for kind, counts in enumerate(replies.counts):
@@ -49,7 +56,7 @@ def test_nothing_is_better_than_the_best_reply(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_choice_that_is_nearly_as_good_is_found_and_no_other(seed: int) -> None:
-    bidders, _ = bidders_of(mixed_problem(seed, lives=True))
+    bidders = some_bidders(seed)
     prices = some_prices(bidders, seed)
     replies = best_replies(bidders, prices)
     for kind in range(len(bidders.number)):
