@@ -122,7 +122,8 @@ aim_options = options(
         metavar="NAME",
         default="speedup",
         show_default=True,
-        help=f"What is maximised: {', '.join(OBJECTIVES)}, or your own module:function.",
+        help=f"What is maximised: {', '.join(OBJECTIVES)}, or your own module:function; behind it, evictions=60: "
+        "seconds that each loss of nodes at a known time counts for besides what is lost.",
     ),
     click.option(
         "--horizon",

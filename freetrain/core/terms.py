@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.objectives import worth_per_s
+from freetrain.core.objectives import read_aim, worth_per_s
 from freetrain.core.trainer import Trainer
 
 Table = NDArray[np.float64]
@@ -69,6 +69,7 @@ class Terms:
 def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     """The trainers' terms under an objective; callers share them."""
     numbers = np.array([_numbers(trainer) for trainer in trainers]).reshape(-1, _NUMBERS)
+    numbers += read_aim(objective).evictions_s * _avoids(numbers)
     most, fewest = numbers[:, :2].T.astype(np.int64)
     up_s, down_s, eviction_s, known_end_s, leaving_s, start_s, boot_s, independent = map(
         read_only, numbers[:, 2:].T.copy()
@@ -99,7 +100,15 @@ def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     )
 
 
-_NUMBERS = 10
+_NUMBERS, _KNOWN_END, _LEAVING = 10, 5, 6
+
+
+def _avoids(numbers: Table) -> Table:
+    """Where an eviction that is to be avoided counts: known ends of all nodes together, or of each by itself."""
+    alone = numbers[:, -1]
+    where = np.zeros_like(numbers)
+    where[:, _KNOWN_END], where[:, _LEAVING] = 1.0 - alone, alone
+    return where
 
 
 @lru_cache(maxsize=65536)

@@ -101,10 +101,12 @@ def _value(
         switch = up·o(C) if N₀ > C,  down·o(C) if N₀ < C,  and start·o(N₀) instead where o(C) = 0
 
     Where the nodes work each by itself, o is replaced by how much of it comes or goes; up is start then, and f is
-    what an eviction costs. New nodes train only when they have booted: until then N is what it holds of them.
+    what an eviction costs. What is to be avoided of evictions comes to f. New nodes train only when they have
+    booted: until then N is what it holds of them.
     """
     value = -_switch(trainer, worth, sum(held), sum(amounts))
     booted_s = trainer.boot_s if sum(amounts) > sum(held) else 0.0
+    avoided_s = _aim(problem)[1].get("evictions", 0.0)
     instants_s = sorted({0.0, *ends_s, *((booted_s,) if booted_s < problem.horizon_s else ())})
     for start_s, end_s in pairwise(instants_s):
         training = amounts if start_s >= booted_s else held
@@ -114,9 +116,9 @@ def _value(
         if leaving and end_s < problem.horizon_s:
             forced_s = trainer.scale_down_s if trainer.forced_loss_s is None else trainer.forced_loss_s
             if trainer.independent:
-                value -= forced_s * (worth[nodes] - worth[nodes - leaving])
+                value -= (forced_s + avoided_s) * (worth[nodes] - worth[nodes - leaving])
             else:
-                value -= min(forced_s, trainer.scale_down_s) * worth[nodes]
+                value -= (min(forced_s, trainer.scale_down_s) + avoided_s) * worth[nodes]
     return value
 
 
@@ -134,12 +136,19 @@ def _switch(trainer: Trainer, worth: Sequence[float], held_nodes: int, nodes: in
 
 def _worth(problem: Problem, trainer: Trainer) -> list[float]:
     """Worth of a second on 0, 1, … nodes, up to the most that the trainer can use."""
+    objective, _ = _aim(problem)
     last = trainer.throughput[-1][0]
     most = last if trainer.max_nodes is None else min(last, trainer.max_nodes)
     rates = [_rate(trainer, nodes) for nodes in range(most + 1)]
-    weight = trainer.weight if problem.objective in ("throughput", "weighted") else 1.0
-    unit = 1.0 if problem.objective == "throughput" else rates[1] or max(rates)
+    weight = trainer.weight if objective in ("throughput", "weighted") else 1.0
+    unit = 1.0 if objective == "throughput" else rates[1] or max(rates)
     return [weight * rate / unit if nodes >= trainer.min_nodes else 0.0 for nodes, rate in enumerate(rates)]
+
+
+def _aim(problem: Problem) -> tuple[str, dict[str, float]]:
+    """The objective's name, and what stands behind it."""
+    objective, *parts = problem.objective.split(",")
+    return objective, {word: float(number) for word, number in (part.split("=") for part in parts)}
 
 
 def _rate(trainer: Trainer, nodes: int) -> float:

@@ -75,6 +75,18 @@ def test_freetrain_is_the_best_of_all_allocations_where_new_nodes_must_boot(
         assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
 
 
+@pytest.mark.parametrize("seeds", [pytest.param(range(20), id="few"), MANY, MORE])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_freetrain_is_the_best_of_all_allocations_where_evictions_are_to_be_avoided(
+    solver: str, seeds: range
+) -> None:
+    for seed in seeds:
+        problem = mixed_problem(seed, lives=True)
+        problem = beside_fillers(problem) if seed % 4 == 0 else problem
+        problem = replace(problem, objective=f"{problem.objective},evictions={seed * 7.5}")
+        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
+
+
 @pytest.mark.parametrize("policy", ["freetrain", *BASELINES])
 def test_nobody_gets_a_new_node_that_leaves_before_it_has_booted(policy: str) -> None:
     for seed in range(200):

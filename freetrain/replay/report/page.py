@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from freetrain.core.holes import SECONDS_PER_HOUR
+from freetrain.core.objectives import read_aim
 from freetrain.errors import StateError
 from freetrain.replay.logs.model import SiteLog
 from freetrain.replay.logs.times import find_zone
@@ -102,7 +103,7 @@ def render(report: ReportInput) -> str:
         total_lost_h=sum(sum(run.lost_s.values()) for run in record.runs) / SECONDS_PER_HOUR,
         headline=sentences.headline(report.study),
         remarks=_remarks(report),
-        tiles=sentences.tiles(report.study, report.setting.objective),
+        tiles=sentences.tiles(report.study, read_aim(report.setting.objective).objective),
         parts=sentences.parts_of_idle_time(report.shown.outcome, record),
         empty_hours=with_and_without(record, report.log.empty),
         daemon=_daemon(report.study),
