@@ -194,6 +194,7 @@ def fragment_script(fragment: Fragment, pattern: Pattern, in_part: bool = False)
     return environment.get_template("fragment.sh.j2").render(
         node=fragment.node,
         trainer=fragment.trainer,
+        limit_s=int(fragment.limit_s),
         directives=[line for line in lines if line.startswith("#SBATCH") and not _is_ours(line, in_part)],
         directory=pattern.directory,
         interpreter=shebang,

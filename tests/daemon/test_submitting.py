@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -173,6 +175,16 @@ def test_the_script_runs_as_its_owner_wrote_it(tmp_path: Path) -> None:
     script = fragment_script(FRAGMENT, Pattern(text, str(folder)))
     ran = subprocess.run(["bash", "-c", script], input="in", capture_output=True, text=True)
     assert (ran.stdout, ran.returncode) == (f"{folder}|7|in\n", 3), ran.stderr
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_fragment_knows_when_it_ends_whether_or_not_slurm_says_so(told: bool) -> None:
+    script = fragment_script(FRAGMENT, Pattern("#!/bin/bash\necho $SLURM_JOB_END_TIME\n", "/tmp"))
+    environment = os.environ | ({"SLURM_JOB_END_TIME": "5"} if told else {})
+    before_s = time.time()
+    said = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True).stdout
+    ends_s = 5 if told else before_s + FRAGMENT.limit_s
+    assert int(said) == pytest.approx(ends_s, abs=30)
 
 
 def test_fragments_on_parts_of_a_node_ask_for_their_parts_and_are_told_apart() -> None:
