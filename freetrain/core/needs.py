@@ -30,6 +30,7 @@ class Needs:
         in_parts: why Slurm would give it only part of a node, whatever it is told; empty: it would not.
         unclear: what of it cannot be understood; no node is known to have it then.
         in_part: whether it is lent just what Slurm gives it, rather than whole nodes.
+        processes: how many it starts.
         given_cpus: CPUs that Slurm gives it by itself, where it says so; that may be more than it asks for. Where
             whole nodes are lent, this and the next make no difference.
         given_memory_mb: memory that Slurm gives it, whether or not it asks for any.
@@ -48,6 +49,7 @@ class Needs:
     in_parts: str = ""
     unclear: str = ""
     in_part: bool = False
+    processes: int = field(default=1, compare=False)
     given_cpus: int = field(default=0, compare=False)
     given_memory_mb: int = field(default=0, compare=False)
 

@@ -29,7 +29,7 @@ from freetrain.lending.meter import Meter
 from freetrain.lending.stays import Stays
 from freetrain.loop.cycle import Goal
 from freetrain.loop.lending_loop import LendingLoop
-from freetrain.policies import Placer, Policy, find_placer, find_policy
+from freetrain.policies import Placer, Policy, find_finisher, find_placer, find_policy
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
@@ -107,7 +107,8 @@ class Lender:
             topology, rules = switches_of(self._config, self._gateway), self._loop.rules
             self._loop.rules = replace(rules, sharing=replace(rules.sharing, topology=topology))
             self._placer = find_placer(decide.place, topology)
-        look = self._loop.look(Goal(policy_for, decide.objective, self._placer))
+        finisher = find_finisher(decide.finish)
+        look = self._loop.look(Goal(policy_for, decide.objective, self._placer, finisher))
         self._drains.note_heeded()
         self._unusable = tell_unusable(look.decisions, self._unusable)
         return list(look.decisions)

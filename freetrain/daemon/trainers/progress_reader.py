@@ -38,6 +38,7 @@ class Report:
         offset_bytes: how far the progress has been read.
         misread: what was not believed since the last report.
         fault: why its files cannot be used, a sentence for the owner; empty: they can, or are not there.
+        data_wait_share: part of a step that it waited for data lately; None: nobody knows.
     """
 
     finished: bool | None
@@ -46,6 +47,7 @@ class Report:
     offset_bytes: int
     misread: Misread = NOTHING_MISREAD
     fault: str = ""
+    data_wait_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,8 @@ class ProgressReader:
     def _take(self, trainer: str, report: Report) -> None:
         with self._lock:
             before = self._reports.get(trainer)
+            if before is not None and report.data_wait_share is None:
+                report = replace(report, data_wait_share=before.data_wait_share)
             self._was_completed |= bool(report.finished) and not (before and before.finished)
             self._reports[trainer] = report
 
@@ -189,7 +193,10 @@ def read_report(place: Place, most_bytes: int = _MOST_BYTES) -> Report:
     except (OSError, KeyError):
         return _nothing(place)
     samples = float(found.rates[-1].samples_done) if found.rates else 0.0
-    return Report(finished, samples, _observations(found), found.offset_bytes, _misread(found))
+    waits = _data_wait_share(found)
+    return Report(
+        finished, samples, _observations(found), found.offset_bytes, _misread(found), data_wait_share=waits
+    )
 
 
 def _read(directory: int, owner: int, place: Place, most_bytes: int) -> ProgressLog:
@@ -205,6 +212,12 @@ def _nothing(place: Place) -> Report:
 
 def _observations(found: ProgressLog) -> tuple[Observation, ...]:
     return tuple(Observation(rate.nodes, rate.samples_per_s, rate.elapsed_s) for rate in found.rates)
+
+
+def _data_wait_share(found: ProgressLog) -> float | None:
+    """Mean over what was read."""
+    elapsed_s = sum(rate.elapsed_s for rate in found.rates)
+    return sum(rate.data_wait_share * rate.elapsed_s for rate in found.rates) / elapsed_s if elapsed_s else None
 
 
 def _misread(found: ProgressLog) -> Misread:
