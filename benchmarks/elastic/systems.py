@@ -46,7 +46,8 @@ class System:
 
 def _freetrain(place: Place, servers: int = 0) -> list[str]:
     agent = [sys.executable, "-m", "freetrain", "run", "--trainer", str(place.folder / "trainer"), "--nproc", "1"]
-    return [*agent, "--servers", str(servers), "--", sys.executable, "-m", LIVING]
+    # Servers are killed on purpose, each time one of the restarts.
+    return [*agent, "--servers", str(servers), "--max-restarts", "100", "--", sys.executable, "-m", LIVING]
 
 
 def served_by(servers: int) -> System:
