@@ -102,6 +102,7 @@ def test_the_language_model_learns_while_the_world_changes(tmp_path: Path) -> No
     assert_rescaled(tmp_path / "t")
 
 
+@pytest.mark.soak
 def test_the_recommender_learns_from_sums_of_a_server_while_the_world_changes(tmp_path: Path) -> None:
     said = train("recommender.py", tmp_path / "t", "20", servers=1)
     final = re.search(r"error (\d\.\d+) after (\d+) steps", said)
