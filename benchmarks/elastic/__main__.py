@@ -16,13 +16,21 @@ from benchmarks.elastic import checkpoints
 from benchmarks.elastic.events import Conditions, Event, Outcome, measure
 from benchmarks.elastic.processes import no_survivors
 from benchmarks.elastic.progress import measure_progress
+from benchmarks.elastic.servers import measure_pauses, measure_steps
 from benchmarks.elastic.sizes import PARAMETERS, measure_sizes
 from benchmarks.elastic.systems import FREETRAIN, RESTART, TORCHRUN
-from benchmarks.elastic.tables import Table, checkpoint_table, pause_table, progress_table, size_table
+from benchmarks.elastic.tables import (
+    Table,
+    checkpoint_table,
+    pause_table,
+    progress_table,
+    served_table,
+    size_table,
+)
 from benchmarks.machine import machine_facts, version_facts
 from freetrain.cli.output import print_heading, print_table
 
-PARTS = ("pauses", "restart", "sizes", "checkpoints", "progress")
+PARTS = ("pauses", "restart", "sizes", "checkpoints", "progress", "servers", "server pauses")
 EVENTS = (
     Event("grow 2→4", 2, 4, "join"),
     Event("leave 4→3", 4, 3, "leave"),
@@ -89,6 +97,12 @@ def _measure(part: str, given: argparse.Namespace) -> tuple[Table, Any]:
             models = [size * 10**6 for size in given.sizes or ()] or checkpoints.PARAMETERS
             costs = list(checkpoints.measure_checkpoints(models, given.optimizer))
             return checkpoint_table(costs), [asdict(cost) for cost in costs]
+        case "servers":
+            steps = list(measure_steps())
+            return served_table(steps), [asdict(one) for one in steps]
+        case "server pauses":
+            outcomes = _told(measure_pauses(given.repeats))
+            return pause_table(outcomes), [asdict(outcome) for outcome in outcomes]
         case _:
             cost = measure_progress()
             return progress_table(cost), asdict(cost)

@@ -51,6 +51,11 @@ class Job:
         """Size of the world that did the last step."""
         return self.steps[-1].ranks if self.steps else 0
 
+    @property
+    def trainer(self) -> Path:
+        """The trainer's directory, where freetrain runs it."""
+        return self._folder / "trainer"
+
     def start(self, count: int) -> None:
         """Start so many agents."""
         for _ in range(count):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 LIVING = "benchmarks.elastic.scripts.living"
@@ -43,9 +44,15 @@ class System:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def _freetrain(place: Place) -> list[str]:
+def _freetrain(place: Place, servers: int = 0) -> list[str]:
     agent = [sys.executable, "-m", "freetrain", "run", "--trainer", str(place.folder / "trainer"), "--nproc", "1"]
-    return [*agent, "--", sys.executable, "-m", LIVING]
+    # Servers are killed on purpose, each time one of the restarts.
+    return [*agent, "--servers", str(servers), "--max-restarts", "100", "--", sys.executable, "-m", LIVING]
+
+
+def served_by(servers: int) -> System:
+    """Freetrain, with so many servers where there are as many nodes."""
+    return System(f"freetrain, servers: {servers}", partial(_freetrain, servers=servers))
 
 
 def _freetrain_restart(place: Place) -> list[str]:

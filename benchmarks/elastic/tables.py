@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from benchmarks.elastic.checkpoints import CheckpointCost
 from benchmarks.elastic.events import Outcome
 from benchmarks.elastic.progress import ProgressCost
+from benchmarks.elastic.servers import ServedStep
 from benchmarks.elastic.sizes import GROW, KILL, LEAVE
 from benchmarks.elastic.steps import Change, quantile
 from freetrain.showing.words import NOTHING
@@ -96,6 +97,18 @@ def checkpoint_table(costs: Sequence[CheckpointCost]) -> Table:
         "all it costs: by how much longer all steps last until the next one; it is written on the same cores",
     )
     return Table("What a checkpoint costs, in seconds", columns, rows, notes)
+
+
+def served_table(steps: Sequence[ServedStep]) -> Table:
+    """One row per model and number of workers: steps per second by number of servers."""
+    counts = sorted({one.servers for one in steps})
+    names = ("the ring" if count == 0 else f"{count} servers" if count > 1 else "1 server" for count in counts)
+    rows = []
+    for parameters, workers in dict.fromkeys((one.parameters, one.workers) for one in steps):
+        here = {one.servers: one.step_s for one in steps if (one.parameters, one.workers) == (parameters, workers)}
+        cells = (f"{1 / here[count]:.1f}" if count in here else NOTHING for count in counts)
+        rows.append((f"{parameters / 1e6:g} M", str(workers), *cells))
+    return Table("Steps per second", ("parameters", "workers", *names), rows)
 
 
 def progress_table(cost: ProgressCost) -> Table:

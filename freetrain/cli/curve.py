@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.curve_servers import describe_servers
 from freetrain.cli.output import print_json, print_table, show_value
 from freetrain.core.seen_costs import Change, SeenCosts
 from freetrain.core.throughput_fit import FittedCurve, Observation, ScalingModel, fit_throughput
@@ -83,6 +84,8 @@ def curve_command(trainer: Path, most: int | None, save_path: Path | None, as_js
     click.echo(f"\n{_describe(fit)}")
     if axis is _WORKERS:
         click.echo("By workers, as the same nodes had different numbers of them; the daemon decides by nodes.")
+    for sentence in describe_servers(log.rates):
+        click.echo(sentence)
     if pauses_s:
         click.echo(f"{len(pauses_s)} rescales, {sum(pauses_s):.3g} s lost, {max(pauses_s):.3g} s at most.")
     _tell_longest("Workers that were to be replaced took up to {:.3g} s to save and end.", log, "save_s")

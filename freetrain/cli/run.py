@@ -34,6 +34,14 @@ _ALWAYS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 )
 @click.option("--nproc", type=click.IntRange(1), help="Workers on this node.  [default: one per GPU, else 1]")
 @click.option(
+    "--servers",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Let N servers add up the workers' gradients: processes that run on as many of the trainer's nodes.",
+)
+@click.option(
     "--restart", is_flag=True, help="For unmodified torchrun-style scripts: start them anew at every rescale."
 )
 @click.option(
@@ -84,6 +92,7 @@ _ALWAYS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 def run_command(
     root: Path | None,
     nproc: int | None,
+    servers: int,
     restart: bool,
     steps_path: Path | None,
     steps_pattern: str,
@@ -111,7 +120,12 @@ def run_command(
         click.echo(f"freetrain: the training is complete; remove {directory.finished_path} to go on", err=True)
         return
     end_timeout_s = _end_timeout_s(restart, leave_timeout_s, save_timeout_s)
-    options = AgentOptions(command, nproc or count_gpus() or 1, max_restarts, end_timeout_s)
+    if restart and servers:
+        raise InputError(
+            "--servers is not for --restart: its scripts add their gradients up themselves.",
+            "Leave it out, or let the script train with freetrain.elastic.",
+        )
+    options = AgentOptions(command, nproc or count_gpus() or 1, max_restarts, end_timeout_s, servers)
     if min_members is not None:
         os.environ["FREETRAIN_MIN_MEMBERS"] = str(min_members)
     steps = _watched(restart, steps_path, steps_pattern)

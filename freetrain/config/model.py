@@ -195,6 +195,13 @@ class Decide(Section):
             "'scontrol show topology'."
         ),
     ] = "first"
+    finish: Annotated[
+        Literal["as-asked", "synergy-tune"],
+        Field(
+            description="Where parts of nodes are lent: as-asked: what a task asks for; synergy-tune: with GPUs "
+            "more CPUs, of those that are left, for trainings that wait for data."
+        ),
+    ] = "as-asked"
     objective: Annotated[str, Field(description="As in 'freetrain replay --objective'.")] = "weighted"
     horizon: Annotated[
         Duration,

@@ -31,6 +31,7 @@ class Needs:
         unclear: what of it cannot be understood; no node is known to have it then.
         held_back: what it asks for that Slurm takes from no job by preemption; it is lent nothing then.
         in_part: whether it is lent just what Slurm gives it, rather than whole nodes.
+        processes: how many it starts.
         given_cpus: CPUs that Slurm gives it by itself, where it says so; that may be more than it asks for. Where
             whole nodes are lent, this and the next make no difference.
         given_memory_mb: memory that Slurm gives it, whether or not it asks for any.
@@ -50,6 +51,7 @@ class Needs:
     unclear: str = ""
     held_back: str = ""
     in_part: bool = False
+    processes: int = field(default=1, compare=False)
     given_cpus: int = field(default=0, compare=False)
     given_memory_mb: int = field(default=0, compare=False)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
+from freetrain.core.amounts import Amount
 from freetrain.core.placement import Placement
 
 
@@ -31,11 +32,13 @@ class Lend:
         trainer: to whom.
         nodes: which, or which places.
         limits_s: for how long at most, each of them; empty: for as long as they are idle.
+        amounts: place → how much of its node it is, where that is more than the trainer's tasks ask for.
     """
 
     trainer: str
     nodes: tuple[str, ...]
     limits_s: tuple[float, ...] = ()
+    amounts: Mapping[str, Amount] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

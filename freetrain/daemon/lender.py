@@ -21,7 +21,7 @@ from freetrain.daemon.reports.findings import tell_findings, tell_unusable
 from freetrain.daemon.reports.rejects import Rejects
 from freetrain.daemon.reports.status import LookStatus, status_of
 from freetrain.daemon.rules import roster_rules_of, rules_of
-from freetrain.daemon.setup import launcher_of, placer_of
+from freetrain.daemon.setup import launcher_of, switches_of
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.daemon.trainers.progress_reader import Place, ProgressReader
 from freetrain.lending.judge import Judgement, Memory
@@ -29,7 +29,7 @@ from freetrain.lending.meter import Meter
 from freetrain.lending.stays import Stays
 from freetrain.loop.cycle import Goal
 from freetrain.loop.lending_loop import LendingLoop
-from freetrain.policies import Placer, Policy, find_policy
+from freetrain.policies import Placer, Policy, find_finisher, find_placer, find_policy
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
@@ -104,8 +104,11 @@ class Lender:
             return find_policy(decide.policy, time_limit_s=max(time_limit_s / decisions, _LEAST_TIME_LIMIT_S))
 
         if self._placer is None:
-            self._placer = placer_of(self._config, self._gateway)
-        look = self._loop.look(Goal(policy_for, decide.objective, self._placer))
+            topology, rules = switches_of(self._config, self._gateway), self._loop.rules
+            self._loop.rules = replace(rules, sharing=replace(rules.sharing, topology=topology))
+            self._placer = find_placer(decide.place, topology)
+        finisher = find_finisher(decide.finish)
+        look = self._loop.look(Goal(policy_for, decide.objective, self._placer, finisher))
         self._drains.note_heeded()
         self._unusable = tell_unusable(look.decisions, self._unusable)
         return list(look.decisions)

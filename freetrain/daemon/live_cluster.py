@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import End, Fragment, node_of
+from freetrain.core.fragment import End, Fragment, FragmentState, node_of
 from freetrain.core.plan import Action, Lend, Limit, PutRight, Release
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
@@ -77,6 +78,7 @@ class LiveCluster:
         self._owners_deeds = OwnersDeeds(gateway, ledger)
         self._lent_hours = LentHours(ledger)
         self._ended: list[Fragment] = []
+        self._amounts: dict[str, Amount] = {}
         self._seen = Facts(Snapshot(0.0, (), ()))
         self.registered = Registered()
 
@@ -106,6 +108,8 @@ class LiveCluster:
         self.registered = self._registry.look(snapshot, self._ended, told.reports, answered, told.roster_rules)
         ended, self._ended = tuple(self._ended), []
         self._owners_deeds.look(self.registered.entries, snapshot)
+        asked = {one.job for one in self._books.open if one.state is FragmentState.ASKED}
+        self._amounts = {job: amount for job, amount in self._amounts.items() if job in asked}
         self._seen = Facts(
             snapshot=snapshot,
             fragments=self._books.open,
@@ -119,6 +123,12 @@ class LiveCluster:
             last_plan_s=told.last_plan_s,
             exempt_s=told.exempt_s,
             done_samples={entry.trainer.id: entry.trainer.samples_done for entry in self.registered.entries},
+            data_wait_shares={
+                trainer: report.data_wait_share
+                for trainer, report in told.reports.items()
+                if report.data_wait_share is not None
+            },
+            amounts=dict(self._amounts),
         )
         return self._seen
 
@@ -164,30 +174,38 @@ class LiveCluster:
     def _lend(self, entry: Entry, action: Lend, decision: str | None) -> None:
         places = [Place(node_of(name), s) for name, s in zip(action.nodes, action.limits_s, strict=True)]
         wanted = self._launcher.lend(entry.submission, entry.fragments, places, self._seen.snapshot.time_s)
+        gives_more = self._launcher.gives_more(entry.submission)
+        amounts = [action.amounts.get(name) if gives_more else None for name in action.nodes]
         if not self._executor.acts:
-            self._advise(entry, wanted, decision)
+            self._advise(entry, wanted, amounts, decision)
             return
         # Written down before Slurm is told: whatever happens then, the next look finds out what became of them.
         fragments = self._books.save([replace(one, decision=decision) for one in wanted])
-        placed = [one for one in fragments if self._place(entry, one, decision)]
+        pairs = zip(fragments, amounts, strict=False)  # there may be fewer tasks than places
+        placed = [one for one, amount in pairs if self._place(entry, one, amount, decision)]
         for order in self._launcher.start(placed):
             self._executor.carry_out(order, decision)
 
-    def _advise(self, entry: Entry, wanted: Sequence[Fragment], decision: str | None) -> None:
-        nodes = self._seen.snapshot.node
+    def _advise(
+        self, entry: Entry, wanted: Sequence[Fragment], amounts: Sequence[Amount | None], decision: str | None
+    ) -> None:
+        nodes, pairs = self._seen.snapshot.node, zip(wanted, amounts, strict=False)
         for order in (
-            *(self._launcher.place(entry.submission, one, nodes[one.node]) for one in wanted),
+            *(self._launcher.place(entry.submission, one, nodes[one.node], amount) for one, amount in pairs),
             *self._launcher.start(wanted),
         ):
             self._executor.carry_out(order, decision)
 
-    def _place(self, entry: Entry, fragment: Fragment, decision: str | None) -> bool:
+    def _place(self, entry: Entry, fragment: Fragment, amount: Amount | None, decision: str | None) -> bool:
         node = self._seen.snapshot.node[fragment.node]
-        said = self._executor.carry_out(self._launcher.place(entry.submission, fragment, node), decision)
+        order = self._launcher.place(entry.submission, fragment, node, amount)
+        said = self._executor.carry_out(order, decision)
         if said is None:
             self._books.call_off(fragment)
             return False
         placed = self._launcher.placed(fragment, said)
+        if amount is not None:
+            self._amounts[placed.job] = amount
         if placed != fragment:
             self._books.save([placed])
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from freetrain.config import Config
-from freetrain.policies import FIRST_NODES, Placer, find_placer
+from freetrain.core.topology import FLAT, Topology
 from freetrain.slurm import commands
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
@@ -24,16 +24,15 @@ def launcher_of(config: Config, gateway: Gateway) -> Launcher:
     return Submitting(config.slurm.partition, PatternReader(gateway), act_as)
 
 
-def placer_of(config: Config, gateway: Gateway) -> Placer:
-    """The placer that the site wants, with the switches that Slurm knows now.
+def switches_of(config: Config, gateway: Gateway) -> Topology:
+    """The switches that Slurm knows now; none where the site does not want nodes to be placed by them.
 
     Raises:
         SlurmError: Slurm does not say which these are.
     """
-    name = config.decide.place
-    if name == "first":
-        return FIRST_NODES
+    if config.decide.place == "first":
+        return FLAT
     topology, rejected = parse_topology(gateway.perform(commands.ask_topology()))
     for line in rejected:
         log.warning("a line of Slurm's topology was not understood: %s", line)
-    return find_placer(name, topology)
+    return topology

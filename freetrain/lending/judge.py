@@ -12,6 +12,7 @@ from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment, node_of
 from freetrain.core.plan import Action, PutRight, Release
 from freetrain.core.problem import Question
+from freetrain.core.shared_nodes import SharedNode
 from freetrain.lending.blocked_jobs import Blocked, find_waits
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.hole_ends import in_few_classes
@@ -21,10 +22,11 @@ from freetrain.lending.meter import Meter, paused_until_s
 from freetrain.lending.next_in_line import nodes_of_next
 from freetrain.lending.offers import Offers, find_offers, shadow_of, take_back
 from freetrain.lending.part_claims import find_part_claims
-from freetrain.lending.rooms import find_rooms
+from freetrain.lending.rooms import Rooms, find_rooms
 from freetrain.lending.rules import Rules
 from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
 from freetrain.lending.sharing.claimants import Eligible, meeting_nodes
+from freetrain.lending.sharing.finishing import shared_nodes
 from freetrain.lending.sharing.parts import LeftNodes, Parts, deal_parts
 from freetrain.lending.sharing.selection import Selection, select
 from freetrain.lending.sharing.tasks import Tasks, find_tasks
@@ -65,6 +67,7 @@ class Judgement:
         offers: the verdict on each node.
         selection: trainers that compete for the offered ones.
         parts: who was dealt which of them.
+        rooms: what was left of each node before; None: nodes are lent whole.
         stopped: why nothing is lent at all; empty: nodes are lent.
     """
 
@@ -75,6 +78,7 @@ class Judgement:
     offers: Offers
     selection: Selection
     parts: Parts
+    rooms: Rooms | None
     stopped: str
 
     @property
@@ -141,6 +145,10 @@ class Judgement:
         """For how long it may be lent from now on."""
         return self.rules.limit_s(self.free_until_s[place], self.facts.snapshot)
 
+    def shared_nodes(self, trainer: str, places: Sequence[str]) -> Iterable[SharedNode]:
+        """The nodes on which this trainer is lent new parts."""
+        return shared_nodes(trainer, places, self.facts, self.rooms, self.parts)
+
     def conclude(self, decisions: Iterable[Decision]) -> tuple[Memory, Mapping[str, str]]:
         """After all decisions: what is remembered, and trainer → why it has no node although it could run."""
         sizes = {trainer: len(names) for one in decisions for trainer, names in one.placement.items()}
@@ -196,7 +204,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     late_s = now_s - rules.fragments.start_within_s
     in_vain = [fragment for fragment in facts.fragments if fragment.waits_since_before(late_s)]
 
-    rooms = claims.within(find_rooms(snapshot, facts.fragments, needs, nodes))
+    rooms = claims.within(find_rooms(snapshot, facts.fragments, needs, nodes, facts.amounts))
     offers = find_offers(snapshot, facts.fragments, shadow, nodes, seen, facts.drained, rooms)
     offers = take_back(offers, {place: f"job {job} could start here" for place, job in claims.back.items()})
     offers = take_back(offers, nodes_of_next(offers.offered, shadow, snapshot, nodes))
@@ -216,7 +224,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     parts = deal_parts(facts, offered, selection.competing, eligible, memory.left, rules, tasks)
     seen = seen.with_fitting(shadow).with_vain(in_vain, now_s)
     remembered = Memory(seen, blocked, meter, lost, stays, parts.left)
-    return Judgement(facts, rules, remembered, shadow, offers, selection, parts, stopped)
+    return Judgement(facts, rules, remembered, shadow, offers, selection, parts, rooms, stopped)
 
 
 def _pause(meter: Meter, lost: LostNodes, now_s: float, rules: Rules) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from freetrain.core.amounts import Amount, count_gres
 from freetrain.core.cluster import Nodes, NodeState, Snapshot
@@ -40,7 +41,11 @@ Rooms = Mapping[str, Room]
 
 
 def find_rooms(
-    snapshot: Snapshot, fragments: Iterable[Fragment], needs: Mapping[str, Needs], rules: NodeRules
+    snapshot: Snapshot,
+    fragments: Iterable[Fragment],
+    needs: Mapping[str, Needs],
+    rules: NodeRules,
+    amounts: Mapping[str, Amount] = MappingProxyType({}),
 ) -> Rooms | None:
     """What is left of each node of the partition; None where nodes are lent whole.
 
@@ -49,6 +54,7 @@ def find_rooms(
         fragments: those that have not ended.
         needs: trainer → what each of its tasks asks of a node.
         rules: what the site allows.
+        amounts: fragment → what it was asked for with, where that is more than its task asks for.
     """
     if not rules.in_parts:
         return None
@@ -64,7 +70,7 @@ def find_rooms(
         free = node.total.without(node.used)
         for one in asked[node.name]:
             task = needs.get(one.trainer, Needs())
-            free = free.without(task.amount_on(node))
+            free = free.without(amounts.get(one.job) or task.amount_on(node))
         free = _undivided(free, node.total).without(rules.keep)
         rooms[node.name] = Room(free, node.total.without(rules.keep), node.name in sites)
     return rooms

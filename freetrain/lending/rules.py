@@ -11,6 +11,7 @@ from freetrain.core.cluster import Nodes, Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs
+from freetrain.core.topology import FLAT, Topology
 from freetrain.lending.shadow import BackfillRules
 
 
@@ -151,6 +152,7 @@ class SharingRules:
         most_nodes_per_user: 0: no limit.
         most_nodes_per_account: 0: no limit.
         most_trainers_per_user: that may compete at once; 0: no limit.
+        topology: the switches by which nodes are dealt that are equally good otherwise.
     """
 
     by: FairShare = FairShare.USER
@@ -160,6 +162,7 @@ class SharingRules:
     most_nodes_per_user: int = 0
     most_nodes_per_account: int = 0
     most_trainers_per_user: int = 0
+    topology: Topology = FLAT
 
 
 @dataclass(frozen=True, slots=True)

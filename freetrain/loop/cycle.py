@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, TypeVar
 
 from freetrain.core.decision import Decision
 from freetrain.core.plan import Action, Lend, plan_moves
 from freetrain.core.problem import Problem, Question
+from freetrain.core.shared_nodes import SharedNode
 from freetrain.core.trainer import Trainer
 from freetrain.loop.deciding import decide
-from freetrain.policies import FIRST_NODES, NEEDS_PROGRESS, Placer, Policy
+from freetrain.policies import AS_ASKED, FIRST_NODES, NEEDS_PROGRESS, Finisher, Placer, Policy
 
 Facts_co = TypeVar("Facts_co", covariant=True)
 Facts = TypeVar("Facts")
@@ -58,6 +59,9 @@ class Judged(Protocol):
     def limit_s(self, node: str) -> float:
         """For how long the node may be lent from now on."""
 
+    def shared_nodes(self, trainer: str, places: Sequence[str]) -> Iterable[SharedNode]:
+        """The nodes on which this trainer is lent new parts; none where nodes are lent whole."""
+
 
 JudgedT = TypeVar("JudgedT", bound=Judged)
 
@@ -91,11 +95,13 @@ class Goal:
         policy_for: who decides, where so many decisions follow each other.
         objective: name of what is maximised.
         placer: which nodes they are.
+        finisher: how much of them, where parts of nodes are lent.
     """
 
     policy_for: Callable[[int], Policy]
     objective: str
     placer: Placer = FIRST_NODES
+    finisher: Finisher = AS_ASKED
 
     @classmethod
     def of(cls, policy: Policy, objective: str, placer: Placer = FIRST_NODES) -> Self:
@@ -133,7 +139,7 @@ def run_cycle(
         problem = Problem(judged.now_s, nodes, trainers, judged.horizon_s, goal.objective, done)
         decision = decide(policy, problem, stopwatch_s, goal.placer)
         for action in plan_moves(problem.held_names, decision.placement):
-            cluster.act(_limited(action, judged), journal.next_decision())
+            cluster.act(_finished(action, judged, goal.finisher), journal.next_decision())
         journal.record(problem, decision)
         decisions.append(decision)
     return judged, decisions
@@ -147,8 +153,11 @@ def _done_samples(policy: Policy, judged: Judged, trainers: Sequence[Trainer]) -
     return {trainer.id: done[trainer.id] for trainer in trainers if done.get(trainer.id, 0) > 0}
 
 
-def _limited(action: Action, judged: Judged) -> Action:
-    """A node is lent for as long as its hole lasts."""
+def _finished(action: Action, judged: Judged, finisher: Finisher) -> Action:
+    """A node is lent for as long as its hole lasts; of a shared one as much as the finisher says."""
     if not isinstance(action, Lend):
         return action
-    return replace(action, limits_s=tuple(judged.limit_s(node) for node in action.nodes))
+    limits_s = tuple(judged.limit_s(node) for node in action.nodes)
+    shared = judged.shared_nodes(action.trainer, action.nodes)
+    amounts = {place: amount for node in shared for place, amount in finisher.finish(node).items()}
+    return replace(action, limits_s=limits_s, amounts=amounts)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from freetrain.core.allocation import Allocation
+from freetrain.policies.finishers import AS_ASKED, FINISHERS, Finisher, find_finisher
 from freetrain.policies.freetrain import Solver
 from freetrain.policies.placers.placer import FIRST_NODES, Explaining, Placer
 from freetrain.policies.policy import NEEDS_PROGRESS, Policy, Weighing
 from freetrain.policies.registry import PLACERS, POLICIES, find_placer, find_policy
 
 __all__ = [
+    "AS_ASKED",
+    "FINISHERS",
     "FIRST_NODES",
     "NEEDS_PROGRESS",
     "PLACERS",
     "POLICIES",
     "Allocation",
     "Explaining",
+    "Finisher",
     "Placer",
     "Policy",
     "Solver",
     "Weighing",
+    "find_finisher",
     "find_placer",
     "find_policy",
 ]

@@ -64,9 +64,14 @@ _FINISHERS = (
         "synergy-tune",
         Stage.FINISHER,
         "what each training can use of a shared server, nobody less than its share (Synergy, OSDI 2022)",
-        "profiles by CPUs and memory; not to be chosen yet, as whole nodes leave nothing to divide",
+        "how long trainings wait for data, from their progress; parts of nodes (lend.share)",
     ),
-    About("synergy-opt", Stage.FINISHER, "the same, exactly, with HiGHS", "as synergy-tune"),
+    About(
+        "synergy-opt",
+        Stage.FINISHER,
+        "the same, exactly, with HiGHS; for experiments",
+        "profiles by CPUs and memory",
+    ),
 )
 
 _INSTALLED = "of a package that is installed"

@@ -11,6 +11,7 @@ from freetrain.core.cluster import Nodes
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.plan import Action, Lend, Release
 from freetrain.core.problem import Offer, Question
+from freetrain.core.shared_nodes import SharedNode
 from freetrain.core.trainer import Trainer
 from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.stays import Stays
@@ -71,6 +72,10 @@ class Idle:
     def limit_s(self, node: str) -> float:
         """For as long as it is idle."""
         return inf
+
+    def shared_nodes(self, trainer: str, places: Sequence[str]) -> Iterable[SharedNode]:
+        """None: nodes are lent whole."""
+        return ()
 
 
 class ReplayedCluster:

@@ -92,6 +92,7 @@ def _understood(row: Row, default_memory_mb: int) -> Needs:
     return Needs(
         gres=gres,
         cpus=tasks * each,
+        processes=tasks,
         memory_mb=_memory_mb(row, default_memory_mb),
         given_cpus=max(_cpus_by_gpu(row, gres), _in_all(row, "cpu")),
         given_memory_mb=_in_all(row, "mem"),

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Job, JobState, Node
 from freetrain.core.fragment import Fragment
 from freetrain.slurm.commands import Command
@@ -74,8 +75,18 @@ class Launcher(Protocol):
             now_s: UTC epoch seconds.
         """
 
-    def place(self, submission: Submission, fragment: Fragment, node: Node) -> Order:
-        """What ties a fragment to its node, all of it."""
+    def gives_more(self, submission: Submission) -> bool:
+        """Whether a fragment can have more CPUs than what was submitted asks for."""
+
+    def place(self, submission: Submission, fragment: Fragment, node: Node, amount: Amount | None = None) -> Order:
+        """What ties a fragment to its node.
+
+        Args:
+            submission: whose.
+            fragment: which.
+            node: where.
+            amount: how much of the node, where that is more than its task asks for.
+        """
 
     def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:
         """What starts those that were placed."""

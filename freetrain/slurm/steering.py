@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Job, JobState, Node
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.slurm import commands
@@ -44,16 +45,22 @@ class Steering:
             for task, place in zip(free, places, strict=False)
         ]
 
-    def place(self, submission: Submission, fragment: Fragment, node: Node) -> Order:
+    def gives_more(self, submission: Submission) -> bool:
+        """To a task of one CPU; to others some versions of Slurm give what they asked for, whatever they hear."""
+        return submission.needs.cpus <= 1
+
+    def place(self, submission: Submission, fragment: Fragment, node: Node, amount: Amount | None = None) -> Order:
         """Pin the held task to the node; where its owner and the partition ask for less, let it ask for all of it.
 
         It has the memory that it asks for, and all that there is only where it asks for none: Slurm keeps no other
         record of what it asked for at first, and the next node must have that as well. One that is lent a part of
-        the node asks for what it was submitted with, and for no more.
+        the node asks for what it was submitted with, or for more CPUs where it is given more.
         """
         needs = submission.needs
         cpus = 0 if needs.is_whole or needs.in_part else needs.usable_cpus(node)
         memory_mb = None if needs.in_part else needs.memory_mb
+        if needs.in_part and self.gives_more(submission):
+            cpus = amount.cpus if amount is not None else 1  # it may have been given more the last time
         command = commands.pin(fragment.job, node.name, fragment.limit_s, cpus, memory_mb)
         return Order(command, f"lend {fragment.node} to {fragment.trainer}")
 

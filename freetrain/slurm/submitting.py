@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Job, JobState, Node
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.needs import Needs
@@ -104,9 +105,17 @@ class Submitting:
             for place, number in zip(places, before, strict=True)
         ]
 
-    def place(self, submission: Submission, fragment: Fragment, node: Node) -> Order:
-        """Submit it, for this node only and all of it, or as much of it as the pattern asks for."""
+    def gives_more(self, submission: Submission) -> bool:
+        """Where there is one process to have them."""
+        return submission.needs.processes == 1
+
+    def place(self, submission: Submission, fragment: Fragment, node: Node, amount: Amount | None = None) -> Order:
+        """Submit it, for this node only and all of it, or as much of it as the pattern asks for, or more."""
         pattern, needs = self._read_pattern(submission.id), submission.needs
+        more: Mapping[str, str] = {}
+        if amount is not None:
+            needs = replace(needs, cpus=amount.cpus, memory_mb=amount.memory_mb)
+            more = {"cpus-per-task": str(amount.cpus)}
         command = commands.submit_fragment(
             fragment.node,
             fragment.limit_s,
@@ -114,7 +123,7 @@ class Submitting:
             fragment.job,
             f"freetrain-{fragment.trainer}",
             needs.memory_mb,
-            {"chdir": pattern.directory, "account": pattern.account, "qos": pattern.qos, **_part(needs)},
+            {"chdir": pattern.directory, "account": pattern.account, "qos": pattern.qos, **_part(needs), **more},
             is_whole=not needs.in_part,
         )
         before: commands.Command = self._act_as(submission.owner) or ()
@@ -194,6 +203,7 @@ def fragment_script(fragment: Fragment, pattern: Pattern, in_part: bool = False)
     return environment.get_template("fragment.sh.j2").render(
         node=fragment.node,
         trainer=fragment.trainer,
+        limit_s=int(fragment.limit_s),
         directives=[line for line in lines if line.startswith("#SBATCH") and not _is_ours(line, in_part)],
         directory=pattern.directory,
         interpreter=shebang,

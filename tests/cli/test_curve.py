@@ -11,7 +11,7 @@ from freetrain.errors import InputError
 from freetrain.replay.trainers import read_trainers
 
 
-def write_rate(path: Path, nodes: int, world: int, samples_per_s: float) -> None:
+def write_rate(path: Path, nodes: int, world: int, samples_per_s: float, **more: float) -> None:
     facts = {
         "generation": 1,
         "step": 1,
@@ -22,7 +22,9 @@ def write_rate(path: Path, nodes: int, world: int, samples_per_s: float) -> None
         "step_s": 0.1,
     }
     parts = {"compute_s": 0.1, "communication_s": 0.0, "data_wait_share": 0.0}
-    Progress(path).write_event("rate", nodes=nodes, world=world, samples_per_s=samples_per_s, **facts, **parts)
+    Progress(path).write_event(
+        "rate", nodes=nodes, world=world, samples_per_s=samples_per_s, **facts | more, **parts
+    )
 
 
 def curve(trainer: Path, *options: str) -> Result:
@@ -90,3 +92,25 @@ def test_a_curve_by_workers_is_no_trainer_for_replays(tmp_path: Path) -> None:
     done = CliRunner().invoke(curve_command, [str(tmp_path), "--save", str(tmp_path / "saved.json")])
     assert isinstance(done.exception, InputError)
     assert not (tmp_path / "saved.json").exists()
+
+
+def write_served(path: Path, workers: int, servers: int) -> None:
+    """Steps of 50 samples that take 1/w + 0.2 w/p + 0.02 w + 0.02 p seconds, ten of them."""
+    step_s = 1 / workers + 0.2 * workers / servers + 0.02 * workers + 0.02 * servers
+    facts = {"elapsed_s": 10 * step_s, "step_s": step_s, "samples": 500, "servers": servers}
+    write_rate(path, 1, workers, 50 / step_s, **facts)
+
+
+def test_with_servers_smds_model_says_how_many_workers_and_servers_are_fastest(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    for size in ((1, 1), (2, 1), (3, 1), (2, 2)):
+        write_served(path, *size)
+    assert "3 workers, 1 servers: 1.013 s per step." in curve(tmp_path).output.replace("1.01 s", "1.013 s")
+    assert "needs 1 more sizes of them to be fitted" in curve(tmp_path).output
+    write_served(path, 3, 4)
+    assert "SMD's model, 0% off at most: fastest with 5 workers and 7 servers" in curve(tmp_path).output
+
+
+def test_without_servers_nothing_is_told_of_them(tmp_path: Path) -> None:
+    write_rate(tmp_path / "progress.jsonl", nodes=1, world=4, samples_per_s=100.0)
+    assert "servers" not in curve(tmp_path).output

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from freetrain.core.amounts import Amount
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.needs import Needs
 from freetrain.slurm.commands import Command
@@ -96,6 +97,19 @@ def test_a_task_that_is_lent_a_part_of_a_node_asks_for_what_it_was_submitted_wit
     fragment = Fragment("7_1", "7", "n1", FragmentState.ASKED, 0.0, 600.0)
     order = Steering().place(Submission("7", "news", "", 0.0, (), needs), fragment, node("n1", cpus=16))
     assert order.command == ("scontrol", "update", "JobId=7_1", "ReqNodeList=n1", "TimeLimit=10", "StartTime=now")
+
+
+@pytest.mark.parametrize(("asks", "more", "told"), [(1, 6, "6"), (1, None, "1"), (2, 6, None)])
+def test_a_task_of_one_cpu_can_be_given_more_and_the_next_time_fewer(
+    asks: int, more: int | None, told: str | None
+) -> None:
+    needs = Needs(cpus=asks, memory_mb=100, gres=(("gpu", 1),), is_whole=False).lent_in_part()
+    submission = Submission("7", "news", "", 0.0, (), needs)
+    fragment = Fragment("7_1", "7", "n1", FragmentState.ASKED, 0.0, 600.0)
+    assert Steering().gives_more(submission) is (asks == 1)
+    amount = None if more is None else Amount(more, 100, (("gpu", 1),))
+    words = Steering().place(submission, fragment, node("n1", cpus=16), amount).command
+    assert [word.partition("=")[2] for word in words if word.startswith("MinCPUs")] == ([told] if told else [])
 
 
 def test_a_task_that_asks_for_no_memory_gets_all_of_it(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:

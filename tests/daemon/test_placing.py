@@ -19,23 +19,31 @@ SWITCHES = (
 )
 
 
-def nodes_lent(tmp_path: Path, place: str) -> list[tuple[str, ...]]:
-    """To two trainings of two nodes each, of one user."""
+def nodes_lent(tmp_path: Path, place: str, *users: str) -> list[tuple[str, ...]]:
+    """To two trainings of two nodes each, of these users."""
     site = Site(tmp_path, Store.open(tmp_path / "freetrain.db"), place=place)
     site.slurm.topology = SWITCHES
-    arrays = [site.slurm.submit_array("freetrain:min=2,max=2") for _ in range(2)]
+    arrays = [site.slurm.submit_array("freetrain:min=2,max=2", user=user) for user in users]
     with site.daemon():
-        (decision,) = site.look(2)
+        decisions = site.look(2)
         assert sum(len(site.slurm.running(array)) for array in arrays) == 4
-    return [tuple(sorted(nodes)) for nodes in decision.placement.values()]
+    return [tuple(sorted(nodes)) for decision in decisions for nodes in decision.placement.values()]
 
 
 def test_a_daemon_that_knows_the_switches_lends_nodes_of_one_leaf(tmp_path: Path) -> None:
-    assert nodes_lent(tmp_path, "ring") == [("n2", "n3"), ("n1", "n4")]
+    assert nodes_lent(tmp_path, "ring", "news", "news") == [("n5", "n6"), ("n7", "n8")]
+
+
+def test_each_user_is_dealt_nodes_of_one_leaf(tmp_path: Path) -> None:
+    assert nodes_lent(tmp_path, "ring", "news", "games") == [("n5", "n7"), ("n6", "n8")]
+
+
+def test_a_daemon_that_does_not_look_at_switches_deals_nodes_in_turns(tmp_path: Path) -> None:
+    assert nodes_lent(tmp_path, "first", "news", "games") == [("n1", "n3"), ("n2", "n4")]
 
 
 def test_a_daemon_without_a_placer_of_its_own_lends_the_first_nodes(tmp_path: Path) -> None:
-    assert nodes_lent(tmp_path, "first") == [("n1", "n2"), ("n3", "n4")]
+    assert nodes_lent(tmp_path, "first", "news", "news") == [("n1", "n2"), ("n3", "n4")]
 
 
 def test_the_switches_are_asked_for_once_and_not_where_nobody_wants_them(

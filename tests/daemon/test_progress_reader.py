@@ -243,3 +243,16 @@ def test_the_reader_tells_when_a_training_has_been_completed(directory: Path) ->
     assert reader.read()
     assert not reader.read()
     assert reader.reports()["7"].finished
+
+
+def test_how_long_a_training_waits_for_data_is_remembered_until_it_says_so_again(directory: Path) -> None:
+    write(directory, {**RATE, "data_wait_share": 0.5, "elapsed_s": 15.0})
+    first = read_report(Place(str(directory), ME, 0))
+    assert first.data_wait_share == pytest.approx((RATE["data_wait_share"] * 5 + 0.5 * 15) / 20)
+    reader = ProgressReader()
+    reader.look_at({"7": Place(str(directory), ME, 0)})
+    reader.read()
+    reader.look_at({"7": Place(str(directory), ME, first.offset_bytes)})
+    reader.read()
+    assert reader.reports()["7"].observations == ()
+    assert reader.reports()["7"].data_wait_share == first.data_wait_share

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Job, JobState
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.needs import Needs
@@ -175,6 +178,16 @@ def test_the_script_runs_as_its_owner_wrote_it(tmp_path: Path) -> None:
     assert (ran.stdout, ran.returncode) == (f"{folder}|7|in\n", 3), ran.stderr
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_a_fragment_knows_when_it_ends_whether_or_not_slurm_says_so(told: bool) -> None:
+    script = fragment_script(FRAGMENT, Pattern("#!/bin/bash\necho $SLURM_JOB_END_TIME\n", "/tmp"))
+    environment = os.environ | ({"SLURM_JOB_END_TIME": "5"} if told else {})
+    before_s = time.time()
+    said = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True).stdout
+    ends_s = 5 if told else before_s + FRAGMENT.limit_s
+    assert int(said) == pytest.approx(ends_s, abs=30)
+
+
 def test_fragments_on_parts_of_a_node_ask_for_their_parts_and_are_told_apart() -> None:
     needs = Needs(cpus=4, memory_mb=300, gres=(("gpu:a100", 2),), is_whole=False).lent_in_part()
     pattern = Job("7", "7", "news", "freetrain", JobState.PENDING)
@@ -186,3 +199,16 @@ def test_fragments_on_parts_of_a_node_ask_for_their_parts_and_are_told_apart() -
     assert {"--mincpus=4", "--mem=300", "--gres=gpu:a100:2"} < set(order.command)
     assert "--exclusive" not in order.command
     assert "gpus-per-node" not in order.stdin.partition("FREETRAIN_END_OF_SCRIPT")[0]
+
+
+@pytest.mark.parametrize(("processes", "gives_more"), [(1, True), (4, False)])
+def test_a_fragment_of_one_process_can_have_more_cpus_than_its_pattern_asks_for(
+    processes: int, gives_more: bool
+) -> None:
+    needs = Needs(cpus=4, memory_mb=300, gres=(("gpu:a100", 2),), is_whole=False, processes=processes)
+    pattern = Job("7", "7", "news", "freetrain", JobState.PENDING)
+    submission = Submission("7", "news", "", 0.0, (pattern,), needs.lent_in_part())
+    assert submitting().gives_more(submission) is gives_more
+    more = Amount(9, 300, (("gpu:a100", 2),))
+    order = submitting().place(submission, FRAGMENT, node("n1", cpus=64), more)
+    assert {"--mincpus=9", "--cpus-per-task=9", "--mem=300", "--gres=gpu:a100:2"} < set(order.command)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,6 +57,7 @@ class Workers:
         }
         self.processes: dict[str, subprocess.Popen[str] | Forked] = {}
         self._count = 0
+        self._servers = 0
         self._logs: dict[Path, Log] = {}
 
     @property
@@ -64,16 +65,25 @@ class Workers:
         return TrainerDirectory.open(self.root)
 
     def start(self, count: int = 1, **environment: str) -> list[str]:
-        names = []
-        for _ in range(count):
-            name = f"w{self._count}"
-            self._count += 1
-            facts = {"FREETRAIN_TRAINER": str(self.root), "FREETRAIN_MEMBER": name, "OUT": str(self.out)}
-            self.processes[name] = Forked(
-                SCRIPTS / self.script, os.environ | self.environment | facts | environment, self.out / name
-            )
-            names.append(name)
+        names = [f"w{number}" for number in range(self._count, self._count + count)]
+        self._count += count
+        for name in names:
+            self._start(name, environment)
         return names
+
+    def serve(self, count: int = 1) -> list[str]:
+        """Start servers."""
+        names = [f"s{number}" for number in range(self._servers, self._servers + count)]
+        self._servers += count
+        for name in names:
+            self._start(name, {"FREETRAIN_SERVER": "1"})
+        return names
+
+    def _start(self, name: str, environment: Mapping[str, str]) -> None:
+        facts = {"FREETRAIN_TRAINER": str(self.root), "FREETRAIN_MEMBER": name, "OUT": str(self.out)}
+        self.processes[name] = Forked(
+            SCRIPTS / self.script, os.environ | self.environment | facts | environment, self.out / name
+        )
 
     def leave(self, *names: str) -> None:
         for name in names:
@@ -90,6 +100,15 @@ class Workers:
 
     def ranks(self) -> tuple[str, ...]:
         return self.directory.view().current
+
+    def servers(self) -> tuple[str, ...]:
+        """Those of the latest world that are not gone."""
+        view = self.directory.view()
+        servers = view.generation.servers if view.generation else ()
+        return tuple(name for name in servers if name not in view.gone)
+
+    def await_servers(self, *names: str) -> None:
+        self.wait_until(lambda: set(self.servers()) == set(names), f"world with the servers {names}")
 
     def wake(self, name: str) -> None:
         """Who was stopped and has been given up must notice and end by itself."""
@@ -169,6 +188,20 @@ class Agents(Workers):
             run,
         )
         return name
+
+    def name_of(self, agent: str) -> str:
+        pid = self.directory.agents()[agent]["pid"]
+        return next(name for name, process in self.processes.items() if process.pid == pid)
+
+    def hosts(self) -> set[str]:
+        """The agents of the latest world's servers."""
+        members = self.directory.view().members
+        return {self.name_of(members[name].agent) for name in self.servers()}
+
+    def servers_of(self, generation: int) -> list[str]:
+        """Of the world with this number."""
+        path = self.root / "generations" / f"{generation:08d}.json"
+        return list(json.loads(path.read_text())["servers"])
 
     def poke(self, *options: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

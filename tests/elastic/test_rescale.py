@@ -81,6 +81,29 @@ def test_same_curve_after_kill_of_rank_0_and_of_another(trainer: Workers, refere
     assert_same(trainer, reference)
 
 
+def test_same_curve_while_servers_come_leave_and_are_killed(trainer: Workers, reference: dict[int, float]) -> None:
+    trainer.start(2, FREETRAIN_MIN_MEMBERS="2")
+    trainer.await_world(2)
+    trainer.serve(1)
+    trainer.await_servers("s0")
+    trainer.await_world(2)
+    trainer.kill("s0")
+    trainer.await_servers()
+    trainer.await_world(2)
+    trainer.serve(2)
+    trainer.await_servers("s1", "s2")
+    trainer.start(1)
+    trainer.await_world(3)
+    trainer.kill("w1")
+    trainer.leave("s1")
+    trainer.await_servers("s2")
+    trainer.await_world(2)
+    trainer.pace(slow=False)
+    assert trainer.finish() == {"w0": 0, "w1": -9, "w2": 0, "s0": -9, "s1": 0, "s2": 0}, trainer.errors()
+    assert_noticed_by_their_processes(trainer)
+    assert_same(trainer, reference)
+
+
 def test_two_killed_at_once_and_the_third_goes_on_from_its_own_memory(
     trainer: Workers, reference: dict[int, float]
 ) -> None:

@@ -18,6 +18,7 @@ from tests.elastic.scripts.sharded import BATCH
 pytestmark = pytest.mark.slow
 
 MOST = 4
+MOST_SERVERS = 2
 EPOCHS_PER_CHANGE = 4
 SHARDED_EPOCHS_PER_CHANGE = 2
 
@@ -98,6 +99,29 @@ class Chaos:
         self.stopped = []
 
 
+class ServerChaos(Chaos):
+    """Servers come, leave and are killed as well, before the workers do or at once with them."""
+
+    def __init__(self, trainer: Workers, seed: int) -> None:
+        super().__init__(trainer, seed)
+        self.servers: list[str] = []
+
+    def change(self) -> None:
+        name = self.random.choices(["serve", "server leaves", "server killed", "servers stay"], [4, 2, 2, 4])[0]
+        if name == "serve" and len(self.servers) < MOST_SERVERS:
+            self.servers += self.trainer.serve()
+        elif name in ("server leaves", "server killed") and self.servers:
+            server = self.servers.pop(self.random.randrange(len(self.servers)))
+            (self.trainer.leave if name == "server leaves" else self.trainer.kill)(server)
+        self.done[name] += 1
+        if self.random.random() < 0.5:
+            self.trainer.await_servers(*self.servers)
+        super().change()
+
+    def _all_inside(self) -> bool:
+        return super()._all_inside() and set(self.trainer.servers()) == set(self.servers)
+
+
 class Nodes(Agents):
     """Nodes of two workers each, which share a model: what is done to one worker is done to its node."""
 
@@ -108,7 +132,7 @@ class Nodes(Agents):
 
     def ranks(self) -> tuple[str, ...]:
         view = self.directory.view()
-        return tuple(dict.fromkeys(self._name_of(view.members[id_].agent) for id_ in view.current))
+        return tuple(dict.fromkeys(self.name_of(view.members[id_].agent) for id_ in view.current))
 
     def leave(self, *names: str) -> None:
         for name in names:
@@ -130,26 +154,22 @@ class Nodes(Agents):
     def last_step_of(self, name: str) -> int:
         return self.last_step()
 
-    def _name_of(self, agent: str) -> str:
-        pid = self.directory.agents()[agent]["pid"]
-        return next(name for name, process in self.processes.items() if process.pid == pid)
-
     def _pids_of(self, name: str) -> list[int]:
         """Of those of its workers that have joined, for which it waits."""
         found: list[int] = []
         while len(found) < self.workers_each:
             members = self.directory.view().members.values()
-            found = [member.pid for member in members if self._name_of(member.agent) == name]
+            found = [member.pid for member in members if self.name_of(member.agent) == name]
             time.sleep(0.02)
         return found
 
 
-def soak(tmp_path: Path, changes: int, seed: int) -> Counter[str]:
+def soak(tmp_path: Path, changes: int, seed: int, make: type[Chaos] = Chaos) -> Counter[str]:
     epochs = changes * EPOCHS_PER_CHANGE
     environment = {"FREETRAIN_LOST_AFTER_S": "4", "CHECKPOINT_EVERY_S": "1", "EPOCHS": str(epochs)}
     with workers(tmp_path, **environment) as trainer:
         trainer.pace(slow=True)
-        chaos = Chaos(trainer, seed)
+        chaos = make(trainer, seed)
         for _ in range(changes):
             chaos.change()
         trainer.pace(slow=False)
@@ -193,3 +213,12 @@ def test_two_hundred_random_changes_of_membership(tmp_path: Path) -> None:
     print(f"seed {seed}: {dict(done)}")
     assert sum(done.values()) == 200
     assert len(done) == 8
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_random_changes_of_workers_and_of_servers(tmp_path: Path) -> None:
+    seed, changes = int(os.environ.get("SOAK_SEED", "0")), int(os.environ.get("SOAK_CHANGES", "200"))
+    done = soak(tmp_path, changes, seed, ServerChaos)
+    print(f"seed {seed}: {dict(done)}")
+    assert done["serve"] + done["server leaves"] + done["server killed"] + done["servers stay"] == changes

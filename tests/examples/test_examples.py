@@ -21,7 +21,7 @@ PATIENCE_S = 150.0
 pytestmark = pytest.mark.slow
 
 
-def train(example: str, trainer: Path, *arguments: str) -> str:
+def train(example: str, trainer: Path, *arguments: str, servers: int = 0) -> str:
     """With two workers, one more that joins, and one that is killed; what it printed."""
     run = subprocess.Popen(
         [
@@ -31,6 +31,8 @@ def train(example: str, trainer: Path, *arguments: str) -> str:
             str(trainer),
             "--nproc",
             "2",
+            "--servers",
+            str(servers),
             "--",
             sys.executable,
             str(EXAMPLES / example),
@@ -98,3 +100,15 @@ def test_the_language_model_learns_while_the_world_changes(tmp_path: Path) -> No
     assert float(final[1]) < 1.0
     assert 400 < int(final[2]) <= 2000
     assert_rescaled(tmp_path / "t")
+
+
+@pytest.mark.soak
+def test_the_recommender_learns_from_sums_of_a_server_while_the_world_changes(tmp_path: Path) -> None:
+    said = train("recommender.py", tmp_path / "t", "20", servers=1)
+    final = re.search(r"error (\d\.\d+) after (\d+) steps", said)
+    assert final is not None, said
+    # Guessing 0 would leave 4.
+    assert float(final[1]) < 0.5
+    assert int(final[2]) == 20 * 250
+    assert_rescaled(tmp_path / "t")
+    assert {rate.servers for rate in read_progress(tmp_path / "t" / "progress.jsonl").rates} >= {1}

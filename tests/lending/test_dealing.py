@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freetrain.core.classes import Offer
+from freetrain.core.topology import Topology
 from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, Want, deal, usable_sizes
 
 
@@ -170,6 +171,34 @@ def test_every_deal_keeps_its_promises(table: tuple[list[Offer], list[Claimant],
         assert {name for name in held if name not in part} == found.leaving.keys() & held
     for name, key in found.leaving.items():
         assert (key is None and name in unused) or name in found.parts[key]
+
+
+def leaves_of(part: tuple[str, ...], switches: Topology) -> set[str]:
+    return set(map(switches.leaf_of, part))
+
+
+CONSECUTIVE = Topology({name: f"s{number // 4}" for number, name in enumerate(names(16))})
+INTERLEAVED = Topology({name: f"s{number % 4}" for number, name in enumerate(names(16))})
+
+
+def test_of_nodes_that_stay_equally_long_everybody_gets_those_of_few_switches() -> None:
+    found = deal(nodes(16), [claimant("a", (1, 16)), claimant("b", (1, 16))], topology=CONSECUTIVE)
+    assert sizes(found) == [8, 8]
+    assert [len(leaves_of(part, CONSECUTIVE)) for part in found.parts.values()] == [2, 2]
+
+
+def test_new_nodes_are_near_those_that_a_claimant_has() -> None:
+    offered = [Offer(node.name, held_by="b0" if node.name == "n6" else None) for node in nodes(16)]
+    found = deal(offered, [claimant("a", (1, 12)), claimant("b", (1, 4))], topology=INTERLEAVED)
+    assert leaves_of(found.parts["b"], INTERLEAVED) == {"s2"}
+    assert leaves_of(found.parts["a"], INTERLEAVED) == {"s0", "s1", "s3"}
+
+
+def test_nodes_that_stay_longer_are_still_dealt_in_turns() -> None:
+    offered = [Offer(name, free_until_s=1000.0 - number) for number, name in enumerate(names(16))]
+    found = deal(offered, [claimant("a", (1, 16)), claimant("b", (1, 16))], topology=INTERLEAVED)
+    assert [part[0] for part in found.parts.values()] == ["n0", "n1"]
+    assert found == deal(offered, [claimant("a", (1, 16)), claimant("b", (1, 16))])
 
 
 @given(tables())

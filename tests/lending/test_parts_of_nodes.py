@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,11 @@ def lent(name: str, task: int, trainer: str = "7", state: FragmentState = Fragme
 
 
 def judged(
-    seen: Snapshot, *requests: Request, lent_parts: Iterable[Fragment] = (), rules: Rules = RULES
+    seen: Snapshot,
+    *requests: Request,
+    lent_parts: Iterable[Fragment] = (),
+    rules: Rules = RULES,
+    **facts: Mapping[str, Any],
 ) -> Judgement:
     ours = [
         Job(one.job, one.trainer, "news", "freetrain", JobState.RUNNING, nodes=frozenset({one.node}))
@@ -73,7 +78,7 @@ def judged(
         if one.state is FragmentState.RUNNING
     ]
     seen = replace(seen, jobs=(*seen.jobs, *ours))
-    return judge(Facts(seen, tuple(lent_parts), requests=requests), Memory(), rules)
+    return judge(Facts(seen, tuple(lent_parts), requests=requests, **facts), Memory(), rules)
 
 
 def places(found: Judgement, trainer: str) -> list[str]:
@@ -272,3 +277,36 @@ def test_the_meter_expects_the_start_of_a_job_that_waits_for_parts() -> None:
     assert "9" in judged(seen, request("7", ONE_GPU), lent_parts=parts).memory.meter.expected
     clear = snapshot(gpu_node("n1", 2, 100, 1), jobs=[waiting_job(Amount(2, 100, (("gpu", 2),)))])
     assert judged(clear, request("7", ONE_GPU), lent_parts=parts[:1]).memory.meter.expected == {}
+
+
+def new_places(found: Judgement, trainer: str) -> list[str]:
+    return [
+        place.name
+        for nodes, trainers in found.questions
+        for place in nodes
+        if place.held_by is None and trainer in [one.id for one in trainers]
+    ]
+
+
+def test_what_a_finisher_is_told_of_new_parts() -> None:
+    """64 CPUs and eight GPUs, of which jobs have 14 and two; each of four tasks asks for two CPUs and a GPU."""
+    seen = snapshot(gpu_node("n1", 14, 100, 2), jobs=[site_job("n1")])
+    waits = {"7": 0.5}
+    found = judged(seen, request("7", ONE_GPU, most=2), request("8", ONE_GPU, "games", 2), data_wait_shares=waits)
+    (node,) = found.shared_nodes("7", new_places(found, "7"))
+    assert (node.name, node.spare.cpus, node.free_gpus, node.threads_per_core) == ("n1", 50 - 4 * 2, 6, 1)
+    assert [(part.asks.cpus, part.data_wait_share) for part in node.parts] == [(2, 0.5)] * 2
+
+
+def test_a_fragment_that_was_asked_for_with_more_has_more() -> None:
+    seen = snapshot(gpu_node("n1"))
+    asked = lent("n1", 1, state=FragmentState.ASKED)
+    rooms = find_rooms(seen, [asked], {"7": ONE_GPU}, NODES, {asked.job: Amount(20, 100, (("gpu", 1),))})
+    assert rooms is not None
+    assert rooms["n1"].free == Amount(44, 900, (("gpu:a100", 7),))
+
+
+def test_of_whole_nodes_a_finisher_is_told_nothing() -> None:
+    rules = replace(RULES, nodes=replace(NODES, share=Share.WHOLE))
+    found = judged(snapshot(gpu_node("n1")), request("7", WHOLE), rules=rules)
+    assert list(found.shared_nodes("7", ["n1"])) == []

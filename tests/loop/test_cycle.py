@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from freetrain.core.amounts import Amount
 from freetrain.core.decision import Decision
 from freetrain.core.plan import Action, Lend, Release
 from freetrain.core.problem import Offer, Problem
+from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, run_cycle
-from freetrain.policies import Policy, find_policy
+from freetrain.policies import Policy, find_finisher, find_policy
 
 TRAINERS = tuple(Trainer(name, ((1, 1.0), (2, 2.0))) for name in ("a", "b"))
 
@@ -45,6 +47,11 @@ class Diary:
     def limit_s(self, node: str) -> float:
         return 10.0 * int(node[1:])
 
+    def shared_nodes(self, trainer: str, places: Sequence[str]) -> Sequence[SharedNode]:
+        """One of n2, half of which is left."""
+        part = NewPart("n2", Amount(4, 8, (("gpu", 1),)), 0.5)
+        return [SharedNode("n2", Amount(4), 1, 1, (part,))] if "n2" in places else []
+
     @property
     def done_samples(self) -> Mapping[str, float]:
         return {"a": 700.0, "b": 0.0, "somebody": 5.0}
@@ -76,6 +83,14 @@ def test_orders_come_first_and_each_decision_is_kept_when_it_has_been_carried_ou
         (Lend("b", ("n3",), (30.0,)), "1:2"),
         "recorded",
     ]
+
+
+def test_of_a_shared_node_a_trainer_is_lent_as_much_as_the_finisher_says() -> None:
+    diary = Diary()
+    goal = replace(Goal.of(find_policy("freetrain"), "throughput"), finisher=find_finisher("synergy-tune"))
+    run_cycle(diary, diary.judge, goal, diary, lambda: 0.0)
+    lent = [entry[0].amounts for entry in diary.written if isinstance(entry, tuple) and isinstance(entry[0], Lend)]
+    assert lent == [{"n2": Amount(8, 8, (("gpu", 1),))}, {}]
 
 
 def test_what_trainers_have_done_is_told_to_policies_that_need_it_and_to_no_other() -> None:

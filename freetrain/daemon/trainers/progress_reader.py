@@ -40,6 +40,7 @@ class Report:
         offset_bytes: how far the progress has been read.
         misread: what was not believed since the last report.
         fault: why its files cannot be used, a sentence for the owner; empty: they can, or are not there.
+        data_wait_share: part of a step that it waited for data lately; None: nobody knows.
     """
 
     finished: bool | None
@@ -49,6 +50,7 @@ class Report:
     misread: Misread = NOTHING_MISREAD
     fault: str = ""
     changes: tuple[Change, ...] = ()
+    data_wait_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,8 @@ class ProgressReader:
     def _take(self, trainer: str, report: Report) -> None:
         with self._lock:
             before = self._reports.get(trainer)
+            if before is not None and report.data_wait_share is None:
+                report = replace(report, data_wait_share=before.data_wait_share)
             self._was_completed |= bool(report.finished) and not (before and before.finished)
             self._reports[trainer] = report
 
@@ -192,8 +196,15 @@ def read_report(place: Place, most_bytes: int = _MOST_BYTES) -> Report:
     except (OSError, KeyError):
         return _nothing(place)
     samples = float(found.rates[-1].samples_done) if found.rates else 0.0
-    misread, changes = _misread(found), _changes(found)
-    return Report(finished, samples, _observations(found), found.offset_bytes, misread, changes=changes)
+    return Report(
+        finished,
+        samples,
+        _observations(found),
+        found.offset_bytes,
+        _misread(found),
+        changes=_changes(found),
+        data_wait_share=_data_wait_share(found),
+    )
 
 
 def _read(directory: int, owner: int, place: Place, most_bytes: int) -> ProgressLog:
@@ -213,6 +224,12 @@ def _observations(found: ProgressLog) -> tuple[Observation, ...]:
 
 def _changes(found: ProgressLog) -> tuple[Change, ...]:
     return tuple(Change(one.time_s, one.nodes, one.cause, one.pause_s, one.start_s) for one in found.rescales)
+
+
+def _data_wait_share(found: ProgressLog) -> float | None:
+    """Mean over what was read."""
+    elapsed_s = sum(rate.elapsed_s for rate in found.rates)
+    return sum(rate.data_wait_share * rate.elapsed_s for rate in found.rates) / elapsed_s if elapsed_s else None
 
 
 def _misread(found: ProgressLog) -> Misread:

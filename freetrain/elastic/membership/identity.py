@@ -16,10 +16,15 @@ from freetrain.elastic.on_disk.members import Member, start_ticks, this_host
 MEMBER_VARIABLE = "FREETRAIN_MEMBER"
 AGENT_VARIABLE = "FREETRAIN_AGENT"
 REPLICA_VARIABLE = "FREETRAIN_REPLICA"
+SERVER_VARIABLE = "FREETRAIN_SERVER"
+"""Set for a process that is to add up the gradients of the others."""
 ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
 
 _SWITCHES_VARIABLE = "SLURM_TOPOLOGY_ADDR"
 """Slurm tells every task the switches above its node."""
+
+_END_VARIABLE = "SLURM_JOB_END_TIME"
+"""Slurm tells every task when its job's time limit ends, and so, of a fragment, the hole that it lies in."""
 
 _SIOCGIFADDR = 0x8915
 
@@ -98,4 +103,16 @@ def this_member(
         replica=replica,
         shard=shard,
         shards=shards,
+        is_server=is_server(),
+        ends_s=_end_of_this_job_s(),
     )
+
+
+def is_server() -> bool:
+    """Whether this process is to add up the gradients of the others, as its agent told it."""
+    return bool(os.environ.get(SERVER_VARIABLE))
+
+
+def _end_of_this_job_s() -> float:
+    text = os.environ.get(_END_VARIABLE, "")
+    return float(text) if text.isascii() and text.isdigit() else 0.0

@@ -168,7 +168,7 @@ class Session:
         self._watcher.stop()
 
     def is_last_of(self, world: World) -> bool:
-        """Whether nobody of this world goes on, and it is this worker's turn, or its replica's, to save it."""
+        """Whether no worker of this world goes on, and it is this one's turn, or its replica's, to save it."""
         view = self.view
         old = [id_ for id_ in world.generation.members if id_ not in view.gone]
         first = view.members.get(old[0]) if old else None
@@ -187,7 +187,8 @@ class Session:
         report_due_s = 0.0
         while not self._watcher.wait_for(lambda view: self._decided(view, tried), _BROKEN_AFTER_S):
             self._depart_if_complete()
-            if tried and self.view.number == tried and time.monotonic() >= report_due_s:
+            may_report = tried and self.view.number == tried and not self.member.is_server
+            if may_report and time.monotonic() >= report_due_s:
                 report_due_s = time.monotonic() + _REPORT_AGAIN_S
                 with contextlib.suppress(DirectoryError):  # the watcher says so, and this is tried again
                     self.directory.report_broken(tried, self._last_error)
@@ -203,13 +204,16 @@ class Session:
             )
         if me in view.gone:
             raise Departed(f"given up for lost by the others: {view.gone[me]}", EVICTED_STATUS)
-        if view.generation is None or me not in view.ranks:
+        if view.number == tried or me not in view.everyone:
             raise Departed("left at a step boundary, as asked")
         self._depart_if_complete()
+        assert view.generation is not None
         return view.generation
 
     def _depart_if_complete(self) -> None:
         """A newcomer has nothing to do where all is done, and those who did it do not wait for it."""
+        if self.member.is_server and self.directory.finished_path.exists():
+            raise Departed("the training is complete")
         if not self._was_in_a_world and self.directory.finished_path.exists():
             log.warning("the training is complete; remove %s to go on", self.directory.finished_path)
             raise Departed("the training was complete before this worker's first step")
@@ -218,9 +222,9 @@ class Session:
         me = self.member.id
         if me in view.gone or me in view.refused:
             return True
-        if me in view.ranks:
-            return view.number > tried
-        return me in view.leaving and view.number > tried
+        if self.member.is_server and me in view.leaving and not view.current:
+            return True  # nobody is there to form a world without it
+        return (me in view.everyone or me in view.leaving) and view.number > tried
 
     def _open_store(self, proposal: Proposal) -> Generation:
         """A generation with a store: of this process, or of a service host where the site runs one."""
@@ -233,7 +237,9 @@ class Session:
             self._stores[proposal.number] = store
             port = store.port
         nonce = secrets.token_hex(16)
-        return Generation(proposal.number, proposal.members, host, address, port, nonce, proposal.cause)
+        return Generation(
+            proposal.number, proposal.members, host, address, port, nonce, proposal.cause, proposal.servers
+        )
 
     def _count_nodes(self, generation: Generation) -> int:
         """How many agents the world's ranks have; a rank without agent stands for itself."""

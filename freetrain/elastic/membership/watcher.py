@@ -150,7 +150,7 @@ class Watcher:
                 self._directory.mark_gone(id_, f"no sign of life for {self._timeouts.lost_after_s:g} s")
 
     def _turn_away(self, view: View) -> None:
-        for id_ in view.outside:
+        for id_ in (*view.outside, *view.servers):
             reason = self._may_join(view.members[id_]) if self._member.id in view.ranks else None
             if reason is not None:
                 self._directory.refuse(id_, reason)
@@ -164,7 +164,11 @@ class Watcher:
         generation = self._open_store(proposal)
         won = self._directory.publish(generation)
         log.info(
-            "generation %d with %d members %s", generation.number, generation.world, "published" if won else "lost"
+            "generation %d with %d workers and %d servers %s",
+            generation.number,
+            generation.world,
+            len(generation.servers),
+            "published" if won else "lost",
         )
 
     def _say_who_is_missing(self, view: View) -> None:
@@ -206,7 +210,7 @@ class Watcher:
     def _patience_s(self, guard: Guard, view: View) -> float | None:
         """How long the main thread may try to get out by itself; None: this world is as it should be."""
         broken = view.broken and view.number == guard.generation.number
-        if broken or any(id_ in view.gone for id_ in guard.generation.members):
+        if broken or any(id_ in view.gone for id_ in guard.generation.everyone):
             return self._timeouts.cut_after_s
         if not guard.formed and view.number > guard.generation.number:
             return _SUPERSEDED_S

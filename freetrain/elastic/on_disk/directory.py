@@ -205,7 +205,7 @@ class TrainerDirectory:
         left = set(_with_suffix(names_in(self._members), ".gone"))
         # Who is gone with another one has to know by that one that it is.
         needed = {member.replica for id_, member in view.members.items() if id_ not in left} - {""}
-        outdated = set(view.members) & left - set(view.ranks)
+        outdated = set(view.members) & left - set(view.everyone)
         for id_ in (id_ for id_ in outdated if view.members[id_].replica not in needed):
             for suffix in ("json", "leaving", "refused", "ready"):
                 _remove(self._members / f"{id_}.{suffix}")

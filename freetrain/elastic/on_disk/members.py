@@ -33,6 +33,8 @@ class Member:
         replica: what it shares with the members that hold one copy of the model with it; empty if it is alone.
         shard: its place among these, from 0.
         shards: how many they are.
+        is_server: whether it adds up the gradients of the others and trains nothing itself.
+        ends_s: when its node is expected to be taken back, epoch seconds; 0: nobody knows.
         proof: signature with the trainer's secret.
     """
 
@@ -51,6 +53,8 @@ class Member:
     replica: str = ""
     shard: int = 0
     shards: int = 1
+    is_server: bool = False
+    ends_s: float = 0.0
     proof: str = ""
 
 
@@ -60,12 +64,13 @@ class Generation:
 
     Attributes:
         number: counts up; a higher number supersedes all lower ones.
-        members: ids in order of rank.
+        members: ids of the workers, in order of rank.
         host: machine of the store.
         address: how other machines reach it.
         port: its port there.
         nonce: makes the store's keys unguessable for who cannot read this file.
         cause: why it came to be.
+        servers: ids of those who add up the gradients; where there are none, the workers do it themselves.
         proof: signature with the trainer's secret.
     """
 
@@ -76,16 +81,22 @@ class Generation:
     port: int
     nonce: str
     cause: str
+    servers: tuple[str, ...] = ()
     proof: str = ""
 
     @cached_property
     def world(self) -> int:
-        """Number of members."""
+        """Number of workers."""
         return len(self.members)
 
+    @cached_property
+    def everyone(self) -> tuple[str, ...]:
+        """The workers and, after them, the servers."""
+        return (*self.members, *self.servers)
+
     def rank_of(self, member: str) -> int:
-        """The member's rank."""
-        return self.members.index(member)
+        """The worker's rank; a server's place after all of them."""
+        return self.everyone.index(member)
 
 
 def to_document(record: Member | Generation) -> dict[str, Any]:
@@ -97,8 +108,9 @@ def from_document(kind: type[Record], document: Mapping[str, Any]) -> Record | N
     """The record, or None if the document is not one; fields of a later version are ignored."""
     known = {field.name for field in fields(kind)}
     given = {name: value for name, value in document.items() if name in known}
-    if isinstance(given.get("members"), list):
-        given["members"] = tuple(given["members"])
+    for name in ("members", "servers"):
+        if isinstance(given.get(name), list):
+            given[name] = tuple(given[name])
     try:
         return kind(**given)
     except TypeError:

@@ -40,13 +40,18 @@ class View:
 
     @property
     def current(self) -> tuple[str, ...]:
-        """The latest generation's members that are not gone, in order of rank."""
+        """The latest generation's workers that are not gone, in order of rank."""
         return tuple(id_ for id_ in self.ranks if id_ not in self.gone)
 
     @property
     def ranks(self) -> tuple[str, ...]:
-        """The latest generation's members."""
+        """The latest generation's workers."""
         return self.generation.members if self.generation else ()
+
+    @property
+    def everyone(self) -> tuple[str, ...]:
+        """The latest generation's workers and servers."""
+        return self.generation.everyone if self.generation else ()
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -55,10 +60,17 @@ class View:
 
     @property
     def outside(self) -> tuple[str, ...]:
-        """Those who joined and are in no generation yet, in the order of their coming."""
+        """Workers who joined and are in no generation yet, in the order of their coming."""
         out = {*self.ranks, *self.leaving, *self.gone, *self.refused}
-        outside = [member for id_, member in self.members.items() if id_ not in out]
+        outside = [each for id_, each in self.members.items() if id_ not in out and not each.is_server]
         return tuple(member.id for member in in_order_of_coming(outside))
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Those who are there to add up gradients and stay, in the order of their coming."""
+        out = {*self.leaving, *self.gone, *self.refused}
+        servers = [each for id_, each in self.members.items() if each.is_server and id_ not in out]
+        return tuple(member.id for member in in_order_of_coming(servers))
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -80,6 +92,7 @@ class Proposal:
     members: tuple[str, ...]
     proposer: str
     cause: str
+    servers: tuple[str, ...] = ()
 
 
 def next_generation(view: View, min_members: int = 1) -> Proposal | None:
@@ -87,16 +100,17 @@ def next_generation(view: View, min_members: int = 1) -> Proposal | None:
 
     The first survivor is rank 0, or, at a start, who came first; it proposes, and if nobody remains, the first of
     those that are still there. The others follow in ring order. A trainer starts from nothing only with
-    ``min_members``.
+    ``min_members``. Servers are in it that are there; they neither make a world nor keep it up.
     """
     stay = tuple(id_ for id_ in view.current if id_ not in view.leaving)
     wanted = ring_order(of_one_size(stay + view.waiting, view.members), view.members)
     if not view.current and len(wanted) < max(min_members, 1):
         return None
-    if set(wanted) == set(view.ranks) and not view.broken:
+    servers = view.servers if wanted else ()
+    if {*wanted, *servers} == set(view.everyone) and not view.broken:
         return None
     proposer = wanted[0] if wanted else next(iter(view.current), "")
-    return Proposal(view.number + 1, wanted, proposer, _cause(view, stay)) if proposer else None
+    return Proposal(view.number + 1, wanted, proposer, _cause(view, stay), servers) if proposer else None
 
 
 def ring_order(ids: Sequence[str], members: Mapping[str, Member]) -> tuple[str, ...]:
@@ -118,11 +132,11 @@ def _cause(view: View, stay: tuple[str, ...]) -> str:
     """Why the world changes: start, loss, leave, join, or a world that broke with nobody missing."""
     if not view.current:
         return "start"
-    if len(view.current) < len(view.ranks):
+    if any(id_ in view.gone for id_ in view.everyone):
         return "loss"
-    if len(stay) < len(view.ranks):
+    if len(stay) < len(view.ranks) or any(id_ in view.leaving for id_ in view.everyone):
         return "leave"
-    return "join" if view.waiting else "broken"
+    return "join" if view.waiting or set(view.servers) - set(view.everyone) else "broken"
 
 
 def watched_by(member: str, view: View) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "generation": _COUNT,
     "world": (1, 10**7),
     "nodes": (1, MOST_NODES),
+    "servers": (0, 10**7),
     "step": _COUNT,
     "epoch": _COUNT,
     "samples_done": _COUNT,
@@ -63,6 +64,7 @@ class Rate:
         compute_s: of it, computing.
         communication_s: of it, waiting for the sum of the gradients where no computing hides it.
         data_wait_share: part of the step that waited for data.
+        servers: that added up its gradients; 0: the workers did it themselves.
     """
 
     time_s: float
@@ -79,6 +81,7 @@ class Rate:
     compute_s: float
     communication_s: float
     data_wait_share: float
+    servers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

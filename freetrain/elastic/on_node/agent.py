@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from types import FrameType
 
 from freetrain.elastic.errors import EVICTED_STATUS, DirectoryError
-from freetrain.elastic.membership.identity import AGENT_VARIABLE, MEMBER_VARIABLE, REPLICA_VARIABLE, new_id
+from freetrain.elastic.membership.hosting import Hosting, hosting
+from freetrain.elastic.membership.identity import (
+    AGENT_VARIABLE,
+    MEMBER_VARIABLE,
+    REPLICA_VARIABLE,
+    SERVER_VARIABLE,
+    new_id,
+)
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.on_node.workers import Worker, describe
 from freetrain.errors import ExitCode
@@ -19,6 +26,7 @@ from freetrain.errors import ExitCode
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.05
+_HOSTING_EVERY_S = 0.25
 _GONE_BUT_ALIVE_S = 2.0
 """A worker that the others gave up gets this long to notice and end by itself."""
 
@@ -41,12 +49,14 @@ class AgentOptions:
         max_restarts: failed workers to replace before giving up.
         end_timeout_s: how long workers may take to end before they are killed: to the next step boundary (the
             others then redo that step without them), or in restart mode to save.
+        servers: how many should add up the workers' gradients, on all nodes of the trainer together.
     """
 
     command: Sequence[str]
     nproc: int
     max_restarts: int = 3
     end_timeout_s: float = END_TIMEOUT_S
+    servers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +114,7 @@ class Agent:
         self._unusable = ""
         self._strangers = 0
         self._leaving: str | None = None
+        self._hosting_due_s = 0.0
         self._complaint = ""
 
     def run(self) -> Ending:
@@ -141,6 +152,7 @@ class Agent:
                 self._ask_to_leave(worker)
         if self._leaving is None:
             self._serve_requests()
+            self._tend_server()
 
     def _start_all(self) -> None:
         """All workers of the node, which then may have a model together."""
@@ -164,12 +176,30 @@ class Agent:
             worker.is_taken_along = True
             worker.kill()
 
-    def _start(self, index: int) -> None:
+    def _start(self, index: int, *, is_server: bool = False) -> None:
         name = f"{self.id}-{self._started}"
         self._started += 1
-        self._workers.append(Worker(self._options.command, name, index, self._environment(name)))
+        environment = self._environment(name, is_server=is_server)
+        self._workers.append(Worker(self._options.command, name, index, environment, is_server=is_server))
 
-    def _environment(self, name: str) -> Mapping[str, str]:
+    def _tend_server(self) -> None:
+        """Run a server, or none, as all agents of the trainer agree by what they see."""
+        server = next((worker for worker in self._workers if worker.is_server), None)
+        is_alone = server is not None and len(self._workers) == 1 and not self._missing and not self._untold
+        now_s = time.monotonic()
+        if not is_alone and (not self._options.servers or now_s < self._hosting_due_s):
+            return
+        self._hosting_due_s = now_s + _HOSTING_EVERY_S
+        wanted = Hosting.END
+        if not is_alone:
+            wanted = hosting(self._directory.view(), self.id, self._options.servers, time.time())
+        if server is not None and wanted is Hosting.END:
+            self._ask_to_leave(server)
+        may_start = server is None and len(self._failures) <= self._options.max_restarts
+        if wanted is Hosting.RUN and may_start:
+            self._start(0, is_server=True)
+
+    def _environment(self, name: str, *, is_server: bool) -> Mapping[str, str]:
         environment = {
             TRAINER_VARIABLE: str(self._directory.root),
             MEMBER_VARIABLE: name,
@@ -180,6 +210,9 @@ class Agent:
         if self._options.nproc > 1 and "OMP_NUM_THREADS" not in os.environ:
             # Each of several workers taking all cores is slower by far.
             environment["OMP_NUM_THREADS"] = "1"
+        if is_server:
+            # It adds up in the computer's memory, and the node's GPUs are its workers'.
+            environment |= {SERVER_VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
         return environment
 
     def _bury(self, worker: Worker, status: int) -> None:
@@ -230,7 +263,8 @@ class Agent:
     def _ought_to_be_replaced(self, worker: Worker, status: int) -> bool:
         """Not who fared as another would: by failing before it joined, or for want of room in the directory."""
         return (
-            status not in (0, ExitCode.STATE_IO)
+            not worker.is_server
+            and status not in (0, ExitCode.STATE_IO)
             and worker.told_to_leave_s is None
             and len(self._failures) <= self._options.max_restarts
             and self._was_member(worker)
@@ -280,7 +314,7 @@ class Agent:
     def _serve_requests(self) -> None:
         for path, request in self._directory.requests():
             if request.get("do") == "grow" and not self._is_bound() and self._directory.claim(path):
-                used = {worker.index for worker in self._workers}
+                used = {worker.index for worker in self._workers if not worker.is_server}
                 self._start(min(set(range(len(used) + 1)) - used))
             elif request.get("do") == "kill":
                 for worker in self._workers:

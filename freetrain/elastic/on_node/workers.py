@@ -25,11 +25,21 @@ class Worker:
         name: the member's id.
         index: its place on this node, which says which GPU it has.
         environment: what it needs to know.
+        is_server: whether it adds up the gradients of workers.
     """
 
-    def __init__(self, command: Sequence[str], name: str, index: int, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        name: str,
+        index: int,
+        environment: Mapping[str, str],
+        *,
+        is_server: bool = False,
+    ) -> None:
         self.name = name
         self.index = index
+        self.is_server = is_server
         self.told_to_leave_s: float | None = None
         self.gone_since_s: float | None = None
         self.is_taken_along = False

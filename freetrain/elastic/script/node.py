@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 import torch.distributed as dist
 
 from freetrain.elastic.errors import as_exit
-from freetrain.elastic.membership.identity import REPLICA_VARIABLE, new_id, use_interface_of_this_address
+from freetrain.elastic.membership.identity import (
+    REPLICA_VARIABLE,
+    is_server,
+    new_id,
+    use_interface_of_this_address,
+)
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.worlds.device import device
@@ -34,6 +39,12 @@ def node_mesh() -> DeviceMesh:
     """
     from torch.distributed.device_mesh import init_device_mesh
 
+    if is_server():
+        error = InputError(
+            "a sharded model's gradients are added up over the nodes by the workers, not by servers.",
+            "Leave out --servers.",
+        )
+        raise as_exit(error)
     if not this_replica().is_joined:
         try:
             _join()

@@ -144,6 +144,7 @@ class Records:
             step=self._state.step,
             epoch=self._state.sampler.epoch,
             samples_done=self._state.samples_done,
+            servers=len(self._world.generation.servers),
         )
 
     def save(self) -> None:

@@ -18,6 +18,7 @@ from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.training.agreement import Verdict
 from freetrain.elastic.training.mistakes import check_difference
 from freetrain.elastic.training.records import Records
+from freetrain.elastic.training.serving import serve
 from freetrain.elastic.training.state import TrainingState, fingerprint
 from freetrain.elastic.training.worlds import ModelOfWorlds, Worlds
 from freetrain.elastic.worlds.device import backend_for
@@ -95,7 +96,9 @@ class Training:
         self.session.join()
 
     def enter_world(self) -> World:
-        """Form the next world, at whose start all have the same state."""
+        """Form the next world, at whose start all have the same state. A server's process ends in here."""
+        if self.session.member.is_server:
+            serve(self.session)
         broke_with, self.broke_with = self.broke_with, None
         self.world = self.worlds.enter(broke_with)
         return self.world

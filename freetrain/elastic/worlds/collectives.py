@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -28,7 +29,7 @@ class Collectives:
     """What is under way in one world."""
 
     def __init__(self) -> None:
-        self._under_way: list[Any] = []
+        self._under_way: deque[Any] = deque()
         self._owed: list[_Owed] = []
         self._cut_s: float | None = None
         self.failed = False
@@ -43,7 +44,8 @@ class Collectives:
             work = begin()
         except RuntimeError as error:
             raise self._lost(error) from error
-        self._under_way = [other for other in self._under_way if not other.is_completed()]
+        while self._under_way and self._under_way[0].is_completed():
+            self._under_way.popleft()
         self._under_way.append(work)
         return work
 
@@ -63,17 +65,20 @@ class Collectives:
         except RuntimeError as error:
             raise self._lost(error) from error
 
-    def promise(self, work: Any, tensor: torch.Tensor, on_loss: Callable[[BaseException], object]) -> Any:
-        """A future of the tensor that always comes; where the work fails, ``on_loss`` is called before."""
+    def promise(
+        self, works: Sequence[Any], tensor: torch.Tensor, on_loss: Callable[[BaseException], object]
+    ) -> Any:
+        """A future of the tensor that always comes; where one of the works fails, ``on_loss`` is called before."""
 
         def note(error: BaseException) -> None:
             self.failed = True
             on_loss(error)
 
-        owed = _Owed(tensor, note)
+        owed = _Owed(tensor, len(works), note)
         self._owed = [other for other in self._owed if not other.future.done()]
         self._owed.append(owed)
-        work.get_future().add_done_callback(owed.settle)
+        for work in works:
+            work.get_future().add_done_callback(owed.settle)
         return owed.future
 
     def cut(self) -> None:
@@ -110,19 +115,24 @@ class _Owed:
     Python looks for garbage, which a training may give no occasion for.
     """
 
-    def __init__(self, tensor: torch.Tensor, on_loss: Callable[[BaseException], object]) -> None:
+    def __init__(self, tensor: torch.Tensor, parts: int, on_loss: Callable[[BaseException], object]) -> None:
         self.future: Any = torch.futures.Future()
         self._tensor = tensor
+        self._missing = parts
         self._on_loss = on_loss
         self._lock = threading.Lock()
 
     def settle(self, ended: Any) -> None:
-        """The work has ended, well or not."""
+        """One of its works has ended, well or not."""
         try:
             ended.value()
         except RuntimeError as error:
             self.give_up(error)
-        else:
+            return
+        with self._lock:
+            self._missing -= 1
+            is_whole = self._missing == 0
+        if is_whole:
             self._deliver(None)
 
     def give_up(self, error: BaseException) -> None:

@@ -20,6 +20,7 @@ from freetrain.elastic.worlds.groups import abort_nccl, form_beside, form_defaul
 from freetrain.elastic.worlds.origin import arose_in_communication
 from freetrain.elastic.worlds.ranks import Ranks, Sum
 from freetrain.elastic.worlds.replica import this_replica
+from freetrain.elastic.worlds.servers import Servers
 from freetrain.elastic.worlds.sockets import Wires
 
 _CUT_AGAIN_S = 0.5
@@ -49,7 +50,7 @@ class World:
     Attributes:
         generation: as given.
         rank: of this process.
-        size: ranks.
+        size: ranks; those of servers come after them.
         shards: ranks of each replica.
         replica: place of this process's one, from 0; the rank, where nobody shares a model.
         peers: the ranks that have the same shard, numbered as their replicas are.
@@ -76,6 +77,7 @@ class World:
         self._prefix = prefix
         self._store: dist.Store | None = None
         self._collectives = Collectives()
+        self._servers = Servers(generation, self.rank, self._collectives)
         self._all = Ranks(self.size, self._collectives, self._own)
         self.peers = (
             self._all if self.shards == 1 else Ranks(self.size // self.shards, self._collectives, self._own)
@@ -120,6 +122,11 @@ class World:
 
     def _connect(self) -> None:
         store = cast(dist.Store, self._store)
+        if self.rank < self.size:
+            self._connect_workers(store)
+        self._servers.connect(store, self._timeout)
+
+    def _connect_workers(self, store: dist.Store) -> None:
         if not self._own.is_joined:
             form_default(self._backend, store, self.rank, self.size, self._timeout)
             return
@@ -142,7 +149,7 @@ class World:
         store = self._store = dist.PrefixStore(self._prefix, plain)
         store.set(f"arrived/{self.rank}", "yes")
         if self.rank == 0:
-            arrivals = [f"arrived/{rank}" for rank in range(self.size)]
+            arrivals = [f"arrived/{rank}" for rank in range(len(self.generation.everyone))]
             while not (all_here := store.check(arrivals)) and not newer():
                 time.sleep(0.002)
             store.set("verdict", "go" if all_here else "newer")
@@ -192,13 +199,16 @@ class World:
                 with contextlib.suppress(Exception):
                     dist.destroy_process_group(group)
             self._all.group = self.peers.group = None
+            self._servers.groups.clear()
             self._store = None
 
     def _groups(self) -> list[dist.ProcessGroup]:
         """Those of this world that are there."""
+        beside = self._servers.groups
         if not self._own.is_joined:
-            return [dist.distributed_c10d._get_default_group()] if dist.is_initialized() else []
-        return [each for each in dict.fromkeys((self.peers.group, self._all.group)) if each is not None]
+            return [*beside, dist.distributed_c10d._get_default_group()] if dist.is_initialized() else [*beside]
+        mine = [each for each in dict.fromkeys((self.peers.group, self._all.group)) if each is not None]
+        return [*beside, *mine]
 
     def start_sum(self, values: list[float]) -> Sum:
         """Begin to sum some numbers over all ranks; raises LostRankError where that fails."""
@@ -207,17 +217,35 @@ class World:
     def promise_sum(self, tensor: torch.Tensor, on_loss: Callable[[BaseException], object]) -> Any:
         """A future of the tensor summed over all ranks, in place; it comes even if ranks are lost meanwhile."""
         try:
+            if self._servers and tensor.is_cuda:
+                self.add_up([tensor])
+                return _completed(tensor)
+            if self._servers:
+                works = self._servers.start_sum(tensor)
+                return self._collectives.promise(works, tensor, on_loss)
             work = self._all.start_all_reduce(tensor)
         except LostRankError as error:
             on_loss(error)
             return _completed(tensor)
         if self._backend != "gloo":
             return work.get_future().then(lambda done: done.value()[0])
-        return self._collectives.promise(work, tensor, on_loss)
+        return self._collectives.promise([work], tensor, on_loss)
 
     def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
         """Sum each tensor over all ranks, in place; raises LostRankError where that fails."""
-        self._all.add_up(tensors)
+        if not self._servers:
+            self._all.add_up(tensors)
+            return
+        copies = [tensor.cpu() for tensor in tensors]
+        for work in [work for copy in copies for work in self._servers.start_sum(copy)]:
+            self._collectives.finish(work)
+        for tensor, copy in zip(tensors, copies, strict=True):
+            if copy is not tensor:
+                tensor.copy_(copy)
+
+    def serve(self) -> None:
+        """As a server: add something up; raises LostRankError where that fails, or the workers leave."""
+        self._servers.serve()
 
     def ddp_group(self) -> dist.ProcessGroup:
         """What DDP takes for this world's process group."""
@@ -258,6 +286,6 @@ class World:
 
 
 def _completed(tensor: torch.Tensor) -> Any:
-    future: Any = torch.futures.Future()
+    future: Any = torch.futures.Future(devices=[tensor.device] if tensor.is_cuda else [])
     future.set_result(tensor)
     return future

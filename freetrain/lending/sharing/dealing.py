@@ -28,6 +28,7 @@ from math import inf
 from typing import Any, Protocol
 
 from freetrain.core.classes import Offer
+from freetrain.core.topology import FLAT, Topology
 from freetrain.lending.sharing.claims import Claimant, Deal, Shares, Want, usable_sizes
 from freetrain.lending.sharing.node_stock import NodeStock
 from freetrain.lending.sharing.part_nodes import Divided
@@ -72,6 +73,7 @@ def deal(
     claimants: Sequence[Claimant],
     shares: Shares | None = None,
     rooms: Mapping[str, Divided] | None = None,
+    topology: Topology = FLAT,
 ) -> Deal:
     """Deal the nodes.
 
@@ -80,13 +82,14 @@ def deal(
         claimants: with different keys, and each trainer in one of them.
         shares: how; None: equal.
         rooms: where nodes are dealt in parts, what is left of each node; None: they are dealt whole.
+        topology: the switches; where whole nodes are dealt, everybody gets nodes near each other.
     """
     if rooms is not None:
         return _filled(PartStock(nodes, claimants, rooms), claimants, shares or Shares())
     if len(claimants) == 1 and _takes_all(claimants[0], nodes):
         order = sorted(nodes, key=lambda node: -(node.free_until_s or inf))
         return Deal({claimants[0].key: tuple(node.name for node in order)}, {})
-    return _filled(NodeStock(nodes, claimants), claimants, shares or Shares())
+    return _filled(NodeStock(nodes, claimants, topology), claimants, shares or Shares())
 
 
 def _filled(stock: Stock, claimants: Sequence[Claimant], shares: Shares) -> Deal:

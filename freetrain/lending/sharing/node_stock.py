@@ -7,7 +7,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from math import inf
 
 from freetrain.core.classes import Offer
+from freetrain.core.topology import FLAT, Topology
 from freetrain.lending.sharing.claims import Claimant, Deal
+from freetrain.lending.sharing.handing_out import hand_out
 from freetrain.lending.sharing.keeping import keep
 
 
@@ -17,10 +19,12 @@ class NodeStock:
     Args:
         nodes: all that are offered; those held by a trainer of no claimant are dealt to nobody.
         claimants: who may get them.
+        topology: the switches.
     """
 
-    def __init__(self, nodes: Sequence[Offer], claimants: Sequence[Claimant]) -> None:
+    def __init__(self, nodes: Sequence[Offer], claimants: Sequence[Claimant], topology: Topology = FLAT) -> None:
         self._claimants = claimants
+        self._topology = topology
         self._of_trainer = {want.trainer: row for row, one in enumerate(claimants) for want in one.wants}
         sets = list({id(one.eligible): one.eligible for one in claimants}.values())
         kinds: defaultdict[tuple[bool, ...], list[Offer]] = defaultdict(list)
@@ -114,15 +118,15 @@ class NodeStock:
             by_holder: defaultdict[int | None, list[Offer]] = defaultdict(list)
             for node in sorted(members, key=lambda node: -(node.free_until_s or inf)):
                 by_holder[self._of_trainer.get(node.held_by or "")].append(node)
-            pool = [node.name for node in by_holder[None]]
+            pool, by_name = by_holder[None], {node.name: node for node in members}
             lacking = {}
             for row, one in enumerate(self._claimants):
                 kept, given_up = keep(by_holder[row], self._given[row][kind], one.wants, sizes)
                 parts[row] += kept
-                pool += given_up
+                pool += [by_name[name] for name in given_up]
                 leaving.update(dict.fromkeys(given_up))
                 lacking[row] = self._given[row][kind] - len(kept)
-            for name, row in zip(pool, _in_turns(lacking), strict=False):
+            for name, row in hand_out(pool, _in_turns(lacking), [list(part) for part in parts], self._topology):
                 parts[row].append(name)
                 if name in leaving:
                     leaving[name] = self._claimants[row].key

@@ -129,10 +129,10 @@ def deal_parts(
     shares = shares_of(claimants, facts.used_hours, partition_nodes, sharing)
     left = _still(left, claimants, now_s)
     most = {key: one.took for key, one in left.items()} if len(claimants) > 1 else {}
-    dealt = deal(offered, bounded(claimants, most), shares, tasks.rooms)
+    dealt = deal(offered, bounded(claimants, most), shares, tasks.rooms, sharing.topology)
     spare = _places(claimants, tasks, len(offered)) - sum(map(len, dealt.parts.values()))
     if most and spare > 0:
-        dealt = deal(offered, bounded(claimants, most, spare), shares, tasks.rooms)
+        dealt = deal(offered, bounded(claimants, most, spare), shares, tasks.rooms, sharing.topology)
     return Parts(tuple(claimants), shares, dealt, {one.name: one for one in (*offered, *dealt.new)}, left)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -30,7 +31,8 @@ def site() -> Iterator[Site]:
 @pytest.fixture
 def daemon(site: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
     launcher = getattr(request, "param", "steer")
-    with daemon_that_polls_every(POLL_S, site, NODES, launcher, lend='share = "gpus"\nkeep = "cpu=2"'):
+    lend, decide = 'share = "gpus"\nkeep = "cpu=2"', '[decide]\nfinish = "synergy-tune"'
+    with daemon_that_polls_every(POLL_S, site, NODES, launcher, lend=lend, more=decide):
         yield site
 
 
@@ -72,6 +74,49 @@ def test_the_gpus_that_the_site_leaves_are_lent_and_no_more(daemon: Site) -> Non
     lent = lambda: (used(daemon, "n001"), used(daemon, "n002"))  # noqa: E731
     wait_until(lambda: lent() == ((3 + 5 * 2, 2 + 5), (8 + 3 * 2, 3)), LIMIT_S, daemon)
     assert running(daemon, *jobs) == {"n001": 1, "n002": 1}
+
+
+def progress_that_waits_for_data(site: Site, share: float) -> str:
+    """The directory of a training of alice's that waited for data for this part of each step."""
+    numbers = {
+        "time_s": 1e9, "generation": 1, "world": 1, "nodes": 1, "step": 9, "epoch": 0, "samples_done": 9,
+        "samples": 9, "elapsed_s": 9.0, "samples_per_s": 1.0, "step_s": 1.0, "compute_s": 1.0,
+        "communication_s": 0.0,
+    }  # fmt: skip
+    line = json.dumps({"event": "rate", **numbers, "data_wait_share": share})
+    directory = site.run("alice", "mktemp", "-d", "/tmp/waits-XXXXXX")
+    site.run("alice", "chmod", "711", directory)
+    site.run("alice", "tee", f"{directory}/progress.jsonl", stdin=f"{line}\n")
+    return directory
+
+
+def fragments(site: Site) -> list[list[str]]:
+    """Node and CPUs of each that runs."""
+    said = site.run("bob", "squeue", "-h", "-a", "-t", "R", "-p", "freetrain", "-o", "%N %C")
+    return [line.split() for line in said.splitlines()]
+
+
+RARER = pytest.param("submit", marks=pytest.mark.soak)
+
+
+@pytest.mark.parametrize("daemon", ["steer", RARER], indirect=True)
+def test_who_waits_for_data_gets_the_cpus_that_belong_to_his_gpu_each_time(daemon: Site) -> None:
+    """13 CPUs are left beside the two that are kept and the one that is asked for, and eight GPUs are free."""
+    directory = progress_that_waits_for_data(daemon, 0.5)
+    submit(daemon, 1, "--gpus-per-node=a100:1", "-c1", "--mem=30", f"--comment=freetrain:max=1,dir={directory}")
+    wait_until(lambda: len(fragments(daemon)) == 1, LIMIT_S, daemon)
+    status = daemon.directory / "state" / "status.json"
+    wait_until(lambda: re.search(r'"samples_done": ?9', status.read_text()) is not None, LIMIT_S, daemon)
+    had = []
+    for _ in range(2):
+        ((node, _),) = fragments(daemon)
+        job, (other,) = take(daemon, node, "-c16"), {"n001", "n002"} - {node}
+        wait_until(lambda other=other: [each[0] for each in fragments(daemon)] == [other], LIMIT_S, daemon)
+        had.append(fragments(daemon)[0][1])
+        daemon.run("bob", "scancel", job)
+        wait_until(lambda job=job: not running(daemon, job), LIMIT_S, daemon)
+    daemon.run("alice", "rm", "-r", directory)
+    assert had == ["2", "2"]
 
 
 def test_who_comes_later_gets_a_fair_part_of_the_gpus_and_the_site_what_it_asks_for(daemon: Site) -> None:

@@ -105,6 +105,60 @@ def test_the_loss_of_another_does_not_bring_a_newcomer_in_before_it_is_ready() -
     assert (proposal.members, proposal.cause) == (("a", "c"), "loss")
 
 
+def served(seen: View, servers: str, in_world: str = "") -> View:
+    """The same, where these members are servers, some of them in the latest generation."""
+    members = {name: replace(one, is_server=name in servers) for name, one in seen.members.items()}
+    generation = seen.generation and replace(seen.generation, servers=tuple(in_world))
+    return replace(seen, members=members, generation=generation)
+
+
+@pytest.mark.parametrize(
+    ("seen", "members", "servers", "cause"),
+    [
+        (served(view("-", "sab"), "s"), "ab", "s", "start"),
+        (served(view("ab", "abs"), "s"), "ab", "s", "join"),
+        (served(view("ab", "abst"), "st", "s"), "ab", "st", "join"),
+        (served(view("ab", "absc"), "s", "s"), "abc", "s", "join"),
+        (served(view("ab", "abs", leaving="s"), "s", "s"), "ab", "", "leave"),
+        (served(view("ab", "abst", leaving="s"), "st", "s"), "ab", "t", "leave"),
+        (served(view("ab", "abs", gone="s"), "s", "s"), "ab", "", "loss"),
+        (served(view("ab", "abs", gone="b"), "s", "s"), "a", "s", "loss"),
+        (served(view("ab", "abs", broken=True), "s", "s"), "ab", "s", "broken"),
+        (served(view("ab", "absc", gone="ab"), "s", "s"), "c", "s", "start"),
+    ],
+)
+def test_servers_are_in_the_world_beside_its_workers(seen: View, members: str, servers: str, cause: str) -> None:
+    proposal = next_generation(seen)
+    assert proposal is not None
+    assert ("".join(proposal.members), "".join(proposal.servers)) == (members, servers)
+    assert (proposal.cause, proposal.proposer) == (cause, members[0])
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        served(view("-", "s"), "s"),
+        served(view("ab", "abs"), "s", "s"),
+        served(view("ab", "abs", gone="ab"), "s", "s"),
+        served(view("", "s"), "s"),
+    ],
+)
+def test_servers_alone_make_no_world(seen: View) -> None:
+    assert next_generation(seen) is None
+
+
+def test_a_world_that_all_workers_leave_has_no_servers() -> None:
+    proposal = next_generation(served(view("ab", "abs", leaving="ab"), "s", "s"))
+    assert proposal is not None
+    assert (proposal.members, proposal.servers, proposal.cause) == ((), (), "leave")
+
+
+def test_a_newcomer_comes_in_unfed_where_only_servers_are_left() -> None:
+    proposal = next_generation(fed(served(view("ab", "absc", gone="ab"), "s", "s"), "c"))
+    assert proposal is not None
+    assert (proposal.members, proposal.servers) == (("c",), ("s",))
+
+
 @pytest.mark.parametrize("seen", [view("ab", "ab"), view("-", ""), view("ab", "ab", gone="ab"), view("", "")])
 def test_nothing_to_do(seen: View) -> None:
     assert next_generation(seen) is None

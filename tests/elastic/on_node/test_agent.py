@@ -4,11 +4,13 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from freetrain.elastic.membership.hosting import MOVES_BEFORE_S
 from freetrain.elastic.on_disk.progress_log import read_progress
 from tests.elastic.harness import FREETRAIN, PATIENCE_S, Agents, assert_exactly_once
 
@@ -97,6 +99,40 @@ def test_a_stopped_worker_is_ended_by_its_agent(agents: Agents) -> None:
     agents.wait_until(lambda: not Path(f"/proc/{stopped.pid}").exists(), "end of the stopped worker")
     agents.pace(slow=False)
     assert agents.finish()["agent0"] == 0, agents.errors()
+    assert_exactly_once(agents, EPOCHS)
+
+
+def test_a_server_moves_before_its_node_ends_and_when_it_leaves(agents: Agents) -> None:
+    ends_soon = {"SLURM_JOB_END_TIME": f"{time.time() + MOVES_BEFORE_S - 1:.0f}"}
+    first = agents.start_agent("--nproc", "1", "--servers", "1", **ends_soon)
+    agents.wait_until(lambda: agents.hosts() == {first}, "server on the only node")
+    agents.await_world(1)
+    with_first = agents.directory.view().number
+    second = agents.start_agent("--nproc", "1", "--servers", "1")
+    agents.wait_until(lambda: agents.hosts() == {second}, "server on the node that stays")
+    moved = agents.directory.view().number
+    for number in range(with_first, moved + 1):
+        assert agents.servers_of(number), "the world had no server while it moved"
+    agents.await_world(2)
+    agents.processes[second].send_signal(signal.SIGTERM)
+    assert agents.finish(second)[second] == 0
+    agents.wait_until(lambda: agents.hosts() == {first}, "server on the node that is left")
+    agents.await_world(1)
+    agents.pace(slow=False)
+    assert agents.finish(first)[first] == 0, agents.errors()
+    assert_exactly_once(agents, EPOCHS)
+
+
+def test_a_server_that_is_killed_is_replaced_by_its_agent(agents: Agents) -> None:
+    agents.start_agent("--nproc", "2", "--servers", "1", "--max-restarts", "1")
+    agents.wait_until(lambda: len(agents.servers()) == 1, "server")
+    agents.await_world(2)
+    (killed,) = agents.servers()
+    os.kill(agents.directory.view().members[killed].pid, signal.SIGKILL)
+    agents.wait_until(lambda: len(agents.servers()) == 1 and killed not in agents.servers(), "another server")
+    agents.await_world(2)
+    agents.pace(slow=False)
+    assert agents.finish() == {"agent0": 0}, agents.errors()
     assert_exactly_once(agents, EPOCHS)
 
 

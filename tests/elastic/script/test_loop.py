@@ -44,15 +44,18 @@ def assert_same_state(trainer: Workers, name: str, expected: Any, atol: float) -
             assert torch.allclose(mine[key], value, atol=atol, rtol=1e-3), f"{key} of {name}"
 
 
-def one_dies_and_another_joins(folder: Path, variant: str = "", atol: float = 1e-5) -> None:
+def one_dies_and_another_joins(folder: Path, variant: str = "", atol: float = 1e-5, servers: int = 0) -> None:
     """In the middle of a step that accumulates two batches, and in the middle of the second epoch."""
     environment = {"LOOP": "classifier", "VARIANT": variant, "DIES": "w1:batch:2", "AWAITED": "5:w2"}
     with workers(folder, "looping.py", **environment) as trainer:
+        served_by = trainer.serve(servers)
+        trainer.wait_until(lambda: len(trainer.directory.view().servers) == servers, "servers")
         trainer.start(2, FREETRAIN_MIN_MEMBERS="2")
         assert trainer.finish("w1") == {"w1": -9}, trainer.errors()
         trainer.wait_until((trainer.out / "awaits").exists, "step before which another one is to join")
+        assert set(trainer.servers()) == set(served_by)
         trainer.start(1)
-        assert trainer.finish("w0", "w2") == {"w0": 0, "w2": 0}, trainer.errors()
+        assert set(trainer.finish("w0", "w2", *served_by).values()) == {0}, trainer.errors()
         alone = trained_alone("classifier", variant)
         assert alone.scaler.get_scale() == 1024.0 / 2**EPOCHS, "no update was left out"
         assert_same_state(trainer, "w0", alone, atol)
@@ -73,6 +76,10 @@ def test_accumulation_clipping_infinite_gradients_a_schedule_and_a_data_loader_w
     tmp_path: Path,
 ) -> None:
     one_dies_and_another_joins(tmp_path)
+
+
+def test_the_same_where_two_servers_add_the_gradients_up(tmp_path: Path) -> None:
+    one_dies_and_another_joins(tmp_path, servers=2)
 
 
 @pytest.mark.soak

@@ -66,7 +66,7 @@ def main(way: str) -> None:
         except (LostRankError, RuntimeError) as error:
             lost.append(error)
     else:
-        collectives.promise(work, torch.zeros(1), lost.append).wait()
+        collectives.promise([work], torch.zeros(1), lost.append).wait()
     world.leave()
     out.set()
     left_s = time.monotonic() - since_s

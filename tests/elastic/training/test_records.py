@@ -56,7 +56,7 @@ class Trained:
             keep_checkpoints=9,
             background_checkpoints=in_background,
         )
-        generation = SimpleNamespace(number=1, world=1, cause="start")
+        generation = SimpleNamespace(number=1, world=1, cause="start", servers=())
         self.records.enter(cast(World, SimpleNamespace(rank=0, size=1, generation=generation)), nodes=1)
 
     def step(self, *, wants_checkpoint: bool = False) -> None:

@@ -1,0 +1,41 @@
+"""What new parts of shared nodes could have beside what they ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from freetrain.core.amounts import Amount
+
+
+@dataclass(frozen=True, slots=True)
+class NewPart:
+    """A part of a node that is about to be lent.
+
+    Attributes:
+        place: its name.
+        asks: what its task asks for, and has in any case.
+        data_wait_share: part of a step that its training waited for data lately.
+    """
+
+    place: str
+    asks: Amount
+    data_wait_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class SharedNode:
+    """A node of which new parts are lent.
+
+    Attributes:
+        name: its name.
+        spare: what is left of it when all new parts have what they ask for.
+        free_gpus: that nobody has, those of the new parts among them.
+        threads_per_core: Slurm gives whole cores.
+        parts: the new ones.
+    """
+
+    name: str
+    spare: Amount
+    free_gpus: int
+    threads_per_core: int
+    parts: tuple[NewPart, ...]
