@@ -124,6 +124,33 @@ def test_the_others_train_on_while_it_is_fed(trainer: Workers) -> None:
     assert len(begun) > 5, "a parameter in each step"
 
 
+def test_a_script_that_keeps_its_loop_feeds_it_with_each_optimizers_updates(trainer: Workers) -> None:
+    trainer.environment["LOOP"] = "1"
+    start_two(trainer)
+    trainer.start(1)
+    trainer.await_world(3)
+    assert set(end(trainer).values()) == {0}, trainer.errors()
+    assert broadcasts(trainer, "w2") == 0
+    assert {broadcasts(trainer, name) for name in ("w0", "w1")} == {1}, "that of the start"
+    assert_all_alike(trainer)
+
+
+def test_somebody_else_is_lost_between_two_updates_when_it_has_all(trainer: Workers) -> None:
+    """It has made the first of them, too, and has the schedules as they were before the step."""
+    trainer.environment |= {"LOOP": "1", "PART_BYTES": str(1 << 20)}
+    trainer.start(1, FREETRAIN_MIN_MEMBERS="2", DIES="w0")
+    # It is the first rank then, and the other one feeds the newcomer.
+    trainer.wait_until(lambda: "w0" in trainer.directory.view().members, "first member")
+    trainer.start(1, FREETRAIN_MIN_MEMBERS="2")
+    trainer.await_world(2)
+    trainer.start(1)
+    assert trainer.finish("w0") == {"w0": -9}
+    trainer.wait_until(lambda: trainer.records("w2") != [], "step of the newcomer")
+    end(trainer)
+    assert broadcasts(trainer, "w2") == 0
+    assert_all_alike(trainer)
+
+
 @pytest.mark.parametrize("kind", ["state", "update"])
 def test_is_lost_while_it_is_fed(trainer: Workers, kind: str) -> None:
     feed_third(trainer, kind)
