@@ -43,14 +43,17 @@ class Parts:
 
     def size_bytes(self, index: int) -> int:
         """Room for one part as it is now."""
-        return sum(map(room_for, [local(self.parameters[index]), *self._known_tensors(index)]))
+        return sum(room_for(local(each)) for each in (self.parameters[index], *self._known_tensors(index)))
 
     # -- at the source
 
     def versions(self) -> list[tuple[int, int]]:
-        """What is another one after any change that torch counts, of parameters or of the optimizers' tensors."""
+        """What is another one after any change that torch counts, of parameters or of the optimizers' tensors.
+
+        Of sharded ones the whole: what ``to_local`` gives is a new alias each time, whose changes are not counted.
+        """
         known = (each for index in range(len(self)) for each in self._known_tensors(index))
-        return [(id(each), each._version) for each in (*map(local, self.parameters), *known)]
+        return [(id(each), each._version) for each in (*self.parameters, *known)]
 
     def put_gradients(self, place: int, count: int, packet: Packet) -> dict[int, Slot]:
         """The gradients with which this optimizer steps, of those of the first parts that have one."""
@@ -119,7 +122,7 @@ class Parts:
         return known
 
     def _known_tensors(self, index: int) -> list[torch.Tensor]:
-        return [local(value) for value in self._known(index).values() if isinstance(value, torch.Tensor)]
+        return [value for value in self._known(index).values() if isinstance(value, torch.Tensor)]
 
 
 def _gradient(sent: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:

@@ -55,11 +55,11 @@ def source_of(trainer: Workers, name: str, attempt: int = 0) -> str:
 
 
 def assert_all_alike(trainer: Workers) -> None:
-    """After each step all ranks have the same parameters, the same state of the optimizer, the same rates."""
-    found: dict[int, tuple[str, list[float]]] = {}
+    """After each step all ranks of a world have the same parameters, state of the optimizer and rates."""
+    found: dict[tuple[int, int], tuple[str, list[float]]] = {}
     for record in trainer.records():
         known = (record["digest"], record["rate"])
-        assert found.setdefault(record["step"], known) == known, f"step {record['step']}"
+        assert found.setdefault((record["generation"], record["step"]), known) == known, f"step {record['step']}"
 
 
 def broadcasts(trainer: Workers, name: str) -> int:
@@ -135,10 +135,13 @@ def test_a_script_that_keeps_its_loop_feeds_it_with_each_optimizers_updates(trai
     assert_all_alike(trainer)
 
 
-def test_somebody_else_is_lost_between_two_updates_when_it_has_all(trainer: Workers) -> None:
-    """It has made the first of them, too, and has the schedules as they were before the step."""
+@pytest.mark.parametrize("updates", [0, 1])
+def test_somebody_else_is_lost_before_or_between_two_updates_when_it_has_all(
+    trainer: Workers, updates: int
+) -> None:
+    """It has made the first of them, too, and has not seen what the script did at the beginning of the step."""
     trainer.environment |= {"LOOP": "1", "PART_BYTES": str(1 << 20)}
-    trainer.start(1, FREETRAIN_MIN_MEMBERS="2", DIES="w0")
+    trainer.start(1, FREETRAIN_MIN_MEMBERS="2", DIES=f"w0:{updates}")
     # It is the first rank then, and the other one feeds the newcomer.
     trainer.wait_until(lambda: "w0" in trainer.directory.view().members, "first member")
     trainer.start(1, FREETRAIN_MIN_MEMBERS="2")
@@ -149,6 +152,9 @@ def test_somebody_else_is_lost_between_two_updates_when_it_has_all(trainer: Work
     end(trainer)
     assert broadcasts(trainer, "w2") == 0
     assert_all_alike(trainer)
+    begun = {record["step"]: record["begun"] for record in trainer.records("w1")}
+    last = trainer.records("w2")[-1]
+    assert last["begun"] == begun[last["step"]]
 
 
 @pytest.mark.parametrize("kind", ["state", "update"])

@@ -98,6 +98,7 @@ def test_a_worker_dies_its_node_comes_back_another_one_joins_and_the_first_leave
     agents.pace(slow=False)
     assert agents.finish(second, third) == {second: 0, third: 0}, agents.errors()
     assert "Traceback" not in agents.errors()
+    assert "not fed" not in agents.errors()
     fed = list((agents.root / "members").glob("*.feed"))
     assert bool(fed) == (fed_from_mb == "0")
     assert_same(agents, alone)

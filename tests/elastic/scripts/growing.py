@@ -3,7 +3,7 @@
 OPTIMIZER: its name, or ``hooked``. PART_BYTES: what is sent after each step. ALSO=large carries along much.
 MEDDLE=parameters or moments changes them past the optimizer in each step.
 LOOP=1 keeps its loop, with an optimizer for each half of the model.
-DIES: a member that ends itself between the updates of the two, once a newcomer called w2 is ready.
+DIES: ``MEMBER:UPDATES``, a member that ends itself after so many of the two, once a newcomer called w2 is ready.
 ELSEWHERE=1 pretends to be on another machine.
 A member that finds ``hang-MEMBER-KIND`` in OUT stands still after each message of this kind that it has taken in.
 """
@@ -44,6 +44,19 @@ class Large:
         assert state_dict["numbers"].numel() == 3_000_000
 
 
+class Begun:
+    """How often the script has begun a step, which it counts before the step is made."""
+
+    def __init__(self):
+        self.count = 0
+
+    def state_dict(self):
+        return {"count": self.count}
+
+    def load_state_dict(self, state_dict):
+        self.count = state_dict["count"]
+
+
 def digest():
     states = [one.state.get(each, {}) for one in optimizers for each in model.parameters()]
     known = [value for state in states for value in state.values()]
@@ -65,6 +78,7 @@ def log(step, world, rank, loss):
             optimizer.state[model[0].weight]["exp_avg"].zero_()
     facts = {"step": step, "world": world, "rank": rank, "loss": loss}
     facts |= {"digest": digest(), "broadcasts": len(broadcasts), "rate": schedule.get_last_lr()}
+    facts |= {"begun": begun.count, "generation": run._training.world.generation.number}
     with (OUT / f"{ME}.jsonl").open("a") as stream:
         stream.write(json.dumps(facts) + "\n")
     if (OUT / "done").exists():
@@ -107,7 +121,8 @@ optimizer = optimizers[0]
 if os.environ.get("OPTIMIZER") == "hooked":
     optimizer.register_step_post_hook(lambda *_: None)
 schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.999)
-also = {"schedule": schedule}
+begun = Begun()
+also = {"schedule": schedule, "begun": begun}
 if os.environ.get("ALSO") == "large":
     also["large"] = Large()
 
@@ -121,8 +136,8 @@ def loss_of(called, ids):
     return (called(images) - ids[:, None] / 10**6).square().mean()
 
 
-def perhaps_die():
-    if os.environ.get("DIES") == ME and "w2" in run._training.session.view.ready:
+def perhaps_die(updates):
+    if os.environ.get("DIES") == f"{ME}:{updates}" and "w2" in run._training.session.view.ready:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -131,12 +146,14 @@ if "LOOP" in os.environ:
     with elastic.Loop(model, optimizers, 10**6, batch, also=also) as run:
         for _ in run.epochs():
             for ids in run.batches:
+                begun.count += 1
                 log(run.step, run.world_size, run.rank, float("nan"))
                 loss_of(model, ids).backward()
-                run.sync()
-                clip(model)
+                perhaps_die(0)
+                run.sync(optimizers[0])
+                clip(model[0])
                 optimizers[0].step()
-                perhaps_die()
+                perhaps_die(1)
                 optimizers[1].step()
                 schedule.step()
                 for each in optimizers:
