@@ -45,6 +45,7 @@ class Row(NamedTuple):
         exchanges_now: whether it waits for the results of one.
         stopped: whether it knows that the training was asked to end.
         fed: whether it has the state by being fed, and no world has taken it in before.
+        broke: whether it comes out of a world that broke in the middle of a step.
     """
 
     has_state: int
@@ -54,6 +55,7 @@ class Row(NamedTuple):
     exchanges_now: int
     stopped: int
     fed: int
+    broke: int
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -97,6 +99,7 @@ class Worlds:
         self._newcomer = Newcomer(state, session)
         self._has_others_random = False
         self._was_fed = False
+        self._broke = False
         self._is_settled = False
         self._exchange: Exchange | None = None
         self._last_results: list[bytes] = []
@@ -129,6 +132,7 @@ class Worlds:
         Args:
             broke_with: why the world before does not hold; None if it changes as planned, or there was none.
         """
+        self._broke = broke_with is not None
         if not self.has_state:
             self.has_state = self._has_others_random = self._was_fed = self._newcomer.follow()
         while True:
@@ -201,10 +205,10 @@ class Worlds:
     def _row(self) -> Row:
         state = self._state
         if not self.has_state:
-            return Row(0, 0, 0, 0, 0, int(self.stopped), 0)
+            return Row(0, 0, 0, 0, 0, int(self.stopped), 0, 0)
         now = int(self._exchange is not None)
-        fed = int(self._was_fed)
-        return Row(1, state.step, state.updates, state.exchanges, now, int(self.stopped), fed)
+        fed, broke = int(self._was_fed), int(self._broke)
+        return Row(1, state.step, state.updates, state.exchanges, now, int(self.stopped), fed, broke)
 
     def _serve(self, rows: list[Row], world: World) -> None:
         """Bring the exchange about that somebody waits for: some may have its results already."""
@@ -237,9 +241,9 @@ class Worlds:
             self.feeder.close()  # what they have been sent is not followed by this
             broadcast_state(self._state, source, world)
             self._has_others_random = world.rank != source * world.shards
-        elif len({row.fed for row in rows}) > 1:
-            # Scripts change schedules and the like also after the step at whose end a newcomer was told of them.
-            knows = next(rank for rank, row in enumerate(rows) if not row.fed) // world.shards
+        elif any(row.broke for row in rows) and any(row.fed for row in rows):
+            # Scripts change schedules and the like also within a step, and newcomers know those of its beginning.
+            knows = next(rank for rank, row in enumerate(rows) if row.broke) // world.shards
             broadcast_rest(self._state, knows, world, takes=self._was_fed)
         if self._has_others_random:
             part_random_streams(world.rank)
