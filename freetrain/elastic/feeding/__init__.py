@@ -9,8 +9,8 @@ in before it is ready:
    each update of an optimizer the summed gradients of those that it has sent (*update*). With these the newcomer
    steps its own, which makes its parameters what they are at the source, bit by bit.
 3. When all parameters are there, each *state* message has the rest besides: buffers, schedules, positions, random
-   numbers. The newcomer writes ``NAME.ready``, the next generation has it, and all ranks have the same state. Where
-   a world broke in the middle of a step, the next one begins with the rest: scripts change it in there, too.
+   numbers. The newcomer writes ``NAME.ready``, the next generation has it, and all ranks have the same state. If a
+   world broke in the middle of a step, the next one begins with the rest: scripts change it in there, too.
 
 Of a sharded model each worker of the newcomer's node is fed by a worker with the same shard.
 
