@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 WORKERS := 6
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint unit test-slurm programs soak bench bench-elastic bench-live clean
+.PHONY: demo test lint unit test-slurm programs soak gpu-check bench bench-elastic bench-live clean
 
 demo: $(STAMP)
 	@mkdir -p demo
@@ -39,6 +39,11 @@ programs:
 # decision problems more against the oracles.
 soak: $(STAMP) programs
 	$(BIN)/pytest -m soak -s
+
+# Ten minutes on a machine with a GPU or more: what of the elastic runtime can be tried there, in a table. Without one
+# it says so and ends with 2.
+gpu-check: $(STAMP)
+	$(BIN)/python -m freetrain.elastic.gpu_check
 
 bench: $(STAMP)
 	@mkdir -p benchmarks/results

@@ -14,6 +14,7 @@ import click
 import benchmarks.elastic
 from benchmarks.elastic import checkpoints
 from benchmarks.elastic.events import Conditions, Event, Outcome, measure
+from benchmarks.elastic.membership import measure_membership
 from benchmarks.elastic.processes import no_survivors
 from benchmarks.elastic.progress import measure_progress
 from benchmarks.elastic.servers import measure_pauses, measure_steps
@@ -22,6 +23,7 @@ from benchmarks.elastic.systems import FREETRAIN, RESTART, TORCHRUN
 from benchmarks.elastic.tables import (
     Table,
     checkpoint_table,
+    membership_table,
     pause_table,
     progress_table,
     served_table,
@@ -30,7 +32,9 @@ from benchmarks.elastic.tables import (
 from benchmarks.machine import machine_facts, version_facts
 from freetrain.cli.output import print_heading, print_table
 
-PARTS = ("pauses", "restart", "sizes", "checkpoints", "progress", "servers", "server pauses")
+PARTS = (
+    "pauses", "restart", "sizes", "checkpoints", "membership", "progress", "servers", "server pauses",
+)  # fmt: skip
 EVENTS = (
     Event("grow 2→4", 2, 4, "join"),
     Event("leave 4→3", 4, 3, "leave"),
@@ -72,6 +76,7 @@ def _arguments() -> argparse.Namespace:
         ("--torchrun-repeats", 10, "torchrun"),
         ("--restart-repeats", 5, "freetrain's restart mode"),
         ("--size-repeats", 3, "each size of model"),
+        ("--membership-repeats", 3, "both systems' steps"),
     ):
         parser.add_argument(name, type=int, default=repeats, metavar="N", help=f"of {what} (default {repeats})")
     parser.add_argument("--optimizer", choices=("sgd", "adam"), default="adam", help="of the models by size")
@@ -103,6 +108,9 @@ def _measure(part: str, given: argparse.Namespace) -> tuple[Table, Any]:
         case "server pauses":
             outcomes = _told(measure_pauses(given.repeats))
             return pause_table(outcomes), [asdict(outcome) for outcome in outcomes]
+        case "membership":
+            times = list(measure_membership((FREETRAIN, TORCHRUN), given.membership_repeats))
+            return membership_table(times), [asdict(one) for one in times]
         case _:
             cost = measure_progress()
             return progress_table(cost), asdict(cost)

@@ -66,7 +66,7 @@ _TUNED = "last_call_timeout=2,keep_alive_interval=1,keep_alive_max_attempt=3"
 
 def _torchrun(place: Place) -> list[str]:
     options = {
-        "nnodes": "1:4",
+        "nnodes": "1:8",
         "nproc-per-node": "1",
         "rdzv-backend": "c10d",
         "rdzv-endpoint": f"127.0.0.1:{place.port}",

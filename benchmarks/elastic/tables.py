@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from benchmarks.elastic.checkpoints import CheckpointCost
 from benchmarks.elastic.events import Outcome
+from benchmarks.elastic.membership import StepTime
 from benchmarks.elastic.progress import ProgressCost
 from benchmarks.elastic.servers import ServedStep
 from benchmarks.elastic.sizes import GROW, KILL, LEAVE
@@ -109,6 +110,27 @@ def served_table(steps: Sequence[ServedStep]) -> Table:
         cells = (f"{1 / here[count]:.1f}" if count in here else NOTHING for count in counts)
         rows.append((f"{parameters / 1e6:g} M", str(workers), *cells))
     return Table("Steps per second", ("parameters", "workers", *names), rows)
+
+
+def membership_table(times: Sequence[StepTime]) -> Table:
+    """One row per size of world: the steps of each system, and by how much longer those of the first are."""
+    systems = list(dict.fromkeys(one.system for one in times))
+    rows = []
+    for ranks in dict.fromkeys(one.ranks for one in times):
+        found = [[one.step_s for one in times if (one.system, one.ranks) == (name, ranks)] for name in systems]
+        pairs = [
+            (ours, theirs) for ours, theirs in zip(*found, strict=True) if ours is not None and theirs is not None
+        ]
+        shares = [ours / theirs - 1 for ours, theirs in pairs]
+        cells = [
+            f"{1000 * statistics.median(each):.3f}" if pairs else NOTHING for each in zip(*pairs, strict=True)
+        ]
+        longer = f"{100 * statistics.median(shares):+.2f} %" if pairs else NOTHING
+        extent = f"{100 * min(shares):+.2f} to {100 * max(shares):+.2f} %" if pairs else NOTHING
+        rows.append((str(ranks), *(cells or [NOTHING] * len(systems)), longer, extent, f"{len(pairs)}"))
+    columns = ("ranks", *(f"{name}, ms" for name in systems), "longer p50", "min to max", "pairs")
+    note = "medians of some hundred steps, in each of which every rank sleeps for 10 ms; all ranks on one machine"
+    return Table("Steps of worlds that do not change", columns, rows, (note,))
 
 
 def progress_table(cost: ProgressCost) -> Table:

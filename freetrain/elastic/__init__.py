@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
+    from freetrain.elastic.script.adascale import AdaScale
     from freetrain.elastic.script.hooks import Resize, StepResult, scale_learning_rate
+    from freetrain.elastic.script.local_steps import LocalSteps
     from freetrain.elastic.script.loop import Loop
     from freetrain.elastic.script.node import node_mesh
     from freetrain.elastic.script.run import Run
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
     from freetrain.elastic.worlds.device import device
 
 __all__ = [
+    "AdaScale",
     "FixedBatch",
+    "LocalSteps",
     "Loop",
     "Resize",
     "Run",
@@ -44,7 +48,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AdaScale": "script.adascale",
     "FixedBatch": "data.batching",
+    "LocalSteps": "script.local_steps",
     "Loop": "script.loop",
     "Resize": "script.hooks",
     "Run": "script.run",

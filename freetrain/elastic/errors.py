@@ -15,6 +15,10 @@ class ForeignTrainerError(InputError):
     """The directory belongs to another trainer, or a member does not fit in with the others."""
 
 
+class BrokenDeviceError(InputError):
+    """This worker's device does not compute: it must not join."""
+
+
 class CheckpointError(StateError):
     """A checkpoint cannot be trusted or read."""
 

@@ -6,9 +6,10 @@ pytest.importorskip("torch")
 
 from benchmarks.elastic.checkpoints import cost_of
 from benchmarks.elastic.events import Outcome
+from benchmarks.elastic.membership import StepTime
 from benchmarks.elastic.progress import ProgressCost
 from benchmarks.elastic.steps import Change
-from benchmarks.elastic.tables import checkpoint_table, pause_table, progress_table, size_table
+from benchmarks.elastic.tables import checkpoint_table, membership_table, pause_table, progress_table, size_table
 
 
 def took(system: str, event: str, *pauses_s: float, parameters: int = 1_000_000) -> list[Outcome]:
@@ -96,3 +97,21 @@ def test_what_a_checkpoint_costs_is_what_the_steps_last_longer() -> None:
     table = checkpoint_table([cost_of(100_000_000, True, steps_s)])
     (row,) = table.rows
     assert row == ("100 M", "in the background", "1.000", "3.000", "0.300", "0.200–0.400", "0.800")
+
+
+def test_steps_of_worlds_that_do_not_change_are_compared_in_pairs() -> None:
+    times_s = [(0.0102, 0.0100), (0.0101, 0.0100), (None, 0.0100)]
+    table = membership_table(
+        [
+            StepTime(name, 2, repeat, step_s)
+            for repeat, pair in enumerate(times_s)
+            for name, step_s in zip(("freetrain", "torchrun"), pair, strict=True)
+        ]
+    )
+    assert table.columns == ("ranks", "freetrain, ms", "torchrun, ms", "longer p50", "min to max", "pairs")
+    assert table.rows == [("2", "10.150", "10.000", "+1.50 %", "+1.00 to +2.00 %", "2")]
+
+
+def test_a_size_at_which_nothing_could_be_measured_has_no_figures() -> None:
+    table = membership_table([StepTime("freetrain", 8, 0, None), StepTime("torchrun", 8, 0, 0.01)])
+    assert table.rows == [("8", "–", "–", "–", "–", "0")]

@@ -162,6 +162,20 @@ def test_a_stopped_rank_that_wakes_up_knows_that_it_is_out(trainer: Workers, ref
     assert_same(trainer, reference)
 
 
+def test_a_rank_that_comes_to_no_end_of_its_step_is_given_up_where_that_is_asked_for(
+    trainer: Workers, reference: dict[int, float]
+) -> None:
+    trainer.environment["FREETRAIN_HUNG_AFTER_S"] = "3"
+    trainer.start(1, FREETRAIN_MIN_MEMBERS="2")
+    trainer.start(1, FREETRAIN_MIN_MEMBERS="2", FIRST_STEP_S="1000")
+    trainer.await_world(1)
+    assert "no sign of progress" in trainer.directory.view().gone["w1"]
+    trainer.kill("w1")
+    trainer.pace(slow=False)
+    assert trainer.finish("w0") == {"w0": 0}, trainer.errors()
+    assert_same(trainer, reference)
+
+
 def test_all_killed_then_resumed_from_the_checkpoint(trainer: Workers, reference: dict[int, float]) -> None:
     trainer.environment["CHECKPOINT_EVERY_S"] = "0.3"
     trainer.start(2, FREETRAIN_MIN_MEMBERS="2")

@@ -83,6 +83,11 @@ class StepBatches(ABC):
         return sum(len(draw.ids) for draw in self.taken)
 
     @property
+    def share(self) -> float:
+        """Of these, that this rank has."""
+        return sum(len(draw.mine) for draw in self.taken) / max(1, self.samples)
+
+    @property
     def number(self) -> int:
         """Of the batch taken last, in its epoch, from 0."""
         return self._sampler.batches + len(self.taken) - 1

@@ -9,6 +9,7 @@ from freetrain.elastic.feeding.errors import FeedError
 from freetrain.elastic.feeding.link import Link
 from freetrain.elastic.feeding.packets import Packet, size_of
 from freetrain.elastic.feeding.parts import Parts
+from freetrain.elastic.training.skeleton import Contents, hollow
 from freetrain.elastic.training.state import TrainingState, hyperparameters
 
 STEP_BYTES = 128 << 20
@@ -33,20 +34,27 @@ class Feed:
         self._link = link
         self._packet = Packet(memory)
         self._arrived = 0
-        self._awaits_done = False
+        self._unread = 0
         self._versions = self._parts.versions()
 
-    def send_update(self) -> None:
-        """The gradients with which the optimizer is about to step, of what has arrived.
+    def send_update(self, place: int) -> None:
+        """The gradients with which the optimizer of this place is about to step, of what has arrived.
+
+        An optimizer that has none does nothing, there as here.
 
         Raises:
             FeedError: that cannot be.
         """
         self._check_versions()
-        self._await_done()
+        self._await_read()
         self._packet.used_bytes = 0
-        gradients = self._parts.put_gradients(self._arrived, self._packet)
-        self._send(0, kind="update", groups=hyperparameters(self._state.optimizer), gradients=gradients)
+        optimizer = self._state.optimizers[place]
+        gradients = self._parts.put_gradients(place, self._arrived, self._packet)
+        if gradients and hasattr(optimizer, "found_inf"):
+            raise FeedError("a GradScaler leaves it to the optimizer itself to look for infinite gradients")
+        if gradients:
+            groups = hyperparameters(optimizer)
+            self._send(0, kind="update", place=place, groups=groups, gradients=gradients)
 
     def note_update(self) -> None:
         """The optimizer has stepped."""
@@ -62,6 +70,10 @@ class Feed:
         rest = self._state.capture_rest()
         if size_of(rest) > _MOST_REST_BYTES:
             raise FeedError("buffers, or what is in also={...}, are large")
+        contents = Contents()
+        hollow(rest, contents)
+        if contents.shards:
+            raise FeedError("something in also={...} is sharded")
         start = self._packet.used_bytes
         parts = []
         while self._arrived < len(self._parts) and self._fits(start):
@@ -69,7 +81,6 @@ class Feed:
             self._arrived += 1
         is_whole = self._arrived == len(self._parts)
         self._send(start, kind="state", parts=parts, rest=rest if is_whole else None)
-        self._awaits_done = True
 
     def end(self) -> None:
         """The newcomer needs no more, or gets no more."""
@@ -88,10 +99,11 @@ class Feed:
             raise FeedError("the newcomer has no room for what the optimizer keeps for a parameter")
         return not spent or spent + size_bytes <= min(STEP_BYTES, spent + self._packet.room_bytes)
 
-    def _await_done(self) -> None:
-        if self._awaits_done:
+    def _await_read(self) -> None:
+        """What was sent lies in the memory that is filled anew."""
+        while self._unread:
             self._link.await_done()
-            self._awaits_done = False
+            self._unread -= 1
 
     def _check_versions(self) -> None:
         if self._versions != self._parts.versions():
@@ -99,3 +111,4 @@ class Feed:
 
     def _send(self, start: int, **document: Any) -> None:
         self._link.send(document, start, self._packet.used_bytes)
+        self._unread += 1

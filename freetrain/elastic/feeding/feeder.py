@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.feeding.errors import FeedError
@@ -30,14 +32,10 @@ class Feeder:
         self._session = session
         self._feeds: dict[str, Feed] = {}
         self._answered: set[tuple[str, int]] = set()
-
-    def before_update(self) -> None:
-        """The gradients are summed, and the optimizer is about to step."""
-        for name, feed in list(self._feeds.items()):
-            self._try(name, feed.send_update)
+        self._hooks: list[Any] = []
 
     def after_update(self) -> None:
-        """The optimizer has stepped, or the runtime itself has touched the parameters."""
+        """An optimizer has stepped, or the runtime itself has touched the parameters."""
         for feed in self._feeds.values():
             feed.note_update()
 
@@ -46,17 +44,20 @@ class Feeder:
         self._answer()
         for name, feed in list(self._feeds.items()):
             self._try(name, feed.send_state)
+        self._watch_optimizers()
 
     def release(self, generation: Generation) -> None:
         """This generation follows: who is in it needs no more."""
         for name in self._feeds.keys() & set(generation.members):
             self._feeds.pop(name).end()
+        self._watch_optimizers()
 
     def close(self) -> None:
         """Feed nobody any more: this member leaves, or its state has been replaced."""
         for feed in self._feeds.values():
             feed.end()
         self._feeds.clear()
+        self._watch_optimizers()
 
     def _answer(self) -> None:
         """Begin to feed who asks for it."""
@@ -78,6 +79,25 @@ class Feeder:
                 self._session.directory.say_ready(name)
         else:
             self._feeds[name] = Feed(self._state, link, memory)
+
+    def _watch_optimizers(self) -> None:
+        """Be told of each update while somebody is fed: after all other hooks, when gradients are what they are.
+
+        Only between updates, as hooks must not change while torch calls them.
+        """
+        if bool(self._feeds) == bool(self._hooks):
+            return
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        for place, optimizer in enumerate(self._state.optimizers if self._feeds else ()):
+            self._hooks.append(optimizer.register_step_pre_hook(partial(self._before_update, place)))
+            self._hooks.append(optimizer.register_step_post_hook(lambda *_: self.after_update()))
+
+    def _before_update(self, place: int, *_: Any) -> None:
+        """The gradients of this optimizer are summed, and it is about to step."""
+        for name, feed in list(self._feeds.items()):
+            self._try(name, partial(feed.send_update, place))
 
     def _try(self, name: str, send: Callable[[], None]) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+from collections.abc import Callable
 
 import torch
 from torch import optim
@@ -51,15 +52,25 @@ def wants_to_be_fed(state: TrainingState) -> bool:
 
 def why_not_fed(state: TrainingState) -> str | None:
     """Why a newcomer could not follow the others' updates exactly; None: it can."""
-    optimizer = state.optimizer
-    if type(optimizer) not in _OPTIMIZERS:
-        return f"{type(optimizer).__name__} is not known to update each parameter by its own gradient alone"
-    hooks = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)
-    if any(hooks):
-        return "the optimizer has hooks"
+    for optimizer in state.optimizers:
+        if type(optimizer) not in _OPTIMIZERS:
+            return f"{type(optimizer).__name__} is not known to update each parameter by its own gradient alone"
+        hooks = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)
+        if not all(_is_ours(hook) for some in hooks for hook in some.values()):
+            return "the optimizer has hooks"
+    updated = [
+        id(each) for optimizer in state.optimizers for group in optimizer.param_groups for each in group["params"]
+    ]
+    if len(updated) != len(set(updated)):
+        return "some parameters have two optimizers"
     if any(each.layout is not torch.strided for each in state.module.parameters()):
         return "some parameters are sparse"
     return None
+
+
+def _is_ours(hook: Callable[..., object]) -> bool:
+    """Whether it is the one that adds gradients up: it does nothing at a newcomer."""
+    return getattr(hook, "__module__", "").startswith("freetrain.elastic.")
 
 
 def _from_mb() -> float:

@@ -70,7 +70,7 @@ class Newcomer:
         """By one member, or by another if that one is lost."""
         for attempt in itertools.count():
             view = self._session.view
-            if not _lasting(view) or self._is_decided(view):
+            if not self._sources(view) or self._is_decided(view):
                 return
             source = self._choose_source(view)
             try:
@@ -104,11 +104,18 @@ class Newcomer:
             memory.close()
 
     def _choose_source(self, view: View) -> str:
-        """Newcomers that come together have sources of their own; rank 0 has most to do anyhow."""
-        fed = [id_ for id_ in view.outside if view.members[id_].is_fed]
-        place = fed.index(self._session.member.id) if self._session.member.id in fed else 0
-        lasting = _lasting(view)
+        """One with the same shard; newcomers that come together have each another, and rank 0 has most to do."""
+        me = self._session.member
+        fed = [id_ for id_ in view.outside if view.members[id_].is_fed and view.members[id_].shard == me.shard]
+        place = fed.index(me.id) if me.id in fed else 0
+        lasting = self._sources(view)
         return lasting[-1 - place % len(lasting)]
+
+    def _sources(self, view: View) -> list[str]:
+        """The members of the present world that do not leave it, and have the shard that this one is to have."""
+        shard = self._session.member.shard
+        known = view.members
+        return [id_ for id_ in _lasting(view) if id_ in known and known[id_].shard == shard]
 
     def _await_source(self, source: str, attempt: int, memory: SharedMemory) -> Link | None:
         session = self._session
@@ -147,8 +154,12 @@ class Newcomer:
     def _take(self, message: dict[str, Any], parts: Parts, packet: Packet, link: Link) -> None:
         if message["kind"] == "update":
             self._is_whole = False
-            parts.update(message["groups"], message["gradients"], packet)
-            return
+            parts.update(message, packet)
+        else:
+            self._take_state(message, parts, packet)
+        link.say_done()
+
+    def _take_state(self, message: dict[str, Any], parts: Parts, packet: Packet) -> None:
         self.is_mixed = True
         for part in message["parts"]:
             parts.take(part, packet)
@@ -156,7 +167,6 @@ class Newcomer:
             self._state.restore_rest(message["rest"])
             self._is_whole = True
             self._say_ready()
-        link.say_done()
 
     def _say_ready(self) -> None:
         """The next world may take it in."""

@@ -1,4 +1,4 @@
-"""A training's state in parts: each parameter with what the optimizer knows of it, and the rest."""
+"""A training's state in parts: each parameter with what its optimizer knows of it, and the rest."""
 
 from __future__ import annotations
 
@@ -9,22 +9,29 @@ import torch
 
 from freetrain.elastic.feeding.errors import FeedError
 from freetrain.elastic.feeding.packets import Packet, Slot, room_for
+from freetrain.elastic.training.shards import is_sharded, local, with_local
 from freetrain.elastic.training.state import TrainingState, set_hyperparameters
 
 _PLAIN = (int, float, bool, str, type(None))
 
 
 class Parts:
-    """The parameters in an order that is the same on all ranks.
+    """The parameters in an order that is the same on all ranks; of a sharded one, this worker's shard.
 
     Args:
         state: of the training.
     """
 
     def __init__(self, state: TrainingState) -> None:
-        self._optimizer = state.optimizer
-        optimized = (each for group in self._optimizer.param_groups for each in group["params"])
-        self.parameters: list[torch.Tensor] = list(dict.fromkeys([*optimized, *state.module.parameters()]))
+        self._optimizers = state.optimizers
+        self._optimizer_of = {
+            each: optimizer
+            for optimizer in self._optimizers
+            for group in optimizer.param_groups
+            for each in group["params"]
+        }
+        every = dict.fromkeys([*self._optimizer_of, *state.module.parameters()])
+        self.parameters: list[torch.Tensor] = list(every)
 
     def __len__(self) -> int:
         return len(self.parameters)
@@ -32,30 +39,30 @@ class Parts:
     @property
     def gradient_bytes(self) -> int:
         """Room for a gradient of each."""
-        return sum(map(room_for, self.parameters))
+        return sum(room_for(local(each)) for each in self.parameters)
 
     def size_bytes(self, index: int) -> int:
         """Room for one part as it is now."""
-        known = self._known(index).values()
-        tensors = [value for value in known if isinstance(value, torch.Tensor)]
-        return sum(map(room_for, [self.parameters[index], *tensors]))
+        return sum(room_for(local(each)) for each in (self.parameters[index], *self._known_tensors(index)))
 
     # -- at the source
 
     def versions(self) -> list[tuple[int, int]]:
-        """What is another one after any change that torch counts, of parameters or of the optimizer's tensors."""
-        known = (value for index in range(len(self)) for value in self._known(index).values())
-        tensors = [*self.parameters, *(value for value in known if isinstance(value, torch.Tensor))]
-        return [(id(each), each._version) for each in tensors]
+        """What is another one after any change that torch counts, of parameters or of the optimizers' tensors.
 
-    def put_gradients(self, count: int, packet: Packet) -> dict[int, Slot]:
-        """The gradients of the first parts, of those that have one."""
+        Of sharded ones the whole: what ``to_local`` gives is a new alias each time, whose changes are not counted.
+        """
+        known = (each for index in range(len(self)) for each in self._known_tensors(index))
+        return [(id(each), each._version) for each in (*self.parameters, *known)]
+
+    def put_gradients(self, place: int, count: int, packet: Packet) -> dict[int, Slot]:
+        """The gradients with which this optimizer steps, of those of the first parts that have one."""
         slots = {}
         for index, parameter in enumerate(self.parameters[:count]):
-            if parameter.grad is not None:
+            if parameter.grad is not None and self._optimizer_of.get(parameter) is self._optimizers[place]:
                 if parameter.grad.layout is not torch.strided:
                     raise FeedError("some gradients are sparse")
-                slots[index] = packet.put(parameter.grad)
+                slots[index] = packet.put(local(parameter.grad))
         return slots
 
     def put(self, index: int, packet: Packet) -> dict[str, Any]:
@@ -64,57 +71,66 @@ class Parts:
         plain: dict[str, Any] = {}
         for name, value in self._known(index).items():
             if isinstance(value, torch.Tensor):
-                slots[name] = packet.put(value)
+                slots[name] = packet.put(local(value))
             elif isinstance(value, _PLAIN):
                 plain[name] = value
             else:
                 raise FeedError(f"the optimizer keeps a {type(value).__name__} for each parameter")
-        return {"index": index, "value": packet.put(self.parameters[index]), "slots": slots, "plain": plain}
+        sharded = [name for name, value in self._known(index).items() if is_sharded(value)]
+        value = packet.put(local(self.parameters[index]))
+        return {"index": index, "value": value, "slots": slots, "plain": plain, "sharded": sharded}
 
     # -- at the newcomer
 
     def take(self, part: Mapping[str, Any], packet: Packet) -> None:
         """One part as the source has it."""
         parameter = self.parameters[part["index"]]
-        value = packet.at(part["value"])
-        if value.shape != parameter.shape or value.dtype != parameter.dtype:
+        mine, value = local(parameter), packet.at(part["value"])
+        if value.shape != mine.shape or value.dtype != mine.dtype:
             raise FeedError("the source has other parameters, or has them in another order")
         with torch.no_grad():
-            parameter.copy_(value)
+            mine.copy_(value)
         known: dict[str, Any] = dict(part["plain"])
         for name, slot in part["slots"].items():
-            known[name] = _own(packet, slot, parameter)
-        self._optimizer.state.pop(parameter, None)
-        if known:
-            self._optimizer.state[parameter] = known
+            own = _own(packet, slot, mine)
+            known[name] = with_local(parameter, own) if name in part["sharded"] and is_sharded(parameter) else own
+        if parameter in self._optimizer_of:
+            state = self._optimizer_of[parameter].state
+            state.pop(parameter, None)
+            if known:
+                state[parameter] = known
 
-    def update(self, groups: list[dict[str, Any]], gradients: Mapping[int, Slot], packet: Packet) -> None:
-        """Step the optimizer with the source's gradients: of parts that have arrived, and of no others."""
-        if len(groups) != len(self._optimizer.param_groups):
+    def update(self, message: Mapping[str, Any], packet: Packet) -> None:
+        """Step one optimizer with the source's gradients: of parts that have arrived, and of no others."""
+        optimizer, groups = self._optimizers[message["place"]], message["groups"]
+        if len(groups) != len(optimizer.param_groups):
             raise FeedError("the source has another number of groups of parameters")
-        set_hyperparameters(self._optimizer, groups)
-        if not gradients:
-            return
-        for index, parameter in enumerate(self.parameters):
-            slot = gradients.get(index)
-            parameter.grad = None if slot is None else _gradient(packet.at(slot), parameter)
+        set_hyperparameters(optimizer, groups)
+        for index, slot in message["gradients"].items():
+            self.parameters[index].grad = _gradient(packet.at(slot), self.parameters[index])
         try:
-            self._optimizer.step()
+            optimizer.step()
         finally:
             for parameter in self.parameters:
                 parameter.grad = None
 
     def _known(self, index: int) -> Mapping[str, Any]:
         """What the optimizer knows of one parameter; asking must not make it remember something."""
-        known: Mapping[str, Any] = self._optimizer.state.get(self.parameters[index], {})
+        parameter = self.parameters[index]
+        optimizer = self._optimizer_of.get(parameter)
+        known: Mapping[str, Any] = {} if optimizer is None else optimizer.state.get(parameter, {})
         return known
+
+    def _known_tensors(self, index: int) -> list[torch.Tensor]:
+        return [value for value in self._known(index).values() if isinstance(value, torch.Tensor)]
 
 
 def _gradient(sent: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
     """As it was sent, and in the memory's order of the parameter, as optimizers may rely on it."""
-    if parameter.device.type == "cpu" and parameter.is_contiguous():
-        return sent
-    return torch.empty_like(parameter).copy_(sent)
+    mine = local(parameter)
+    plain = mine.device.type == "cpu" and mine.is_contiguous()
+    gradient = sent if plain else torch.empty_like(mine).copy_(sent)
+    return with_local(parameter, gradient) if is_sharded(parameter) else gradient
 
 
 def _own(packet: Packet, slot: Slot, parameter: torch.Tensor) -> torch.Tensor:

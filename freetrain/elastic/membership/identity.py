@@ -45,10 +45,15 @@ def this_address() -> str:
 
 
 def use_interface_of_this_address() -> None:
-    """Let gloo listen where the others look for this process, unless the user said where."""
+    """Let gloo listen where the others look for this process, unless the user said where.
+
+    NCCL finds its own way, often a faster one, but where the user named an address: it then meets there, too.
+    """
     interface = _interface_of(this_address())
     if interface is not None:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
+        if os.environ.get(ADDRESS_VARIABLE):
+            os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={interface}")
 
 
 def _interface_of(name: str) -> str | None:

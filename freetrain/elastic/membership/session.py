@@ -93,6 +93,10 @@ class Session:
         """Sleep until the view fulfils the condition; False at the end of the time."""
         return self._watcher.wait_for(condition, timeout_s)
 
+    def note_wait(self, wait_s: float) -> None:
+        """This worker has waited for the others so long in a step."""
+        self._watcher.note_wait(wait_s)
+
     def join(self) -> None:
         """Say that this worker is ready, and begin to watch."""
         reason = self._why_foreign_to(self.directory.view())
@@ -136,7 +140,7 @@ class Session:
                 self._timeouts.form_timeout_s,
                 lambda: [store.port for store in list(self._stores.values())],
             )
-            guard = Guard(generation, world.cut)
+            guard = Guard(generation, world.cut, lambda world=world: world.started)  # type: ignore[misc]
             self._watcher.guard(guard)
             try:
                 world.form(lambda number=tried: self.view.number > number)  # type: ignore[misc]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.membership.liveness import Liveness
+from freetrain.elastic.membership.waiting import Progress, Waiting
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation, Member
 from freetrain.elastic.on_disk.next_generation import Proposal, View, members_missing, next_generation, watched_by
@@ -38,12 +39,16 @@ _SAY_MISSING_AFTER_S = 2.0
 
 
 class Guard:
-    """The world that this member is in or forms just now, and how to get its main thread out of it."""
+    """The world that this member is in or forms, how far it is, and how to get its main thread out of it."""
 
-    def __init__(self, generation: Generation, cut: Callable[[], object]) -> None:
+    def __init__(
+        self, generation: Generation, cut: Callable[[], object], started: Callable[[], int] = lambda: 0
+    ) -> None:
         self.generation = generation
         self.cut = cut
+        self.started = started
         self.formed = False
+        self.waited_s = 0.0
         self.broken_since_s: float | None = None
 
 
@@ -72,6 +77,7 @@ class Watcher:
         self._open_store = open_store
         self._may_join = may_join
         self._liveness = Liveness(directory.last_beat, timeouts.lost_after_s, time.monotonic)
+        self._waiting = Waiting(timeouts.hung_after_s)
         self._stop = threading.Event()
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="freetrain-watcher", daemon=True)
@@ -94,6 +100,12 @@ class Watcher:
         """From now on get the main thread out of this world when it breaks; None: out of none."""
         self._guard = guard
 
+    def note_wait(self, wait_s: float) -> None:
+        """This member has waited for the others so long in a step."""
+        guard = self._guard
+        if guard is not None:
+            guard.waited_s += wait_s
+
     def wait_for(self, condition: Callable[[View], bool], timeout_s: float) -> bool:
         """Sleep until the view fulfils the condition; False at the end of the time."""
         with self._changed:
@@ -106,11 +118,13 @@ class Watcher:
             look_s = time.monotonic()
             if beats := look_s >= beat_due_s:
                 beat_due_s = look_s + self._timeouts.beat_s
-                if not self._directory.beat(self._member.id, count):
+                if not self._directory.beat(self._member.id, count, str(self._progress())):
                     self._liveness.forget()
                 count += 1
             try:
                 self._look(silence_too=count > 1 and beats)
+                if beats:
+                    self._look_for_whom_all_wait(self.view)
             except DirectoryError as error:
                 self._complain(error.what)
             except OSError as error:
@@ -148,6 +162,26 @@ class Watcher:
         if silence_too:
             for id_ in self._liveness.silent(watched_by(self._member.id, view)):
                 self._directory.mark_gone(id_, f"no sign of life for {self._timeouts.lost_after_s:g} s")
+
+    def _progress(self) -> Progress:
+        """Of this member, in the world that it is in."""
+        guard = self._guard
+        if guard is None or not guard.formed:
+            return Progress()
+        return Progress(guard.generation.number, guard.started(), int(1000 * guard.waited_s))
+
+    def _look_for_whom_all_wait(self, view: View) -> None:
+        """Rank 0 does, as it looks at everybody's signs of life anyway."""
+        if not view.current or view.current[0] != self._member.id:
+            return
+        progress = {id_: Progress.of(self._directory.last_beat(id_)) for id_ in view.current}
+        found = self._waiting.look(progress, view.number, time.monotonic())
+        for id_, wait_s in found.hung_s.items():
+            reason = f"no sign of progress for {wait_s:.0f} s, while others waited for it"
+            log.warning("%s is given up: %s", id_, reason)
+            self._directory.mark_gone(id_, reason)
+        for id_, share in found.slow.items():
+            log.warning("%s is slow: the others waited for it %.0f %% of the last minute", id_, 100 * share)
 
     def _turn_away(self, view: View) -> None:
         for id_ in (*view.outside, *view.servers):

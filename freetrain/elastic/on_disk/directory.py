@@ -215,14 +215,14 @@ class TrainerDirectory:
 
     # -- heartbeats
 
-    def beat(self, member: str, count: int) -> bool:
-        """Leave a sign of life; False if that cannot be.
+    def beat(self, member: str, count: int, progress: str = "") -> bool:
+        """Leave a sign of life, and how far the member is; False if that cannot be.
 
         Opened and closed each time, or NFS would keep it to itself; always as long as before and written over it,
         since a full file system has room for nothing else.
         """
         try:
-            overwrite(self._beats / member, f"{count:20d}".encode())
+            overwrite(self._beats / member, f"{count:20d} {progress:54}".encode())
         except OSError:
             return False
         return True

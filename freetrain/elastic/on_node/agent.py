@@ -298,7 +298,7 @@ class Agent:
 
     def _is_lost(self, worker: Worker) -> bool:
         """Whether others gave it up; who said goodbye itself may take its time over what follows the loop."""
-        return (self._directory.is_gone(worker.name) or "").startswith("no sign of life")
+        return (self._directory.is_gone(worker.name) or "").startswith("no sign of")
 
     def _ask_to_leave(self, worker: Worker) -> None:
         if worker.told_to_leave_s is not None:

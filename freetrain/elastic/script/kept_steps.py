@@ -63,6 +63,11 @@ class KeptSteps:
     @property
     def is_over(self) -> bool:
         """Whether the script has come to the end of a step that is not concluded."""
+        return self._updates.is_complete
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether an optimizer has stepped in a step that is not concluded."""
         return self._updates.count > 0
 
     def next_batch(self) -> tuple[int, Any] | None:
@@ -74,7 +79,8 @@ class KeptSteps:
         begins = not self.is_under_way
         drawn = self._drawing.next(self._training.world)
         if drawn is None:
-            self._drop_unfinished()
+            if not self.is_begun:
+                self._drop_unfinished()
             return None
         draw, batch = drawn
         if begins:
@@ -85,10 +91,13 @@ class KeptSteps:
     def conclude(self) -> bool:
         """True if the next step takes place in the same world, or none follows."""
         training, updates = self._training, self._updates
+        updates.finish_round(self._drawing.share)
         if updates.lost is not None:
             updates.take_back()
             training.lose_step(updates.lost)
             self.forget()
+            if self._state.updates:  # which newcomers have made, too
+                training.worlds.feeder.after_step()
             return False
         samples, wait_s, exposed_s = self._drawing.samples, self._drawing.wait_s, updates.exposed_s
         self._state.note_step(samples, len(self._drawing.taken))
@@ -96,6 +105,7 @@ class KeptSteps:
         ballot = self._ballot()
         verdict = training.conclude(lambda: self._vote(ballot))
         training.record(samples, wait_s, exposed_s)
+        training.worlds.feeder.after_step()
         return not verdict.change
 
     def forget(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
@@ -20,8 +20,11 @@ from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.hooks import Hooks, Resize
 from freetrain.elastic.script.in_training import InTraining
 from freetrain.elastic.script.kept_steps import KeptSteps
+from freetrain.elastic.script.local_steps import LocalSteps, Rounds
 from freetrain.elastic.script.sharding import check_sharding
-from freetrain.elastic.script.updates import Optimizers, Updates
+from freetrain.elastic.script.updates import Updates, parameters_of
+from freetrain.elastic.training.optimizers import Optimizers
+from freetrain.elastic.training.shards import is_sharded
 from freetrain.elastic.training.state import Stateful, TrainingState
 from freetrain.elastic.training.training import Training
 from freetrain.elastic.worlds.exchange import decode_all, encode, gather_bytes
@@ -30,6 +33,9 @@ from freetrain.errors import InputError
 
 _DATA = "freetrain.data"
 """The name under which the place in data that can only be read in order is carried along."""
+
+_OUTER = "freetrain.outer"
+"""That of the optimizer that steps when ranks meet after steps of their own."""
 
 
 class Loop(InTraining):
@@ -49,6 +55,8 @@ class Loop(InTraining):
         shuffle: False keeps the data set's order; a DataLoader says this itself.
         drop_last: leave out the last batch of an epoch if it is not a whole one; a DataLoader says this itself.
         also: more to carry along by name: anything with ``state_dict`` and ``load_state_dict``.
+        local: let each rank make several steps by itself before the ranks meet: :class:`LocalSteps`; a step of the
+            training is then a round of these.
         share_buffers: give all ranks rank 0's buffers (running means and the like) at the start of each step.
         on_resize: called in every new world before its first step.
         checkpoint_every_s: seconds between two checkpoints.
@@ -71,6 +79,7 @@ class Loop(InTraining):
         shuffle: bool = True,
         drop_last: bool = False,
         also: Mapping[str, Stateful] | None = None,
+        local: LocalSteps | None = None,
         share_buffers: bool = True,
         on_resize: Callable[[Resize], object] | None = None,
         checkpoint_every_s: float = 600.0,
@@ -86,8 +95,10 @@ class Loop(InTraining):
         self._optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
         together = cast(torch.optim.Optimizer, Optimizers(self._optimizers))
         self._drawing, place = _drawing_of(data, sampler, order.batch)
-        self.state = TrainingState(module, together, sampler, {**place, **(also or {})})
-        self._updates = Updates(self.state, self._optimizers)
+        rounds = _rounds_of(local, self._optimizers, (also or {}).values())
+        outer = {} if rounds is None else {_OUTER: rounds.outer}
+        self.state = TrainingState(module, together, sampler, {**place, **outer, **(also or {})})
+        self._updates = Updates(self.state, self._optimizers, rounds)
         for item in (also or {}).values():
             if isinstance(item, torch.amp.GradScaler):
                 self._updates.sum_before_unscaling(item)
@@ -97,9 +108,8 @@ class Loop(InTraining):
             "keep_checkpoints": keep_checkpoints,
             "background_checkpoints": background_checkpoints,
         }
-        # Newcomers are not fed: the script changes what it likes when it likes.
         self._training = Training(
-            self.state, self._updates, order.batch, can_be_fed=False, trainer=trainer, records=records
+            self.state, self._updates, order.batch, can_be_fed=rounds is None, trainer=trainer, records=records
         )
         self._steps = KeptSteps(
             self.state,
@@ -211,7 +221,14 @@ class Loop(InTraining):
         self._catches_up = False
         if self._training.settle():
             self._begin_world()
-        return None if self._training.over else self._steps.next_batch()
+        while not self._training.over:
+            taken = self._steps.next_batch()
+            if taken is not None or not self._steps.is_begun:
+                return taken
+            # The epoch ends within a round of steps, whose batches come again if it is lost.
+            if not self._steps.conclude():
+                self._enter_world()
+        return None
 
     # -- worlds and epochs
 
@@ -235,12 +252,32 @@ class Loop(InTraining):
 
         Who joins now begins with that one: it must not do again what the script has done at the end of this one.
         """
-        stays = not self._steps.is_over or self._steps.conclude()
+        stays = not self._steps.is_begun or self._steps.conclude()
         self._steps.forget()
         if not self._training.over:
             self.state.sampler.end_epoch()
         if not stays:
             self._enter_world()
+
+
+def _rounds_of(
+    local: LocalSteps | None, optimizers: Sequence[torch.optim.Optimizer], also: Iterable[object]
+) -> Rounds | None:
+    """The rounds that the script wants, if any.
+
+    Raises:
+        InputError: it wants something that ranks cannot do by themselves.
+    """
+    if local is None:
+        return None
+    parameters = [each for optimizer in optimizers for each in parameters_of(optimizer)]
+    scales = any(isinstance(each, torch.amp.GradScaler) for each in also)
+    if len(optimizers) > 1 or scales or any(map(is_sharded, parameters)):
+        raise InputError(
+            "local steps cannot be made with several optimizers, a GradScaler or a sharded model.",
+            "Leave out local=..., so that the gradients of each step are added up.",
+        )
+    return Rounds(local, parameters)
 
 
 def _drawing_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable, Iterable
 from functools import partial
 from inspect import signature
 from typing import Any
@@ -37,6 +38,11 @@ class ElasticModel:
 
     A rank that vanishes in the middle of a forward pass must not throw the training script out of its loop: the
     pass then goes through the bare model, and the step is taken back afterwards.
+
+    Attributes:
+        lost: why the step under way does not count; None if it does.
+        measure: told of parameters and this rank's own gradients, before they are summed; None: nobody is.
+        measured: the sum of what it said in this step.
     """
 
     def __init__(self, module: torch.nn.Module, **ddp_options: Any) -> None:
@@ -51,6 +57,8 @@ class ElasticModel:
         self.lost: BaseException | None = None
         self.last_bucket_s = 0.0
         self.buckets = 0
+        self.measure: Callable[[Iterable[tuple[torch.Tensor, torch.Tensor]]], torch.Tensor] | None = None
+        self.measured = torch.zeros(())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """One forward pass; what the module itself raises is raised here."""
@@ -77,6 +85,7 @@ class ElasticModel:
             LostRankError: a rank was lost meanwhile.
         """
         self.lost = None
+        self.measured = torch.zeros(())
         self._world = world
         try:
             self._ddp = self._wrapped(world)
@@ -121,6 +130,8 @@ class ElasticModel:
         assert self._world is not None
         self.last_bucket_s = time.perf_counter()
         self.buckets += 1
+        if self.measure is not None:
+            self.measured = self.measured + self.measure(zip(bucket.parameters(), bucket.gradients(), strict=True))
         return self._world.promise_sum(bucket.buffer(), partial(self._note_loss, self._world))
 
     def _note_loss(self, world: World, error: BaseException) -> None:

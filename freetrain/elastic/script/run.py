@@ -12,6 +12,8 @@ import torch
 from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
 from freetrain.elastic.data.loading import Loader
 from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.script.adascale import AdaScale
 from freetrain.elastic.script.hooks import Hooks, Resize, StepResult
 from freetrain.elastic.script.in_training import InTraining
 from freetrain.elastic.script.model import ElasticModel
@@ -22,7 +24,11 @@ from freetrain.elastic.training.agreement import Ballot
 from freetrain.elastic.training.mistakes import Samples, Schedules, learning_rates
 from freetrain.elastic.training.state import Stateful, TrainingState
 from freetrain.elastic.training.training import Training
+from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
+
+_SCALING = "freetrain.scaling"
+"""The name under which what learning rates follow is carried along."""
 
 
 class Run(InTraining):
@@ -52,6 +58,7 @@ class Run(InTraining):
         progress_every_s: seconds between two lines of progress.
         trainer: the trainer's directory; the agent's by default, a temporary one without agent.
         ddp_options: for ``DistributedDataParallel``.
+        scaling: lets learning rates follow steps that grow with the world: :class:`AdaScale`.
     """
 
     def __init__(
@@ -76,6 +83,7 @@ class Run(InTraining):
         progress_every_s: float = 5.0,
         trainer: Path | None = None,
         ddp_options: Mapping[str, Any] | None = None,
+        scaling: AdaScale | None = None,
     ) -> None:
         check_unsharded()
         samples = data if isinstance(data, int) else len(data)
@@ -84,19 +92,22 @@ class Run(InTraining):
         self.model = ElasticModel(model, **(ddp_options or {}))
         self.batch = batch
         sampler = Sampler(samples, epochs, seed, shuffle=shuffle, drop_last=drop_last)
-        self.state = TrainingState(model, optimizer, sampler, also or {})
+        carried = {} if scaling is None else {_SCALING: scaling}
+        self.state = TrainingState(model, optimizer, sampler, {**carried, **(also or {})})
         records = {
             "progress_every_s": progress_every_s,
             "checkpoint_every_s": checkpoint_every_s,
             "keep_checkpoints": keep_checkpoints,
             "background_checkpoints": background_checkpoints,
         }
-        self._training = Training(self.state, self.model, batch, can_be_fed=True, trainer=trainer, records=records)
+        self._training = Training(self.state, self.model, batch, trainer=trainer, records=records)
         self._loader = Loader(data, data_threads)
         self._samples = Samples(model)
         self._check_schedules = Schedules(optimizer, self.state.also).check
         self._steps = Steps(self.state, batch, self.model, self._loader)
         self._hooks = Hooks(batch, on_resize, before_update, on_step)
+        self._scaling = scaling
+        self.model.measure = None if scaling is None else scaling.squared_norm
 
     # -- what scripts ask
 
@@ -138,8 +149,12 @@ class Run(InTraining):
             training.lose_step(self.model.lost)
             return False
         step.check_done()
+        try:
+            self._scale(step, world)
+        except LostRankError as error:
+            training.lose_step(error)
+            return False
         self._hooks.updating(self.model.module)
-        training.worlds.feeder.before_update()
         ballot = self._ballot(step)
         verdict = training.conclude(lambda: self._steps.apply(step, world, ballot))
         self._hooks.completed(
@@ -148,6 +163,16 @@ class Run(InTraining):
         training.record(len(step.ids), step.wait_s, step.exposed_s)
         training.worlds.feeder.after_step()
         return not verdict.change
+
+    def _scale(self, step: Step, world: World) -> None:
+        """Let learning rates follow the size of the step; raises LostRankError if a rank was lost meanwhile."""
+        if self._scaling is not None:
+            weight = len(step.my_ids) / len(step.ids)
+            # The gradients are weighted by the rank's share of the samples already.
+            local = float(self.model.measured) / weight if weight else 0.0
+            self.model.measured = torch.zeros(())
+            (local,) = world.start_sum([local]).wait()
+            self._scaling.observe(local, len(step.ids), min(world.size, len(step.ids)))
 
     def _ballot(self, step: Step) -> Ballot:
         self._check_schedules()

@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 
 from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.script.local_steps import Rounds
 from freetrain.elastic.script.sharding import weigh_shards
 from freetrain.elastic.training.shards import is_sharded, local
 from freetrain.elastic.training.state import TrainingState, hyperparameters, set_hyperparameters
@@ -27,6 +28,7 @@ class Updates:
     Args:
         state: of the training.
         optimizers: that the script steps.
+        rounds: of steps that each rank makes by itself; None: gradients are added up for each step.
 
     Attributes:
         lost: why the step under way does not count; None if it does.
@@ -34,12 +36,16 @@ class Updates:
         exposed_s: seconds spent waiting for the other ranks in this step.
     """
 
-    def __init__(self, state: TrainingState, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+    def __init__(
+        self, state: TrainingState, optimizers: Sequence[torch.optim.Optimizer], rounds: Rounds | None = None
+    ) -> None:
         self.lost: BaseException | None = None
         self.count = 0
         self.exposed_s = 0.0
         self._state = state
         self._optimizers = optimizers
+        self._rounds = rounds
+        self._lacks_samples = False
         self._world: World | None = None
         self._weight: float | None = None
         self._summed: set[torch.optim.Optimizer] = set()
@@ -60,26 +66,48 @@ class Updates:
         """The world is about to end."""
         self._world = None
         self.end_step()
+        if self._rounds is not None:
+            self._rounds.take_back()
 
     # -- steps
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the script's next batch belongs to the next step."""
+        return self.count >= (self._rounds.steps if self._rounds is not None else 1)
 
     def begin_step(self) -> None:
         """The script begins a step."""
         self.end_step()
         self.exposed_s = 0.0
+        if self._rounds is not None:
+            self._rounds.begin()
+
+    def finish_round(self, share: float) -> None:
+        """Meet the other ranks, where they have not met in each update; this one had this share of the samples."""
+        if self._rounds is not None and self.lost is None:
+            begun_s = time.perf_counter()
+            try:
+                self._rounds.finish(share, cast(World, self._world))
+            except LostRankError as error:
+                self.lose(error)
+            self.exposed_s += time.perf_counter() - begun_s
 
     def end_step(self) -> None:
         """What optimizers do until the next step begins is the script's own affair."""
         self.lost = None
         self.count = 0
         self._weight = None
+        self._lacks_samples = False
         self._summed.clear()
         self._void.clear()
         self._aside.clear()
 
     def weigh(self, weight: float) -> None:
         """Gradients of the batch that comes now count so much: this rank's share of its samples."""
-        if self._weight is not None and weight != self._weight:
+        if self._rounds is not None:
+            self._lacks_samples |= weight == 0.0
+        elif self._weight is not None and weight != self._weight:
             self._put_aside(self._weight)
         self._weight = weight
 
@@ -95,6 +123,8 @@ class Updates:
         for name, item in self._state.also.items():
             item.load_state_dict(self._before["also"][name])
         set_hyperparameters(self._state.optimizer, self._before["groups"])
+        if self._rounds is not None:
+            self._rounds.take_back()
 
     # -- updates
 
@@ -120,6 +150,8 @@ class Updates:
                 "run.sync() was called before the first batch of a step.",
                 "Call it between loss.backward() and optimizer.step(), in the loop over run.batches.",
             )
+        if self._rounds is not None:
+            return
         self.count += 1
         self._summed.add(optimizer)
         if self.lost is None and self.count > self._state.updates:
@@ -144,6 +176,9 @@ class Updates:
                 "optimizer.step() was called with a closure, whose gradients cannot be added up over the ranks.",
                 "Compute loss and gradients before it, and call it without a closure.",
             )
+        if self._rounds is not None:
+            self._step_alone(optimizer)
+            return
         if optimizer not in self._summed:
             self.sum(optimizer)
         self._summed.discard(optimizer)
@@ -151,6 +186,13 @@ class Updates:
             self._void.discard(optimizer)
             # Optimizers leave parameters without gradient alone.
             optimizer.zero_grad(set_to_none=True)
+
+    def _step_alone(self, optimizer: torch.optim.Optimizer) -> None:
+        """Not in vain, nor with a sample that another rank counts."""
+        self.count += 1
+        if self.lost is not None or self._lacks_samples:
+            optimizer.zero_grad(set_to_none=True)
+        self._lacks_samples = False
 
     def _add_up(self, parameters: list[torch.Tensor], weight: float) -> None:
         """A parameter that no rank has a gradient for gets none."""
@@ -189,32 +231,6 @@ class Updates:
                 if parameter.grad is not None:
                     self._aside[parameter] = self._weighted(parameter, weight)
                     parameter.grad = None
-
-
-class Optimizers:
-    """Several optimizers as one, as far as a training's state needs it; their steps are the script's to make."""
-
-    def __init__(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
-        self._optimizers = optimizers
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        """The groups of all."""
-        return [group for each in self._optimizers for group in each.param_groups]
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear the gradients of all."""
-        for each in self._optimizers:
-            each.zero_grad(set_to_none=set_to_none)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The states of all."""
-        return {str(place): each.state_dict() for place, each in enumerate(self._optimizers)}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from there."""
-        for place, each in enumerate(self._optimizers):
-            each.load_state_dict(state_dict[str(place)])
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.training.optimizers import each_of
 from freetrain.elastic.training.shards import is_sharded, local
 from freetrain.elastic.training.skeleton import Contents, fill, hollow
 from freetrain.elastic.worlds.exchange import broadcast_bytes, broadcast_tensors, decode, encode
@@ -54,6 +55,11 @@ class TrainingState:
         self.samples_done = 0
         self.updates = 0
         self.exchanges = 0
+
+    @property
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """Those that the script steps, where it steps several."""
+        return each_of(self.optimizer)
 
     def mesh(self) -> DeviceMesh:
         """Over which the model is sharded."""
@@ -110,6 +116,8 @@ class TrainingState:
         return {
             "step": self.step,
             "samples_done": self.samples_done,
+            "updates": self.updates,
+            "exchanges": self.exchanges,
             "sampler": self.sampler.state_dict(),
             "model": {name: value for name, value in model.items() if name not in parameters},
             "groups": hyperparameters(self.optimizer),
@@ -178,15 +186,43 @@ def broadcast_state(state: TrainingState, source: int, world: World) -> None:
         source: place of the replica whose state it is.
         world: whose ranks all get it.
     """
+    own = dict(state.module.state_dict())
+    received = _from_source(state.capture, own, state, source, world)
+    if world.replica != source:
+        state.restore(received)
+
+
+def broadcast_rest(state: TrainingState, source: int, world: World, *, takes: bool) -> None:
+    """Bring some ranks to all that the source has but parameters and what optimizers know of each.
+
+    Args:
+        state: of this rank.
+        source: place of the replica whose it is.
+        world: whose ranks all hear it.
+        takes: whether this rank goes on from it.
+    """
+    received = _from_source(state.capture_rest, {}, state, source, world)
+    if takes:
+        state.restore_rest(received)
+
+
+def _from_source(
+    capture: Callable[[], dict[str, Any]],
+    own: dict[str, Any],
+    state: TrainingState,
+    source: int,
+    world: World,
+) -> Any:
+    """What the source captures; the others receive it into their own tensors where they have any of that name."""
     contents = Contents()
     first = source * world.shards
     if world.replica == source:
-        skeleton = encode(hollow(state.capture(), contents))
+        captured = capture()
+        skeleton = encode(hollow(captured, contents))
         broadcast_bytes(skeleton if world.rank == first else None, first, world)
     else:
         skeleton = decode(broadcast_bytes(None, first, world))
-        filled = fill(skeleton, contents, dict(state.module.state_dict()), state.mesh)
+        captured = fill(skeleton, contents, own, state.mesh)
     broadcast_tensors(contents.tensors.values(), first, world)
     broadcast_tensors([local(each) for each in contents.shards.values()], source, world.peers)
-    if world.replica != source:
-        state.restore(filled)
+    return captured

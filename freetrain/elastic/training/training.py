@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import os
+import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from freetrain.elastic.errors import CheckpointError, Departed, LostRankError, as_exit
+import torch
+
+from freetrain.elastic.errors import BrokenDeviceError, CheckpointError, Departed, LostRankError, as_exit
 from freetrain.elastic.feeding.fitness import wants_to_be_fed
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
@@ -20,11 +24,13 @@ from freetrain.elastic.training.mistakes import check_difference
 from freetrain.elastic.training.records import Records
 from freetrain.elastic.training.serving import serve
 from freetrain.elastic.training.state import TrainingState, fingerprint
+from freetrain.elastic.training.warming import warm_up
 from freetrain.elastic.training.worlds import ModelOfWorlds, Worlds
-from freetrain.elastic.worlds.device import backend_for
+from freetrain.elastic.worlds.device import backend_for, device_of
+from freetrain.elastic.worlds.health import fault_of
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
-from freetrain.errors import FreetrainError, InputError
+from freetrain.errors import ExitCode, FreetrainError, InputError
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +62,8 @@ class Training:
         model: ModelOfWorlds,
         batch: object,
         *,
-        can_be_fed: bool,
         trainer: Path | None,
+        can_be_fed: bool = True,
         records: Mapping[str, Any],
     ) -> None:
         self.state = state
@@ -82,7 +88,12 @@ class Training:
         return self.worlds.over
 
     def join(self) -> None:
-        """Say that this worker is here."""
+        """Say that this worker is here.
+
+        Raises:
+            BrokenDeviceError: its device does not compute.
+        """
+        _check_device(device_of(self.state.module))
         if self._trainer is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="freetrain-")
             self._trainer = Path(self._temporary.name)
@@ -93,6 +104,9 @@ class Training:
         is_fed = self._can_be_fed and wants_to_be_fed(self.state)
         self.session = Session(directory, Timeouts.from_environment(), backend_for(module), mark, is_fed=is_fed)
         self.worlds = Worlds(self.state, self._model, self.session, self._records)
+        # All workers of a replica, or none: they clip together.
+        if this_replica().any(bool(directory.view().current)):
+            warm_up(self.state)
         self.session.join()
 
     def enter_world(self) -> World:
@@ -162,6 +176,7 @@ class Training:
 
     def record(self, samples: int, wait_s: float, exposed_s: float) -> None:
         """Rank 0 notes the step; it, or its replica, writes what is due."""
+        self.session.note_wait(exposed_s)
         wants_checkpoint, self.wants_checkpoint = self.wants_checkpoint, False
         if self.world.replica == 0:
             self._records.add(samples, wait_s, exposed_s, wants_checkpoint=wants_checkpoint)
@@ -252,3 +267,22 @@ class Training:
                 raise as_exit(error) from None
         log.info("%s", departed.reason)
         self.session.say_goodbye(departed.reason)
+
+
+def _check_device(device: torch.device) -> None:
+    """Whether this worker's device computes; the computer's own processors have shown it by coming here.
+
+    Raises:
+        BrokenDeviceError: it does not.
+    """
+    fault = None if device.type == "cpu" else fault_of(device)
+    if fault is None:
+        return
+    error = BrokenDeviceError(
+        f"this worker does not join: {device} of {socket.gethostname()} {fault.reason}.",
+        "The others train on without it. Look at nvidia-smi and the kernel's log (Xid) of this node.",
+    )
+    if fault.is_hung:
+        as_exit(error)
+        os._exit(ExitCode.FAILED)
+    raise error

@@ -11,7 +11,12 @@ from freetrain.elastic.feeding.feeder import Feeder
 from freetrain.elastic.feeding.newcomer import Newcomer
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.training.records import Records
-from freetrain.elastic.training.state import TrainingState, broadcast_state, part_random_streams
+from freetrain.elastic.training.state import (
+    TrainingState,
+    broadcast_rest,
+    broadcast_state,
+    part_random_streams,
+)
 from freetrain.elastic.worlds.exchange import broadcast_bytes, decode, encode, gather_bytes
 from freetrain.elastic.worlds.memory import give_back_memory
 from freetrain.elastic.worlds.world import World
@@ -39,6 +44,8 @@ class Row(NamedTuple):
         exchanges: completed.
         exchanges_now: whether it waits for the results of one.
         stopped: whether it knows that the training was asked to end.
+        fed: whether it has the state by being fed, and no world has taken it in before.
+        broke: whether it comes out of a world that broke in the middle of a step.
     """
 
     has_state: int
@@ -47,6 +54,8 @@ class Row(NamedTuple):
     exchanges: int
     exchanges_now: int
     stopped: int
+    fed: int
+    broke: int
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -89,6 +98,8 @@ class Worlds:
         self._records = records
         self._newcomer = Newcomer(state, session)
         self._has_others_random = False
+        self._was_fed = False
+        self._broke = False
         self._is_settled = False
         self._exchange: Exchange | None = None
         self._last_results: list[bytes] = []
@@ -112,7 +123,6 @@ class Worlds:
 
     def step_done(self) -> None:
         """This worker has completed a step."""
-        self.feeder.after_update()
         self.sees_it_through = True
         self._records.resume()
 
@@ -122,8 +132,9 @@ class Worlds:
         Args:
             broke_with: why the world before does not hold; None if it changes as planned, or there was none.
         """
+        self._broke = broke_with is not None
         if not self.has_state:
-            self.has_state = self._has_others_random = self._newcomer.follow()
+            self.has_state = self._has_others_random = self._was_fed = self._newcomer.follow()
         while True:
             self._model.leave()
             # The gradients are views into the old wrapper's buckets.
@@ -194,9 +205,10 @@ class Worlds:
     def _row(self) -> Row:
         state = self._state
         if not self.has_state:
-            return Row(0, 0, 0, 0, 0, int(self.stopped))
+            return Row(0, 0, 0, 0, 0, int(self.stopped), 0, 0)
         now = int(self._exchange is not None)
-        return Row(1, state.step, state.updates, state.exchanges, now, int(self.stopped))
+        fed, broke = int(self._was_fed), int(self._broke)
+        return Row(1, state.step, state.updates, state.exchanges, now, int(self.stopped), fed, broke)
 
     def _serve(self, rows: list[Row], world: World) -> None:
         """Bring the exchange about that somebody waits for: some may have its results already."""
@@ -229,10 +241,14 @@ class Worlds:
             self.feeder.close()  # what they have been sent is not followed by this
             broadcast_state(self._state, source, world)
             self._has_others_random = world.rank != source * world.shards
+        elif any(row.broke for row in rows) and any(row.fed for row in rows):
+            # Scripts change schedules and the like also within a step, and newcomers know those of its beginning.
+            knows = next(rank for rank, row in enumerate(rows) if row.broke) // world.shards
+            broadcast_rest(self._state, knows, world, takes=self._was_fed)
         if self._has_others_random:
             part_random_streams(world.rank)
         self.has_state = True
-        self._has_others_random = False
+        self._has_others_random = self._was_fed = False
         self.stopped = any(row.stopped for row in rows)
         self.sees_it_through = self.sees_it_through or anew
 

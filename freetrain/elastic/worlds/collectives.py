@@ -26,9 +26,15 @@ _SLICE = timedelta(seconds=0.05)
 
 
 class Collectives:
-    """What is under way in one world."""
+    """What is under way in one world.
+
+    Attributes:
+        started: how many have begun; all ranks begin the same ones.
+        failed: whether one of them has.
+    """
 
     def __init__(self) -> None:
+        self.started = 0
         self._under_way: deque[Any] = deque()
         self._owed: list[_Owed] = []
         self._cut_s: float | None = None
@@ -40,6 +46,7 @@ class Collectives:
         Raises:
             LostRankError: the transport says that it cannot.
         """
+        self.started += 1
         try:
             work = begin()
         except RuntimeError as error:

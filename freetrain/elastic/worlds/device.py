@@ -16,6 +16,12 @@ def device() -> torch.device:
     return torch.device("cuda", index)
 
 
+def device_of(module: torch.nn.Module) -> torch.device:
+    """Where the model is: the device of its first parameter."""
+    first = next(module.parameters(), None)
+    return torch.device("cpu") if first is None else first.device
+
+
 def backend_for(module: torch.nn.Module) -> str:
     """Gloo for control always; NCCL for what lives on a GPU."""
     on_gpu = any(tensor.is_cuda for tensor in module.parameters())

@@ -280,6 +280,11 @@ class World:
         return True
 
     @property
+    def started(self) -> int:
+        """Collectives that this rank has begun."""
+        return self._collectives.started
+
+    @property
     def whole(self) -> bool:
         """Whether no collective has failed, no connection is down, and nobody has cut it."""
         return not self._collectives.failed and self._first_cut_s is None and self._wires.intact

@@ -8,6 +8,7 @@ import torch
 
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.feeding.fitness import FROM_VARIABLE, wants_to_be_fed, why_not_fed
+from freetrain.elastic.training.optimizers import Optimizers
 from freetrain.elastic.training.state import TrainingState
 from freetrain.errors import InputError
 
@@ -35,6 +36,15 @@ def test_nor_can_what_hooks_of_the_optimizer_do() -> None:
     state = training()
     state.optimizer.register_step_pre_hook(lambda *_: None)
     assert why_not_fed(state) == "the optimizer has hooks"
+
+
+def test_nor_can_a_parameter_that_two_optimizers_change() -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizers = [torch.optim.SGD(model.parameters(), 0.1), torch.optim.SGD([model.bias], 0.1)]
+    together: Any = Optimizers(optimizers)
+    assert why_not_fed(TrainingState(model, together, Sampler(8, 1), {})) == "some parameters have two optimizers"
+    optimizers[0].param_groups[0]["params"].pop()
+    assert why_not_fed(TrainingState(model, together, Sampler(8, 1), {})) is None
 
 
 @pytest.mark.parametrize(("parameters", "is_fed"), [(3_900_000, False), (4_100_000, True)])

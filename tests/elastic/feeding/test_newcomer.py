@@ -55,11 +55,11 @@ def source_of(trainer: Workers, name: str, attempt: int = 0) -> str:
 
 
 def assert_all_alike(trainer: Workers) -> None:
-    """After each step all ranks have the same parameters, the same state of the optimizer, the same rates."""
-    found: dict[int, tuple[str, list[float]]] = {}
+    """After each step all ranks of a world have the same parameters, state of the optimizer and rates."""
+    found: dict[tuple[int, int], tuple[str, list[float]]] = {}
     for record in trainer.records():
         known = (record["digest"], record["rate"])
-        assert found.setdefault(record["step"], known) == known, f"step {record['step']}"
+        assert found.setdefault((record["generation"], record["step"]), known) == known, f"step {record['step']}"
 
 
 def broadcasts(trainer: Workers, name: str) -> int:
@@ -122,6 +122,39 @@ def test_the_others_train_on_while_it_is_fed(trainer: Workers) -> None:
     begun = [record["step"] for record in trainer.records("w0") if record["world"] == 2]
     assert begun == list(range(1, first))
     assert len(begun) > 5, "a parameter in each step"
+
+
+def test_a_script_that_keeps_its_loop_feeds_it_with_each_optimizers_updates(trainer: Workers) -> None:
+    trainer.environment["LOOP"] = "1"
+    start_two(trainer)
+    trainer.start(1)
+    trainer.await_world(3)
+    assert set(end(trainer).values()) == {0}, trainer.errors()
+    assert broadcasts(trainer, "w2") == 0
+    assert {broadcasts(trainer, name) for name in ("w0", "w1")} == {1}, "that of the start"
+    assert_all_alike(trainer)
+
+
+@pytest.mark.parametrize("updates", [0, 1])
+def test_somebody_else_is_lost_before_or_between_two_updates_when_it_has_all(
+    trainer: Workers, updates: int
+) -> None:
+    """It has made the first of them, too, and has not seen what the script did at the beginning of the step."""
+    trainer.environment |= {"LOOP": "1", "PART_BYTES": str(1 << 20)}
+    trainer.start(1, FREETRAIN_MIN_MEMBERS="2", DIES=f"w0:{updates}")
+    # It is the first rank then, and the other one feeds the newcomer.
+    trainer.wait_until(lambda: "w0" in trainer.directory.view().members, "first member")
+    trainer.start(1, FREETRAIN_MIN_MEMBERS="2")
+    trainer.await_world(2)
+    trainer.start(1)
+    assert trainer.finish("w0") == {"w0": -9}
+    trainer.wait_until(lambda: trainer.records("w2") != [], "step of the newcomer")
+    end(trainer)
+    assert broadcasts(trainer, "w2") == 0
+    assert_all_alike(trainer)
+    begun = {record["step"]: record["begun"] for record in trainer.records("w1")}
+    last = trainer.records("w2")[-1]
+    assert last["begun"] == begun[last["step"]]
 
 
 @pytest.mark.parametrize("kind", ["state", "update"])

@@ -78,9 +78,12 @@ def assert_same(trainer: Agents, alone: Alone) -> None:
     assert torch.allclose(alone.state["seen"] * BATCH, torch.tensor(float(EPOCHS)))
 
 
+@pytest.mark.parametrize("fed_from_mb", ["0", "1"])
 def test_a_worker_dies_its_node_comes_back_another_one_joins_and_the_first_leaves(
-    agents: Agents, alone: Alone
+    agents: Agents, alone: Alone, fed_from_mb: str
 ) -> None:
+    """Newcomers are fed, each worker with its shard, or get the state while all wait."""
+    agents.environment["FREETRAIN_FEED_FROM_MB"] = fed_from_mb
     first = agents.start_agent("--nproc", "2")
     agents.await_world(2)
     second = agents.start_agent("--nproc", "2", DIES="4")
@@ -95,6 +98,9 @@ def test_a_worker_dies_its_node_comes_back_another_one_joins_and_the_first_leave
     agents.pace(slow=False)
     assert agents.finish(second, third) == {second: 0, third: 0}, agents.errors()
     assert "Traceback" not in agents.errors()
+    assert "not fed" not in agents.errors()
+    fed = list((agents.root / "members").glob("*.feed"))
+    assert bool(fed) == (fed_from_mb == "0")
     assert_same(agents, alone)
 
 

@@ -7,7 +7,8 @@ import torch
 
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.errors import LostRankError
-from freetrain.elastic.script.updates import Optimizers, Updates
+from freetrain.elastic.script.updates import Updates
+from freetrain.elastic.training.optimizers import Optimizers
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError

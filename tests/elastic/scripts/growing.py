@@ -2,6 +2,8 @@
 
 OPTIMIZER: its name, or ``hooked``. PART_BYTES: what is sent after each step. ALSO=large carries along much.
 MEDDLE=parameters or moments changes them past the optimizer in each step.
+LOOP=1 keeps its loop, with an optimizer for each half of the model.
+DIES: ``MEMBER:UPDATES``, a member that ends itself after so many of the two, once a newcomer called w2 is ready.
 ELSEWHERE=1 pretends to be on another machine.
 A member that finds ``hang-MEMBER-KIND`` in OUT stands still after each message of this kind that it has taken in.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import time
 import zlib
 from pathlib import Path
@@ -41,8 +44,22 @@ class Large:
         assert state_dict["numbers"].numel() == 3_000_000
 
 
+class Begun:
+    """How often the script has begun a step, which it counts before the step is made."""
+
+    def __init__(self):
+        self.count = 0
+
+    def state_dict(self):
+        return {"count": self.count}
+
+    def load_state_dict(self, state_dict):
+        self.count = state_dict["count"]
+
+
 def digest():
-    known = [value for each in model.parameters() for value in optimizer.state.get(each, {}).values()]
+    states = [one.state.get(each, {}) for one in optimizers for each in model.parameters()]
+    known = [value for state in states for value in state.values()]
     tensors = [*model.parameters(), *(value for value in known if isinstance(value, torch.Tensor))]
     content = b"".join(bytes(each.detach().contiguous().numpy().tobytes()) for each in tensors)
     return hashlib.sha256(content).hexdigest()[:12]
@@ -50,15 +67,20 @@ def digest():
 
 def on_step(result):
     schedule.step()
+    log(result.step, result.world, result.rank, result.loss)
+
+
+def log(step, world, rank, loss):
     with torch.no_grad():
         if os.environ.get("MEDDLE") == "parameters":
             model[0].weight.clamp_(-0.5, 0.5)
         if os.environ.get("MEDDLE") == "moments":
             optimizer.state[model[0].weight]["exp_avg"].zero_()
-    facts = {"step": result.step, "world": result.world, "rank": result.rank, "loss": result.loss}
+    facts = {"step": step, "world": world, "rank": rank, "loss": loss}
     facts |= {"digest": digest(), "broadcasts": len(broadcasts), "rate": schedule.get_last_lr()}
-    with (OUT / f"{ME}.jsonl").open("a") as log:
-        log.write(json.dumps(facts) + "\n")
+    facts |= {"begun": begun.count, "generation": run._training.world.generation.number}
+    with (OUT / f"{ME}.jsonl").open("a") as stream:
+        stream.write(json.dumps(facts) + "\n")
     if (OUT / "done").exists():
         run.stop()
     time.sleep(0.02)
@@ -91,11 +113,16 @@ model = torch.nn.Sequential(
 ).to(memory_format=torch.channels_last)
 model[4].bias.requires_grad_(False)
 groups = [{"params": model[0].parameters(), "lr": 0.02}, {"params": list(model.parameters())[2:]}]
-optimizer = OPTIMIZERS[os.environ.get("OPTIMIZER", "adam")](groups)
+if "LOOP" in os.environ:
+    optimizers = [OPTIMIZERS["adam"](groups[:1]), OPTIMIZERS["sgd"](groups[1:])]
+else:
+    optimizers = [OPTIMIZERS[os.environ.get("OPTIMIZER", "adam")](groups)]
+optimizer = optimizers[0]
 if os.environ.get("OPTIMIZER") == "hooked":
     optimizer.register_step_post_hook(lambda *_: None)
 schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.999)
-also = {"schedule": schedule}
+begun = Begun()
+also = {"schedule": schedule, "begun": begun}
 if os.environ.get("ALSO") == "large":
     also["large"] = Large()
 
@@ -104,9 +131,35 @@ def clip(module):
     torch.nn.utils.clip_grad_norm_(module.parameters(), 0.1)
 
 
+def loss_of(called, ids):
+    images = (ids[:, None, None, None] % 97 / 97 * torch.ones(3, 4, 4)).sin()
+    return (called(images) - ids[:, None] / 10**6).square().mean()
+
+
+def perhaps_die(updates):
+    if os.environ.get("DIES") == f"{ME}:{updates}" and "w2" in run._training.session.view.ready:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 batch = elastic.FixedBatch(8)
-with elastic.Run(model, optimizer, 10**6, batch, also=also, before_update=clip, on_step=on_step) as run:
-    for step in run.steps():
-        for ids in step:
-            images = (ids[:, None, None, None] % 97 / 97 * torch.ones(3, 4, 4)).sin()
-            step.backward((run.model(images) - ids[:, None] / 10**6).square().mean())
+if "LOOP" in os.environ:
+    with elastic.Loop(model, optimizers, 10**6, batch, also=also) as run:
+        for _ in run.epochs():
+            for ids in run.batches:
+                begun.count += 1
+                log(run.step, run.world_size, run.rank, float("nan"))
+                loss_of(model, ids).backward()
+                perhaps_die(0)
+                run.sync(optimizers[0])
+                clip(model[0])
+                optimizers[0].step()
+                perhaps_die(1)
+                optimizers[1].step()
+                schedule.step()
+                for each in optimizers:
+                    each.zero_grad()
+else:
+    with elastic.Run(model, optimizer, 10**6, batch, also=also, before_update=clip, on_step=on_step) as run:
+        for step in run.steps():
+            for ids in step:
+                step.backward(loss_of(run.model, ids))

@@ -1,0 +1,104 @@
+"""For whom the others wait: workers that are slower than the rest, or come to no end. Pure arithmetic."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_WINDOW_S = 60.0
+"""Over so long a time waiting is compared: steps, and the looks at them, fall here and there."""
+
+_LEAST_SHARE = 0.1
+"""Of the time, by which the others have waited more than a worker that is told to be slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a worker is.
+
+    Attributes:
+        generation: number of its world; 0 before the first.
+        started: sums, broadcasts and the like that it has begun in that world; all begin the same ones.
+        waited_ms: that it has waited in that world for the sums of its steps.
+    """
+
+    generation: int = 0
+    started: int = 0
+    waited_ms: int = 0
+
+    @classmethod
+    def of(cls, beat: str) -> Progress:
+        """As a sign of life tells it, after the count of these."""
+        try:
+            _, generation, started, waited_ms = map(int, beat.split())
+        except ValueError:
+            return cls()
+        return cls(generation, started, waited_ms)
+
+    def __str__(self) -> str:
+        """As a sign of life has it: always as long."""
+        return f"{self.generation:12d} {self.started:20d} {self.waited_ms:20d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a look came to.
+
+    Attributes:
+        hung_s: for how long those have not moved for whom others have been waiting for too long.
+        slow: by which share of the last minute the others have waited more than those did; told once a minute.
+    """
+
+    hung_s: Mapping[str, float] = field(default_factory=dict)
+    slow: Mapping[str, float] = field(default_factory=dict)
+
+
+class Waiting:
+    """Compares the workers of one world at each look.
+
+    Args:
+        hung_after_s: how long others may wait for a worker.
+    """
+
+    def __init__(self, hung_after_s: float) -> None:
+        self._hung_after_s = hung_after_s
+        self._generation = 0
+        self._behind: dict[str, tuple[int, float]] = {}
+        self._first: Mapping[str, Progress] = {}
+        self._first_s = 0.0
+
+    def look(self, progress: Mapping[str, Progress], generation: int, now_s: float) -> Findings:
+        """Compare those of one world.
+
+        Args:
+            progress: of its members, each as its latest sign of life has it.
+            generation: of the world; who has not entered it yet is not compared.
+            now_s: on the observer's own clock.
+        """
+        here = {id_: one for id_, one in progress.items() if one.generation == generation}
+        if generation != self._generation or here.keys() != self._first.keys():
+            self._generation, self._behind = generation, {}
+            self._first, self._first_s = here, now_s
+        return Findings(self._hung_s(here, now_s), self._slow(here, now_s))
+
+    def _hung_s(self, here: Mapping[str, Progress], now_s: float) -> dict[str, float]:
+        furthest = max((one.started for one in here.values()), default=0)
+        before, self._behind = self._behind, {}
+        for id_, one in here.items():
+            if one.started < furthest:
+                started, since_s = before.get(id_, (-1, now_s))
+                self._behind[id_] = (one.started, since_s if started == one.started else now_s)
+        waits_s = {id_: now_s - since_s for id_, (_, since_s) in self._behind.items()}
+        return {id_: wait_s for id_, wait_s in waits_s.items() if wait_s > self._hung_after_s}
+
+    def _slow(self, here: Mapping[str, Progress], now_s: float) -> dict[str, float]:
+        elapsed_s = now_s - self._first_s
+        if elapsed_s < _WINDOW_S:
+            return {}
+        shares = {
+            id_: (one.waited_ms - self._first[id_].waited_ms) / 1000 / elapsed_s for id_, one in here.items()
+        }
+        self._first, self._first_s = here, now_s
+        usual = statistics.median_high(shares.values())
+        return {id_: usual - share for id_, share in shares.items() if usual - share > _LEAST_SHARE}

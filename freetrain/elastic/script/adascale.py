@@ -1,0 +1,118 @@
+"""Learning rates that follow batches which grow with the world, by what the gradients themselves say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from freetrain.elastic.training.gain import NoiseAverage, gain, noise_in
+from freetrain.errors import InputError
+
+_ADAMS = (torch.optim.Adam, torch.optim.AdamW)
+_SGDS = (torch.optim.SGD,)
+_WARM_STEPS = 5
+"""Before so many steps what Adam knows of a parameter's gradients says little."""
+
+
+class AdaScale:
+    """Makes each step as much larger as its larger batch is worth, for ``elastic.Run(..., scaling=...)``.
+
+    With S times the samples that the learning rate was tuned for, a step is worth r ∈ [1, S] steps of the tuned
+    size (AdaScale; :mod:`freetrain.elastic.training.gain` has the formulas and their source). The optimizer's
+    learning rates are multiplied by r during its step, and are what the script made of them otherwise.
+
+    For Adam and AdamW they are multiplied by √r, and gradients are compared as Adam scales them, divided by the
+    root of their second moment: so does AdaptDL (Qiao and others: "Pollux", OSDI 2021; its ``AdamScale``).
+
+    Args:
+        optimizer: torch's SGD, Adam or AdamW, whose learning rate is right for ``at_batch``.
+        at_batch: samples per step that the learning rate was tuned for.
+
+    Attributes:
+        gain: r of the last step.
+        progress: steps of the tuned size that the training's steps were worth: the sum of their r. Schedules are
+            to follow this, for example by ``LambdaLR(optimizer, lambda _: factor(scaling.progress))``, and a
+            training is as far as one with the tuned batch when both have the same.
+
+    Raises:
+        InputError: another optimizer.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, at_batch: int) -> None:
+        if not isinstance(optimizer, _SGDS + _ADAMS):
+            raise InputError(
+                f"AdaScale knows SGD, Adam and AdamW, and not {type(optimizer).__name__}.",
+                "Use FixedBatch, which needs no other learning rate.",
+            )
+        self.gain = 1.0
+        self.progress = 0.0
+        self._optimizer = optimizer
+        self._at_batch = at_batch
+        self._is_adam = isinstance(optimizer, _ADAMS)
+        self._average = NoiseAverage()
+        self._factor: float | None = None
+        self._rates: list[Any] = []
+        groups = enumerate(optimizer.param_groups)
+        self._group_of = {each: place for place, group in groups for each in group["params"]}
+        optimizer.register_step_pre_hook(self._before_step)
+        optimizer.register_step_post_hook(self._after_step)
+
+    def squared_norm(self, gradients: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
+        """Of gradients, given in pairs with their parameters, as the optimizer scales them; a scalar."""
+        squares = [self._squared(parameter, gradient.detach()) for parameter, gradient in gradients]
+        return torch.stack(squares).sum() if squares else torch.zeros((), dtype=torch.float64)
+
+    def observe(self, local: float, samples: int, ranks: int) -> None:
+        """The gradients of a step are summed; the optimizer's next step is the step's.
+
+        Args:
+            local: Σ wᵢ ‖gᵢ‖² over the ranks.
+            samples: of the step, over all ranks.
+            ranks: those with samples.
+        """
+        scale = samples / self._at_batch
+        summed = ((each, each.grad) for each in self._group_of if each.grad is not None)
+        noise = noise_in(local, float(self.squared_norm(summed)), ranks, scale)
+        if noise is not None and math.isfinite(noise.squared + noise.variance):
+            self._average.add(noise, scale)
+        known = self._average.noise
+        # Until several ranks have said something about the noise, a larger batch is taken for worth no more.
+        self.gain = min(scale, 1.0) if known is None else gain(known, scale)
+        self._factor = math.sqrt(self.gain) if self._is_adam else self.gain
+
+    def state_dict(self) -> dict[str, Any]:
+        """As carried along."""
+        return {"progress": self.progress, "gain": self.gain, "average": self._average.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.progress, self.gain = state_dict["progress"], state_dict["gain"]
+        self._average.load_state_dict(state_dict["average"])
+
+    def _before_step(self, *_: Any) -> None:
+        """Steps that follow others' updates, as a newcomer makes them, have the others' learning rates already."""
+        if self._factor is not None:
+            self._rates = [group["lr"] for group in self._optimizer.param_groups]
+            for group in self._optimizer.param_groups:
+                group["lr"] = group["lr"] * self._factor
+
+    def _after_step(self, *_: Any) -> None:
+        if self._factor is not None:
+            for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
+                group["lr"] = rate
+            self.progress += self.gain
+            self._factor = None
+
+    def _squared(self, parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+        place, known = self._group_of.get(parameter), self._optimizer.state.get(parameter, {})
+        if place is None:
+            return torch.zeros((), dtype=torch.float64, device=gradient.device)
+        if self._is_adam and known and float(known["step"]) >= _WARM_STEPS:
+            group = self._optimizer.param_groups[place]
+            correction = 1.0 - group["betas"][1] ** float(known["step"])
+            gradient = gradient / (known["exp_avg_sq"].sqrt().div_(math.sqrt(correction)).add_(group["eps"]))
+        norm: torch.Tensor = torch.linalg.vector_norm(gradient, dtype=torch.float64)
+        return norm.square()

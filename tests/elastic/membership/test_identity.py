@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from freetrain.elastic.membership import identity
+
+
+@pytest.fixture(autouse=True)
+def _on_eth7(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(identity, "_interface_of", lambda name: "eth7")
+    identity.this_address.cache_clear()
+    for name in ("FREETRAIN_ADDRESS", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    yield
+    identity.this_address.cache_clear()
+
+
+def test_gloo_listens_where_others_look_for_this_process_and_nccl_finds_its_own_way() -> None:
+    identity.use_interface_of_this_address()
+    assert os.environ["GLOO_SOCKET_IFNAME"] == "eth7"
+    assert "NCCL_SOCKET_IFNAME" not in os.environ
+
+
+def test_nccl_meets_at_the_address_that_the_user_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREETRAIN_ADDRESS", "10.7.0.1")
+    identity.use_interface_of_this_address()
+    assert os.environ["NCCL_SOCKET_IFNAME"] == "=eth7"
+
+
+def test_what_the_user_said_of_interfaces_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREETRAIN_ADDRESS", "10.7.0.1")
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "ib0")
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "^docker")
+    identity.use_interface_of_this_address()
+    assert (os.environ["GLOO_SOCKET_IFNAME"], os.environ["NCCL_SOCKET_IFNAME"]) == ("ib0", "^docker")
