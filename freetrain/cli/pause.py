@@ -14,6 +14,7 @@ from freetrain.config import load_config
 from freetrain.config.model import State
 from freetrain.daemon.controls.nudge import send_nudge
 from freetrain.daemon.controls.pause import Pause, read_pause, write_pause
+from freetrain.daemon.controls.stop_files import stop_file_there
 from freetrain.daemon.state_directory import is_claimed
 from freetrain.errors import FreetrainError
 
@@ -54,8 +55,8 @@ def end_pause(state: State, dry_run: bool) -> None:
         state: where it keeps what it knows.
         dry_run: only say so.
     """
-    directory, stop_file = Path(state.directory), Path(state.stop_file)
-    stops = f" Nothing is lent while {stop_file} exists: remove it." if stop_file.exists() else ""
+    directory, stop_file = Path(state.directory), stop_file_there(state)
+    stops = f" Nothing is lent while {stop_file} exists: remove it." if stop_file else ""
     if read_pause(directory, time.time()) is None:
         click.echo(f"Lending is not paused.{stops}")
         return

@@ -15,6 +15,7 @@ from freetrain.daemon.admission.layout_guard import LayoutGuard
 from freetrain.daemon.calls import Calls
 from freetrain.daemon.controls.drains import DrainsReader
 from freetrain.daemon.controls.pause import PauseReader
+from freetrain.daemon.controls.stop_files import stop_file_there
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import LiveCluster, Told
 from freetrain.daemon.reports.findings import tell_findings, tell_unusable
@@ -180,14 +181,14 @@ class Lender:
 
     def _told(self) -> Told:
         """What the next look is told besides what Slurm answers."""
-        stop_file = self._config.state.stop_file
+        stop_file = stop_file_there(self._config.state)
         unsafe = self._check_layout()
         return Told(
             roster_rules=roster_rules_of(self._config, self._settings, self._launcher),
             half_life_s=self._config.lend.half_life,
             reports=self._progress.reports(),
             drained=self._drains.read(self._clock_s()),
-            stopped=f"stopped by {stop_file}" if Path(stop_file).exists() else unsafe,
+            stopped=f"stopped by {stop_file}" if stop_file else unsafe,
             paused=self._pause.read(self._clock_s()),
             last_plan_s=self.last_plan_s,
             exempt_s=self._guard.exempt_s,

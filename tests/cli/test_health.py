@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from freetrain.cli.health import Health
 from freetrain.cli.main import cli
 from freetrain.config import Config
+from freetrain.daemon.controls import stop_files
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusFile
 
@@ -75,7 +76,17 @@ def test_what_an_admin_should_look_at_is_a_warning(state: Path, look: LookStatus
 def test_a_stop_file_that_the_daemon_has_not_seen_yet_counts(state: Path) -> None:
     publish(state)
     (state / "STOP").touch()
-    assert "stopped by" in health().stdout
+    assert f"stopped by {state}/STOP" in health().stdout
+
+
+def test_a_stop_file_in_a_directory_that_outlives_the_machines_restart_counts(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(state)
+    monkeypatch.setattr(stop_files, "LASTING", str(state / "etc-STOP"))
+    assert "stopped by" not in health().stdout
+    (state / "etc-STOP").touch()
+    assert f"stopped by {state}/etc-STOP" in health().stdout
 
 
 def test_no_daemon_and_a_silent_slurm_are_critical(state: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from freetrain.config import Config
+from freetrain.daemon.controls.stop_files import stop_file_there
 from freetrain.daemon.reports.status import LookStatus, Status, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusUnknownError, read_status
 from freetrain.showing.words import printable, show_time
@@ -142,7 +143,7 @@ class Standing:
 def find_standing(config: Config) -> Standing:
     """How the daemon with this configuration stands."""
     now_s = time.time()
-    stop_file = config.state.stop_file if os.path.exists(config.state.stop_file) else ""  # noqa: PTH110 (raises not)
+    stop_file = stop_file_there(config.state)
     try:
         status = read_status(Path(config.state.directory))
     except StatusUnknownError as error:
