@@ -313,6 +313,6 @@ def _record(
     limit = f"{days}-{minutes // 60:02}:{minutes % 60:02}:00"
     fields = (
         id_, array, user, "(null)", partition, state, reason, f"{submitted_s:.0f}", start, end, limit, str(count),
-        str(priority), nodes, "", required, features, comment,
+        str(priority), nodes, "", required, features, "normal", comment,
     )  # fmt: skip
     return SEPARATOR.join(fields)

@@ -20,14 +20,14 @@ def test_without_a_gpu_it_says_so_and_ends_with_2() -> None:
 
 @pytest.mark.slow
 def test_on_the_cpu_the_checks_check_themselves() -> None:
-    only = ["health", "memory of worlds", "abort", "a rank that hangs"]
+    only = ["health", "abort"]
     command = [*COMMAND, "--device", "cpu", "--only", *only]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     heading, _, *rows, summary = done.stdout.splitlines()
     assert heading == "on the CPU with gloo: this checks the checks, and says nothing about any GPU"
-    assert [row.startswith(name) for row, name in zip(rows, only, strict=True)] == [True] * 4
-    assert summary == "3 well, 1 not possible"
+    assert [row.startswith(name) for row, name in zip(rows, only, strict=True)] == [True] * 2
+    assert summary == "1 well, 1 not possible"
 
 
 @pytest.mark.soak
