@@ -65,6 +65,16 @@ def unpack(package: Path, place: Path) -> None:
     subprocess.run(["cpio", "--extract", "--make-directories", "--quiet"], cwd=place, input=archive, check=True)
 
 
+def scripts(package: Path) -> str:
+    """The commands that it runs when it comes and goes."""
+    if package.suffix == ".deb":
+        contents = subprocess.run(["dpkg-deb", "--ctrl-tarfile", package], check=True, capture_output=True).stdout
+        command: list[str | Path] = ["tar", "--extract", "--to-stdout", "--file=-"]
+        return subprocess.run(command, check=True, capture_output=True, input=contents).stdout.decode()
+    command = ["rpm", "--query", "--package", "--scripts", package]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
 @pytest.fixture(
     scope="module",
     params=[
@@ -95,6 +105,13 @@ def test_it_holds_what_a_site_needs_and_nothing_of_where_it_was_made(package: Pa
             assert str(package.parent) not in text.read_text()
             assert str(installed.parent) not in text.read_text()
     assert (installed / "opt/freetrain/bin/freetrain").read_text().startswith("#!/opt/freetrain/bin/python")
+
+
+def test_what_somebody_has_enabled_ends_when_it_goes(package: Path) -> None:
+    ended = next(line for line in scripts(package).splitlines() if "systemctl disable --now" in line)
+    enabled = [unit.name for unit in sorted((PROJECT / "systemd").iterdir()) if "[Install]" in unit.read_text()]
+    assert "freetrain-report.timer" in enabled
+    assert [unit for unit in enabled if unit not in ended.split()] == []
 
 
 def test_what_it_installs_runs(installed: Path) -> None:
