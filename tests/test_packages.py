@@ -22,6 +22,8 @@ EXPECTED = {
     "/usr/share/doc/freetrain/freetrain.toml",
     "/usr/lib/systemd/system/freetrain.service",
     "/usr/lib/systemd/system/freetrain-web.service",
+    "/usr/lib/systemd/system/freetrain-backup.service",
+    "/usr/lib/systemd/system/freetrain-backup.timer",
     "/usr/share/doc/freetrain/monitoring/freetrain-alerts.yml",
     "/usr/lib/sysusers.d/freetrain.conf",
     "/usr/share/man/man1/freetrain.1",
@@ -108,9 +110,10 @@ def test_it_holds_what_a_site_needs_and_nothing_of_where_it_was_made(package: Pa
 
 
 def test_what_somebody_has_enabled_ends_when_it_goes(package: Path) -> None:
-    ended = next(line for line in scripts(package).splitlines() if "systemctl disable --now" in line)
+    commands = scripts(package).replace("\\\n", " ").splitlines()
+    ended = next(line for line in commands if "systemctl disable --now" in line)
     enabled = [unit.name for unit in sorted((PROJECT / "systemd").iterdir()) if "[Install]" in unit.read_text()]
-    assert "freetrain-report.timer" in enabled
+    assert "freetrain-backup.timer" in enabled
     assert [unit for unit in enabled if unit not in ended.split()] == []
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from pathlib import Path
 
@@ -54,6 +55,23 @@ def test_a_backup_lies_beside_the_database_and_old_ones_go(path: Path) -> None:
     (copy,) = folder.iterdir()
     assert f"removed {folder}/freetrain-20010101T000000Z.db" in result.stdout
     assert run("check", "--store", copy).exit_code == ExitCode.OK
+
+
+@pytest.mark.parametrize(("options", "kept"), [("", 7), ("--keep 9", 9)])
+def test_the_nightly_backup_leaves_so_many_copies(path: Path, options: str, kept: int) -> None:
+    unit = (Path(__file__).parents[2] / "systemd/freetrain-backup.service").read_text()
+    line = re.search(r"^ExecStart=/usr/bin/env freetrain db (.*)$", unit, re.MULTILINE)
+    assert line is not None
+    folder = path.parent / "backups"
+    folder.mkdir()
+    for day in range(10, 20):
+        (folder / f"freetrain-200101{day}T033000Z.db").touch()
+    result = run(*line[1].replace("$FREETRAIN_BACKUP_OPTIONS", options).split())
+    assert result.exit_code == ExitCode.OK, result.output
+    names = sorted(copy.name for copy in folder.iterdir())
+    assert len(names) == kept
+    assert names[0] == f"freetrain-200101{20 - kept + 1}T033000Z.db"
+    assert (folder / names[-1]).stat().st_size > 0
 
 
 def test_a_backup_goes_where_it_is_wanted(path: Path, tmp_path: Path) -> None:
