@@ -26,6 +26,7 @@ EXPECTED = {
     "/usr/lib/systemd/system/freetrain-backup.timer",
     "/usr/share/doc/freetrain/monitoring/freetrain-alerts.yml",
     "/usr/lib/sysusers.d/freetrain.conf",
+    "/usr/lib/tmpfiles.d/freetrain.conf",
     "/usr/share/man/man1/freetrain.1",
     "/usr/share/man/man5/freetrain.toml.5",
     "/usr/share/man/man8/freetraind.8",
@@ -107,6 +108,12 @@ def test_it_holds_what_a_site_needs_and_nothing_of_where_it_was_made(package: Pa
             assert str(package.parent) not in text.read_text()
             assert str(installed.parent) not in text.read_text()
     assert (installed / "opt/freetrain/bin/freetrain").read_text().startswith("#!/opt/freetrain/bin/python")
+
+
+def test_the_account_is_made_before_its_directories(package: Path) -> None:
+    commands = scripts(package).splitlines()
+    account = commands.index("systemd-sysusers freetrain.conf")
+    assert account < commands.index("systemd-tmpfiles --create freetrain.conf")
 
 
 def test_what_somebody_has_enabled_ends_when_it_goes(package: Path) -> None:

@@ -57,6 +57,31 @@ def test_a_service_may_do_no_more_than_it_needs(unit: Path, tmp_path: Path) -> N
     assert exposure(open_one).returncode != 0
 
 
+@pytest.mark.parametrize("unit", SERVICES, ids=lambda path: path.name)
+def test_a_service_gives_way_to_slurm_where_the_processor_is_wanted(unit: Path) -> None:
+    (weight,), (nice,) = values(unit, "CPUWeight"), values(unit, "Nice")
+    usual_weight, usual_nice = 100, 0
+    assert int(weight) < usual_weight
+    assert int(nice) > usual_nice
+
+
+@needed.several_people
+@needed.a_program("systemd-tmpfiles")
+def test_the_directories_are_there_before_a_daemon_has_run(tmp_path: Path) -> None:
+    # Below another root, with an account of its own.
+    daemons = 4711
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").write_text(f"freetrain:x:{daemons}:{daemons}::/:\n")
+    (tmp_path / "etc/group").write_text(f"freetrain:x:{daemons}:\n")
+    command = ["systemd-tmpfiles", "--create", f"--root={tmp_path}", UNITS / "freetrain.tmpfiles"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    (runtime_directory,) = values(UNITS / "freetrain.service", "RuntimeDirectory")
+    for name, owner in (("etc/freetrain", 0), (f"run/{runtime_directory}", daemons)):
+        made = (tmp_path / name).stat()
+        assert (made.st_mode & 0o7777, made.st_uid) == (0o755, owner)
+
+
 @needs_systemd
 def test_the_account_is_one(tmp_path: Path) -> None:
     # This machine may have it already; an empty one does not.

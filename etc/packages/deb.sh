@@ -29,6 +29,7 @@ cat > "$stage/DEBIAN/postinst" <<'END'
 #!/bin/sh
 set -e
 systemd-sysusers freetrain.conf
+systemd-tmpfiles --create freetrain.conf
 [ ! -d /run/systemd/system ] || systemctl daemon-reload
 END
 cat > "$stage/DEBIAN/prerm" <<'END'

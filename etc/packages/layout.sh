@@ -24,6 +24,7 @@ ln -s "$venv/bin/freetrain" "$stage/usr/bin/freetrain"
 cd "$project"
 install -Dm644 -t "$stage/usr/lib/systemd/system" systemd/*.service systemd/*.timer
 install -Dm644 systemd/freetrain.sysusers "$stage/usr/lib/sysusers.d/freetrain.conf"
+install -Dm644 systemd/freetrain.tmpfiles "$stage/usr/lib/tmpfiles.d/freetrain.conf"
 # The settings are the site's own: freetrain config init writes them. This shows all that there are.
 install -d "$stage/etc/freetrain"
 for page in etc/man/*; do
