@@ -6,13 +6,12 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from alembic import command
 from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
 from freetrain.errors import ExitCode
 from freetrain.store import Store, schema
-from freetrain.store.engine import for_writing, make_migration_engine
+from tests.store.samples import begin_older_store
 
 
 @pytest.fixture
@@ -84,10 +83,7 @@ def test_a_backup_goes_where_it_is_wanted(path: Path, tmp_path: Path) -> None:
 def test_an_upgrade_says_from_where_to_where_and_leaves_a_copy(path: Path) -> None:
     assert "already" in run("upgrade").stdout
     path.unlink()
-    with for_writing(make_migration_engine(path)).begin() as connection:
-        older = schema._config()
-        older.attributes["connection"] = connection
-        command.upgrade(older, "0004")
+    begin_older_store(path, "0004")
     assert run("upgrade", "--dry-run").stdout == f"would bring {path} from schema 0004 to {schema.SCHEMA}\n"
     assert run("check").exit_code == ExitCode.STATE_IO
     assert run("upgrade").stdout == f"{path} was brought from schema 0004 to {schema.SCHEMA}.\n"
