@@ -124,6 +124,17 @@ def test_what_somebody_has_enabled_ends_when_it_goes(package: Path) -> None:
     assert [unit for unit in enabled if unit not in ended.split()] == []
 
 
+def test_each_shell_finds_its_completion(package: Path, installed: Path) -> None:
+    zsh = "vendor-completions" if package.suffix == ".deb" else "site-functions"
+    places = {
+        "bash": "bash-completion/completions/freetrain",
+        "fish": "fish/vendor_completions.d/freetrain.fish",
+        "zsh": f"zsh/{zsh}/_freetrain",
+    }
+    for shell, place in places.items():
+        assert f"_FREETRAIN_COMPLETE={shell}_complete" in (installed / "usr/share" / place).read_text()
+
+
 def test_what_it_installs_runs(installed: Path) -> None:
     done = subprocess.run(
         [installed / "opt/freetrain/bin/python", "-m", "freetrain", "--version"],

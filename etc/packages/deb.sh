@@ -6,6 +6,7 @@ stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 chmod 755 "$stage"
 "$here/layout.sh" "$stage" "$@"
+mv "$stage/usr/share/zsh/site-functions" "$stage/usr/share/zsh/vendor-completions"  # where Debian's zsh looks
 
 python=$(readlink -f "$stage/opt/freetrain/bin/python")
 minor=$("$python" -c 'import sys; print(sys.version_info.minor)')

@@ -33,5 +33,9 @@ done
 install -Dm644 -t "$stage/usr/share/doc/freetrain" README.md CHANGELOG.md LICENSE docs/*.md etc/freetrain.toml
 install -Dm644 -t "$stage/usr/share/doc/freetrain/slurm" etc/slurm/*.lua
 install -Dm644 -t "$stage/usr/share/doc/freetrain/monitoring" etc/prometheus/*.yml etc/grafana/*.json
-"$stage$venv/bin/python" -B -m freetrain completion bash |
-    install -Dm644 /dev/stdin "$stage/usr/share/bash-completion/completions/freetrain"
+add_completion() {
+    "$stage$venv/bin/python" -B -m freetrain completion "$1" | install -Dm644 /dev/stdin "$stage/usr/share/$2"
+}
+add_completion bash bash-completion/completions/freetrain
+add_completion fish fish/vendor_completions.d/freetrain.fish
+add_completion zsh zsh/site-functions/_freetrain
