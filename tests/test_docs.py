@@ -68,6 +68,15 @@ def test_the_documented_sweep_is_one(tmp_path: Path) -> None:
         check(cell)
 
 
+def test_the_weekly_report_asks_for_what_the_readme_asks_for() -> None:
+    asked = [
+        re.findall(r"-o (JobID,\S+)", (ROOT / place).read_text())
+        for place in ("README.md", "docs/logs.md", "systemd/freetrain-report.service")
+    ]
+    assert len(asked[0]) == 1
+    assert asked == [asked[0]] * 3
+
+
 def test_the_weekly_report_unit_runs_its_command(tmp_path: Path) -> None:
     unit = (ROOT / "systemd/freetrain-report.service").read_text()
     command = re.search(r"ExecStart=/bin/sh -c '(.*)'", unit)

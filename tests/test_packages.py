@@ -22,8 +22,11 @@ EXPECTED = {
     "/usr/share/doc/freetrain/freetrain.toml",
     "/usr/lib/systemd/system/freetrain.service",
     "/usr/lib/systemd/system/freetrain-web.service",
+    "/usr/lib/systemd/system/freetrain-backup.service",
+    "/usr/lib/systemd/system/freetrain-backup.timer",
     "/usr/share/doc/freetrain/monitoring/freetrain-alerts.yml",
     "/usr/lib/sysusers.d/freetrain.conf",
+    "/usr/lib/tmpfiles.d/freetrain.conf",
     "/usr/share/man/man1/freetrain.1",
     "/usr/share/man/man5/freetrain.toml.5",
     "/usr/share/man/man8/freetraind.8",
@@ -65,6 +68,16 @@ def unpack(package: Path, place: Path) -> None:
     subprocess.run(["cpio", "--extract", "--make-directories", "--quiet"], cwd=place, input=archive, check=True)
 
 
+def scripts(package: Path) -> str:
+    """The commands that it runs when it comes and goes."""
+    if package.suffix == ".deb":
+        contents = subprocess.run(["dpkg-deb", "--ctrl-tarfile", package], check=True, capture_output=True).stdout
+        command: list[str | Path] = ["tar", "--extract", "--to-stdout", "--file=-"]
+        return subprocess.run(command, check=True, capture_output=True, input=contents).stdout.decode()
+    command = ["rpm", "--query", "--package", "--scripts", package]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
 @pytest.fixture(
     scope="module",
     params=[
@@ -95,6 +108,31 @@ def test_it_holds_what_a_site_needs_and_nothing_of_where_it_was_made(package: Pa
             assert str(package.parent) not in text.read_text()
             assert str(installed.parent) not in text.read_text()
     assert (installed / "opt/freetrain/bin/freetrain").read_text().startswith("#!/opt/freetrain/bin/python")
+
+
+def test_the_account_is_made_before_its_directories(package: Path) -> None:
+    commands = scripts(package).splitlines()
+    account = commands.index("systemd-sysusers freetrain.conf")
+    assert account < commands.index("systemd-tmpfiles --create freetrain.conf")
+
+
+def test_what_somebody_has_enabled_ends_when_it_goes(package: Path) -> None:
+    commands = scripts(package).replace("\\\n", " ").splitlines()
+    ended = next(line for line in commands if "systemctl disable --now" in line)
+    enabled = [unit.name for unit in sorted((PROJECT / "systemd").iterdir()) if "[Install]" in unit.read_text()]
+    assert "freetrain-backup.timer" in enabled
+    assert [unit for unit in enabled if unit not in ended.split()] == []
+
+
+def test_each_shell_finds_its_completion(package: Path, installed: Path) -> None:
+    zsh = "vendor-completions" if package.suffix == ".deb" else "site-functions"
+    places = {
+        "bash": "bash-completion/completions/freetrain",
+        "fish": "fish/vendor_completions.d/freetrain.fish",
+        "zsh": f"zsh/{zsh}/_freetrain",
+    }
+    for shell, place in places.items():
+        assert f"_FREETRAIN_COMPLETE={shell}_complete" in (installed / "usr/share" / place).read_text()
 
 
 def test_what_it_installs_runs(installed: Path) -> None:

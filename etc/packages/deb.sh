@@ -6,6 +6,7 @@ stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 chmod 755 "$stage"
 "$here/layout.sh" "$stage" "$@"
+mv "$stage/usr/share/zsh/site-functions" "$stage/usr/share/zsh/vendor-completions"  # where Debian's zsh looks
 
 python=$(readlink -f "$stage/opt/freetrain/bin/python")
 minor=$("$python" -c 'import sys; print(sys.version_info.minor)')
@@ -29,12 +30,14 @@ cat > "$stage/DEBIAN/postinst" <<'END'
 #!/bin/sh
 set -e
 systemd-sysusers freetrain.conf
+systemd-tmpfiles --create freetrain.conf
 [ ! -d /run/systemd/system ] || systemctl daemon-reload
 END
 cat > "$stage/DEBIAN/prerm" <<'END'
 #!/bin/sh
 set -e
-[ "$1" != remove ] || [ ! -d /run/systemd/system ] || systemctl disable --now freetrain.service freetrain-web.service
+[ "$1" != remove ] || [ ! -d /run/systemd/system ] || systemctl disable --now freetrain.service freetrain-web.service \
+    freetrain-report.timer freetrain-backup.timer
 END
 cat > "$stage/DEBIAN/postrm" <<'END'
 #!/bin/sh

@@ -24,6 +24,7 @@ ln -s "$venv/bin/freetrain" "$stage/usr/bin/freetrain"
 cd "$project"
 install -Dm644 -t "$stage/usr/lib/systemd/system" systemd/*.service systemd/*.timer
 install -Dm644 systemd/freetrain.sysusers "$stage/usr/lib/sysusers.d/freetrain.conf"
+install -Dm644 systemd/freetrain.tmpfiles "$stage/usr/lib/tmpfiles.d/freetrain.conf"
 # The settings are the site's own: freetrain config init writes them. This shows all that there are.
 install -d "$stage/etc/freetrain"
 for page in etc/man/*; do
@@ -32,5 +33,9 @@ done
 install -Dm644 -t "$stage/usr/share/doc/freetrain" README.md CHANGELOG.md LICENSE docs/*.md etc/freetrain.toml
 install -Dm644 -t "$stage/usr/share/doc/freetrain/slurm" etc/slurm/*.lua
 install -Dm644 -t "$stage/usr/share/doc/freetrain/monitoring" etc/prometheus/*.yml etc/grafana/*.json
-"$stage$venv/bin/python" -B -m freetrain completion bash |
-    install -Dm644 /dev/stdin "$stage/usr/share/bash-completion/completions/freetrain"
+add_completion() {
+    "$stage$venv/bin/python" -B -m freetrain completion "$1" | install -Dm644 /dev/stdin "$stage/usr/share/$2"
+}
+add_completion bash bash-completion/completions/freetrain
+add_completion fish fish/vendor_completions.d/freetrain.fish
+add_completion zsh zsh/site-functions/_freetrain

@@ -22,7 +22,7 @@ from freetrain.daemon.lender import Lender
 from freetrain.daemon.reports.metrics import Metrics
 from freetrain.daemon.reports.metrics_outlets import Textfile, serving
 from freetrain.daemon.reports.notices import Notices
-from freetrain.daemon.reports.notify import monotonic_usec, notify
+from freetrain.daemon.reports.notify import monotonic_usec, notify, starting
 from freetrain.daemon.reports.outage import Outage
 from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.daemon.state_directory import claim, make_private
@@ -33,7 +33,9 @@ from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
 from freetrain.store.ledger import DAEMON_COMMAND, Ledger
 from freetrain.store.records import NewRun
+from freetrain.store.schema import SCHEMA
 from freetrain.store.store import DAEMONS_STORE, Store
+from freetrain.store.upkeep import NO_SCHEMA, schema_of
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +43,11 @@ _QUICK_S, _THOROUGH_S = 0.5, 10.0
 """How long the solver may take at first, and where that was too little, the next time."""
 _NEARLY_ALL = 0.9
 """Who took so much of his time would have taken more."""
+
+LOOK_S = 300.0
+"""WatchdogSec in systemd/freetrain.service; what a start asks first, and its first look, may take as long."""
+_MIGRATION_S = 1800.0
+"""For a copy of a large database and its way to a new schema."""
 
 _PROGRESS_EVERY_S, _OWNERS_EVERY_S, _FORGET_EVERY_S = 5.0, 5.0, 3600.0
 
@@ -90,14 +97,14 @@ class Service:
         """
         directory = Path(self._config.state.directory)
         with claim(directory):
+            starting("asking Slurm for its settings", LOOK_S)
             settings = read_settings(self._gateway)
             poll_s = self._config.pace.poll
             admission = Admission(self._gateway, self._config, settings)
             with contextlib.closing(admission):
                 first = admission.admit(self._config)
                 status = StatusFile(directory, poll_s, settings.hides_jobs, self._clock_s)
-                make_private(directory / DAEMONS_STORE)
-                store = Store.open(directory / DAEMONS_STORE)
+                store = _open_store(directory / DAEMONS_STORE)
                 ledger = store.ledger()
                 names = tuple(sorted(first.partitions[self._config.slurm.partition].nodes))
                 with store.begin_run(self._new_run(settings, names), batch_decisions=1) as journal:
@@ -117,6 +124,7 @@ class Service:
                         status.looked(self._config, None)
                         tellers = Notices(self._config), WakeCheck(directory, self._gateway)
                         parts = _Parts(lender, timetable, admission, status, metrics, textfile, *tellers)
+                        starting("looking at Slurm for the first time", LOOK_S)
                         self._loop(parts, cycles)
                     journal.finish({}, [], self._clock_s())
                 status.stopped()
@@ -226,6 +234,18 @@ class Service:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _open_store(path: Path) -> Store:
+    """The daemon's database, brought to the schema of this freetrain where an older one wrote it."""
+    make_private(path)
+    schema = schema_of(path)
+    if schema != NO_SCHEMA and schema < SCHEMA:
+        log.info(
+            "bringing the database from schema %s to %s, with a copy of the old one beside it", schema, SCHEMA
+        )
+        starting(f"bringing the database from schema {schema} to {SCHEMA}", _MIGRATION_S)
+    return Store.open(path)
 
 
 def _read_progress(lender: Lender, timetable: Timetable) -> None:

@@ -12,6 +12,9 @@ from freetrain.store.engine import BUSY_TIMEOUT_S, make_engine
 from freetrain.store.schema import SCHEMA, copy_store, read_schema
 from freetrain.store.store_errors import explained, make_folder
 
+NO_SCHEMA = "none"
+"""Instead of a schema's number: nothing is in the file yet."""
+
 _MOST_PROBLEMS = 10
 _SUFFIX = ".db"
 
@@ -35,14 +38,14 @@ def find_problems(path: Path) -> list[str]:
 
 
 def schema_of(path: Path) -> str:
-    """The number of its schema.
+    """The number of its schema, or ``NO_SCHEMA``; older ones have smaller numbers.
 
     Raises:
         StateError: there is no store, or it is another program's, or cannot be read.
     """
     _require(path)
     with explained(path), make_engine(path).connect() as connection:
-        return read_schema(connection) or "none"
+        return read_schema(connection) or NO_SCHEMA
 
 
 def back_up(path: Path, target: Path) -> None:

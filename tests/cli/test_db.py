@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from pathlib import Path
 
 import pytest
-from alembic import command
 from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
 from freetrain.errors import ExitCode
 from freetrain.store import Store, schema
-from freetrain.store.engine import for_writing, make_migration_engine
+from tests.store.samples import begin_older_store
 
 
 @pytest.fixture
@@ -56,6 +56,23 @@ def test_a_backup_lies_beside_the_database_and_old_ones_go(path: Path) -> None:
     assert run("check", "--store", copy).exit_code == ExitCode.OK
 
 
+@pytest.mark.parametrize(("options", "kept"), [("", 7), ("--keep 9", 9)])
+def test_the_nightly_backup_leaves_so_many_copies(path: Path, options: str, kept: int) -> None:
+    unit = (Path(__file__).parents[2] / "systemd/freetrain-backup.service").read_text()
+    line = re.search(r"^ExecStart=/usr/bin/env freetrain db (.*)$", unit, re.MULTILINE)
+    assert line is not None
+    folder = path.parent / "backups"
+    folder.mkdir()
+    for day in range(10, 20):
+        (folder / f"freetrain-200101{day}T033000Z.db").touch()
+    result = run(*line[1].replace("$FREETRAIN_BACKUP_OPTIONS", options).split())
+    assert result.exit_code == ExitCode.OK, result.output
+    names = sorted(copy.name for copy in folder.iterdir())
+    assert len(names) == kept
+    assert names[0] == f"freetrain-200101{20 - kept + 1}T033000Z.db"
+    assert (folder / names[-1]).stat().st_size > 0
+
+
 def test_a_backup_goes_where_it_is_wanted(path: Path, tmp_path: Path) -> None:
     assert run("backup", tmp_path / "mine.db").exit_code == ExitCode.OK
     assert (tmp_path / "mine.db").exists()
@@ -66,10 +83,7 @@ def test_a_backup_goes_where_it_is_wanted(path: Path, tmp_path: Path) -> None:
 def test_an_upgrade_says_from_where_to_where_and_leaves_a_copy(path: Path) -> None:
     assert "already" in run("upgrade").stdout
     path.unlink()
-    with for_writing(make_migration_engine(path)).begin() as connection:
-        older = schema._config()
-        older.attributes["connection"] = connection
-        command.upgrade(older, "0004")
+    begin_older_store(path, "0004")
     assert run("upgrade", "--dry-run").stdout == f"would bring {path} from schema 0004 to {schema.SCHEMA}\n"
     assert run("check").exit_code == ExitCode.STATE_IO
     assert run("upgrade").stdout == f"{path} was brought from schema 0004 to {schema.SCHEMA}.\n"

@@ -19,14 +19,16 @@ from freetrain.core.harm import Harm
 from freetrain.core.problem import Problem
 from freetrain.daemon import lender, timetable
 from freetrain.daemon.controls.nudge import send_nudge
-from freetrain.daemon.service import Service, wants_more_time
+from freetrain.daemon.service import LOOK_S, Service, wants_more_time
 from freetrain.daemon.state_directory import claim, file_system_of
 from freetrain.errors import ExitCode, FreetrainError, StateError
 from freetrain.lending.stays import Stays
 from freetrain.policies.freetrain import FreeTrain
+from freetrain.store.schema import SCHEMA
 from freetrain.store.store import DAEMONS_STORE, Store
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm
 from tests.daemon.training import Site
+from tests.store.samples import begin_older_store
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -97,11 +99,35 @@ def test_it_says_ready_after_the_first_good_look_and_alive_after_each(
     slurm = FakeSlurm()
     slurm.submit_array("freetrain:min=1")
     Service(config, slurm, lambda: config).run(cycles=1)
-    (ready, stopping) = systemd()
+    *starting, ready, stopping = systemd()
+    extended = f"EXTEND_TIMEOUT_USEC={LOOK_S:.0f}000000\nSTATUS="
+    asking, looking = "asking Slurm for its settings", "looking at Slurm for the first time"
+    assert starting == [f"{extended}{asking}", f"{extended}{looking}"]
     assert "READY=1" in ready
     assert "WATCHDOG=1" in ready
     assert "0 of 8 nodes lent to 0 trainers, 4 asked for" in ready
     assert "STOPPING=1" in stopping
+
+
+def test_a_first_look_may_take_as_long_as_any_other() -> None:
+    unit = (Path(__file__).parents[2] / "systemd/freetrain.service").read_text()
+    assert f"\nWatchdogSec={LOOK_S / 60:.0f}min\n" in unit
+
+
+def test_it_is_waited_for_while_it_changes_an_old_database(
+    config: Config, systemd: Callable[[], list[str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    path = Path(config.state.directory) / DAEMONS_STORE
+    path.parent.mkdir()
+    begin_older_store(path, "0004")
+    Service(config, FakeSlurm(), lambda: config).run(cycles=1)
+    doing = f"bringing the database from schema 0004 to {SCHEMA}"
+    _asking, migration, _looking, ready, _stopping = systemd()
+    assert re.fullmatch(rf"EXTEND_TIMEOUT_USEC=\d{{10}}\nSTATUS={doing}", migration)
+    assert "READY=1" in ready
+    assert any(message.startswith(doing) for message in caplog.messages)
+    assert list(path.parent.glob(f"{DAEMONS_STORE}.schema-0004.backup"))
 
 
 def test_every_cycle_is_a_decision_that_can_be_asked_for(config: Config) -> None:
@@ -197,10 +223,10 @@ def test_a_silent_slurm_is_survived(config: Config, systemd: Callable[[], list[s
         eventually(lambda: any("READY" in message for message in systemd()))
         slurm.deaf_after = 0
         send_nudge(directory)
-        eventually(lambda: any("READY" not in message for message in systemd()))
+        eventually(lambda: "READY" not in systemd()[-1])
 
     run_beside(Service(config, slurm, lambda: config), fall_silent)
-    ready, *silent, stopping = systemd()
+    ready, *silent, stopping = [message for message in systemd() if "EXTEND_TIMEOUT" not in message]
     assert "READY=1" in ready
     assert silent
     assert all("WATCHDOG=1" in message and "READY" not in message for message in silent)

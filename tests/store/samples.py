@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from alembic import command
+
 from freetrain.core.decision import Decision, Status
 from freetrain.core.placement import Placement
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import counts_of, total_value
-from freetrain.store import NewRun, TrainerRecord
+from freetrain.store import NewRun, TrainerRecord, schema
+from freetrain.store.engine import for_writing, make_migration_engine
 
 NAMES = tuple(f"n{number:02d}" for number in range(12))
 
@@ -45,3 +50,11 @@ def new_run(command: str = "replay log.txt", node_names: tuple[str, ...] = NAMES
     """A run of a day in 2024 on the machine with ``NAMES``."""
     settings = {"policy": "freetrain", "solver": {"threads": 2}}
     return NewRun(command, "0.1.0", settings, 1.7e9, 1704067200.0, 1704153600.0, node_names)
+
+
+def begin_older_store(path: Path, older: str) -> None:
+    """A store as a freetrain with this schema began it."""
+    with for_writing(make_migration_engine(path)).begin() as connection:
+        config = schema._config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, older)

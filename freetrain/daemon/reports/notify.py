@@ -21,6 +21,16 @@ def notify(**state: str) -> None:
         out.sendto(message.encode(), where)
 
 
+def starting(doing: str, at_most_s: float) -> None:
+    """Say what is done before the daemon is ready, so that it is waited for.
+
+    Args:
+        doing: for the status line.
+        at_most_s: when nothing more was heard for so long, and TimeoutStartSec is over, systemd ends the daemon.
+    """
+    notify(EXTEND_TIMEOUT_USEC=str(round(at_most_s * 1e6)), STATUS=doing)
+
+
 def monotonic_usec() -> str:
     """The time that a RELOADING message must carry."""
     return str(time.monotonic_ns() // 1000)
