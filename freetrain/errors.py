@@ -42,7 +42,13 @@ class InputError(FreetrainError):
 
 
 class StateError(FreetrainError):
-    """freetrain's own state (the store) cannot be read or written."""
+    """freetrain's own state (the store) cannot be read or written.
 
-    def __init__(self, what: str, hint: str = "") -> None:
-        super().__init__(what, hint, ExitCode.STATE_IO)
+    Args:
+        what: one sentence on what happened and what it means.
+        hint: one sentence on what to do about it.
+        exit_code: another status where trying again cannot help.
+    """
+
+    def __init__(self, what: str, hint: str = "", exit_code: ExitCode = ExitCode.STATE_IO) -> None:
+        super().__init__(what, hint, exit_code)

@@ -16,8 +16,8 @@ from freetrain.config.roff import escaped
 
 _EXIT_STATUS = """
 0 success; 1 something failed; 2 wrong usage; 69 Slurm or the daemon could not be reached; 74 freetrain's own
-state could not be read or written; 75 try again later; 77 not allowed; 78 the configuration is wrong, or Slurm's
-layout is unsafe.
+state could not be read or written; 75 try again later; 77 not allowed; 78 the configuration is wrong, Slurm's
+layout is unsafe, or the database is of another freetrain.
 """
 _FILES = (
     ("/etc/freetrain/freetrain.toml", "settings; see freetrain.toml(5)"),

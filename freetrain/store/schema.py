@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine
 
-from freetrain.errors import StateError
+from freetrain.errors import ExitCode, StateError
 from freetrain.store.engine import BUSY_TIMEOUT_S, for_writing, make_migration_engine
 from freetrain.store.store_errors import begin_anew, explained
 
@@ -81,6 +81,8 @@ def _check_known(found: str | None, path: Path) -> None:
             f"The store {path} has schema {found}, this freetrain knows those up to {SCHEMA}: a newer freetrain "
             "wrote it.",
             f"Use that freetrain, or name another store with --store. {begin_anew(path)}",
+            # systemd starts the daemon again after the other errors of a store, which may pass.
+            ExitCode.CONFIGURATION,
         )
 
 

@@ -94,5 +94,5 @@ def test_an_upgrade_says_from_where_to_where_and_leaves_a_copy(path: Path) -> No
 def test_a_newer_database_is_left_alone(path: Path) -> None:
     set_schema(path, "0999")
     result = run("upgrade")
-    assert result.exit_code == ExitCode.STATE_IO
+    assert result.exit_code == ExitCode.CONFIGURATION
     assert "a newer freetrain wrote it" in result.stderr

@@ -44,10 +44,10 @@ def execute(path, *statements):
         connection.commit()
 
 
-def complaint(path):
+def complaint(path, exit_code=ExitCode.STATE_IO):
     with pytest.raises(StateError) as caught:
         Store.open(path)
-    assert caught.value.exit_code is ExitCode.STATE_IO
+    assert caught.value.exit_code is exit_code
     assert caught.value.hint
     return str(caught.value)
 
@@ -134,8 +134,9 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path):
     path = tmp_path / "runs.db"
     Store.open(path)
     execute(path, "UPDATE alembic_version SET version_num = '0999'")
-    assert "has schema 0999" in complaint(path)
-    assert "a newer freetrain wrote it" in complaint(path)
+    said = complaint(path, ExitCode.CONFIGURATION)
+    assert "has schema 0999" in said
+    assert "a newer freetrain wrote it" in said
     with pytest.raises(StateError, match="a newer freetrain"):
         Store.open_existing(path)
     assert [each.name for each in tmp_path.iterdir()] == ["runs.db"]
