@@ -56,8 +56,8 @@ def _configure(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     # For a new file only: decisions of 2 kB would waste a quarter of SQLite's usual 4 kB pages.
     connection.execute("PRAGMA page_size = 16384")
-    # In WAL mode a power cut may cost the last transactions but never damages the file.
-    connection.execute("PRAGMA synchronous = NORMAL")
+    # NORMAL would lose the last transactions in a power cut: what the daemon asked of Slurm, and the audit of it.
+    connection.execute("PRAGMA synchronous = FULL")
 
 
 def _allow_broken_references(connection: Any, _record: object) -> None:

@@ -21,6 +21,7 @@ from freetrain.store.tables import Base
 from tests.store.samples import PROBLEM, decide, new_run
 
 SHIPPED_MIGRATIONS, SHIPPED = schema.MIGRATIONS, schema.SCHEMA
+FULL = 2  # https://www.sqlite.org/pragma.html#pragma_synchronous
 NEXT = f"{int(SHIPPED) + 1:04}"
 ADD_A_COLUMN = f"""
 import sqlalchemy as sa
@@ -103,6 +104,13 @@ def test_readers_and_the_writer_do_not_block_each_other(tmp_path):
     Store.open(tmp_path / "runs.db")
     with closing(sqlite3.connect(tmp_path / "runs.db")) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_what_was_written_outlives_a_power_cut(tmp_path):
+    store = Store.open(tmp_path / "runs.db")
+    for writer in (store._engine, store.ledger()._engine):
+        with writer.connect() as connection:
+            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == FULL
 
 
 def test_two_runs_at_a_time_are_both_recorded(tmp_path):
