@@ -14,7 +14,16 @@ def daemons_ledger(config: Config) -> Ledger:
     """The ledger of the daemon with this configuration.
 
     Raises:
-        StateError: there is none, or it cannot be read.
+        StateError: see :func:`daemons_store`.
+    """
+    return daemons_store(config).ledger()
+
+
+def daemons_store(config: Config) -> Store:
+    """The database of the daemon with this configuration.
+
+    Raises:
+        StateError: there is none, it cannot be read, or the daemon is of another version.
     """
     path = Path(config.state.directory) / DAEMONS_STORE
     try:
@@ -26,4 +35,4 @@ def daemons_ledger(config: Config) -> Ledger:
             f"No daemon has worked here yet: there is no database {path}.",
             "Is it the daemon's own configuration that is read? 'freetrain config show --origin' says.",
         )
-    return Store.open_existing(path).ledger()
+    return Store.open_existing(path)

@@ -10,7 +10,8 @@ import click
 from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json
 from freetrain.config import load_config
-from freetrain.errors import ExitCode
+from freetrain.daemon.state_directory import is_claimed
+from freetrain.errors import ExitCode, FreetrainError
 from freetrain.showing.words import printable
 from freetrain.store.schema import SCHEMA
 from freetrain.store.store import DAEMONS_STORE, Store
@@ -78,7 +79,7 @@ def backup_command(
 def upgrade_command(config_path: Path | None, store_path: Path | None, dry_run: bool) -> None:
     """Bring the database to the schema of this freetrain; a copy of the old one is left beside it.
 
-    The daemon does so itself when it begins.
+    The daemon does so itself when it begins; while one is at work here, nothing is changed.
     """
     path = _path(config_path, store_path)
     found = schema_of(path)
@@ -88,6 +89,12 @@ def upgrade_command(config_path: Path | None, store_path: Path | None, dry_run: 
     if dry_run:
         click.echo(f"would bring {path} from schema {found} to {SCHEMA}")
         return
+    if is_claimed(path.parent):
+        raise FreetrainError(
+            f"A daemon is at work in {path.parent}, of the freetrain that wrote {path}.",
+            "Restart it with this freetrain: it upgrades its database when it begins.",
+            ExitCode.TRY_AGAIN,
+        )
     Store.open(path)
     click.echo(f"{path} was brought from schema {found} to {SCHEMA}.")
 

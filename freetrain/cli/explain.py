@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.daemons_ledger import daemons_store
 from freetrain.cli.explain_decisions import explain_decision
 from freetrain.cli.explain_nodes import explain_node, group_of
 from freetrain.cli.options import config_option
@@ -22,7 +23,7 @@ from freetrain.errors import FreetrainError, InputError
 from freetrain.showing.words import printable, show_time
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.store.ledger import DAEMON_COMMAND
-from freetrain.store.store import DAEMONS_STORE, Store
+from freetrain.store.store import Store
 
 FORMAT = "freetrain-explain/1"
 
@@ -66,9 +67,9 @@ def explain_command(config_path: Path | None, as_json: bool, what: str) -> None:
 
 def _open(config: Config) -> _Journal:
     try:
-        return _Journal(Store.open_existing(Path(config.state.directory) / DAEMONS_STORE))
+        return _Journal(daemons_store(config))
     except FreetrainError as error:
-        return _Journal(None, error.what)
+        return _Journal(None, f"{error.what} {error.hint}".strip())
 
 
 def _explain(what: str, standing: Standing, journal: _Journal) -> Iterator[str]:
@@ -83,6 +84,8 @@ def _explain(what: str, standing: Standing, journal: _Journal) -> Iterator[str]:
     else:
         found = list(_explain_job(what, journal))
         if not found:
+            if journal.store is None:
+                raise InputError(f"Nothing is known of {what}, as the database cannot be read.", journal.why_not)
             raise InputError(
                 f"freetrain knows no training, node or delayed job {what}.",
                 "'freetrain jobs' lists the trainings, 'freetrain nodes' the nodes."

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from freetrain.errors import FreetrainError, StateError
+from freetrain.errors import FreetrainError
 
 _LONGEST_NAME = 64
 
@@ -46,13 +46,9 @@ def who_am_i() -> str:
 
 def _record(directory: Path, what: str, told: Sequence[str], result: str) -> None:
     # Here, since SQLAlchemy takes a while, for which those who may not write need not wait.
-    from freetrain.store.schema import SCHEMA
     from freetrain.store.store import DAEMONS_STORE, Store
-    from freetrain.store.upkeep import schema_of
 
     path = directory / DAEMONS_STORE
     if not path.exists():
         return  # no daemon has ever worked here
-    if schema_of(path) != SCHEMA:  # a daemon of another version may work with it
-        raise StateError(f"{path} is of another version of freetrain.")
     Store.open_existing(path).ledger().record_command(time.time(), told, what, None, result, who_am_i())

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 
 from freetrain.errors import ExitCode, StateError
 from freetrain.store.engine import BUSY_TIMEOUT_S, for_writing, make_migration_engine
-from freetrain.store.store_errors import begin_anew, explained
+from freetrain.store.store_errors import begin_anew, explained, nothing_recorded
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -40,14 +40,26 @@ def read_schema(connection: Connection) -> str | None:
     return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
 
 
-def is_up_to_date(engine: Engine, path: Path) -> bool:
-    """Whether the store has the schema that this freetrain needs; nothing is written.
+def require_up_to_date(engine: Engine, path: Path) -> None:
+    """Refuse a store with another schema than this freetrain needs; nothing is written.
 
     Raises:
-        StateError: it cannot be read.
+        StateError: the schema is another one, there is nothing in it yet, or it cannot be read.
     """
     with explained(path), engine.connect() as connection:
-        return read_schema(connection) == SCHEMA
+        found = read_schema(connection)
+    if found is None:
+        raise nothing_recorded(path)
+    if found == SCHEMA:
+        return
+    _check_known(found, path)
+    raise StateError(
+        f"The store {path} has schema {found}, and this freetrain needs {SCHEMA}: an older freetrain wrote it, "
+        "and its daemon may still be at work.",
+        "If it is a daemon's, restart that daemon with this freetrain, which upgrades it; else run "
+        f"'freetrain db upgrade --store {path}'.",
+        ExitCode.CONFIGURATION,
+    )
 
 
 def bring_up_to_date(engine: Engine, path: Path) -> None:

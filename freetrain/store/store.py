@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session, undefer
 from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
-from freetrain.errors import InputError, StateError
+from freetrain.errors import InputError
 from freetrain.store.engine import make_engine
 from freetrain.store.journal import BATCH_DECISIONS, RunJournal
 from freetrain.store.ledger import Ledger
@@ -27,16 +27,12 @@ from freetrain.store.records import (
     RunSummary,
     TrainerRecord,
 )
-from freetrain.store.schema import bring_up_to_date, is_up_to_date
-from freetrain.store.store_errors import explained, make_folder
+from freetrain.store.schema import bring_up_to_date, require_up_to_date
+from freetrain.store.store_errors import RECORD_HINT, explained, make_folder, nothing_recorded
 from freetrain.store.tables import DecisionRow, RunRow, TrainerRow
 
 DAEMONS_STORE = "freetrain.db"
 """Name of the daemon's store, in its state directory."""
-
-_RECORD_HINT = "freetrain replay records one; --store or the variable FREETRAIN_STORE names another store."
-
-_UPGRADE_HINT = "Use the freetrain of the daemon; 'freetrain db upgrade' changes the schema."
 
 
 def default_store_path() -> Path:
@@ -68,26 +64,26 @@ class Store:
 
     @classmethod
     def open_existing(cls, path: Path) -> Store:
-        """Open a store for reading; an up-to-date one is not written to.
+        """Open a store that is there; its schema stays as it is, for the older daemon that may be at work with it.
 
         Raises:
-            StateError: there is none yet, or it cannot be read.
+            StateError: there is none yet, it cannot be read, or it has another schema than this freetrain's.
         """
         if not path.exists():
-            raise StateError(f"No run has been recorded yet: there is no store {path}.", _RECORD_HINT)
+            raise nothing_recorded(path)
         engine = make_engine(path)
-        return cls(engine, path) if is_up_to_date(engine, path) else cls.open(path)
+        require_up_to_date(engine, path)
+        return cls(engine, path)
 
     @classmethod
     def open_read_only(cls, path: Path) -> Store:
-        """Open a store that is never written to, not even to bring its schema up to date.
+        """Open a store that is never written to.
 
         Raises:
             StateError: there is none, it cannot be read, or it has another schema than this freetrain's.
         """
         engine = make_engine(path, read_only=True)
-        if not is_up_to_date(engine, path):
-            raise StateError(f"The store {path} has another schema than this freetrain's.", _UPGRADE_HINT)
+        require_up_to_date(engine, path)
         return cls(engine, path)
 
     def begin_run(self, run: NewRun, batch_decisions: int = BATCH_DECISIONS) -> RunJournal:
@@ -186,7 +182,7 @@ def _find_run(session: Session, run_id: int) -> RunRow:
         return row
     ids = list(session.scalars(select(RunRow.id).order_by(RunRow.id)))
     if not ids:
-        raise InputError(f"There is no run {run_id}: no run has been recorded yet.", _RECORD_HINT)
+        raise InputError(f"There is no run {run_id}: no run has been recorded yet.", RECORD_HINT)
     raise InputError(f"There is no run {run_id}; there is {_ranges(ids)}.", "freetrain runs lists them.")
 
 

@@ -15,6 +15,9 @@ _BEGIN_ANEW = (
     "Move {path}, {path}-wal and {path}-shm away and start again: a new one is begun. What the daemon has lent it "
     "finds again in Slurm."
 )
+RECORD_HINT = "freetrain replay records one; --store or the variable FREETRAIN_STORE names another store."
+"""What to do where no run is recorded."""
+
 _ELSEWHERE = "Name another place with --store or the variable FREETRAIN_STORE."
 _UNREADABLE = (
     "cannot be opened or written",
@@ -68,6 +71,11 @@ def sensible(path: Path) -> Iterator[None]:
 def begin_anew(path: Path) -> str:
     """What to do about a store that cannot be used any more."""
     return _BEGIN_ANEW.format(path=path)
+
+
+def nothing_recorded(path: Path) -> StateError:
+    """What to say to readers of a store that nobody has written yet."""
+    return StateError(f"No run has been recorded yet: there is nothing in the store {path}.", RECORD_HINT)
 
 
 def make_folder(folder: Path) -> None:

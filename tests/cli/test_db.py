@@ -9,8 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
+from freetrain.daemon.state_directory import claim
 from freetrain.errors import ExitCode
 from freetrain.store import Store, schema
+from freetrain.store.upkeep import schema_of
 from tests.store.samples import begin_older_store
 
 
@@ -89,6 +91,24 @@ def test_an_upgrade_says_from_where_to_where_and_leaves_a_copy(path: Path) -> No
     assert run("upgrade").stdout == f"{path} was brought from schema 0004 to {schema.SCHEMA}.\n"
     assert run("check").exit_code == ExitCode.OK
     assert path.with_name("freetrain.db.schema-0004.backup").exists()
+
+
+@pytest.mark.parametrize("reading", ["audit", "history", "ledger", "runs"])
+def test_commands_that_read_leave_an_older_database_to_its_daemon(path: Path, reading: str) -> None:
+    set_schema(path, "0008")
+    result = CliRunner().invoke(cli, [reading], env={"FREETRAIN_STORE": str(path)})
+    assert result.exit_code == ExitCode.CONFIGURATION, result.output
+    assert f"{path} has schema 0008, and this freetrain needs {schema.SCHEMA}" in result.stderr
+    assert "freetrain db upgrade" in result.stderr
+    assert schema_of(path) == "0008"
+
+
+def test_no_database_is_upgraded_under_a_daemon(path: Path) -> None:
+    set_schema(path, "0008")
+    with claim(path.parent, mounts=""):
+        result = run("upgrade")
+    assert (result.exit_code, schema_of(path)) == (ExitCode.TRY_AGAIN, "0008")
+    assert f"A daemon is at work in {path.parent}" in result.stderr
 
 
 def test_a_newer_database_is_left_alone(path: Path) -> None:

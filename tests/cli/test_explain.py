@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.errors import ExitCode
 from freetrain.store import Store
 from freetrain.store.ledger import DAEMON_COMMAND
+from freetrain.store.upkeep import schema_of
 from tests.store.samples import decide, new_run
 
 NAMES = tuple(f"n{number}" for number in range(1, 7))
@@ -108,11 +111,21 @@ def test_who_waits_is_told_for_what() -> None:
     assert said("9")[1] == "Paused after 5 failures in a row."
 
 
+def test_an_older_database_is_left_to_its_daemon_and_the_rest_is_said(store: Store) -> None:
+    with closing(sqlite3.connect(store.path)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0008'")
+    said = run("7").stdout
+    assert f"What was decided cannot be read: The store {store.path} has schema 0008" in said
+    assert "freetrain db upgrade" in said
+    assert "has schema 0008" in run("41").stderr, "the job may be known there"
+    assert schema_of(store.path) == "0008"
+
+
 @pytest.mark.usefixtures("state")
 def test_without_the_database_the_rest_is_said() -> None:
     first, _, last = said("7")
     assert first.startswith("Training 7 of news is active")
-    assert last.startswith("What was decided cannot be read: No run has been recorded yet")
+    assert last.startswith("What was decided cannot be read: No daemon has worked here yet")
 
 
 @pytest.mark.usefixtures("store")

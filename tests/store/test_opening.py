@@ -129,13 +129,39 @@ def test_an_old_store_is_migrated_and_its_old_state_kept_beside(tmp_path, newer_
         older.setattr(schema, "MIGRATIONS", SHIPPED_MIGRATIONS)
         with Store.open(path).begin_run(new_run()) as run:
             run.record(PROBLEM, decide())
-    assert Store.open_existing(path).decision(1, 1)[0] == PROBLEM
+    assert Store.open(path).decision(1, 1)[0] == PROBLEM
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT comment, command FROM runs").fetchall() == [(None, "replay log.txt")]
         assert connection.execute("SELECT count(*) FROM decisions").fetchone() == (1,)
     with closing(sqlite3.connect(tmp_path / f"runs.db.schema-{SHIPPED}.backup")) as backup:
         assert backup.execute("SELECT version_num FROM alembic_version").fetchone() == (SHIPPED,)
         assert backup.execute("SELECT count(*) FROM decisions").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("read", [Store.open_existing, Store.open_read_only])
+def test_readers_leave_an_old_store_to_the_older_daemon_that_may_be_at_work(tmp_path, monkeypatch, read):
+    path = tmp_path / "runs.db"
+    Store.open(path)
+    before = path.read_bytes()
+    monkeypatch.setattr(schema, "SCHEMA", NEXT)
+    with pytest.raises(StateError) as caught:
+        read(path)
+    assert caught.value.what == (
+        f"The store {path} has schema {SHIPPED}, and this freetrain needs {NEXT}: an older freetrain wrote it, "
+        "and its daemon may still be at work."
+    )
+    assert f"freetrain db upgrade --store {path}" in caught.value.hint
+    assert caught.value.exit_code is ExitCode.CONFIGURATION
+    assert path.read_bytes() == before
+    assert not list(tmp_path.glob("*backup*"))
+
+
+def test_nothing_is_recorded_in_an_empty_file_and_reading_leaves_it_empty(tmp_path):
+    path = tmp_path / "runs.db"
+    path.touch()
+    with pytest.raises(StateError, match="No run has been recorded yet"):
+        Store.open_existing(path)
+    assert path.read_bytes() == b""
 
 
 def test_a_newer_schema_is_refused_and_left_alone(tmp_path):
