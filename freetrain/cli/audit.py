@@ -42,13 +42,14 @@ def audit_command(config_path: Path | None, since_s: float, decision: str | None
             "decision": row.decision,
             "command": row.argv,
             "result": row.result,
+            "return_code": row.return_code,
         }
         for row in ledger.commands(time.time() - since_s)
         if decision in (None, row.decision)
     ]
     shape.print(
         {"format": "freetrain-audit/1", "daemon": standing.document(), "commands": rows},
-        ("TIME", "ACTOR", "DECISION", "WHY", "COMMAND", "RESULT"),
+        ("TIME", "ACTOR", "DECISION", "WHY", "COMMAND", "RESULT", "CODE"),
         [
             (
                 show_time(row["time"]),
@@ -57,6 +58,7 @@ def audit_command(config_path: Path | None, since_s: float, decision: str | None
                 row["why"],
                 shlex.join(row["command"]) or NOTHING,
                 row["result"],
+                NOTHING if row["return_code"] is None else str(row["return_code"]),
             )
             for row in rows
         ],

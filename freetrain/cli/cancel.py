@@ -58,7 +58,7 @@ def cancel_command(config_path: Path | None, yes: bool, dry_run: bool, id_: str)
         click.confirm(f"Cancel training {id_} of {submission.owner}?", abort=True)
     for order in orders:
         _perform(gateway, order, submission)
-        note_in_audit(Path(config.state.directory), f"freetrain cancel {id_}", order)
+        note_in_audit(Path(config.state.directory), f"freetrain cancel {id_}", order, return_code=0)
     with suppress(FreetrainError):  # the daemon may be on another machine; it looks by itself
         send_nudge(Path(config.state.directory))
     click.echo(f"Training {id_} of {submission.owner} is cancelled; what runs of it ends now.")

@@ -15,7 +15,13 @@ from freetrain.errors import FreetrainError
 _LONGEST_NAME = 64
 
 
-def note_in_audit(directory: Path, what: str, told: Sequence[str] = (), result: str = "done") -> None:
+def note_in_audit(
+    directory: Path,
+    what: str,
+    told: Sequence[str] = (),
+    result: str = "done",
+    return_code: int | None = None,
+) -> None:
     """Write down who did what; nothing that goes wrong with that hinders him.
 
     Who may not write the database is not written down here: the daemon sees in Slurm what he did.
@@ -25,11 +31,12 @@ def note_in_audit(directory: Path, what: str, told: Sequence[str] = (), result: 
         what: the command, as ``freetrain drain c01``.
         told: what Slurm was told.
         result: what came of it.
+        return_code: what Slurm's command ended with.
     """
     if not os.access(directory, os.W_OK):
         return
     try:
-        _record(directory, what, told, result)
+        _record(directory, what, told, result, return_code)
     except FreetrainError as error:
         click.echo(f"freetrain: the audit does not tell of this: {error.what}", err=True)
 
@@ -44,11 +51,12 @@ def who_am_i() -> str:
     return f"{name} (sudo by {behind})" if behind not in ("", name) else name
 
 
-def _record(directory: Path, what: str, told: Sequence[str], result: str) -> None:
+def _record(directory: Path, what: str, told: Sequence[str], result: str, return_code: int | None) -> None:
     # Here, since SQLAlchemy takes a while, for which those who may not write need not wait.
     from freetrain.store.store import DAEMONS_STORE, Store
 
     path = directory / DAEMONS_STORE
     if not path.exists():
         return  # no daemon has ever worked here
-    Store.open_existing(path).ledger().record_command(time.time(), told, what, None, result, who_am_i())
+    ledger = Store.open_existing(path).ledger()
+    ledger.record_command(time.time(), told, what, None, result, who_am_i(), return_code)

@@ -21,6 +21,7 @@ from freetrain.errors import FreetrainError
 from freetrain.lending.reconcile import find_strangers
 from freetrain.slurm import commands
 from freetrain.slurm.commands import Command
+from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
 from freetrain.slurm.opening import OpenedWhenAsked
@@ -52,10 +53,10 @@ def panic_command(config_path: Path | None, yes: bool, dry_run: bool) -> None:
     problem = _stop(stop_file)
     orders = panic_orders(slurm.snapshot(), config, launcher_of(config, slurm))
     said = {order: _perform(slurm, order) for order in orders}
-    for order, why in said.items():
-        note_in_audit(Path(config.state.directory), "freetrain panic", order, why or "done")
+    for order, (why, return_code) in said.items():
+        note_in_audit(Path(config.state.directory), "freetrain panic", order, why or "done", return_code)
     note_in_audit(Path(config.state.directory), "freetrain panic", result=problem or f"{stop_file} is written")
-    failed = [why for why in said.values() if why]
+    failed = [why for why, _ in said.values() if why]
     if problem:
         failed.append(problem)
     else:
@@ -114,11 +115,11 @@ def _stop(path: Path) -> str:
     return ""
 
 
-def _perform(slurm: Gateway, command: Command) -> str:
-    """Tell Slurm; what went wrong."""
+def _perform(slurm: Gateway, command: Command) -> tuple[str, int | None]:
+    """Tell Slurm; what went wrong, and what the command ended with."""
     click.echo(shlex.join(command))
     try:
         slurm.perform(command)
-    except FreetrainError as error:
-        return error.what
-    return ""
+    except SlurmError as error:
+        return error.what, error.return_code
+    return "", 0

@@ -53,7 +53,7 @@ def resume_command(config_path: Path | None, dry_run: bool, id_: str | None) -> 
         click.echo(shlex.join(asking))
         return
     perform_patiently(gateway, asking, pauses_s=USERS_PAUSES_S)
-    note_in_audit(Path(config.state.directory), f"freetrain resume {id_}", asking)
+    note_in_audit(Path(config.state.directory), f"freetrain resume {id_}", asking, return_code=0)
     with suppress(FreetrainError):  # the daemon may be on another machine; it looks by itself
         send_nudge(Path(config.state.directory))
     click.echo(_what_is_so(submission, known))

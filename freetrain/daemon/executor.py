@@ -69,12 +69,12 @@ class Executor:
             said = perform_patiently(self._gateway, order.command, order.stdin, self._sleep)
         except (SlurmRefusedError, SlurmBusyError) as error:
             log.warning("%s (to %s)", error.what, order.why)
-            self._record(order, decision, error.what)
+            self._record(order, decision, error.what, error.return_code)
             return None
         except SlurmUnreachableError as error:
-            self._record(order, decision, error.what)
+            self._record(order, decision, error.what, error.return_code)
             raise
-        self._record(order, decision, "done")
+        self._record(order, decision, "done", 0)
         log.info("%s", order.why)
         return said
 
@@ -88,7 +88,9 @@ class Executor:
         while now_s - next(iter(self._advised.values())) >= 3600.0:  # the oldest stands first
             del self._advised[next(iter(self._advised))]
         log.info("would %s: %s", order.why, shlex.join(order.command))
-        self._record(order, decision, "advised only")
+        self._record(order, decision, "advised only", None)
 
-    def _record(self, order: Order, decision: str | None, result: str) -> None:
-        self._ledger.record_command(self._clock_s(), order.command, order.why, decision, result)
+    def _record(self, order: Order, decision: str | None, result: str, return_code: int | None) -> None:
+        self._ledger.record_command(
+            self._clock_s(), order.command, order.why, decision, result, return_code=return_code
+        )

@@ -192,6 +192,7 @@ class CommandLine(Questions):
             ) from error
         if ran.returncode != 0:
             failure = explain(" ".join(command[:3]), ran.stderr or ran.stdout)
+            failure.return_code = ran.returncode
             self._was_away = isinstance(failure, SlurmUnreachableError)
             raise failure
         self._was_away = False

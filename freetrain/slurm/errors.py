@@ -8,7 +8,13 @@ from freetrain.errors import ExitCode, FreetrainError
 
 
 class SlurmError(FreetrainError):
-    """Slurm did not do what was asked."""
+    """Slurm did not do what was asked.
+
+    Attributes:
+        return_code: what its command ended with; None: it did not end.
+    """
+
+    return_code: int | None = None
 
 
 class SlurmUnreachableError(SlurmError):

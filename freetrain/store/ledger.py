@@ -140,6 +140,7 @@ class Ledger:
         decision: str | None,
         result: str,
         actor: str = DAEMON,
+        return_code: int | None = None,
     ) -> None:
         """Add to the audit what was told to Slurm, or would have been, or what somebody did without telling Slurm.
 
@@ -150,8 +151,17 @@ class Ledger:
             decision: that led to it, as ``run:number``.
             result: what came of it.
             actor: who did it.
+            return_code: what the command ended with; None: it was not given, or did not end.
         """
-        row = CommandRow(time_s=time_s, actor=actor, argv=list(argv), why=why, decision=decision, result=result)
+        row = CommandRow(
+            time_s=time_s,
+            actor=actor,
+            argv=list(argv),
+            why=why,
+            decision=decision,
+            result=result,
+            return_code=return_code,
+        )
         with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
             session.add(row)
 

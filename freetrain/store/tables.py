@@ -130,6 +130,7 @@ class CommandRow(Base):
     why: Mapped[str]
     decision: Mapped[str | None]
     result: Mapped[str]
+    return_code: Mapped[int | None]
 
 
 class HarmRow(Base):

@@ -28,9 +28,10 @@ def began_s(empty: Store) -> float:
     """Now, where commands were given nine days, two hours and five minutes ago."""
     now_s = time.time()
     ledger = empty.ledger()
-    ledger.record_command(now_s - 9 * 86400, ("scontrol", "release", "7_0"), "grow 7", "1:1", "done")
-    ledger.record_command(now_s - 7200, ("scontrol", "release", "7_1"), "grow 7", "1:2", REFUSED)
-    ledger.record_command(now_s - 300, ("scancel", "7_1", "--signal=TERM KILL"), "shrink 7", "1:3", "done")
+    release, end = ("scontrol", "release"), ("scancel", "7_1", "--signal=TERM KILL")
+    ledger.record_command(now_s - 9 * 86400, (*release, "7_0"), "grow 7", "1:1", "done", return_code=0)
+    ledger.record_command(now_s - 7200, (*release, "7_1"), "grow 7", "1:2", REFUSED, return_code=1)
+    ledger.record_command(now_s - 300, end, "shrink 7", "1:3", "done", return_code=0)
     ledger.record_command(now_s - 299, (), "freetrain pause", None, "paused", "root (sudo by alice)")
     return now_s
 
@@ -45,11 +46,11 @@ def whys(*arguments: str) -> list[str]:
 
 @pytest.mark.usefixtures("began_s")
 def test_each_command_is_a_row_oldest_first() -> None:
-    shown = run("-P", "-h", "-o", "actor,decision,why,command,result")
+    shown = run("-P", "-h", "-o", "actor,decision,why,command,result,code")
     assert shown.stdout.splitlines() == [
-        f"daemon|1:2|grow 7|scontrol release 7_1|{REFUSED}",
-        "daemon|1:3|shrink 7|scancel 7_1 '--signal=TERM KILL'|done",
-        "root (sudo by alice)|–|freetrain pause|–|paused",
+        f"daemon|1:2|grow 7|scontrol release 7_1|{REFUSED}|1",
+        "daemon|1:3|shrink 7|scancel 7_1 '--signal=TERM KILL'|done|0",
+        "root (sudo by alice)|–|freetrain pause|–|paused|–",
     ]
     assert shown.stderr.startswith("No daemon is at work here"), "beside what scripts read"
 
@@ -81,8 +82,9 @@ def test_programs_get_all_of_it(began_s: float) -> None:
         "decision": "1:3",
         "command": ["scancel", "7_1", "--signal=TERM KILL"],
         "result": "done",
+        "return_code": 0,
     }
-    assert (persons["decision"], persons["command"]) == (None, [])
+    assert (persons["decision"], persons["command"], persons["return_code"]) == (None, [], None)
 
 
 def test_nothing_was_done_yet(empty: Store) -> None:

@@ -64,15 +64,17 @@ def test_the_audit_tells_of_each_order_and_what_came_of_it(
 
     def refuse(command: Command, stdin: str = "") -> str:
         if command[1] == "hold":
-            raise SlurmRefusedError("Slurm refuses it")
+            refused = SlurmRefusedError("Slurm refuses it")
+            refused.return_code = 1
+            raise refused
         return perform(command, stdin)
 
     monkeypatch.setattr(slurm, "perform", refuse)
     run()
-    assert [(row.why, row.argv[1:2], row.result) for row in ledger.commands()] == [
-        ("freetrain panic", ["hold"], "Slurm refuses it"),
-        ("freetrain panic", ["requeuehold"], "done"),
-        ("freetrain panic", [], f"{tmp_path}/run/STOP is written"),
+    assert [(row.why, row.argv[1:2], row.result, row.return_code) for row in ledger.commands()] == [
+        ("freetrain panic", ["hold"], "Slurm refuses it", 1),
+        ("freetrain panic", ["requeuehold"], "done", 0),
+        ("freetrain panic", [], f"{tmp_path}/run/STOP is written", None),
     ]
     assert array in ledger.commands()[0].argv[2]
     assert {row.actor for row in ledger.commands()} == {who_am_i()}

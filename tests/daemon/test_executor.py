@@ -4,6 +4,7 @@ from pathlib import Path
 
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.slurm import commands
+from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.launcher import Order
 from freetrain.store.store import Store
 from tests.daemon.fake_slurm import FakeSlurm
@@ -21,4 +22,21 @@ def test_each_order_is_advised_once_an_hour(slurm: FakeSlurm, tmp_path: Path) ->
         assert executor.carry_out(order) is None
     advised = [(row.why, row.time_s - began_s) for row in ledger.commands()]
     assert advised == [("start 1_0", 0), ("start 2_0", 1800), ("start 1_0", 3600), ("start 2_0", 5400)]
+    assert {row.return_code for row in ledger.commands()} == {None}
     assert slurm.told == []
+
+
+def test_the_audit_keeps_what_each_command_ended_with(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    scontrol = programs / "scontrol"
+    ledger = Store.open(tmp_path / "freetrain.db").ledger()
+    slurm = CommandLine(environment={"PATH": f"{programs}:/usr/bin:/bin"})
+    executor = Executor(slurm, ledger, Mode.ACT, lambda: 0.0)
+    for script in ("exit 0", "echo scontrol: error: Invalid job id specified >&2; exit 3"):
+        scontrol.write_text(f"#!/bin/sh\n{script}\n")
+        scontrol.chmod(0o755)
+        executor.carry_out(ONE)
+    done, refused = ledger.commands()
+    assert (done.result, done.return_code) == ("done", 0)
+    assert ("Invalid job id" in refused.result, refused.return_code) == (True, 3)

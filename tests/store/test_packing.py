@@ -133,11 +133,16 @@ OLD = {
 """Decisions as a store of schema 0004 kept them."""
 
 
+def later_ones(_, names):
+    """Migrations after 0004."""
+    return [name for name in names if name[:4].isdigit() and name[:4] > "0004"]
+
+
 def test_decisions_of_an_older_store_are_written_anew(tmp_path, monkeypatch):
     path = tmp_path / "runs.db"
     with monkeypatch.context() as older:
         migrations = tmp_path / "migrations"
-        shutil.copytree(schema.MIGRATIONS, migrations, ignore=shutil.ignore_patterns("000[5-9]*"))
+        shutil.copytree(schema.MIGRATIONS, migrations, ignore=later_ones)
         older.setattr(schema, "SCHEMA", "0004")
         older.setattr(schema, "MIGRATIONS", migrations)
         with Store.open(path).begin_run(new_run()) as run:
