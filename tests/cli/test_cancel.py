@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from freetrain.errors import ExitCode
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import explain
 from freetrain.store import Store
+from freetrain.store.upkeep import schema_of
 from tests.daemon.fake_slurm import FakeSlurm
 
 TAG = "freetrain:min=1,max=4"
@@ -91,6 +94,18 @@ def test_the_audit_says_who_did_it(slurm: FakeSlurm, tmp_path: Path, monkeypatch
         f"root (sudo by alice)|freetrain cancel {array}|scancel {array}|done",
         "root (sudo by alice)|freetrain pause|–|paused by root (sudo by alice) (new firmware)",
     ]
+
+
+def test_what_people_do_is_not_written_into_the_database_of_an_older_daemon(
+    slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    path = Store.open(tmp_path / "freetrain.db").path
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0008'")
+    result = run(slurm.submit_array(TAG))
+    assert result.exit_code == 0
+    assert f"the audit does not tell of this: The store {path} has schema 0008" in result.stderr
+    assert schema_of(path) == "0008"
 
 
 def test_a_database_that_cannot_be_written_keeps_nobody_from_it(slurm: FakeSlurm, tmp_path: Path) -> None:
