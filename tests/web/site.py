@@ -107,6 +107,7 @@ class Site:
                 "note": "", "first_seen_s": one.first_seen_s, "failures_in_a_row": 0,
                 "rests_until_s": 0.0, "samples_done": one.samples_done, "progress_bytes": 0,
                 "observations": [[each.nodes, each.samples_per_s, each.weight] for each in one.observations],
+                "costs": {},
             }
             for one in trainers
         ]  # fmt: skip
