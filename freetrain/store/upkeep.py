@@ -33,7 +33,9 @@ def find_problems(path: Path) -> list[str]:
     problems += [f"a row of {table} refers to one of {parent} that is not there" for table, _, parent, _ in broken]
     schema = schema_of(path)
     if schema != SCHEMA:
-        problems.append(f"it has schema {schema}, and this freetrain needs {SCHEMA}: run 'freetrain db upgrade'")
+        is_newer = schema != NO_SCHEMA and schema > SCHEMA
+        remedy = "use the newer freetrain that wrote it" if is_newer else "run 'freetrain db upgrade'"
+        problems.append(f"it has schema {schema}, and this freetrain needs {SCHEMA}: {remedy}")
     return problems
 
 

@@ -47,6 +47,14 @@ def test_an_older_schema_is_a_problem_that_is_mended_by_an_upgrade(path: Path) -
     assert problem == f"it has schema 0004, and this freetrain needs {SCHEMA}: run 'freetrain db upgrade'"
 
 
+def test_a_newer_schema_is_a_problem_that_no_upgrade_mends(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0999'")
+    connection.close()
+    (problem,) = find_problems(path)
+    assert problem.endswith(f"freetrain needs {SCHEMA}: use the newer freetrain that wrote it")
+
+
 def test_a_store_that_is_not_there_is_said(tmp_path: Path) -> None:
     for ask in (find_problems, schema_of, lambda path: back_up(path, tmp_path / "copy.db")):
         with pytest.raises(StateError, match="There is no store"):
