@@ -304,6 +304,27 @@ class Notify(Section):
     timeout: Annotated[Period, Field(description="How long it may run before it is ended.")] = 30.0
 
 
+Level = Literal["debug", "info", "warning", "error"]
+
+
+class Log(Section):
+    """How the daemon logs; its lines go to standard error, and from there to the journal."""
+
+    format: Annotated[
+        Literal["text", "json"],
+        Field(description="text: lines for people; json: one object a line, for programs that collect logs."),
+    ] = "text"
+    level: Annotated[Level, Field(description="What is less important than this is not logged.")] = "info"
+    levels: Annotated[
+        dict[str, Level],
+        Field(
+            description='Loggers that say more or less than others, each with its level, as {"freetrain.slurm"='
+            '"debug"}; what lies within one (freetrain.slurm.opening) follows it. alembic and apscheduler have '
+            "warning unless they are named."
+        ),
+    ] = {}
+
+
 class Config(Section):
     """Everything that can be set."""
 
@@ -315,7 +336,8 @@ class Config(Section):
     state: State = State()
     metrics: Metrics = Metrics()
     notify: Notify = Notify()
+    log: Log = Log()
 
 
-NEEDS_RESTART = frozenset({"slurm", "state", "metrics", "lend.launcher", "lend.share", "pace.poll"})
+NEEDS_RESTART = frozenset({"slurm", "state", "metrics", "lend.launcher", "lend.share", "pace.poll", "log.format"})
 """Sections and settings that a running daemon cannot change."""
