@@ -2,8 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.slurm import commands
+from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.launcher import Order
 from freetrain.store.store import Store
 from tests.daemon.fake_slurm import FakeSlurm
@@ -22,3 +25,41 @@ def test_each_order_is_advised_once_an_hour(slurm: FakeSlurm, tmp_path: Path) ->
     advised = [(row.why, row.time_s - began_s) for row in ledger.commands()]
     assert advised == [("start 1_0", 0), ("start 2_0", 1800), ("start 1_0", 3600), ("start 2_0", 5400)]
     assert slurm.told == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "refusals", "line"),
+    [
+        (Mode.ACT, [], "start 1_0, by decision 12:480"),
+        (Mode.ACT, [SlurmRefusedError("Slurm says no.")], "Slurm says no. (to start 1_0, by decision 12:480)"),
+        (Mode.ADVISE, [], "would start 1_0, by decision 12:480: scontrol release 1_0"),
+    ],
+)
+def test_the_log_names_the_decision_of_each_order(
+    slurm: FakeSlurm,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: Mode,
+    refusals: list[SlurmRefusedError],
+    line: str,
+) -> None:
+    def perform(*_: object) -> str:
+        for refusal in refusals:
+            raise refusal
+        return ""
+
+    monkeypatch.setattr(slurm, "perform", perform)
+    executor = Executor(slurm, Store.open(tmp_path / "freetrain.db").ledger(), mode)
+    with caplog.at_level("INFO"):
+        executor.carry_out(ONE, "12:480")
+    assert caplog.messages[-1] == line
+
+
+def test_an_order_of_no_decision_is_logged_as_it_is(
+    slurm: FakeSlurm, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm, "perform", lambda *_: "")
+    with caplog.at_level("INFO"):
+        Executor(slurm, Store.open(tmp_path / "freetrain.db").ledger(), Mode.ACT).carry_out(ONE)
+    assert caplog.messages[-1] == "start 1_0"
