@@ -38,7 +38,7 @@ def history_command(config_path: Path | None, since_s: float, shape: Shape, **on
     shape.begin(standing)
     ledger, now_s = daemons_ledger(config), time.time()
     owners = {id_: known.owner for id_, known in ledger.trainers().items()}
-    facts = [_facts(one, owners.get(one.trainer, ""), now_s) for one in ledger.fragments(now_s - since_s)]
+    facts = [_facts(one, owners.get(one.trainer, ""), now_s) for one in ledger.fragments(since_s)]
     rows = [each for each in facts if all(value in (None, each[key]) for key, value in only.items())]
     document = {"format": "freetrain-history/1", "daemon": standing.document(), "fragments": rows}
     otherwise = "Nothing was lent in that time."

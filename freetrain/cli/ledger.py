@@ -36,7 +36,9 @@ def _read_keys(_context: click.Context, _option: click.Parameter, text: str) -> 
 @click.command("ledger", context_settings=LISTING)
 @config_option
 @click.option("--month", metavar="YYYY-MM", help="This month  [default: the present one].")
-@click.option("--from", "from_s", callback=read_time, metavar="TIME", help="From then on, as 2026-01-31T08:00.")
+@click.option(
+    "--from", "from_s", callback=read_time, metavar="TIME", help="From then on, as 2026-01-31T08:00 or now-30days."
+)
 @click.option("--until", "until_s", callback=read_time, metavar="TIME", help="Until then  [default: now].")
 @click.option(
     "--by", "keys", callback=_read_keys, default="account,user", show_default=True, metavar="KEY,…",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,9 @@ def test_each_time_that_a_node_was_lent_is_a_row(store: Store) -> None:
 
 def test_it_goes_back_as_far_as_one_wants() -> None:
     assert len(rows("--since", "30d")) == 5
-    assert [row[0] for row in rows("--since", "10m")] == ["7_1", "8_0", "8_1"]
+    an_iso_time = f"{datetime.now().astimezone() - timedelta(minutes=10):%Y-%m-%dT%H:%M:%S}"
+    for since in ("10m", "now-10minutes", an_iso_time):
+        assert [row[0] for row in rows("--since", since)] == ["7_1", "8_0", "8_1"]
     assert "is not a duration" in run("--since", "long").stderr
 
 
