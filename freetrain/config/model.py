@@ -9,7 +9,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.durations import parse_duration
-from freetrain.slurm.parsing import expand_nodes, parse_amount
+from freetrain.slurm.node_groups import expand_with_groups
+from freetrain.slurm.parsing import fold_nodes, parse_amount
 
 
 def _seconds(given: object) -> object:
@@ -24,12 +25,12 @@ Period = Annotated[float, Field(ge=1), BeforeValidator(_seconds)]
 
 
 def _node_list(given: str) -> str:
-    expand_nodes(given)
-    return given
+    nodes = expand_with_groups(given)
+    return fold_nodes(nodes) if "@" in given else given
 
 
 NodeList = Annotated[str, AfterValidator(_node_list)]
-"""Nodes as Slurm writes them."""
+"""Nodes as Slurm writes them; groups in the file are read with it, and again at a reload."""
 
 
 def _amount(given: str) -> str:
@@ -105,7 +106,7 @@ class Lend(Section):
         AmountText,
         Field(description='What stays free on a node that is lent in parts, as "cpu=4,mem=16G" (and gres/gpu=1).'),
     ] = ""
-    exclude_nodes: Annotated[NodeList, Field(description="Nodes never to lend, as c[01-04,17].")] = ""
+    exclude_nodes: Annotated[NodeList, Field(description="Nodes never to lend, as c[01-04,17] or @group.")] = ""
     reserve_nodes: Annotated[int, Field(ge=0, description="Idle nodes to leave alone, always.")] = 0
     next_in_line: Annotated[
         Duration,

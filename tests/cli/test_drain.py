@@ -76,6 +76,18 @@ def test_nodes_are_drained_listed_and_undrained(state: Path) -> None:
 
 
 @pytest.mark.usefixtures("daemon")
+def test_a_group_of_nodes_is_drained_and_undrained(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "groups.conf").write_text("[Main]\ndefault: site\n[site]\nmap: echo n[001-003]\n")
+    monkeypatch.setenv("CLUSTERSHELL_CFGDIR", str(tmp_path))
+    freetrain("drain", "@rack1,n005")
+    assert drained(state) == {"n001", "n002", "n003", "n005"}
+    freetrain("undrain", "@rack1")
+    assert drained(state) == {"n005"}
+
+
+@pytest.mark.usefixtures("daemon")
 def test_the_audit_tells_of_it(state: Path) -> None:
     ledger = Store.open(state / "freetrain.db").ledger()
     freetrain("drain", "n[001-002]", "--until", "2999-01-31T08:00:00Z")
@@ -108,8 +120,10 @@ def test_a_node_that_is_drained_again_has_its_new_end(state: Path) -> None:
     ("arguments", "says"),
     [
         (("drain", "n[001-009]"), "Slurm has no node n[007-009]"),
-        (("drain", "n[001-"), "is not a list of nodes"),
+        (("drain", "n[001-"), "No list of nodes: 'n[001-'"),
         (("drain", ""), "names no node"),
+        (("drain", "n001,@nope"), "There is no group of nodes @nope"),
+        (("undrain", "@nope"), "There is no group of nodes @nope"),
         (("drain", "n001", "--for", "soon"), "'soon'"),
         (("drain", "n001", "--until", "tomorrow"), "'tomorrow' is not a time"),
         (("drain", "n001", "--until", "2020-01-01"), "has passed"),

@@ -73,7 +73,9 @@ def test_one_trainer_user_or_node_can_be_chosen() -> None:
     assert [row[0] for row in rows("--trainer", "8")] == ["8_0", "8_1"]
     assert [row[0] for row in rows("--user", "news")] == ["7_0", "7_1"]
     assert [row[0] for row in rows("--node", "n1")] == ["7_0", "8_0"]
+    assert [row[0] for row in rows("--node", "n[1,9]")] == ["7_0", "8_0"]
     assert "Nothing was lent in that time." in run("--node", "n9").stdout
+    assert "There is no group of nodes @nope" in run("--node", "@nope").stderr
 
 
 def test_programs_get_all_of_it() -> None:
