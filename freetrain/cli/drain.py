@@ -18,6 +18,7 @@ from freetrain.core.cluster import Nodes, Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.daemon.controls.drains import Drain, are_heeded, changing, read_drains, without
 from freetrain.daemon.controls.nudge import send_nudge
+from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.state_directory import is_claimed
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.showing.words import show_time
@@ -58,7 +59,7 @@ def drain_command(
     config = load_config(config_path).config
     directory = Path(config.state.directory)
     if nodes is None:
-        _list(read_drains(directory, time.time()), shape)
+        _list(read_drains(directory, time.time()), find_standing(config), shape)
         return
     names = read_nodes(nodes)
     slurm = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
@@ -97,9 +98,11 @@ def undrain_command(config_path: Path | None, dry_run: bool, nodes: str) -> None
     _tell_daemon(directory, must_run=False)
 
 
-def _list(drains: tuple[Drain, ...], shape: Shape) -> None:
+def _list(drains: tuple[Drain, ...], standing: Standing, shape: Shape) -> None:
+    shape.begin(standing)
     document = {
         "format": "freetrain-drains/1",
+        "daemon": standing.document(),
         "drains": [{"nodes": sorted(drain.nodes), "until": drain.until_s} for drain in drains],
     }
     rows = [(fold_nodes(drain.nodes), str(len(drain.nodes)), show_time(drain.until_s)) for drain in drains]

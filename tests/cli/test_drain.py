@@ -62,7 +62,7 @@ def drained(state: Path) -> set[str]:
 
 @pytest.mark.usefixtures("daemon")
 def test_nodes_are_drained_listed_and_undrained(state: Path) -> None:
-    assert freetrain("drain").stdout == "No node is drained.\n"
+    assert freetrain("drain").stdout.endswith("No node is drained.\n")
     assert freetrain("drain", "n[001-003]", "--for", "2h").exit_code == 0
     assert freetrain("drain", "n005").exit_code == 0
     listed = json.loads(freetrain("drain", "--json").stdout)
@@ -144,6 +144,13 @@ def test_a_node_outside_the_partition_is_named(state: Path) -> None:
     result = freetrain("drain", "n[005-006]")
     assert "n006 is not in partition freetrain" in result.stderr
     assert drained(state) == {"n005", "n006"}
+
+
+def test_the_list_begins_with_how_the_daemon_stands(state: Path) -> None:
+    listed = freetrain("drain").stdout.splitlines()
+    assert listed[0].startswith("No daemon is at work here")
+    assert listed[-1] == "No node is drained."
+    assert json.loads(freetrain("drain", "--json").stdout)["daemon"]["is_at_work"] is False
 
 
 def test_without_a_daemon_it_counts_from_the_next_start(state: Path) -> None:
