@@ -56,8 +56,8 @@ class Setting:
     def takes(self) -> str:
         """What values it can have, in a few words."""
         if self.choices:
-            words = ", ".join(self.choices)
-            return f"a table of {words}" if isinstance(self.default, Mapping) else words
+            words, is_table = ", ".join(self.choices), isinstance(self.default, Mapping)
+            return f"a table of {words}; a name with dots in quotes" if is_table else words
         kinds = {bool: "true or false", int: "a whole number", float: "a number", dict: "a table of numbers"}
         kind = "a duration" if self.is_duration else kinds.get(type(self.default), "text")
         if self.least is not None and self.most is not None:
