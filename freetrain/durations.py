@@ -5,16 +5,22 @@ from __future__ import annotations
 import math
 import re
 
+_UNITS_S = {
+    **dict.fromkeys(("s", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86400.0),
+    **dict.fromkeys(("week", "weeks"), 604800.0),
+}
 _FORMS = re.compile(
     r"(?:(?P<days>\d+)-(?P<day_hours>\d+)(?::(?P<day_minutes>\d+)(?::(?P<day_seconds>\d+))?)?"
     r"|(?:(?:(?P<hours>\d+):)?(?P<minutes>\d+):)(?P<seconds>\d+)"
-    r"|(?P<only>\d+(?:\.\d+)?)(?P<unit>s|m|min|h|d)?)"
+    rf"|(?P<only>\d+(?:\.\d+)?)(?P<unit>{'|'.join(_UNITS_S)})?)"
 )
-_UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def parse_duration(text: str, bare_unit_s: float = 1.0) -> float:
-    """Seconds of ``D-HH[:MM[:SS]]``, ``[HH:]MM:SS``, ``90s``, ``15m``, ``2h``, ``1d`` or UNLIMITED (inf).
+    """Seconds of ``D-HH[:MM[:SS]]``, ``[HH:]MM:SS``, ``90s``, ``15m``, ``2h``, ``2days`` or UNLIMITED (inf).
 
     Args:
         text: the duration.

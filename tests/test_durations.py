@@ -18,6 +18,8 @@ from freetrain.durations import parse_duration, show_duration
         ("15m", 900),
         ("15min", 900),
         ("2h", 7200),
+        ("2days", 172800),
+        ("1week", 604800),
         ("10:00", 600),
         ("1:00:00", 3600),
         ("1-12", 129600),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def audit_command(config_path: Path | None, since_s: float, decision: str | None
             "result": row.result,
             "return_code": row.return_code,
         }
-        for row in ledger.commands(time.time() - since_s)
+        for row in ledger.commands(since_s)
         if decision in (None, row.decision)
     ]
     shape.print(

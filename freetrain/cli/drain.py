@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from freetrain.cli.listing import LISTING, Shape, listing_options
+from freetrain.cli.node_lists import read_nodes
 from freetrain.cli.noting import note_in_audit
 from freetrain.cli.options import config_option, end_of, end_options, read_duration
 from freetrain.config import Config, load_config
@@ -17,12 +18,13 @@ from freetrain.core.cluster import Nodes, Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.daemon.controls.drains import Drain, are_heeded, changing, read_drains, without
 from freetrain.daemon.controls.nudge import send_nudge
+from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.state_directory import is_claimed
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.showing.words import show_time
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.opening import OpenedWhenAsked
-from freetrain.slurm.parsing import expand_nodes, fold_nodes
+from freetrain.slurm.parsing import fold_nodes
 
 _LOOK_EVERY_S = 0.5
 _PATIENCE = "5m"
@@ -57,9 +59,9 @@ def drain_command(
     config = load_config(config_path).config
     directory = Path(config.state.directory)
     if nodes is None:
-        _list(read_drains(directory, time.time()), shape)
+        _list(read_drains(directory, time.time()), find_standing(config), shape)
         return
-    names = _read_nodes(nodes)
+    names = read_nodes(nodes)
     slurm = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     _require_known(names, slurm.snapshot(), config)
     now_s = time.time()
@@ -83,7 +85,7 @@ def drain_command(
 def undrain_command(config_path: Path | None, dry_run: bool, nodes: str) -> None:
     """Let freetrain lend NODES again that were drained."""
     directory = Path(load_config(config_path).config.state.directory)
-    names = _read_nodes(nodes)
+    names = read_nodes(nodes)
     with changing(directory, time.time()) as drains:
         others = names - frozenset().union(*(drain.nodes for drain in drains))
         if others:
@@ -96,23 +98,15 @@ def undrain_command(config_path: Path | None, dry_run: bool, nodes: str) -> None
     _tell_daemon(directory, must_run=False)
 
 
-def _list(drains: tuple[Drain, ...], shape: Shape) -> None:
+def _list(drains: tuple[Drain, ...], standing: Standing, shape: Shape) -> None:
+    shape.begin(standing)
     document = {
         "format": "freetrain-drains/1",
+        "daemon": standing.document(),
         "drains": [{"nodes": sorted(drain.nodes), "until": drain.until_s} for drain in drains],
     }
     rows = [(fold_nodes(drain.nodes), str(len(drain.nodes)), show_time(drain.until_s)) for drain in drains]
     shape.print(document, ("NODES", "COUNT", "UNTIL"), rows, ("COUNT",), otherwise="No node is drained.")
-
-
-def _read_nodes(text: str) -> Nodes:
-    try:
-        names = expand_nodes(text)
-    except ValueError as error:
-        raise InputError(f"{text!r} is not a list of nodes.", "Write it as Slurm does: c[01-04,17].") from error
-    if not names:
-        raise InputError(f"{text!r} names no node.", "Write nodes as Slurm does: c[01-04,17].")
-    return names
 
 
 def _require_known(names: Nodes, snapshot: Snapshot, config: Config) -> None:

@@ -11,6 +11,7 @@ import click
 
 from freetrain.cli.daemons_ledger import daemons_ledger
 from freetrain.cli.listing import LISTING, Shape, listing_options
+from freetrain.cli.node_lists import read_nodes
 from freetrain.cli.options import config_option, since_option
 from freetrain.config import load_config
 from freetrain.core.fragment import Fragment
@@ -26,20 +27,24 @@ _COLUMNS = ("JOB", "TRAINER", "USER", "NODE", "STARTED", "LASTED", "END", "DECIS
 @since_option
 @click.option("--trainer", metavar="ID", help="Only this training's.")
 @click.option("--user", help="Only this user's.")
-@click.option("--node", help="Only what ran on this node.")
+@click.option("--node", "nodes", metavar="NODES", help="Only what ran on these nodes, as n07, n[07-09] or @group.")
 @listing_options
-def history_command(config_path: Path | None, since_s: float, shape: Shape, **only: str | None) -> None:
+def history_command(
+    config_path: Path | None, since_s: float, nodes: str | None, shape: Shape, **only: str | None
+) -> None:
     """List the fragments: which node was lent to which training, for how long, and how that ended.
 
     Each is one time; a task that was requeued has several. This is for whoever may read the daemon's database.
     """
+    chosen = None if nodes is None else read_nodes(nodes)
     config = load_config(config_path).config
     standing = find_standing(config)
     shape.begin(standing)
     ledger, now_s = daemons_ledger(config), time.time()
     owners = {id_: known.owner for id_, known in ledger.trainers().items()}
-    facts = [_facts(one, owners.get(one.trainer, ""), now_s) for one in ledger.fragments(now_s - since_s)]
+    facts = [_facts(one, owners.get(one.trainer, ""), now_s) for one in ledger.fragments(since_s)]
     rows = [each for each in facts if all(value in (None, each[key]) for key, value in only.items())]
+    rows = [each for each in rows if chosen is None or each["node"] in chosen]
     document = {"format": "freetrain-history/1", "daemon": standing.document(), "fragments": rows}
     otherwise = "Nothing was lent in that time."
     shape.print(document, _COLUMNS, map(_cells, rows), right=("LASTED",), otherwise=otherwise)

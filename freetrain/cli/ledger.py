@@ -16,6 +16,7 @@ from freetrain.cli.ledger_rows import Books, Key, entries_of, read_books
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option, read_time
 from freetrain.config import Config, load_config
+from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.errors import ExitCode, InputError
 from freetrain.lending.lent_time import LentTime
 from freetrain.showing.words import NOTHING, show_time
@@ -36,7 +37,9 @@ def _read_keys(_context: click.Context, _option: click.Parameter, text: str) -> 
 @click.command("ledger", context_settings=LISTING)
 @config_option
 @click.option("--month", metavar="YYYY-MM", help="This month  [default: the present one].")
-@click.option("--from", "from_s", callback=read_time, metavar="TIME", help="From then on, as 2026-01-31T08:00.")
+@click.option(
+    "--from", "from_s", callback=read_time, metavar="TIME", help="From then on, as 2026-01-31T08:00 or now-30days."
+)
 @click.option("--until", "until_s", callback=read_time, metavar="TIME", help="Until then  [default: now].")
 @click.option(
     "--by", "keys", callback=_read_keys, default="account,user", show_default=True, metavar="KEY,…",
@@ -63,9 +66,11 @@ def ledger_command(
     """
     config, now_s = load_config(config_path).config, time.time()
     from_s, until_s = _range(month, from_s, until_s, now_s)
+    standing = find_standing(config)
+    shape.begin(standing)
     books = read_books(daemons_ledger(config), from_s, until_s, now_s)
     if check:
-        raise SystemExit(ExitCode.FAILED if _check(books, config, shape) else ExitCode.OK)
+        raise SystemExit(ExitCode.FAILED if _check(books, config, standing, shape) else ExitCode.OK)
     entries = entries_of(books, keys)
     rows = [(*(name or NOTHING for name in names), *_cells(time_)) for names, time_ in entries]
     if len(rows) > 1 and not shape.is_for_scripts:
@@ -75,6 +80,7 @@ def ledger_command(
         click.echo(f"Lent from {show_time(from_s)} until {show_time(until_s)}:")
     document = {
         "format": _FORMAT,
+        "daemon": standing.document(),
         "from": from_s,
         "until": until_s,
         "entries": [
@@ -85,10 +91,10 @@ def ledger_command(
     shape.print(document, columns, rows, right=_FIGURES, otherwise="Nothing was lent in that time.")
 
 
-def _check(books: Books, config: Config, shape: Shape) -> bool:
+def _check(books: Books, config: Config, standing: Standing, shape: Shape) -> bool:
     """Print what accounting tells differently; whether there is anything."""
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
-    return check_listing(books, gateway, shape)
+    return check_listing(books, gateway, standing, shape)
 
 
 def _range(month: str | None, from_s: float | None, until_s: float | None, now_s: float) -> tuple[float, float]:

@@ -10,6 +10,7 @@ import click
 from freetrain.cli.ledger_rows import Books
 from freetrain.cli.listing import Shape
 from freetrain.core.cluster import JobRun
+from freetrain.daemon.reports.standing import Standing
 from freetrain.errors import ExitCode, FreetrainError
 from freetrain.lending.lent_check import Check, Difference, compare
 from freetrain.showing.words import NOTHING, show_time
@@ -21,7 +22,7 @@ _AT_ONCE = 200
 """So many jobs are named in one question to accounting."""
 
 
-def check_listing(books: Books, gateway: Gateway, shape: Shape) -> bool:
+def check_listing(books: Books, gateway: Gateway, standing: Standing, shape: Shape) -> bool:
     """Print what the two tell differently; whether there is anything.
 
     Raises:
@@ -34,7 +35,9 @@ def check_listing(books: Books, gateway: Gateway, shape: Shape) -> bool:
         )
     runs = _runs_of(books, gateway)
     check = compare(books.lendings, runs, books.from_s, books.until_s, books.now_s)
-    shape.print(_document(check, books), _COLUMNS, map(_cells, check.differences), ("LEDGER", "ACCOUNTING"))
+    shape.print(
+        _document(check, books, standing), _COLUMNS, map(_cells, check.differences), ("LEDGER", "ACCOUNTING")
+    )
     if not shape.as_json:
         click.echo(_summary(check), err=shape.is_for_scripts)
     return bool(check.differences)
@@ -64,9 +67,10 @@ def _s(seconds: float | None) -> str:
     return NOTHING if seconds is None else f"{seconds:.0f}"
 
 
-def _document(check: Check, books: Books) -> dict[str, object]:
+def _document(check: Check, books: Books, standing: Standing) -> dict[str, object]:
     return {
         "format": _FORMAT,
+        "daemon": standing.document(),
         "from": books.from_s,
         "until": books.until_s,
         "compared": check.compared,

@@ -106,7 +106,19 @@ def _shape_options(command: Command) -> Command:
         click.option("--csv", "as_csv", is_flag=True, help="Separate fields by commas."),
         click.option("-o", "--format", "columns", metavar="COLUMN,…", default="", help="Only these fields."),
         click.option("-h", "--noheader", is_flag=True, help="Leave out the header."),
+        click.option(
+            "--no-color",
+            is_flag=True,
+            expose_value=False,
+            callback=_read_no_color,
+            help="No colors and no bold text, as with the variable NO_COLOR.",
+        ),
     )(command)
+
+
+def _read_no_color(context: click.Context, _option: click.Parameter, given: bool) -> None:
+    if given:
+        context.color = False
 
 
 def listing_options(command: Command) -> Command:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from datetime import datetime
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import click
 from freetrain.durations import parse_duration
 from freetrain.errors import InputError
 from freetrain.policies import PLACERS, POLICIES, Solver
+from freetrain.times import parse_beginning, parse_time
 
 Command = Callable[..., Any]
 
@@ -42,9 +43,16 @@ def read_duration(_context: click.Context, option: click.Parameter, given: str |
 def read_time(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
     """UTC epoch seconds of an option; a time without its zone is this machine's."""
     try:
-        return None if text is None else datetime.fromisoformat(text).astimezone().timestamp()
+        return None if text is None else parse_time(text, time.time())
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is not a time; write 2026-01-31T08:00") from error
+        raise click.BadParameter(str(error)) from error
+
+
+def _read_beginning(_context: click.Context, _option: click.Parameter, text: str) -> float:
+    try:
+        return parse_beginning(text, time.time())
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def end_of(until_s: float | None, for_s: float | None, now_s: float) -> float | None:
@@ -66,9 +74,9 @@ since_option = click.option(
     "since_s",
     default="1d",
     show_default=True,
-    callback=read_duration,
-    metavar="DURATION",
-    help="How far back, as 90s, 2h, 7d.",
+    callback=_read_beginning,
+    metavar="TIME",
+    help="From then on: how long ago, as 2h or 7d, or a time, as now-2days or 2026-01-31T08:00.",
 )
 
 
@@ -85,7 +93,11 @@ def options(*added: Callable[[Command], Command]) -> Callable[[Command], Command
 
 end_options = options(
     click.option(
-        "--until", "until_s", callback=read_time, metavar="TIME", help="When it ends, as 2026-01-31T08:00."
+        "--until",
+        "until_s",
+        callback=read_time,
+        metavar="TIME",
+        help="When it ends, as 2026-01-31T08:00 or now+2hours.",
     ),
     click.option("--for", "for_s", callback=read_duration, metavar="DURATION", help="How long it lasts, as 8h."),
 )

@@ -89,7 +89,9 @@ def _plain_lines(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterat
 
 
 def _console() -> Console:
-    styled = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    context = click.get_current_context(silent=True)
+    unwanted = os.environ.get("NO_COLOR") or (context is not None and context.color is False)
+    styled = sys.stdout.isatty() and not unwanted
     return Console(
         file=sys.stdout,
         color_system="auto" if styled else None,

@@ -9,7 +9,7 @@ from freetrain.config.loading import (
     find_sources,
     load_config,
 )
-from freetrain.config.model import Config, Slurm
+from freetrain.config.model import Config, Log, Slurm
 from freetrain.config.settings import Setting, find_setting, settings, value_of
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "Loaded",
+    "Log",
     "Setting",
     "Slurm",
     "find_mistakes",

@@ -18,7 +18,9 @@ later overrides what was read before. The form is TOML. Without any file the def
 """
 _VALUES = """
 A duration is a number of seconds, or text as Slurm writes it: "90s", "15m", "2h", "10:00", "1:00:00", "1-12",
-"UNLIMITED". Nodes are written as "c[01-16,20]".
+"UNLIMITED". Nodes are written as "c[01-16,20]"; groups of the site's ClusterShell (/etc/clustershell/groups.conf,
+or that of $CLUSTERSHELL_CFGDIR) as "@rack2" or "@source:rack2". A group stands for the nodes that it has when the
+file is read.
 """
 _CHECKING = """
 'freetrain config check' finds what is wrong with the files and with Slurm's side of them, and prints the lines

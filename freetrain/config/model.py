@@ -9,7 +9,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.durations import parse_duration
-from freetrain.slurm.parsing import expand_nodes, parse_amount
+from freetrain.slurm.node_groups import expand_with_groups
+from freetrain.slurm.parsing import fold_nodes, parse_amount
 
 
 def _seconds(given: object) -> object:
@@ -24,12 +25,12 @@ Period = Annotated[float, Field(ge=1), BeforeValidator(_seconds)]
 
 
 def _node_list(given: str) -> str:
-    expand_nodes(given)
-    return given
+    nodes = expand_with_groups(given)
+    return fold_nodes(nodes) if "@" in given else given
 
 
 NodeList = Annotated[str, AfterValidator(_node_list)]
-"""Nodes as Slurm writes them."""
+"""Nodes as Slurm writes them; groups in the file are read with it, and again at a reload."""
 
 
 def _amount(given: str) -> str:
@@ -105,7 +106,7 @@ class Lend(Section):
         AmountText,
         Field(description='What stays free on a node that is lent in parts, as "cpu=4,mem=16G" (and gres/gpu=1).'),
     ] = ""
-    exclude_nodes: Annotated[NodeList, Field(description="Nodes never to lend, as c[01-04,17].")] = ""
+    exclude_nodes: Annotated[NodeList, Field(description="Nodes never to lend, as c[01-04,17] or @group.")] = ""
     reserve_nodes: Annotated[int, Field(ge=0, description="Idle nodes to leave alone, always.")] = 0
     next_in_line: Annotated[
         Duration,
@@ -304,6 +305,27 @@ class Notify(Section):
     timeout: Annotated[Period, Field(description="How long it may run before it is ended.")] = 30.0
 
 
+Level = Literal["debug", "info", "warning", "error"]
+
+
+class Log(Section):
+    """How the daemon logs; its lines go to standard error, and from there to the journal."""
+
+    format: Annotated[
+        Literal["text", "json"],
+        Field(description="text: lines for people; json: one object a line, for programs that collect logs."),
+    ] = "text"
+    level: Annotated[Level, Field(description="What is less important than this is not logged.")] = "info"
+    levels: Annotated[
+        dict[str, Level],
+        Field(
+            description='Loggers that say more or less than others, each with its level, as {"freetrain.slurm"='
+            '"debug"}; what lies within one (freetrain.slurm.opening) follows it. alembic and apscheduler have '
+            "warning unless they are named."
+        ),
+    ] = {}
+
+
 class Config(Section):
     """Everything that can be set."""
 
@@ -315,7 +337,8 @@ class Config(Section):
     state: State = State()
     metrics: Metrics = Metrics()
     notify: Notify = Notify()
+    log: Log = Log()
 
 
-NEEDS_RESTART = frozenset({"slurm", "state", "metrics", "lend.launcher", "lend.share", "pace.poll"})
+NEEDS_RESTART = frozenset({"slurm", "state", "metrics", "lend.launcher", "lend.share", "pace.poll", "log.format"})
 """Sections and settings that a running daemon cannot change."""

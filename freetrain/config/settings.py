@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
@@ -24,7 +25,7 @@ class Setting:
         name: within the table.
         default: its value where no file gives one.
         means: what it is, in a sentence or two.
-        choices: the words that it may be; none: it is no word of a few.
+        choices: the words that it, or each value of a table, may be; none: it is no word of a few.
         least: its smallest value; None: there is none that is worth mentioning.
         most: its largest value; None: there is none.
         is_duration: whether it is given in seconds, or as Slurm writes times.
@@ -55,7 +56,8 @@ class Setting:
     def takes(self) -> str:
         """What values it can have, in a few words."""
         if self.choices:
-            return ", ".join(self.choices)
+            words, is_table = ", ".join(self.choices), isinstance(self.default, Mapping)
+            return f"a table of {words}; a name with dots in quotes" if is_table else words
         kinds = {bool: "true or false", int: "a whole number", float: "a number", dict: "a table of numbers"}
         kind = "a duration" if self.is_duration else kinds.get(type(self.default), "text")
         if self.least is not None and self.most is not None:
@@ -70,7 +72,7 @@ class Setting:
         if self.is_duration and isinstance(value, int | float):
             return f'"{show_duration(value)}"'
         if isinstance(value, Mapping):
-            return f"{{{', '.join(f'{key} = {each}' for key, each in value.items())}}}"
+            return f"{{{', '.join(f'{_key(key)} = {self.show(each)}' for key, each in value.items())}}}"
         return json.dumps(value, ensure_ascii=False)
 
 
@@ -113,15 +115,26 @@ def keeping_what_needs_restart(new: Config, old: Config) -> Config:
     return Config.model_validate(document)
 
 
+def _key(name: str) -> str:
+    """As TOML writes it: a bare dot would begin a table."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+
+
 def _fields(kind: type[Section]) -> Iterator[tuple[str, FieldInfo]]:
     yield from kind.model_fields.items()
+
+
+def _words_of(kind: Any) -> tuple[Any, ...]:
+    """Those of a Literal, or of a table's values."""
+    values = get_args(kind)[1] if get_origin(kind) is dict else kind
+    return get_args(values) if get_origin(values) is Literal else ()
 
 
 def _setting(section: str, name: str, field: FieldInfo) -> Setting:
     # A duration of this model has the bound of its kind, and may have a narrower one of its own.
     least = max((each.ge for each in field.metadata if hasattr(each, "ge")), default=None)
     most = min((each.le for each in field.metadata if hasattr(each, "le")), default=None)
-    choices = get_args(field.annotation) if isinstance(field.default, str) else ()
+    choices = _words_of(field.annotation)
     return Setting(
         section=section,
         name=name,

@@ -68,14 +68,14 @@ class Executor:
         try:
             said = perform_patiently(self._gateway, order.command, order.stdin, self._sleep)
         except (SlurmRefusedError, SlurmBusyError) as error:
-            log.warning("%s (to %s)", error.what, order.why)
+            log.warning("%s (to %s)", error.what, _told(order, decision))
             self._record(order, decision, error.what, error.return_code)
             return None
         except SlurmUnreachableError as error:
             self._record(order, decision, error.what, error.return_code)
             raise
         self._record(order, decision, "done", 0)
-        log.info("%s", order.why)
+        log.info("%s", _told(order, decision))
         return said
 
     def _advise(self, order: Order, decision: str | None) -> None:
@@ -87,10 +87,15 @@ class Executor:
         self._advised[order] = now_s
         while now_s - next(iter(self._advised.values())) >= 3600.0:  # the oldest stands first
             del self._advised[next(iter(self._advised))]
-        log.info("would %s: %s", order.why, shlex.join(order.command))
+        log.info("would %s: %s", _told(order, decision), shlex.join(order.command))
         self._record(order, decision, "advised only", None)
 
     def _record(self, order: Order, decision: str | None, result: str, return_code: int | None) -> None:
         self._ledger.record_command(
             self._clock_s(), order.command, order.why, decision, result, return_code=return_code
         )
+
+
+def _told(order: Order, decision: str | None) -> str:
+    """For the log: what for, and which decision it belongs to, as the audit and ``explain`` call it."""
+    return order.why if decision is None else f"{order.why}, by decision {decision}"

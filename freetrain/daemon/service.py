@@ -19,6 +19,7 @@ from freetrain.daemon.admission.checks import read_settings
 from freetrain.daemon.admission.wake_check import WakeCheck
 from freetrain.daemon.controls.nudge import Senders
 from freetrain.daemon.lender import Lender
+from freetrain.daemon.log_output import set_levels
 from freetrain.daemon.reports.metrics import Metrics
 from freetrain.daemon.reports.metrics_outlets import Textfile, serving
 from freetrain.daemon.reports.notices import Notices
@@ -213,6 +214,7 @@ class Service:
             log.error("the settings stay as they are: %s", error.what)
         else:
             log.info("settings read: %s", _told(changed(wanted, self._config), config))
+            set_levels(config.log, self._config.log)
             self._config = parts.notices.config = config
         notify(READY="1")
 

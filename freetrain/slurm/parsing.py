@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from math import inf
 
-from ClusterShell.NodeSet import NodeSet, NodeSetParseError
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
 from freetrain.core.amounts import Amount, Gres
 from freetrain.core.cluster import Job, JobRun, JobState, Node, Nodes, Partition, Reservation
@@ -315,14 +315,14 @@ def expand_nodes(text: str) -> Nodes:
     if "[" not in text and "," not in text:
         return frozenset((text,))
     try:
-        return frozenset(NodeSet(text, resolver=None))
+        return frozenset(NodeSet(text, resolver=RESOLVER_NOGROUP))
     except NodeSetParseError as error:
         raise ValueError(f"no list of nodes: {text[:60]!r}") from error
 
 
 def fold_nodes(names: Iterable[str]) -> str:
     """The shortest list of these nodes."""
-    return str(NodeSet.fromlist(sorted(names), resolver=None))
+    return str(NodeSet.fromlist(sorted(names), resolver=RESOLVER_NOGROUP))
 
 
 def _lines(text: str, beginning: str) -> Iterator[str]:

@@ -62,7 +62,7 @@ def drained(state: Path) -> set[str]:
 
 @pytest.mark.usefixtures("daemon")
 def test_nodes_are_drained_listed_and_undrained(state: Path) -> None:
-    assert freetrain("drain").stdout == "No node is drained.\n"
+    assert freetrain("drain").stdout.endswith("No node is drained.\n")
     assert freetrain("drain", "n[001-003]", "--for", "2h").exit_code == 0
     assert freetrain("drain", "n005").exit_code == 0
     listed = json.loads(freetrain("drain", "--json").stdout)
@@ -73,6 +73,18 @@ def test_nodes_are_drained_listed_and_undrained(state: Path) -> None:
     assert freetrain("drain", "-P", "-h", "-o", "nodes,count").stdout == "n[001-003]|3\nn005|1\n"
     assert freetrain("undrain", "n[002,005]").exit_code == 0
     assert drained(state) == {"n001", "n003"}
+
+
+@pytest.mark.usefixtures("daemon")
+def test_a_group_of_nodes_is_drained_and_undrained(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "groups.conf").write_text("[Main]\ndefault: site\n[site]\nmap: echo n[001-003]\n")
+    monkeypatch.setenv("CLUSTERSHELL_CFGDIR", str(tmp_path))
+    freetrain("drain", "@rack1,n005")
+    assert drained(state) == {"n001", "n002", "n003", "n005"}
+    freetrain("undrain", "@rack1")
+    assert drained(state) == {"n005"}
 
 
 @pytest.mark.usefixtures("daemon")
@@ -108,8 +120,10 @@ def test_a_node_that_is_drained_again_has_its_new_end(state: Path) -> None:
     ("arguments", "says"),
     [
         (("drain", "n[001-009]"), "Slurm has no node n[007-009]"),
-        (("drain", "n[001-"), "is not a list of nodes"),
+        (("drain", "n[001-"), "No list of nodes: 'n[001-'"),
         (("drain", ""), "names no node"),
+        (("drain", "n001,@nope"), "There is no group of nodes @nope"),
+        (("undrain", "@nope"), "There is no group of nodes @nope"),
         (("drain", "n001", "--for", "soon"), "'soon'"),
         (("drain", "n001", "--until", "tomorrow"), "'tomorrow' is not a time"),
         (("drain", "n001", "--until", "2020-01-01"), "has passed"),
@@ -130,6 +144,13 @@ def test_a_node_outside_the_partition_is_named(state: Path) -> None:
     result = freetrain("drain", "n[005-006]")
     assert "n006 is not in partition freetrain" in result.stderr
     assert drained(state) == {"n005", "n006"}
+
+
+def test_the_list_begins_with_how_the_daemon_stands(state: Path) -> None:
+    listed = freetrain("drain").stdout.splitlines()
+    assert listed[0].startswith("No daemon is at work here")
+    assert listed[-1] == "No node is drained."
+    assert json.loads(freetrain("drain", "--json").stdout)["daemon"]["is_at_work"] is False
 
 
 def test_without_a_daemon_it_counts_from_the_next_start(state: Path) -> None:

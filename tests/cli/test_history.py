@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,9 @@ def test_each_time_that_a_node_was_lent_is_a_row(store: Store) -> None:
 
 def test_it_goes_back_as_far_as_one_wants() -> None:
     assert len(rows("--since", "30d")) == 5
-    assert [row[0] for row in rows("--since", "10m")] == ["7_1", "8_0", "8_1"]
+    an_iso_time = f"{datetime.now().astimezone() - timedelta(minutes=10):%Y-%m-%dT%H:%M:%S}"
+    for since in ("10m", "now-10minutes", an_iso_time):
+        assert [row[0] for row in rows("--since", since)] == ["7_1", "8_0", "8_1"]
     assert "is not a duration" in run("--since", "long").stderr
 
 
@@ -70,7 +73,9 @@ def test_one_trainer_user_or_node_can_be_chosen() -> None:
     assert [row[0] for row in rows("--trainer", "8")] == ["8_0", "8_1"]
     assert [row[0] for row in rows("--user", "news")] == ["7_0", "7_1"]
     assert [row[0] for row in rows("--node", "n1")] == ["7_0", "8_0"]
+    assert [row[0] for row in rows("--node", "n[1,9]")] == ["7_0", "8_0"]
     assert "Nothing was lent in that time." in run("--node", "n9").stdout
+    assert "There is no group of nodes @nope" in run("--node", "@nope").stderr
 
 
 def test_programs_get_all_of_it() -> None:

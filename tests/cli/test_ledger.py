@@ -88,13 +88,15 @@ def test_lines_are_for_what_is_asked_and_their_sum_stands_below_for_people() -> 
     ]  # fmt: skip
     assert rows(*both, "--by", "account", "-o", "account,node-hours") == [["fun", "1.00"], ["press", "7.00"]]
     shown = run(*both, "--by", "account").stdout.splitlines()
-    assert shown[0] == "Lent from 2026-01-01 00:00:00Z until 2026-03-01 00:00:00Z:"
+    assert shown[0].startswith("No daemon is at work here")
+    assert shown[-5] == "Lent from 2026-01-01 00:00:00Z until 2026-03-01 00:00:00Z:"
     assert shown[-1].split() == ["total", "4", "1", "8.00", "7.96", "0.04", "0.00"]
 
 
 def test_programs_get_json_and_csv() -> None:
     document = json.loads(run("--month", "2026-01", "--json").stdout)
     assert (document["format"], document["from"]) == ("freetrain-ledger/1", at("2026-01-01"))
+    assert document["daemon"]["is_at_work"] is False
     (entry,) = document["entries"]
     assert (entry["account"], entry["user"], entry["node_hours"]) == ("press", "news", 2.0)
     assert entry["useful_node_hours"] == pytest.approx(1.99)
@@ -126,9 +128,10 @@ def test_where_accounting_tells_something_else_it_is_named(monkeypatch: pytest.M
     for one in FRAGMENTS[:4]:
         slurm.history.append(JobRun(one.job, JobState.COMPLETED, one.started_s, one.ended_s))
     agreed = run("--month", "2026-02", "--check")
-    assert (agreed.exit_code, agreed.stdout) == (
+    assert agreed.stdout.startswith("No daemon is at work here")
+    assert (agreed.exit_code, agreed.stdout.splitlines()[-1]) == (
         0,
-        "6.00 node-hours in the ledger, 6.00 in accounting: none of 4 times that a node was lent differs.\n",
+        "6.00 node-hours in the ledger, 6.00 in accounting: none of 4 times that a node was lent differs.",
     )
     slurm.history[1] = replace(slurm.history[1], end_s=at("2026-02-10T01:00"))
     differs = run("--month", "2026-02", "--check", "-P", "-h")
@@ -137,3 +140,4 @@ def test_where_accounting_tells_something_else_it_is_named(monkeypatch: pytest.M
     )  # fmt: skip
     document = json.loads(run("--month", "2026-02", "--check", "--json").stdout)
     assert (document["format"], len(document["differences"])) == ("freetrain-ledger-check/1", 1)
+    assert document["daemon"]["is_at_work"] is False

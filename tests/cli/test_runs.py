@@ -157,3 +157,22 @@ def test_a_table_on_a_terminal_is_styled_unless_no_color_is_set(capsys, monkeypa
     monkeypatch.setenv("NO_COLOR", no_color)
     print_table(("name",), [("x",)])
     assert ("\x1b" in capsys.readouterr().out) is styled
+
+
+@pytest.mark.parametrize(("options", "styled"), [([], True), (["--no-color"], False)])
+def test_a_listing_on_a_terminal_is_styled_unless_no_color_is_asked_for(
+    capsys, monkeypatch, path, options, styled
+):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    runs_group.main(["--store", str(path), *options], standalone_mode=False)
+    assert ("\x1b" in capsys.readouterr().out) is styled
+
+
+def test_what_belongs_to_a_listing_heeds_its_no_color(capsys, monkeypatch, path):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    runs_group.main(["--store", str(path), "--no-color", "show", "1"], standalone_mode=False)
+    assert "\x1b" not in capsys.readouterr().out

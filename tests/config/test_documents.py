@@ -32,10 +32,14 @@ def test_values_that_are_given_are_not_commented_out() -> None:
         "lend.margin": 90.0,
         "lend.spare_suspendable": True,
         "lend.shares": {"alice": 2.0},
+        "log.levels": {"freetrain.slurm": "debug"},
     }
     config = Config.model_validate(tomllib.loads(example_file(given)))
     assert config == Config.model_validate(
-        {"lend": {"mode": "act", "margin": 90.0, "spare_suspendable": True, "shares": {"alice": 2.0}}}
+        {
+            "lend": {"mode": "act", "margin": 90.0, "spare_suspendable": True, "shares": {"alice": 2.0}},
+            "log": {"levels": {"freetrain.slurm": "debug"}},
+        }
     )
 
 

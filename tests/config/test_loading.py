@@ -29,6 +29,16 @@ def test_drop_ins_override_in_the_order_of_their_names(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_group_of_nodes_stands_for_those_that_it_has_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "groups.conf").write_text("[Main]\ndefault: site\n[site]\nmap: echo n[01-03]\n")
+    monkeypatch.setenv("CLUSTERSHELL_CFGDIR", str(tmp_path))
+    path = tmp_path / "freetrain.toml"
+    path.write_text('[lend]\nexclude_nodes = "@login,c7"\n')
+    assert load_config(path).config.lend.exclude_nodes == "c7,n[01-03]"
+
+
 @pytest.mark.parametrize(
     ("text", "complaint", "hint"),
     [
@@ -41,6 +51,7 @@ def test_drop_ins_override_in_the_order_of_their_names(tmp_path: Path) -> None:
         ('[lend]\nmode = "on"\n', "lend.mode: Input should be 'observe', 'advise' or 'act'", ""),
         ('[lend]\nreserve_nodes = "3"\n', "lend.reserve_nodes: Input should be a valid integer", ""),
         ('[lend]\nexclude_nodes = "c[01-"\n', "lend.exclude_nodes: no list of nodes: 'c[01-'", ""),
+        ('[lend]\nexclude_nodes = "@nope"\n', "lend.exclude_nodes: there is no group of nodes @nope", ""),
         ("[lend\n", "is not TOML", ""),
         ("slurm = 3\n", "slurm: Input should be a valid dictionary", ""),
     ],

@@ -16,6 +16,8 @@ def test_what_a_setting_takes_is_said_in_a_few_words() -> None:
     assert takes("lend.half_life") == "a duration, 01:00:00 or more"
     assert takes("lend.spare_suspendable") == "true or false"
     assert takes("lend.reserve_nodes") == "a whole number"
+    assert takes("lend.shares") == "a table of numbers"
+    assert takes("log.levels") == "a table of debug, info, warning, error; a name with dots in quotes"
     assert takes("pace.failures_to_pause") == "a whole number, 1 or more"
     assert find_setting("lend.nope") is None
 

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.slurm import commands
 from freetrain.slurm.command_line import CommandLine
+from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.launcher import Order
 from freetrain.store.store import Store
 from tests.daemon.fake_slurm import FakeSlurm
@@ -40,3 +43,41 @@ def test_the_audit_keeps_what_each_command_ended_with(tmp_path: Path) -> None:
     done, refused = ledger.commands()
     assert (done.result, done.return_code) == ("done", 0)
     assert ("Invalid job id" in refused.result, refused.return_code) == (True, 3)
+
+
+@pytest.mark.parametrize(
+    ("mode", "refusals", "line"),
+    [
+        (Mode.ACT, [], "start 1_0, by decision 12:480"),
+        (Mode.ACT, [SlurmRefusedError("Slurm says no.")], "Slurm says no. (to start 1_0, by decision 12:480)"),
+        (Mode.ADVISE, [], "would start 1_0, by decision 12:480: scontrol release 1_0"),
+    ],
+)
+def test_the_log_names_the_decision_of_each_order(
+    slurm: FakeSlurm,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: Mode,
+    refusals: list[SlurmRefusedError],
+    line: str,
+) -> None:
+    def perform(*_: object) -> str:
+        for refusal in refusals:
+            raise refusal
+        return ""
+
+    monkeypatch.setattr(slurm, "perform", perform)
+    executor = Executor(slurm, Store.open(tmp_path / "freetrain.db").ledger(), mode)
+    with caplog.at_level("INFO"):
+        executor.carry_out(ONE, "12:480")
+    assert caplog.messages[-1] == line
+
+
+def test_an_order_of_no_decision_is_logged_as_it_is(
+    slurm: FakeSlurm, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm, "perform", lambda *_: "")
+    with caplog.at_level("INFO"):
+        Executor(slurm, Store.open(tmp_path / "freetrain.db").ledger(), Mode.ACT).carry_out(ONE)
+    assert caplog.messages[-1] == "start 1_0"

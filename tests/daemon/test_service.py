@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -167,6 +168,7 @@ def test_a_reload_takes_all_of_the_new_settings_or_none(config: Config, caplog: 
         update={
             "lend": config.lend.model_copy(update={"reserve_nodes": 6}),
             "slurm": config.slurm.model_copy(update={"timeout": 7.0}),
+            "log": config.log.model_copy(update={"levels": {"nobody": "error"}}),
         }
     )
     answers: list[Config | ConfigError] = [ConfigError("there is no setting lend.nodes."), careful]
@@ -188,7 +190,10 @@ def test_a_reload_takes_all_of_the_new_settings_or_none(config: Config, caplog: 
     with caplog.at_level("INFO"):
         run_beside(Service(config, slurm, reload), hang_up)
     assert "the settings stay as they are: there is no setting lend.nodes." in caplog.text
-    assert "settings read: slurm.timeout needs a restart, lend.reserve_nodes = 6" in caplog.text
+    assert (
+        'settings read: slurm.timeout needs a restart, lend.reserve_nodes = 6, log.levels = {nobody = "error"}'
+    ) in caplog.text
+    assert logging.getLogger("nobody").level == logging.ERROR
     assert len(slurm.running(array)) == 2
 
 

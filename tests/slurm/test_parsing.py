@@ -109,6 +109,11 @@ def test_lists_of_nodes() -> None:
         expand_nodes("c[01-")
 
 
+def test_there_are_no_groups_of_nodes_in_answers_of_slurm() -> None:
+    assert expand_nodes("n001,@gpu") == {"n001", "@gpu"}
+    assert fold_nodes(["n001", "@gpu"]) == "@gpu,n001"
+
+
 def test_an_array_with_steps_and_a_throttle_is_taken_apart() -> None:
     text = recorded("squeue").replace("1_[0-1,3]", "1_[0-6:3,9%2]")
     jobs, _ = parse_jobs(text, "MARK", "freetrain:")

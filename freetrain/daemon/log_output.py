@@ -1,0 +1,67 @@
+"""Where the daemon's log goes and how its lines look; systemd hands standard error to the journal."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from datetime import UTC, datetime
+
+from freetrain.config import Log
+
+_PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
+_CHATTY = {"alembic": "warning", "apscheduler": "warning"}
+"""Packages whose info is about themselves."""
+
+
+def start_logging(wanted: Log) -> None:
+    """Log to standard error, with priorities where that is the journal."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter(wanted, in_journal="JOURNAL_STREAM" in os.environ))
+    logging.basicConfig(handlers=[handler])
+    set_levels(wanted, Log())
+
+
+def set_levels(wanted: Log, before: Log) -> None:
+    """Let each logger say as much as is wanted; those named only before follow the others again."""
+    for name in before.levels:
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    for name, level in {"": wanted.level, **_CHATTY, **wanted.levels}.items():
+        logging.getLogger(name).setLevel(level.upper())
+
+
+def formatter(wanted: Log, in_journal: bool) -> logging.Formatter:
+    """What makes lines of records; the journal has the time of each line by itself."""
+    if wanted.format == "json":
+        lines: logging.Formatter = _JsonFormatter()
+    else:
+        lines = logging.Formatter("%(message)s" if in_journal else "%(asctime)s %(message)s")
+    return _JournalFormatter(lines) if in_journal else lines
+
+
+class _JsonFormatter(logging.Formatter):
+    """One object a line; the time is UTC."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            said["exception"] = self.formatException(record.exc_info)
+        return json.dumps(said, ensure_ascii=False)
+
+
+class _JournalFormatter(logging.Formatter):
+    """Puts the priority that journald understands before each line."""
+
+    def __init__(self, lines: logging.Formatter) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def format(self, record: logging.LogRecord) -> str:
+        priority = f"<{_PRIORITIES.get(record.levelno, 6)}>"
+        return "\n".join(priority + line for line in self._lines.format(record).splitlines())

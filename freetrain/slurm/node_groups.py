@@ -1,0 +1,58 @@
+"""Lists of nodes as people write them: as Slurm does, and with groups of the site's ClusterShell as ``@group``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ClusterShell.NodeSet import NodeSet, NodeSetException
+from ClusterShell.NodeUtils import (
+    GroupResolverConfig,
+    GroupResolverError,
+    GroupResolverSourceError,
+    GroupSourceError,
+    GroupSourceQueryFailed,
+)
+
+from freetrain.core.cluster import Nodes
+from freetrain.slurm.parsing import expand_nodes
+
+_SITES = "/etc/clustershell"
+
+
+def expand_with_groups(text: str) -> Nodes:
+    """The nodes of a list such as ``c[01-16,20],@rack2``.
+
+    Raises:
+        ValueError: it is no list of nodes, or names a group that does not exist.
+    """
+    if "@" not in text:
+        return expand_nodes(text)
+    try:
+        return frozenset(NodeSet(text, resolver=_SitesGroups()))
+    except NodeSetException as error:
+        raise ValueError(f"no list of nodes: {text[:60]!r}") from error
+    except (GroupResolverError, GroupSourceError) as error:
+        raise ValueError(f"the groups of nodes in {text[:60]!r} cannot be read: {error}") from error
+
+
+class _SitesGroups(GroupResolverConfig):  # type: ignore[misc]
+    """Those of the site, never the examples that ClusterShell installs into a virtual environment."""
+
+    def __init__(self) -> None:
+        directories = (_SITES, os.environ.get("CLUSTERSHELL_CFGDIR"))
+        super().__init__([str(Path(each) / "groups.conf") for each in directories if each])
+
+    def group_nodes(self, group: str, namespace: str | None = None) -> list[str]:
+        """The nodes of a group; ClusterShell takes one that does not exist for one without nodes."""
+        try:
+            nodes: list[str] = super().group_nodes(group, namespace)
+        except (GroupResolverSourceError, GroupSourceQueryFailed):
+            nodes = []
+        if not any(nodes):
+            name = f"{namespace}:{group}" if namespace else group
+            raise ValueError(
+                f"there is no group of nodes @{name}, or nothing in it; 'nodeset -l' lists ClusterShell's groups "
+                f"({_SITES}/groups.conf, or that of $CLUSTERSHELL_CFGDIR)"
+            )
+        return nodes
