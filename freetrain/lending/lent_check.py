@@ -77,7 +77,7 @@ def compare(
 
     left: defaultdict[str, list[JobRun]] = defaultdict(list)
     for run in runs:
-        if run.start_s is not None and within_s(run.start_s, run.end_s) > 0:
+        if run.start_s is not None:
             left[run.id].append(run)
     accounting_s = sum(within_s(run.start_s or 0.0, run.end_s) for own in left.values() for run in own)
     ledger_s, compared, differences = 0.0, 0, []
@@ -98,7 +98,9 @@ def compare(
     for own in left.values():
         for run in own:
             start_s = run.start_s or 0.0
-            differences.append(Difference(run.id, "", start_s, None, within_s(start_s, run.end_s)))
+            # One that ended in the second of its start may be a second long in the ledger, or nothing.
+            if known_s := within_s(start_s, run.end_s):
+                differences.append(Difference(run.id, "", start_s, None, known_s))
     return Check(ledger_s, accounting_s, compared, tuple(sorted(differences, key=lambda each: each.start_s)))
 
 

@@ -38,3 +38,10 @@ def test_each_difference_is_named() -> None:
 def test_only_what_lies_in_the_range_is_compared() -> None:
     assert said([AGAIN], RUNS, from_s=250.0) == []
     assert said([replace(ONE, start_s=90.0), AGAIN], RUNS, from_s=250.0) == []
+
+
+def test_a_run_that_ends_in_the_second_of_its_start_is_known_to_both_whatever_the_ledger_makes_of_it() -> None:
+    brief = JobRun("7_0", JobState.CANCELLED, 600.0, 600.0)
+    assert said([Lending("7_0", "7", "n1", 600.0, 601.0)], [brief]) == []
+    assert said([Lending("7_0", "7", "n1", 600.0, 600.0)], [brief]) == []
+    assert said([], [brief]) == []
