@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from freetrain.core.cluster import JobRun
 from freetrain.lending.lent_time import Lending
@@ -95,12 +96,10 @@ def compare(
         known_s = within_s(same.start_s or 0.0, same.end_s)
         if abs(said_s - known_s) > _SAME_S:
             differences.append(Difference(one.job, one.node, one.start_s, said_s, known_s))
-    for own in left.values():
-        for run in own:
-            start_s = run.start_s or 0.0
-            # One that ended in the second of its start may be a second long in the ledger, or nothing.
-            if known_s := within_s(start_s, run.end_s):
-                differences.append(Difference(run.id, "", start_s, None, known_s))
+    for run in chain.from_iterable(left.values()):
+        # One that ended in the second of its start may be a second long in the ledger, or nothing.
+        if known_s := within_s(run.start_s or 0.0, run.end_s):
+            differences.append(Difference(run.id, "", run.start_s or 0.0, None, known_s))
     return Check(ledger_s, accounting_s, compared, tuple(sorted(differences, key=lambda each: each.start_s)))
 
 
