@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.live.site import Site
+from freetrain.errors import StateError
 from freetrain.lab import LabOptions
 from freetrain.store.store import Store
 from tests.slurm.lua import job_comp_with
@@ -96,6 +97,15 @@ def settled(site: Site, *trainers: str) -> bool:
     """Whether all nodes are lent, and to all."""
     sizes = [len(nodes_of(site, trainer)) for trainer in trainers]
     return sum(sizes) == NODES and min(sizes) > 0
+
+
+def has_a_database(site: Site) -> bool:
+    """Whether the daemon has made its database, all of it."""
+    try:
+        Store.open_existing(site.directory / "state" / "freetrain.db")
+    except StateError:
+        return False
+    return True
 
 
 def in_the_ledger(site: Site) -> dict[str, str]:

@@ -13,6 +13,7 @@ from tests.daemon.on_slurm.site import (
     POLL_S,
     comment_of,
     daemon_that_polls_every,
+    has_a_database,
     in_slurm,
     in_the_ledger,
     lent,
@@ -56,7 +57,7 @@ def test_a_lost_database_is_found_again_in_slurm(daemon: Site) -> None:
     daemon.stop_daemon()
     shutil.rmtree(daemon.directory / "state")
     daemon.start_daemon(POLL_S, margin_s=5, shortest_hole_s=10)
-    wait_until(lambda: (daemon.directory / "state" / "freetrain.db").exists(), 20, daemon)
+    wait_until(lambda: has_a_database(daemon), 20, daemon)
     wait_until(lambda: in_the_ledger(daemon) == running, 20, daemon)
     assert in_slurm(daemon) == running
 
