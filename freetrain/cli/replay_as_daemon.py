@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -119,7 +120,8 @@ def _work(news: Connection, given: Mapping[str, Any], log: SiteLog) -> None:
         answer: DaemonReplayed | Exception = _replay(given, log, tell)
     except Exception as error:
         answer = error
-    news.send(answer)
+    with suppress(BrokenPipeError):  # the command was killed: nobody is left to be told
+        news.send(answer)
 
 
 def _replay(given: Mapping[str, Any], log: SiteLog, progress: Progress) -> DaemonReplayed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,15 @@ def test_whoever_waits_is_told_how_far_it_is(
     assert len(times) > 1
     assert times[-1] < parse_time("2024-06-03T04:00:00")
     assert answer.record.felt is not None
+
+
+def test_where_the_command_was_killed_it_ends_without_a_word(
+    path: Path, log: SiteLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = Pipe()
+    ours.close()
+    monkeypatch.setattr(replay_as_daemon, "_BETWEEN_NEWS_S", 0.0)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    replay_as_daemon._work(theirs, options(path, "--trainers", "preset:hpo"), log)
+    with pytest.raises(BrokenPipeError):
+        theirs.send("nobody is there")

@@ -237,15 +237,15 @@ def _joins_and_leaves(device: torch.device) -> str:
     _several(device)
     with Ranks(device) as ranks:
         ranks.start(1)
-        assert ranks.await_world(1), f"no world of one: {ranks.last_words()}"
+        ranks.require_world(1, "no world of one")
         ranks.start(1)
-        assert ranks.await_world(2), f"no world of two: {ranks.last_words()}"
+        ranks.require_world(2, "no world of two")
         ranks.leave(1)
-        assert ranks.await_world(1), f"it did not leave: {ranks.last_words()}"
+        ranks.require_world(1, "it did not leave")
         ranks.start(1)
-        assert ranks.await_world(2), f"no world of two again: {ranks.last_words()}"
+        ranks.require_world(2, "no world of two again")
         ranks.kill(2)
-        assert ranks.await_world(1), f"nobody goes on after a loss: {ranks.last_words()}"
+        ranks.require_world(1, "nobody goes on after a loss")
         pauses = ", ".join(f"{pause_s:.2f}" for pause_s in ranks.pauses_s())
         return f"pauses of {pauses} s: join, leave, join, kill -9"
 
@@ -255,9 +255,9 @@ def _hung_peer(device: torch.device) -> str:
     _several(device)
     with Ranks(device) as ranks:
         ranks.start(2)
-        assert ranks.await_world(2), f"no world of two: {ranks.last_words()}"
+        ranks.require_world(2, "no world of two")
         ranks.stop(1)
-        assert ranks.await_world(1), f"the other one hangs: {ranks.last_words()}"
+        ranks.require_world(1, "the other one hangs")
         return f"out of it, and on in {ranks.pauses_s()[-1]:.1f} s"
 
 

@@ -86,6 +86,15 @@ class Ranks:
         """Whether a world of this size trains within this time."""
         return self._await(lambda: self._told_world() == size, patience_s)
 
+    def require_world(self, size: int, otherwise: str) -> None:
+        """Wait until a world of this size trains.
+
+        Raises:
+            AssertionError: none does; it says ``otherwise``, and what the ranks said last.
+        """
+        if not self.await_world(size):
+            raise AssertionError(f"{otherwise}: {self.last_words()}")
+
     def pauses_s(self) -> list[float]:
         """Of all changes."""
         return [float(line["pause_s"]) for line in self._progress() if line["event"] == "rescale"]

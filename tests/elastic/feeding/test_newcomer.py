@@ -22,6 +22,14 @@ def start_two(trainer: Workers) -> None:
     trainer.await_world(2)
 
 
+def train_with_a_third(trainer: Workers) -> None:
+    """Two train, a third one joins them, and all end well."""
+    start_two(trainer)
+    trainer.start(1)
+    trainer.await_world(3)
+    assert set(end(trainer).values()) == {0}, trainer.errors()
+
+
 def end(trainer: Workers) -> dict[str, int]:
     (trainer.out / "done").touch()
     return trainer.finish()
@@ -69,10 +77,7 @@ def broadcasts(trainer: Workers, name: str) -> int:
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "fused", "rprop"])
 def test_has_the_same_state_bit_by_bit_without_any_broadcast(trainer: Workers, optimizer: str) -> None:
     trainer.environment["OPTIMIZER"] = optimizer
-    start_two(trainer)
-    trainer.start(1)
-    trainer.await_world(3)
-    assert set(end(trainer).values()) == {0}, trainer.errors()
+    train_with_a_third(trainer)
     assert broadcasts(trainer, "w2") == 0
     assert {broadcasts(trainer, name) for name in ("w0", "w1")} == {1}, "that of the start"
     assert_all_alike(trainer)
@@ -93,10 +98,7 @@ def test_takes_over_alone_what_it_has_been_fed_with(trainer: Workers) -> None:
 
 def test_may_be_on_another_machine(trainer: Workers) -> None:
     trainer.environment["ELSEWHERE"] = "1"
-    start_two(trainer)
-    trainer.start(1)
-    trainer.await_world(3)
-    assert set(end(trainer).values()) == {0}, trainer.errors()
+    train_with_a_third(trainer)
     assert broadcasts(trainer, "w2") == 0
     assert_all_alike(trainer)
 
@@ -126,10 +128,7 @@ def test_the_others_train_on_while_it_is_fed(trainer: Workers) -> None:
 
 def test_a_script_that_keeps_its_loop_feeds_it_with_each_optimizers_updates(trainer: Workers) -> None:
     trainer.environment["LOOP"] = "1"
-    start_two(trainer)
-    trainer.start(1)
-    trainer.await_world(3)
-    assert set(end(trainer).values()) == {0}, trainer.errors()
+    train_with_a_third(trainer)
     assert broadcasts(trainer, "w2") == 0
     assert {broadcasts(trainer, name) for name in ("w0", "w1")} == {1}, "that of the start"
     assert_all_alike(trainer)
@@ -243,10 +242,7 @@ def test_what_cannot_be_fed_comes_by_broadcast_and_that_is_said(
     trainer: Workers, facts: dict[str, str], reason: str
 ) -> None:
     trainer.environment |= facts
-    start_two(trainer)
-    trainer.start(1)
-    trainer.await_world(3)
-    assert set(end(trainer).values()) == {0}, trainer.errors()
+    train_with_a_third(trainer)
     assert broadcasts(trainer, "w2") == 1
     assert reason in trainer.error_of("w2")
     assert_all_alike(trainer)
@@ -254,9 +250,6 @@ def test_what_cannot_be_fed_comes_by_broadcast_and_that_is_said(
 
 def test_a_small_model_comes_by_broadcast_at_once(trainer: Workers) -> None:
     del trainer.environment["FREETRAIN_FEED_FROM_MB"]
-    start_two(trainer)
-    trainer.start(1)
-    trainer.await_world(3)
-    assert set(end(trainer).values()) == {0}, trainer.errors()
+    train_with_a_third(trainer)
     assert broadcasts(trainer, "w2") == 1
     assert trainer.directory.feed_offer("w2", 0) is None
