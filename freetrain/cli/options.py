@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
+from freetrain.cli.times import parse_beginning, parse_time
 from freetrain.durations import parse_duration
 from freetrain.errors import InputError
 from freetrain.policies import PLACERS, POLICIES, Solver
-from freetrain.times import parse_beginning, parse_time
 
 Command = Callable[..., Any]
 

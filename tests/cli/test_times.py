@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from freetrain.times import parse_beginning, parse_time
+from freetrain.cli.times import parse_beginning, parse_time
 
 NOW_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 HOUR_S, DAY_S = 3600.0, 86400.0
