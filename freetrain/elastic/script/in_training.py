@@ -52,7 +52,7 @@ class InTraining:
         self._training.wants_checkpoint = True
 
     def stop(self) -> None:
-        """End the training on all ranks at the end of this step, or of the next one if this one is complete.
+        """End the training on all ranks at the end of this step; of the next one, if gradients are summed already.
 
         The training is then complete, as after its last epoch. One rank's word is enough.
         """

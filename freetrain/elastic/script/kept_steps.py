@@ -10,8 +10,7 @@ import torch
 from freetrain.elastic.data.step_batches import StepBatches
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.updates import Updates
-from freetrain.elastic.training.agreement import Ballot, Verdict, count
-from freetrain.elastic.training.mistakes import Samples, Schedules, learning_rates
+from freetrain.elastic.training.mistakes import Schedules
 from freetrain.elastic.training.state import Stateful, TrainingState
 from freetrain.elastic.training.training import Training
 from freetrain.elastic.worlds.exchange import broadcast_tensors
@@ -47,7 +46,6 @@ class KeptSteps:
         self._updates = updates
         self._drawing = drawing
         self._share_buffers = share_buffers
-        self._samples = Samples(state.module)
         self._schedules = [Schedules(each, also) for each in optimizers]
 
     def check_schedules(self) -> None:
@@ -102,8 +100,8 @@ class KeptSteps:
         samples, wait_s, exposed_s = self._drawing.samples, self._drawing.wait_s, updates.exposed_s
         self._state.note_step(samples, len(self._drawing.taken))
         self.forget()
-        ballot = self._ballot()
-        verdict = training.conclude(lambda: self._vote(ballot))
+        self.check_schedules()
+        verdict = training.conclude()
         training.record(samples, wait_s, exposed_s)
         training.worlds.feeder.after_step()
         return not verdict.change
@@ -131,15 +129,3 @@ class KeptSteps:
         if self.is_under_way:
             self._state.optimizer.zero_grad(set_to_none=True)
         self.forget()
-
-    def _ballot(self) -> Ballot:
-        self.check_schedules()
-        training, state = self._training, self._state
-        rates = learning_rates(state.optimizer)
-        values, world = self._samples.at(state.step), training.world
-        shard = world.rank % world.shards
-        return Ballot(training.session.change_due, training.wants_stop, 0.0, rates, values, shard, world.shards)
-
-    def _vote(self, ballot: Ballot) -> Verdict:
-        world = self._training.world
-        return count(world.start_sum(ballot.numbers()).wait(), world.size, world.shards)

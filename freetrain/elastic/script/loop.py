@@ -98,7 +98,7 @@ class Loop(InTraining):
         rounds = _rounds_of(local, self._optimizers, (also or {}).values())
         outer = {} if rounds is None else {_OUTER: rounds.outer}
         self.state = TrainingState(module, together, sampler, {**place, **outer, **(also or {})})
-        self._updates = Updates(self.state, self._optimizers, rounds)
+        self._updates = Updates(self.state, self._optimizers, lambda: self._training.vote(), rounds)
         for item in (also or {}).values():
             if isinstance(item, torch.amp.GradScaler):
                 self._updates.sum_before_unscaling(item)

@@ -20,8 +20,7 @@ from freetrain.elastic.script.model import ElasticModel
 from freetrain.elastic.script.sharding import check_unsharded
 from freetrain.elastic.script.step import Step
 from freetrain.elastic.script.steps import Steps
-from freetrain.elastic.training.agreement import Ballot
-from freetrain.elastic.training.mistakes import Samples, Schedules, learning_rates
+from freetrain.elastic.training.mistakes import Schedules
 from freetrain.elastic.training.state import Stateful, TrainingState
 from freetrain.elastic.training.training import Training
 from freetrain.elastic.worlds.world import World
@@ -102,9 +101,8 @@ class Run(InTraining):
         }
         self._training = Training(self.state, self.model, batch, trainer=trainer, records=records)
         self._loader = Loader(data, data_threads)
-        self._samples = Samples(model)
         self._check_schedules = Schedules(optimizer, self.state.also).check
-        self._steps = Steps(self.state, batch, self.model, self._loader)
+        self._steps = Steps(self.state, batch, self.model, self._loader, self._training.vote)
         self._hooks = Hooks(batch, on_resize, before_update, on_step)
         self._scaling = scaling
         self.model.measure = None if scaling is None else scaling.squared_norm
@@ -120,7 +118,7 @@ class Run(InTraining):
         training = self._training
         with training.ending_the_process():
             self._enter_world()
-            while not training.over and (step := self._steps.next(training.world)) is not None:
+            while (step := self._next()) is not None:
                 yield step
                 if not self._complete(step):
                     self._enter_world()
@@ -142,6 +140,15 @@ class Run(InTraining):
     def _enter_world(self) -> None:
         self._hooks.resized(self._training.enter_world().size)
 
+    def _next(self) -> Step | None:
+        """The next step; None when all ranks have come to the end."""
+        training = self._training
+        while training.over or (step := self._steps.next(training.world)) is None:
+            if training.meets_all():
+                return None
+            self._enter_world()
+        return step
+
     def _complete(self, step: Step) -> bool:
         """Apply the step; True if the next one takes place in the same world, or none follows."""
         training, world = self._training, self._training.world
@@ -155,8 +162,9 @@ class Run(InTraining):
             training.lose_step(error)
             return False
         self._hooks.updating(self.model.module)
-        ballot = self._ballot(step)
-        verdict = training.conclude(lambda: self._steps.apply(step, world, ballot))
+        self._check_schedules()
+        self.state.complete_step(len(step.ids))
+        verdict = training.conclude()
         self._hooks.completed(
             StepResult(step.number, step.epoch, step.ids, step.my_ids, verdict.loss, world.size, world.rank)
         )
@@ -173,13 +181,3 @@ class Run(InTraining):
             self.model.measured = torch.zeros(())
             (local,) = world.start_sum([local]).wait()
             self._scaling.observe(local, len(step.ids), min(world.size, len(step.ids)))
-
-    def _ballot(self, step: Step) -> Ballot:
-        self._check_schedules()
-        return Ballot(
-            self._training.session.change_due,
-            self._training.wants_stop,
-            step.loss_share,
-            learning_rates(self.state.optimizer),
-            self._samples.at(step.number),
-        )

@@ -26,6 +26,8 @@ class Step:
         passes: samples of this rank, pass by pass; a rank without samples has one empty pass.
         model: the model.
         fetch: turns ids into data.
+        vote: begins to agree with the other ranks on what comes next, told this rank's part of the step's mean
+            loss; raises LostRankError.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class Step:
         passes: Sequence[Sequence[int]],
         model: ElasticModel,
         fetch: Callable[[Sequence[int]], Any],
+        vote: Callable[[float], None],
     ) -> None:
         self.number = number
         self.epoch = epoch
@@ -44,6 +47,7 @@ class Step:
         self._passes = passes
         self._model = model
         self._fetch = fetch
+        self._vote = vote
         self._weight = 0.0
         self._syncing = False
         self._loss: torch.Tensor | None = None
@@ -75,18 +79,15 @@ class Step:
         if self._model.lost is not None:
             return
         weighted = loss * self._weight
+        self._loss = weighted.detach() if self._loss is None else self._loss + weighted.detach()
         try:
+            if self._syncing and not self.synced:
+                self._vote(float(self._loss))
             weighted.backward()  # type: ignore[no-untyped-call,unused-ignore]
         except (LostRankError, RuntimeError) as error:
             if not self._model.takes_for_loss(error):
                 raise
-        self._note_pass(weighted.detach())
-
-    def _note_pass(self, weighted: torch.Tensor) -> None:
-        if self._model.lost is not None:
-            return
-        self._loss = weighted if self._loss is None else self._loss + weighted
-        if self._syncing:
+        if self._syncing and self._model.lost is None:
             self.synced = True
             self.exposed_s = max(0.0, time.perf_counter() - self._model.last_bucket_s)
 
@@ -117,11 +118,6 @@ class Step:
                 "from run.model(...).",
                 "Call run.model(...) in place of the model itself: each rank would train a model of its own.",
             )
-
-    @property
-    def loss_share(self) -> float:
-        """This rank's part of the step's mean loss."""
-        return 0.0 if self._loss is None else float(self._loss)
 
     def _start(self) -> None:
         try:

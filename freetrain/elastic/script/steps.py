@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from freetrain.elastic.data.batching import FixedBatch, ScaledBatch, passes_of, share_of
 from freetrain.elastic.data.loading import Loader
-from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.model import ElasticModel
 from freetrain.elastic.script.step import Step
-from freetrain.elastic.training.agreement import Ballot, Verdict, count
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
@@ -23,15 +21,22 @@ class Steps:
         batch: samples per step.
         model: the model.
         loader: of the data.
+        vote: begins the agreement of each step.
     """
 
     def __init__(
-        self, state: TrainingState, batch: FixedBatch | ScaledBatch, model: ElasticModel, loader: Loader
+        self,
+        state: TrainingState,
+        batch: FixedBatch | ScaledBatch,
+        model: ElasticModel,
+        loader: Loader,
+        vote: Callable[[float], None],
     ) -> None:
         self._state = state
         self._batch = batch
         self._model = model
         self._loader = loader
+        self._vote = vote
         self._latest: Step | None = None
         self._is_short = False
 
@@ -55,7 +60,8 @@ class Steps:
         passes = self._passes(ids, world)
         self._loader.prepare([*passes, *self._passes(sampler.peek(per_step, skip=per_step), world)])
         self._is_short = len(ids) < per_step
-        self._latest = Step(self._state.step + 1, sampler.epoch, ids, passes, self._model, self._loader.get)
+        number, get = self._state.step + 1, self._loader.get
+        self._latest = Step(number, sampler.epoch, ids, passes, self._model, get, self._vote)
         return self._latest
 
     def explain(self, error: BaseException) -> None:
@@ -67,20 +73,6 @@ class Steps:
                 "this rank has one of them at a time. Some layers, BatchNorm for one, cannot train on that: "
                 "elastic.Run(..., drop_last=True) leaves such steps out."
             )
-
-    def apply(self, step: Step, world: World, ballot: Ballot) -> Verdict:
-        """Step the optimizer while all ranks agree on what comes next.
-
-        Raises:
-            LostRankError: a rank was lost meanwhile; this one has completed the step nevertheless.
-        """
-        try:
-            agreement = world.start_sum(ballot.numbers())
-        except LostRankError:
-            self._state.complete_step(len(step.ids))
-            raise
-        self._state.complete_step(len(step.ids))
-        return count(agreement.wait(), world.size)
 
     def _passes(self, ids: Sequence[int], world: World) -> list[Sequence[int]]:
         """This rank's part of a step, pass by pass."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import torch
@@ -28,6 +28,7 @@ class Updates:
     Args:
         state: of the training.
         optimizers: that the script steps.
+        vote: begins the agreement on what comes after the step; raises LostRankError.
         rounds: of steps that each rank makes by itself; None: gradients are added up for each step.
 
     Attributes:
@@ -37,7 +38,11 @@ class Updates:
     """
 
     def __init__(
-        self, state: TrainingState, optimizers: Sequence[torch.optim.Optimizer], rounds: Rounds | None = None
+        self,
+        state: TrainingState,
+        optimizers: Sequence[torch.optim.Optimizer],
+        vote: Callable[[], None],
+        rounds: Rounds | None = None,
     ) -> None:
         self.lost: BaseException | None = None
         self.count = 0
@@ -45,6 +50,8 @@ class Updates:
         self._state = state
         self._optimizers = optimizers
         self._rounds = rounds
+        self._vote = vote
+        self._has_voted = False
         self._lacks_samples = False
         self._world: World | None = None
         self._weight: float | None = None
@@ -97,6 +104,7 @@ class Updates:
         """What optimizers do until the next step begins is the script's own affair."""
         self.lost = None
         self.count = 0
+        self._has_voted = False
         self._weight = None
         self._lacks_samples = False
         self._summed.clear()
@@ -197,6 +205,9 @@ class Updates:
     def _add_up(self, parameters: list[torch.Tensor], weight: float) -> None:
         """A parameter that no rank has a gradient for gets none."""
         world = cast(World, self._world)
+        if not self._has_voted:
+            self._has_voted = True
+            self._vote()
         flags = [float(each.grad is not None or each in self._aside) for each in parameters]
         present = world.start_sum(flags)
         with torch.no_grad():

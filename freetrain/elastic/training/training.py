@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from freetrain.elastic.feeding.fitness import wants_to_be_fed
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.timeouts import Timeouts
-from freetrain.elastic.training.agreement import Verdict
-from freetrain.elastic.training.mistakes import check_difference
+from freetrain.elastic.training.agreement import Ballot, Verdict, count
+from freetrain.elastic.training.mistakes import Samples, check_difference, learning_rates
 from freetrain.elastic.training.records import Records
 from freetrain.elastic.training.serving import serve
 from freetrain.elastic.training.state import TrainingState, fingerprint
@@ -28,6 +28,7 @@ from freetrain.elastic.training.warming import warm_up
 from freetrain.elastic.training.worlds import ModelOfWorlds, Worlds
 from freetrain.elastic.worlds.device import backend_for, device_of
 from freetrain.elastic.worlds.health import fault_of
+from freetrain.elastic.worlds.ranks import Sum
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import ExitCode, FreetrainError, InputError
@@ -73,6 +74,8 @@ class Training:
         self.world: World
         self.session: Session
         self.worlds: Worlds
+        self._samples = Samples(state.module)
+        self._agreement: Sum | None = None
         self._model = model
         self._batch = batch
         self._can_be_fed = can_be_fed
@@ -114,6 +117,7 @@ class Training:
         if self.session.member.is_server:
             serve(self.session)
         broke_with, self.broke_with = self.broke_with, None
+        self._agreement = None
         self.world = self.worlds.enter(broke_with)
         return self.world
 
@@ -147,11 +151,26 @@ class Training:
         self.broke_with = error
         self._records.pause()
 
-    def conclude(self, vote: Callable[[], Verdict]) -> Verdict:
-        """The step is complete: agree on what comes next.
+    def vote(self, loss_share: float = 0.0) -> None:
+        """Begin to agree on what comes after this step.
+
+        Done before its gradients are summed, it takes no time of its own. What this worker learns or is told
+        afterwards waits for the next step.
 
         Args:
-            vote: raises LostRankError where no agreement comes about.
+            loss_share: this rank's part of the step's mean loss.
+
+        Raises:
+            LostRankError: a rank was lost meanwhile.
+        """
+        world, state = self.world, self.state
+        rates, values = learning_rates(state.optimizer), self._samples.at(state.step + 1)
+        shard, change = world.rank % world.shards, self.session.change_due
+        ballot = Ballot(change, self.wants_stop, loss_share, rates, values, shard, world.shards)
+        self._agreement = world.start_sum(ballot.numbers())
+
+    def conclude(self) -> Verdict:
+        """The step is complete, but for what all know of it.
 
         Returns:
             What all know; ``change`` says whether this worker now has to enter another world.
@@ -162,10 +181,9 @@ class Training:
         verdict = Verdict(change=True, stop=False, loss=float("nan"))
         if self.broke_with is None:
             try:
-                verdict = vote()
+                verdict = self._agreed()
                 check_difference(verdict.difference, self.state.step)
-                if verdict.stop:
-                    self.worlds.stop(self.world)
+                self.worlds.stopped |= verdict.stop
             except LostRankError as error:
                 self.broke_with = error
         self.worlds.step_done()
@@ -173,6 +191,14 @@ class Training:
         if change:
             self._records.pause()
         return dataclasses.replace(verdict, change=change)
+
+    def _agreed(self) -> Verdict:
+        """What the ranks have agreed on; where gradients were summed in the world before they vote only now."""
+        if self._agreement is None:
+            self.vote()
+        assert self._agreement is not None
+        agreement, self._agreement = self._agreement, None
+        return count(agreement.wait(), self.world.size, self.world.shards)
 
     def record(self, samples: int, wait_s: float, exposed_s: float) -> None:
         """Rank 0 notes the step; it, or its replica, writes what is due."""

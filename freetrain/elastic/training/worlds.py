@@ -109,18 +109,6 @@ class Worlds:
         """Whether the training is."""
         return self.stopped or self._state.sampler.finished
 
-    def stop(self, world: World) -> None:
-        """All ranks of this world end the training.
-
-        Nobody goes before it knows that the others know, as they would train on without it. If a rank is lost
-        meanwhile, those who are left tell each other in the next world.
-
-        Raises:
-            LostRankError: a rank was lost meanwhile.
-        """
-        self.stopped = True
-        world.gather([1])
-
     def step_done(self) -> None:
         """This worker has completed a step."""
         self.sees_it_through = True

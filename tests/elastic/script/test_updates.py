@@ -19,6 +19,7 @@ class Other:
 
     def __init__(self) -> None:
         self.is_lost = False
+        self.told: list[str] = []
         self.has_gradients = True
         self.gradient = 1.0
         self.peers = self
@@ -34,7 +35,13 @@ class Other:
             raise LostRankError("gone")
         return Sum()
 
+    def vote(self) -> None:
+        self.told.append("vote")
+        if self.is_lost:
+            raise LostRankError("gone")
+
     def add_up(self, tensors: list[torch.Tensor]) -> None:
+        self.told.append("gradients")
         for tensor in tensors:
             tensor.add_(self.gradient if self.has_gradients else 0.0)
 
@@ -49,7 +56,7 @@ class Training:
         together = cast(torch.optim.Optimizer, Optimizers(self.optimizers))
         self.state = TrainingState(self.module, together, Sampler(8, 1), {"schedule": self.schedule})
         self.world = Other()
-        self.updates = Updates(self.state, self.optimizers)
+        self.updates = Updates(self.state, self.optimizers, self.world.vote)
         self.updates.enter(cast(World, self.world))
 
     def begin(self, weight: float = 0.5) -> None:
@@ -74,6 +81,25 @@ def test_an_optimizer_steps_with_the_sum_of_what_each_rank_has_for_its_share() -
     training.update(0, 8.0)
     assert training.values() == [-(0.25 * 8.0 + 1.0), 0.0]
     assert training.state.updates == 1
+
+
+def test_ranks_vote_once_in_a_step_before_its_first_gradients_are_summed() -> None:
+    training = Training()
+    for _ in range(2):
+        training.begin()
+        training.update(0, 4.0)
+        training.update(1, 4.0)
+        training.state.note_step(1)
+    assert training.world.told == ["vote", "gradients", "gradients"] * 2
+
+
+def test_who_cannot_vote_any_more_makes_no_update() -> None:
+    training = Training()
+    training.begin()
+    training.world.is_lost = True
+    training.update(0, 4.0)
+    assert isinstance(training.updates.lost, LostRankError)
+    assert training.values() == [0.0, 0.0]
 
 
 def test_batches_of_one_step_count_by_their_own_shares() -> None:

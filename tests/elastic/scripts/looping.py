@@ -5,7 +5,7 @@ GradScaler and a sample whose gradients are infinite) or ``rivals`` (two models 
 end of each epoch).
 VARIANT of the classifier: ``bfloat16``, ``compiled`` or ``stream``, whose data can only be read in order.
 DIES: ``MEMBER:PLACE:STEP``, where a member ends itself without warning; ``Life.pass_by`` is told of each place.
-AWAITED: ``STEP:MEMBER``: nobody goes on after this step before it knows that this member is in the next world.
+AWAITED: ``STEP:MEMBER``: nobody goes on in this step before it knows that this member is in the next world.
 KNOCKS: a member that must have joined before somebody dies.
 """
 
@@ -47,7 +47,7 @@ class Life:
             while self.knocks and self.knocks not in self.view().members:
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGKILL)
-        if place == "stepped" and self.awaited.startswith(f"{step}:"):
+        if place == "batch" and self.awaited.startswith(f"{step}:"):
             (self.out / "awaits").touch()
             while self.awaited.partition(":")[2] not in self.run._training.session.view.ranks:
                 time.sleep(0.01)

@@ -18,7 +18,7 @@ from freetrain import elastic
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.script import run as run_module
-from freetrain.elastic.script.steps import Steps
+from freetrain.elastic.training.training import Training
 
 OUT = Path(os.environ["OUT"])
 ME = os.environ.get("FREETRAIN_MEMBER", "")
@@ -27,12 +27,12 @@ STEPS = int(os.environ.get("STEPS", "100000"))
 AWAITED = os.environ.get("LAST_STEP_WAITS_FOR", "")
 
 
-class Deaf(Steps):
+class Deaf(Training):
     deaf = "DEAF" in os.environ
 
-    def apply(self, step, world, ballot):
-        verdict = super().apply(step, world, ballot)
-        if Deaf.deaf and (verdict.stop or step.number == STEPS):
+    def _agreed(self):
+        verdict = super()._agreed()
+        if Deaf.deaf and (verdict.stop or self.state.step == STEPS):
             Deaf.deaf = False
             raise LostRankError("not heard")
         return verdict
@@ -51,7 +51,7 @@ def wait_for_newcomer():
         time.sleep(0.01)
 
 
-run_module.Steps = Deaf
+run_module.Training = Deaf
 torch.set_num_threads(1)
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
