@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ CURVE = "1:100/2:190/3:270"
 # virtual nodes share.
 SCRIPT = """#!/bin/bash
 export OMP_NUM_THREADS=1 OUT={out} EPOCHS=1500 STEP_ALONE_S=1.5
-srun --quiet {python} -m freetrain.cli.main run --trainer {trainer} --nproc 1 -- {python} {training}
+srun --quiet {python} -m freetrain.cli.main run --trainer {trainer} --nproc 1 {more} -- {python} {training}
 """
 
 
@@ -44,13 +45,9 @@ def site() -> Iterator[Site]:
 
 
 def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> None:
-    trainer, out = site.out / "trainer", site.out / "counting"
-    out.mkdir()
-    out.chmod(0o777)
-    (out / "pace").touch()
-    script = SCRIPT.format(python=sys.executable, trainer=trainer, training=TRAINING, out=out)
+    trainer = site.out / "trainer"
     with daemon_that_polls_every(POLL_S, site, NODES):
-        job = site.submit_trainer("alice", NODES, f"min=1,dir={trainer},curve={CURVE}", script)
+        job, out = submit(site, trainer)
         wait_until(lambda: nodes_now(trainer) == NODES, 60, site)
         wait_until(lambda: NODES in sizes_observed(site, job), 60, site)
 
@@ -71,6 +68,51 @@ def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> Non
     assert len(pauses_s) >= 2
     assert max(pauses_s) < 20, "as long as a start from a checkpoint"
     assert json.loads((trainer / "finished.json").read_text())
+
+
+def test_a_server_is_elsewhere_when_the_site_has_taken_its_node(site: Site) -> None:
+    trainer = site.out / "served"
+    with daemon_that_polls_every(POLL_S, site, NODES):
+        job, out = submit(site, trainer, "--servers 1")
+        wait_until(lambda: workers_and_servers(trainer) == (NODES, 1), 60, site)
+        node = node_of_server(trainer)
+        own = site.run("bob", "sbatch", "--parsable", "-w", node, "-t", "6", "--wrap", "sleep 300").strip()
+        wait_until(lambda: workers_and_servers(trainer) == (NODES - 1, 1), 60, site)
+        assert node_of_server(trainer) != node
+        site.run("bob", "scancel", own)
+        wait_until(lambda: workers_and_servers(trainer) == (NODES, 1), 60, site)
+
+        (out / "enough").touch()
+        wait_until(lambda: (trainer / "finished.json").exists(), 60, site)
+        wait_until(lambda: not nodes_of(site, job), 20, site)
+
+
+def submit(site: Site, trainer: Path, more: str = "") -> tuple[str, Path]:
+    """The job, and where it counts its samples."""
+    out = site.out / f"counting-{trainer.name}"
+    out.mkdir()
+    out.chmod(0o777)
+    (out / "pace").touch()
+    script = SCRIPT.format(python=sys.executable, trainer=trainer, training=TRAINING, out=out, more=more)
+    return site.submit_trainer("alice", NODES, f"min=1,dir={trainer},curve={CURVE}", script), out
+
+
+def last_world(trainer: Path) -> dict[str, Any]:
+    paths = sorted((trainer / "generations").glob("*.json"))
+    world: dict[str, Any] = json.loads(paths[-1].read_text()) if paths else {"members": [], "servers": []}
+    return world
+
+
+def workers_and_servers(trainer: Path) -> tuple[int, int]:
+    world = last_world(trainer)
+    return len(world["members"]), len(world["servers"])
+
+
+def node_of_server(trainer: Path) -> str:
+    (server,) = last_world(trainer)["servers"]
+    pid = json.loads((trainer / "members" / f"{server}.json").read_text())["pid"]
+    environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return dict(each.decode().partition("=")[::2] for each in environment)["SLURMD_NODENAME"]
 
 
 def in_the_ledger(site: Site, trainer: str) -> KnownTrainer:
