@@ -23,7 +23,8 @@ class Updates:
     """The updates of the step under way: of each optimizer one, or several, or one after several batches.
 
     If a rank is lost, the script goes on to the end of its step, in which the optimizers do nothing any more, and
-    then makes the step again. Updates that were made before the loss are not made again: they do nothing then.
+    then makes the step again. Updates that were made before the loss are not made again: they do nothing then, and
+    what the script does to its schedules and the like up to the first that counts is undone there.
 
     Args:
         state: of the training.
@@ -59,6 +60,7 @@ class Updates:
         self._void: set[torch.optim.Optimizer] = set()
         self._aside: dict[torch.Tensor, torch.Tensor] = {}
         self._before: dict[str, Any] = {}
+        self._made_already: dict[str, Any] | None = None
         self._adds_up_shards = weigh_shards(state.module, lambda: self._weight)
         for optimizer in optimizers:
             optimizer.register_step_pre_hook(self._before_update)
@@ -86,6 +88,7 @@ class Updates:
     def begin_step(self) -> None:
         """The script begins a step."""
         self.end_step()
+        self._made_already = self._beside_the_model() if self._state.updates else None
         self.exposed_s = 0.0
         if self._rounds is not None:
             self._rounds.begin()
@@ -123,16 +126,23 @@ class Updates:
         """The step does not count any more."""
         if self.lost is None:
             self.lost = error
-            also = {name: item.state_dict() for name, item in self._state.also.items()}
-            self._before = copy.deepcopy({"also": also, "groups": hyperparameters(self._state.optimizer)})
+            self._before = self._made_already or self._beside_the_model()
 
     def take_back(self) -> None:
         """Undo what the script has done to its schedules and the like since the step was lost."""
-        for name, item in self._state.also.items():
-            item.load_state_dict(self._before["also"][name])
-        set_hyperparameters(self._state.optimizer, self._before["groups"])
+        self._set_beside_the_model(self._before)
         if self._rounds is not None:
             self._rounds.take_back()
+
+    def _beside_the_model(self) -> dict[str, Any]:
+        """A copy of what scripts change besides parameters: schedules and the like, and learning rates."""
+        also = {name: item.state_dict() for name, item in self._state.also.items()}
+        return copy.deepcopy({"also": also, "groups": hyperparameters(self._state.optimizer)})
+
+    def _set_beside_the_model(self, captured: dict[str, Any]) -> None:
+        for name, item in self._state.also.items():
+            item.load_state_dict(captured["also"][name])
+        set_hyperparameters(self._state.optimizer, captured["groups"])
 
     # -- updates
 
@@ -163,6 +173,9 @@ class Updates:
         self.count += 1
         self._summed.add(optimizer)
         if self.lost is None and self.count > self._state.updates:
+            if self._made_already is not None:
+                self._set_beside_the_model(self._made_already)
+                self._made_already = None
             begun_s = time.perf_counter()
             try:
                 self._add_up(list(parameters_of(optimizer)), self._weight)

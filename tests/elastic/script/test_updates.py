@@ -184,6 +184,21 @@ def test_a_step_that_is_made_again_leaves_out_the_updates_that_were_made() -> No
     assert training.state.updates == 0
 
 
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
+def test_what_a_schedule_did_between_two_updates_counts_once_when_the_second_is_made_again() -> None:
+    training = Training()
+    for is_lost in (True, False):
+        training.begin()
+        training.update(1, 2.0)
+        training.schedule.step()
+        training.world.is_lost = is_lost
+        training.update(0, 4.0)
+        if is_lost:
+            training.updates.take_back()
+    assert training.schedule.state_dict()["last_epoch"] == 1
+    assert training.values() == [-0.5 * 3.0, -2.0], "with the halved rate"
+
+
 def test_outside_of_steps_an_optimizer_is_the_scripts_own() -> None:
     training = Training()
     training.update(0, 4.0)
