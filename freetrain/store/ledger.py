@@ -81,6 +81,14 @@ class Ledger:
             .where(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s > since_s))
         )
         with self._reading() as session:
+    def evictions(self, since_s: float) -> list[float]:
+        """When fragments were evicted from then on, UTC epoch seconds."""
+        query = select(FragmentRow.ended_s).where(
+            FragmentRow.end == str(End.PREEMPTED), FragmentRow.ended_s >= since_s
+        )
+        with self._reading() as session:
+            return [float(ended_s or 0.0) for ended_s in session.scalars(query)]
+
             return [(owner, float(start or 0.0), end) for owner, start, end in session.execute(query)]
 
     def lent_nodes(self, since_s: float, most: int) -> list[tuple[str, str, float, float | None]]:
