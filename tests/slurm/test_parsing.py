@@ -12,6 +12,7 @@ from freetrain.slurm.commands import SEPARATOR
 from freetrain.slurm.errors import (
     SlurmBusyError,
     SlurmMissingError,
+    SlurmRateLimitError,
     SlurmRefusedError,
     SlurmUnclearError,
     SlurmUnreachableError,
@@ -124,6 +125,11 @@ def test_an_array_with_steps_and_a_throttle_is_taken_apart() -> None:
 @pytest.mark.parametrize(
     ("said", "kind"),
     [
+        ("slurm_load_jobs error: Rate limit exceeded, please retry later", SlurmRateLimitError),
+        (
+            "allocation failure: Rate limit exceeded, please retry momentarily",
+            SlurmRateLimitError,
+        ),
         ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", SlurmUnreachableError),
         ("slurm_load_jobs error: Socket timed out on send/recv operation", SlurmUnreachableError),
         ("Job update not available right now, the DB index is being set, try again in a bit", SlurmBusyError),
