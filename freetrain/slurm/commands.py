@@ -63,6 +63,9 @@ QOS_FIELDS = ("Name", "Preempt", "PreemptMode", "GraceTime", "PreemptExemptTime"
 
 ASSOCIATION_FIELDS = ("Account", "User", "DefaultQOS", "QOS")
 
+SUBMIT_LIMITS = ("GrpSubmit", "MaxSubmitPU", "MaxSubmitPA")
+"""What of a QOS limits how many jobs wait and run, as sacctmgr prints it."""
+
 QOS_TERM_FIELDS = (
     "Name",
     "UsageFactor",
@@ -72,6 +75,7 @@ QOS_TERM_FIELDS = (
     "MaxJobsPU",
     "MaxTRESPA",
     "MaxJobsPA",
+    *SUBMIT_LIMITS,
 )
 
 ENVIRONMENT = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C", "SLURM_BITSTR_LEN": "0"}
@@ -197,6 +201,11 @@ def set_comment(job: str, comment: str) -> Command:
     return ("scontrol", "update", f"JobId={job}", f"Comment={comment}")
 
 
+def raise_priority(job: str) -> Command:
+    """Give a waiting job a higher priority, which Slurm lets an operator do, and not even the job's owner."""
+    return ("scontrol", "update", f"JobId={job}", "Nice=-1")
+
+
 def ask_tasks(mark: str, *arrays: str) -> Command:
     """The tasks of these arrays, each by itself; ``ask_jobs`` shows all that wait as one."""
     return ("squeue", "-a", "-r", "-t", "all", "-j", ",".join(arrays), "-o", _job_format(mark))
@@ -298,7 +307,7 @@ def submit_fragment(
     )
 
 
-def submit_mark(queue: FragmentQueue, comment: str) -> Command:
+def submit_held(queue: FragmentQueue, name: str, comment: str) -> Command:
     """Submit a job that never runs, whose script comes on standard input; prints the job's id."""
     return (
         "sbatch",
@@ -311,7 +320,7 @@ def submit_mark(queue: FragmentQueue, comment: str) -> Command:
         "--export=NONE",
         "--chdir=/",
         "--output=/dev/null",
-        "--job-name=freetrain-daemon",
+        f"--job-name={name}",
         f"--comment={comment}",
     )
 

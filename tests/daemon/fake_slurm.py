@@ -309,8 +309,8 @@ class FakeSlurm(Questions):
         if "Comment" in values:
             self._comment(id_, values["Comment"])
             return
-        limit_s = float(values["TimeLimit"]) * 60
         for job in map(self._job, id_.split(",")):
+            limit_s = float(values["TimeLimit"]) * 60 if "TimeLimit" in values else job.limit_s
             required = frozenset({values["ReqNodeList"]}) if "ReqNodeList" in values else job.required_nodes
             self.jobs[job.id] = replace(job, limit_s=limit_s, required_nodes=required)
 
