@@ -21,7 +21,6 @@ from freetrain.slurm.errors import (
 from freetrain.slurm.parsing import (
     expand_nodes,
     fold_nodes,
-    job_state,
     parse_jobs,
     parse_nodes,
     parse_partitions,
@@ -74,11 +73,6 @@ def test_nodes_of_scontrol() -> None:
     assert len(rejected) == 1
 
 
-def test_states_of_jobs() -> None:
-    assert job_state("CANCELLED by 1000") is JobState.CANCELLED
-    assert job_state("TELEPORTING") is JobState.UNKNOWN
-
-
 def test_reservations_and_partitions() -> None:
     (reservation,), _ = parse_reservations(recorded("reservation"))
     assert (reservation.name, reservation.nodes) == ("maint", {"n005"})
@@ -125,17 +119,17 @@ def test_an_array_with_steps_and_a_throttle_is_taken_apart() -> None:
 @pytest.mark.parametrize(
     ("said", "kind"),
     [
-        ("slurm_load_jobs error: Rate limit exceeded, please retry later", SlurmRateLimitError),
-        (
-            "allocation failure: Rate limit exceeded, please retry momentarily",
-            SlurmRateLimitError,
-        ),
         ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", SlurmUnreachableError),
         ("slurm_load_jobs error: Socket timed out on send/recv operation", SlurmUnreachableError),
         ("Job update not available right now, the DB index is being set, try again in a bit", SlurmBusyError),
         ("6_0-3: Resource temporarily unavailable", SlurmBusyError),
         ("slurm_update error: Access/permission denied", SlurmRefusedError),
         ("slurm_suspend error: Invalid job id specified", SlurmRefusedError),
+        ("slurm_load_jobs error: Rate limit exceeded, please retry later", SlurmRateLimitError),
+        (
+            "allocation failure: Rate limit exceeded, please retry momentarily",
+            SlurmRateLimitError,
+        ),
         ("fatal: Unable to process configuration file", SlurmMissingError),
         ("Slurmctld(primary) at vm is DOWN", SlurmUnreachableError),
     ],
