@@ -177,8 +177,8 @@ def release(*jobs: str) -> Command:
 
 
 def hold(*jobs: str) -> Command:
-    """Hold waiting tasks, such that their owner cannot release them by accident."""
-    return ("scontrol", "hold", ",".join(jobs))
+    """Hold waiting tasks, such that their owner can release them: what an operator holds otherwise he cannot."""
+    return ("scontrol", "uhold", ",".join(jobs))
 
 
 def requeue_hold(*jobs: str) -> Command:
@@ -362,11 +362,6 @@ def submit(
         *((f"--job-name={name}",) if name else ()),
         *script,
     )
-
-
-def hold_own(job: str) -> Command:
-    """Hold one's own waiting job, such that one can release it."""
-    return ("scontrol", "uhold", job)
 
 
 def make_trainer(job: str, comment: str, queue: FragmentQueue) -> Command:
