@@ -106,3 +106,15 @@ def test_delays_of_before_a_restart_count(site: Site) -> None:
         assert restarted.judgement is not None
         assert restarted.judgement.back_off is not None
         assert restarted.judgement.back_off.cause is Cause.DELAYS
+
+
+def test_limits_that_allow_what_happened_end_it_at_once(site: Site) -> None:
+    with site.daemon() as daemon:
+        array = lend_all(site)
+        evict(site, 4)
+        site.look(2)
+        assert site.slurm.running(array) == []
+        generous = daemon._config.harm.model_copy(update={"evictions": 10})
+        daemon.change(daemon._config.model_copy(update={"harm": generous}))
+        site.look(2)
+        assert len(site.slurm.running(array)) == 8
