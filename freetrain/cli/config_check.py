@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from freetrain.daemon.admission.inspection import (
     inspect_files,
     of_mistake,
 )
-from freetrain.errors import ExitCode
+from freetrain.errors import ExitCode, InputError
 from freetrain.showing.words import printable
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.finding import Finding
@@ -30,9 +32,16 @@ FORMAT = "freetrain-check/1"
 @click.command("check")
 @config_option
 @click.option("--user", "account", help="The daemon's account  [default: that of its directory, or freetrain].")
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Prove the rights, as the daemon's account, with a held job that is changed and cancelled.",
+)
 @click.option("--offline", is_flag=True, help="Look at the files alone; ask no Slurm.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def check_command(config_path: Path | None, account: str | None, offline: bool, as_json: bool) -> None:
+def check_command(
+    config_path: Path | None, account: str | None, prove: bool, offline: bool, as_json: bool
+) -> None:
     """Find what is wrong with the configuration, and what in Slurm would keep it from lending well.
 
     Each finding comes with the lines that mend it, for slurm.conf, freetrain.toml or a shell; what scontrol
@@ -45,15 +54,28 @@ def check_command(config_path: Path | None, account: str | None, offline: bool, 
         _finish(Inspection([of_mistake(one) for one in mistakes]), config_path, as_json)
     loaded = load_config(config_path)
     config, sources = loaded.config, loaded.sources
+    account = account or daemons_account(config)
+    if prove:
+        _check_may_prove(account, offline)
     if offline:
-        _finish(inspect_files(config, sources), config_path, as_json)
+        _finish(inspect_files(config, sources, account), config_path, as_json)
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     try:
-        found = inspect(config, sources, gateway, account or daemons_account(config))
+        found = inspect(config, sources, gateway, account, prove)
     except SlurmError:
-        _print(inspect_files(config, sources), config_path, as_json)
+        _print(inspect_files(config, sources, account), config_path, as_json)
         raise
     _finish(found, config_path, as_json)
+
+
+def _check_may_prove(account: str, offline: bool) -> None:
+    if offline:
+        raise InputError("--prove asks Slurm, and --offline does not.", "Leave one of them out.")
+    if pwd.getpwuid(os.geteuid()).pw_name != account:
+        raise InputError(
+            f"What {account} may do only {account} can prove.",
+            f"sudo -u {account} freetrain config check --prove; or name another account with --user.",
+        )
 
 
 def lines_of(finding: Finding) -> Iterator[str]:
@@ -80,6 +102,8 @@ def _print(found: Inspection, config_path: Path | None, as_json: bool) -> None:
     else:
         settings = found.layout.settings
         click.echo(f"Slurm {settings.version}, cluster {settings.cluster}, {settings.preempt_type}.")
+    for note in found.notes:
+        click.echo(printable(note))
     for finding in found.findings:
         for line in lines_of(finding):
             click.echo(printable(line))
@@ -108,4 +132,5 @@ def _document(found: Inspection, sources: tuple[Path, ...]) -> dict[str, Any]:
             for finding in found.findings
         ],
         "not_checked": list(found.not_checked),
+        "notes": list(found.notes),
     }

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.config_check import check_command
 from freetrain.cli.options import config_option
 from freetrain.config import Config, load_config
 from freetrain.daemon.log_output import start_logging
@@ -16,12 +17,19 @@ from freetrain.slurm.opening import open_gateway
 @click.command("daemon")
 @config_option
 @click.option("--cycles", type=click.IntRange(1), metavar="N", help="Look N times, then end.")
+@click.option("--check-config", is_flag=True, help="Do what 'freetrain config check' does, and end.")
 @click.option("-v", "--verbose", is_flag=True, help="Log with the level debug, whatever log.level says.")
-def daemon_command(config_path: Path | None, cycles: int | None, verbose: bool) -> None:
+@click.pass_context
+def daemon_command(
+    context: click.Context, config_path: Path | None, cycles: int | None, check_config: bool, verbose: bool
+) -> None:
     """Lend idle nodes to elastic trainings, as the configuration allows; by default only observe.
 
     SIGTERM ends the daemon and leaves what is lent to the trainings; SIGHUP reads the configuration anew.
     """
+    if check_config:
+        context.invoke(check_command, config_path=config_path)
+        return
 
     def read() -> Config:
         config = load_config(config_path).config

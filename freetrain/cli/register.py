@@ -64,4 +64,4 @@ def _plan(job: str, first: Job, comment: str, queue: FragmentQueue) -> tuple[com
     """Held before it is changed, so that it does not start meanwhile; of a trainer only the tag changes."""
     if first.comment.startswith(TAG_PREFIX) and queue.has(first):
         return (commands.set_comment(job, comment),)
-    return (commands.hold_own(job), commands.make_trainer(job, comment, queue))
+    return (commands.hold(job), commands.make_trainer(job, comment, queue))

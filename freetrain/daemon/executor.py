@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from enum import StrEnum
 
-from freetrain.slurm.errors import SlurmBusyError, SlurmRefusedError, SlurmUnreachableError
+from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Order
 from freetrain.slurm.patience import perform_patiently
@@ -61,19 +61,19 @@ class Executor:
 
         Raises:
             SlurmUnreachableError: no answer; the order may have had its effect nevertheless.
+            SlurmMissingError: Slurm's commands or its configuration are gone.
         """
         if not self.acts:
             self._advise(order, decision)
             return None
         try:
             said = perform_patiently(self._gateway, order.command, order.stdin, self._sleep)
-        except (SlurmRefusedError, SlurmBusyError) as error:
+        except SlurmError as error:
+            self._record(order, decision, error.what, error.return_code)
+            if not isinstance(error, (SlurmRefusedError, SlurmBusyError)):
+                raise
             log.warning("%s (to %s)", error.what, _told(order, decision))
-            self._record(order, decision, error.what, error.return_code)
             return None
-        except SlurmUnreachableError as error:
-            self._record(order, decision, error.what, error.return_code)
-            raise
         self._record(order, decision, "done", 0)
         log.info("%s", _told(order, decision))
         return said

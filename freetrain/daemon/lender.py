@@ -18,6 +18,7 @@ from freetrain.daemon.controls.pause import PauseReader
 from freetrain.daemon.controls.stop_files import stop_file_there
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import LiveCluster, Told
+from freetrain.daemon.reports.back_offs import BackOffs
 from freetrain.daemon.reports.findings import tell_findings, tell_unusable
 from freetrain.daemon.reports.rejects import Rejects
 from freetrain.daemon.reports.status import LookStatus, status_of
@@ -75,16 +76,15 @@ class Lender:
         self._guard = guard
         self._progress = ProgressReader()
         self._rejects = Rejects()
+        self._back_offs = BackOffs(ledger)
         self._drains = DrainsReader(Path(config.state.directory))
         self._pause = PauseReader(Path(config.state.directory))
         self._executor = Executor(gateway, ledger, Mode(config.lend.mode))
         self._launcher = launcher_of(config, gateway)
         self._cluster = LiveCluster(gateway, self._launcher, self._executor, ledger, self._told)
-        # A pause outlives a restart: delays of before count as long as those of now. So does what was learned.
-        known = ledger.stays(config.slurm.partition)
-        before = Memory(meter=Meter(harms=tuple(ledger.harms())), stays=Stays(*known) if known else Stays())
-        self._stays_kept_s = -float("inf")
         rules = rules_of(config, settings)
+        self._stays_kept_s = -float("inf")
+        before = _remembered(ledger, config.slurm.partition, clock_s() - rules.harm.remembered_s)
         self._loop = LendingLoop(self._cluster, rules, journal, time.perf_counter, self._note, before)
         self._unusable = frozenset[str]()
         self._placer: Placer | None = None
@@ -207,6 +207,7 @@ class Lender:
         snapshot, memory = judgement.facts.snapshot, judgement.memory
         self._rejects.tell(snapshot.rejected)
         tell_findings(memory)
+        self._back_offs.tell(judgement.back_off, snapshot.time_s)
         for harm in memory.meter.new:
             self._ledger.record_harm(harm)
         if memory.blocked.new:
@@ -231,3 +232,13 @@ class Lender:
                 and entry.trainer.state is not TrainerState.COMPLETE
             }
         )
+
+
+def _remembered(ledger: Ledger, partition: str, since_s: float) -> Memory:
+    """What outlives a restart: delays and evictions count as long as those of now, and what was learned."""
+    known = ledger.stays(partition)
+    return Memory(
+        meter=Meter(harms=tuple(ledger.harms(since_s))),
+        stays=Stays(*known) if known else Stays(),
+        evicted_s=tuple(ledger.evictions(since_s)),
+    )

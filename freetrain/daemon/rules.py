@@ -55,7 +55,7 @@ def rules_of(config: Config, settings: SlurmSettings) -> Rules:
             planning_s=settings.backfill_interval_s + settings.backfill_resolution_s,
             start_within_s=_start_within_s(config, settings),
         ),
-        harm=HarmRules(harm.limit, harm.within, harm.allowed, harm.pause),
+        harm=HarmRules(harm.limit, harm.within, harm.allowed, harm.pause, harm.evictions),
         sharing=SharingRules(
             FairShare(lend.fair_share),
             lend.half_life,

@@ -151,7 +151,9 @@ class Service:
             began_s = time.monotonic()
             decisions = self._look(parts, time_limit_s)
             look_s = time.monotonic() - began_s
-            if decisions:  # else Slurm does not answer, and would not answer this either
+            if self._outage.failures:
+                parts.timetable.plan_retry(self._outage.failures)
+            else:
                 parts.timetable.plan_poll(parts.lender.ask_last_plan(), look_s)
             looks += 1
             if looks == cycles:

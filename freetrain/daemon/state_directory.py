@@ -13,7 +13,8 @@ from typing import IO
 from freetrain.errors import ExitCode, FreetrainError, StateError
 
 _NETWORK = ("nfs", "cifs", "smb", "lustre", "gpfs", "beegfs", "ceph", "afs", "9p", "pvfs", "orangefs", "fuse.")
-_LOCK_NAME = "daemon.lock"
+LOCK_NAME = "daemon.lock"
+"""The file that a daemon at work has locked."""
 _HINT = "Set state.directory in the configuration to a directory on a local disk that the daemon's account owns."
 
 
@@ -34,7 +35,7 @@ def claim(directory: Path, mounts: str | None = None) -> IO[str]:
             raise StateError(
                 f"{directory} is on a network file system ({kind}), where locks and SQLite fail.", _HINT
             )
-        lock = (directory / _LOCK_NAME).open("a+")
+        lock = (directory / LOCK_NAME).open("a+")
     except OSError as error:
         raise StateError(f"The daemon's directory {directory} cannot be used: {error.strerror}.", _HINT) from error
     try:
@@ -80,7 +81,7 @@ def _make(directory: Path) -> None:
 def is_claimed(directory: Path) -> bool:
     """Whether a daemon works in the directory, as far as one may see."""
     try:
-        with (directory / _LOCK_NAME).open() as lock:
+        with (directory / LOCK_NAME).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

@@ -15,7 +15,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from freetrain.daemon.controls.nudge import NudgeListener, Senders
 from freetrain.daemon.controls.wake_file import WakeFile
-from freetrain.lending.pace import next_look_s
+from freetrain.lending.pace import next_look_s, retry_after_s
 
 _BETWEEN_LOOKS_S, _ECHO_S = 0.5, 0.2
 _WAKE_FILE_EVERY_S = 0.1
@@ -52,6 +52,7 @@ class Timetable:
         self._wake = threading.Event()
         self._wake_file = WakeFile(directory)
         self._nudged = self._echo_due = False
+        self._deaf_until_s = -inf
         # Missed ones are made up for once.
         self._scheduler = BackgroundScheduler(
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}, timezone="UTC"
@@ -69,7 +70,21 @@ class Timetable:
             last_plan_s: when Slurm last planned, in UTC epoch seconds; None: unknown.
             look_s: how long a look takes.
         """
-        at_s = next_look_s(self._clock_s(), self._poll_s, last_plan_s, self._plan_interval_s, look_s)
+        self._deaf_until_s = -inf
+        self._poll_at(next_look_s(self._clock_s(), self._poll_s, last_plan_s, self._plan_interval_s, look_s))
+
+    def plan_retry(self, failures: int) -> None:
+        """Let the next poll come later, since Slurm did not answer; before the usual one no nudge counts either.
+
+        A nudge of slurmctld's plug-ins says that it is there again; many nudges must not become many questions.
+
+        Args:
+            failures: how many looks in a row it has not answered.
+        """
+        self._deaf_until_s = time.monotonic() + self._poll_s
+        self._poll_at(self._clock_s() + retry_after_s(self._poll_s, failures))
+
+    def _poll_at(self, at_s: float) -> None:
         self._scheduler.modify_job("poll", next_run_time=datetime.fromtimestamp(at_s, UTC))
 
     def wake(self) -> None:
@@ -85,7 +100,7 @@ class Timetable:
         time.sleep(max(_BETWEEN_LOOKS_S, 2 * look_s))
         # An epilog nudges while Slurm is still clearing up after the job, and a plug-in before Slurm has the job
         # that is submitted: another look follows the first.
-        until_s = time.monotonic() + (_ECHO_S if self._echo_due else inf)
+        until_s = time.monotonic() + (_ECHO_S if self._echo_due and not self._is_deaf else inf)
         while not self._wake.wait(_WAKE_FILE_EVERY_S) and not self._is_due(until_s):
             pass
         self._wake.clear()
@@ -94,15 +109,18 @@ class Timetable:
         self._echo_due, self._nudged = self._nudged, False
 
     def _is_due(self, until_s: float) -> bool:
-        """Whether somebody has written to the wake file, which counts as a nudge, or the time is up."""
-        if self._wake_file.has_changed():
-            self._nudged = True
-            return True
-        return time.monotonic() >= until_s
+        """Whether there was a nudge that counts now, as a byte in the wake file is one, or the time is up."""
+        self._nudged = self._wake_file.has_changed() or self._nudged
+        return (self._nudged and not self._is_deaf) or time.monotonic() >= until_s
+
+    @property
+    def _is_deaf(self) -> bool:
+        return time.monotonic() < self._deaf_until_s
 
     def _nudge(self) -> None:
         self._nudged = True
-        self.wake()
+        if not self._is_deaf:
+            self.wake()
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Self]:

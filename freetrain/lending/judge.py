@@ -13,12 +13,13 @@ from freetrain.core.fragment import Fragment, node_of
 from freetrain.core.plan import Action, PutRight, Release
 from freetrain.core.problem import Question
 from freetrain.core.shared_nodes import SharedNode
+from freetrain.lending.back_off import BackOff, evictions_after, find_back_off
 from freetrain.lending.blocked_jobs import Blocked, find_waits
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.limits import limits
 from freetrain.lending.lost_nodes import LostNodes
-from freetrain.lending.meter import Meter, paused_until_s
+from freetrain.lending.meter import Meter
 from freetrain.lending.next_in_line import nodes_of_next
 from freetrain.lending.offers import Offers, find_offers, shadow_of, take_back
 from freetrain.lending.part_claims import find_part_claims
@@ -45,6 +46,7 @@ class Memory:
         lost: nodes that Slurm took out of service after fragments.
         stays: how long nodes stay idle.
         left: who left nodes that he could have.
+        evicted_s: when fragments were evicted, as far back as it counts, UTC epoch seconds.
     """
 
     sightings: Sightings = field(default_factory=Sightings)
@@ -53,6 +55,7 @@ class Memory:
     lost: LostNodes = field(default_factory=LostNodes)
     stays: Stays = field(default_factory=Stays)
     left: LeftNodes = field(default_factory=dict)
+    evicted_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class Judgement:
         parts: who was dealt which of them.
         rooms: what was left of each node before; None: nodes are lent whole.
         stopped: why nothing is lent at all; empty: nodes are lent.
+        back_off: that of freetrain's own; None: there is none.
     """
 
     facts: Facts
@@ -80,6 +84,7 @@ class Judgement:
     parts: Parts
     rooms: Rooms | None
     stopped: str
+    back_off: BackOff | None
 
     @property
     def now_s(self) -> float:
@@ -200,7 +205,9 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     blocked = memory.blocked.after(waits, snapshot, nodes.claim_s)
     meter = memory.meter.after(facts, shadow, blocked.jobs, nodes, rules.harm)
     lost = memory.lost.after(snapshot, [*meter.ended, *facts.fragments], rules.harm)
-    stopped = facts.stopped or _pause(meter, lost, now_s, rules)
+    evicted_s = evictions_after(memory.evicted_s, facts.ended, now_s, rules.harm)
+    back_off = find_back_off(meter.harms, evicted_s, lost, now_s, rules.harm)
+    stopped = facts.stopped or (back_off.sentence if back_off else "")
     late_s = now_s - rules.fragments.start_within_s
     in_vain = [fragment for fragment in facts.fragments if fragment.waits_since_before(late_s)]
 
@@ -223,14 +230,8 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     offered = () if facts.paused else offers.offered
     parts = deal_parts(facts, offered, selection.competing, eligible, memory.left, rules, tasks)
     seen = seen.with_fitting(shadow).with_vain(in_vain, now_s)
-    remembered = Memory(seen, blocked, meter, lost, stays, parts.left)
-    return Judgement(facts, rules, remembered, shadow, offers, selection, parts, rooms, stopped)
-
-
-def _pause(meter: Meter, lost: LostNodes, now_s: float, rules: Rules) -> str:
-    if now_s < paused_until_s(meter.harms, rules.harm):
-        return "the site's own jobs had to wait too often"
-    return "too many nodes went out of service after fragments" if lost.are_too_many(now_s, rules.harm) else ""
+    remembered = Memory(seen, blocked, meter, lost, stays, parts.left, evicted_s)
+    return Judgement(facts, rules, remembered, shadow, offers, selection, parts, rooms, stopped, back_off)
 
 
 def _select(facts: Facts, offers: Offers, eligible: Eligible, tasks: Tasks, rules: Rules) -> Selection:

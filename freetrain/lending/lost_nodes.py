@@ -52,7 +52,7 @@ class LostNodes:
         if not out and not self.all:
             return LostNodes()
         last = {one.node: one.job for one in ended}
-        kept = [one for one in self.all if one.node in out or now_s - one.found_s < limits.within_s]
+        kept = [one for one in self.all if one.node in out or now_s - one.found_s < limits.remembered_s]
         known = {one.node for one in kept}
         new = tuple(
             LostNode(name, node.said, last[name], now_s)
@@ -60,7 +60,3 @@ class LostNodes:
             if name in last and name not in known
         )
         return LostNodes((*kept, *new), new)
-
-    def are_too_many(self, now_s: float, limits: HarmRules) -> bool:
-        """Whether more than tolerated were lost within the time in which harm is counted."""
-        return sum(now_s - one.found_s < limits.within_s for one in self.all) > limits.allowed

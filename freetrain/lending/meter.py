@@ -32,7 +32,7 @@ class Meter:
         expected: waiting job → when it would have started.
         ended: fragments that ended lately.
         measured: jobs that started lately → when; Slurm may show one twice, or not for a moment.
-        harms: delays, as far back as they count for a pause.
+        harms: delays, as far back as they count for a back-off.
         new: those found at the last look.
     """
 
@@ -66,7 +66,7 @@ class Meter:
         own = [job for job in facts.snapshot.jobs if not rules.queue.has(job)]
         started = {job.id: job for job in own if _has_started(job)}.values()
         new = tuple(before._harms(started, facts, rules))
-        oldest_s = now_s - limits.within_s - limits.pause_s
+        oldest_s = now_s - limits.remembered_s
         return replace(
             before,
             looked_s=now_s,
@@ -121,13 +121,6 @@ class Meter:
             return None
         start_s = max([min(asked_s), looked_s, *since_s.values()])
         return Expected(start_s, start_s)
-
-
-def paused_until_s(harms: Iterable[Harm], limits: HarmRules) -> float:
-    """Until when nothing is lent because the site's jobs had to wait too often; 0: never."""
-    bad_s = sorted(harm.started_s for harm in harms if harm.delay_s > limits.delay_s)
-    windows = zip(bad_s, bad_s[limits.allowed :], strict=False)
-    return max((last + limits.pause_s for first, last in windows if last - first <= limits.within_s), default=0.0)
 
 
 def _has_started(job: Job) -> bool:

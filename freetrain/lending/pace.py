@@ -7,6 +7,11 @@ from math import floor
 _LEAD_S = 1.0
 """How long before a plan of Slurm's a look must be over: nodes given back need that to be idle."""
 
+LONGEST_RETRY_S = 60.0
+"""A Slurm that does not answer is asked again after that long at least, or at the usual time if that is later."""
+
+_MOST_DOUBLINGS = 10
+
 
 def next_look_s(now_s: float, poll_s: float, last_plan_s: float | None, interval_s: float, look_s: float) -> float:
     """The usual time, or better a moment before Slurm plans.
@@ -27,3 +32,13 @@ def next_look_s(now_s: float, poll_s: float, last_plan_s: float | None, interval
     next_plan_s = last_plan_s + interval_s - _LEAD_S - min(look_s, interval_s / 3)
     before_plan_s = next_plan_s + floor((usual_s - next_plan_s) / interval_s) * interval_s
     return before_plan_s if before_plan_s > now_s else usual_s
+
+
+def retry_after_s(poll_s: float, failures: int) -> float:
+    """How long to leave a Slurm alone that has not answered: as long as usual, then twice as long each time.
+
+    Args:
+        poll_s: the usual time between two looks.
+        failures: how many looks in a row it has not answered.
+    """
+    return min(poll_s * 2.0 ** min(failures - 1, _MOST_DOUBLINGS), max(poll_s, LONGEST_RETRY_S))

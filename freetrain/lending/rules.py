@@ -121,15 +121,22 @@ class HarmRules:
 
     Attributes:
         delay_s: a delay that is too much.
-        within_s: over what time such delays are counted.
-        allowed: how many are tolerated in that time.
+        within_s: over what time delays, lost nodes and evictions are counted.
+        allowed: how many delays that are too much, and how many lost nodes, are tolerated in that time.
         pause_s: how long nothing is lent then.
+        evictions: how many evictions are tolerated in that time; 0: any number.
     """
 
     delay_s: float
     within_s: float
     allowed: int
     pause_s: float
+    evictions: int = 0
+
+    @property
+    def remembered_s(self) -> float:
+        """How far back anything counts."""
+        return self.within_s + self.pause_s
 
 
 class FairShare(StrEnum):

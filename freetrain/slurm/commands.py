@@ -63,6 +63,9 @@ QOS_FIELDS = ("Name", "Preempt", "PreemptMode", "GraceTime", "PreemptExemptTime"
 
 ASSOCIATION_FIELDS = ("Account", "User", "DefaultQOS", "QOS")
 
+SUBMIT_LIMITS = ("GrpSubmit", "MaxSubmitPU", "MaxSubmitPA")
+"""What of a QOS limits how many jobs wait and run, as sacctmgr prints it."""
+
 QOS_TERM_FIELDS = (
     "Name",
     "UsageFactor",
@@ -72,6 +75,7 @@ QOS_TERM_FIELDS = (
     "MaxJobsPU",
     "MaxTRESPA",
     "MaxJobsPA",
+    *SUBMIT_LIMITS,
 )
 
 ENVIRONMENT = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C", "SLURM_BITSTR_LEN": "0"}
@@ -173,8 +177,8 @@ def release(*jobs: str) -> Command:
 
 
 def hold(*jobs: str) -> Command:
-    """Hold waiting tasks, such that their owner cannot release them by accident."""
-    return ("scontrol", "hold", ",".join(jobs))
+    """Hold waiting tasks, such that their owner can release them: what an operator holds otherwise he cannot."""
+    return ("scontrol", "uhold", ",".join(jobs))
 
 
 def requeue_hold(*jobs: str) -> Command:
@@ -195,6 +199,11 @@ def cancel(*jobs: str) -> Command:
 def set_comment(job: str, comment: str) -> Command:
     """Replace a job's comment."""
     return ("scontrol", "update", f"JobId={job}", f"Comment={comment}")
+
+
+def raise_priority(job: str) -> Command:
+    """Give a waiting job a higher priority, which Slurm lets an operator do, and not even the job's owner."""
+    return ("scontrol", "update", f"JobId={job}", "Nice=-1")
 
 
 def ask_tasks(mark: str, *arrays: str) -> Command:
@@ -298,7 +307,7 @@ def submit_fragment(
     )
 
 
-def submit_mark(queue: FragmentQueue, comment: str) -> Command:
+def submit_held(queue: FragmentQueue, name: str, comment: str) -> Command:
     """Submit a job that never runs, whose script comes on standard input; prints the job's id."""
     return (
         "sbatch",
@@ -311,7 +320,7 @@ def submit_mark(queue: FragmentQueue, comment: str) -> Command:
         "--export=NONE",
         "--chdir=/",
         "--output=/dev/null",
-        "--job-name=freetrain-daemon",
+        f"--job-name={name}",
         f"--comment={comment}",
     )
 
@@ -353,11 +362,6 @@ def submit(
         *((f"--job-name={name}",) if name else ()),
         *script,
     )
-
-
-def hold_own(job: str) -> Command:
-    """Hold one's own waiting job, such that one can release it."""
-    return ("scontrol", "uhold", job)
 
 
 def make_trainer(job: str, comment: str, queue: FragmentQueue) -> Command:

@@ -39,6 +39,10 @@ class SlurmUnclearError(SlurmUnreachableError):
         )
 
 
+class SlurmRateLimitError(SlurmUnreachableError):
+    """Slurm limits how often it is asked, and did not do this: whoever asks again at once makes it worse."""
+
+
 class SlurmBusyError(SlurmError):
     """Slurm cannot do this just now, and may in a second."""
 
@@ -61,6 +65,7 @@ _UNREACHABLE = (
     "zero bytes were trans",
     " is down",
 )
+_RATE_LIMITED = "rate limit exceeded"
 _BUSY = ("try again", "not available right now", "temporarily unable", "temporarily unavailable", "in progress")
 _SPEAKER = re.compile(r"^(sbatch|scancel|scontrol|squeue): (error: )?")
 _MOST_LINES = 3
@@ -76,6 +81,11 @@ def explain(command: str, said: str) -> SlurmError:
         return SlurmMissingError(
             f"{command} finds no Slurm configuration: {first}",
             "Set SLURM_CONF, or install slurm.conf on this machine.",
+        )
+    if _RATE_LIMITED in lower:
+        return SlurmRateLimitError(
+            f"Slurm limits how often it is asked, and refuses {command} for now: {first}.",
+            "Wait a minute. If it goes on: see rl_enable in SlurmctldParameters, and rpc_queue.yaml.",
         )
     if any(words in lower for words in _UNREACHABLE):
         return SlurmUnreachableError(f"Slurm does not answer {command}: {first}", "See whether slurmctld runs.")

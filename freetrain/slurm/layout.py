@@ -11,6 +11,9 @@ from freetrain.slurm.layout_question import BY_PARTITION, BY_QOS, Question
 from freetrain.slurm.parsing import fold_nodes
 from freetrain.slurm.preempted_findings import exempt_findings, grace_findings, mode_findings, words_of
 
+_TOLERABLE_CLOCK_S = 5.0
+"""Less than margins and polls, and more than clocks differ that are kept by NTP."""
+
 
 def judge(question: Question) -> list[Finding]:
     """All that is not as it should be, what is unsafe first.
@@ -22,12 +25,13 @@ def judge(question: Question) -> list[Finding]:
        fragment preempts any.
     4. What Slurm preempts ends, soon after its start as later, and without a long grace time.
     5. Fragments can start, and their owners may hand them in. What they have counts in no limit of the site's.
+    6. This machine's clock and that of Slurm's controller tell the same time.
 
     Raises:
         KeyError: Slurm has no such partition.
     """
     preempt_type = question.layout.settings.preempt_type
-    found = [*_of_the_partition(question), *_of_the_cluster(question)]
+    found = [*_of_the_partition(question), *_of_the_cluster(question), *_of_the_clock(question)]
     if preempt_type == BY_PARTITION:
         found += _by_partition(question)
     elif preempt_type == BY_QOS:
@@ -112,6 +116,20 @@ def _of_the_cluster(question: Question) -> Iterator[Finding]:
         )
     yield from _of_parameters("PreemptParameters", settings.preempt_parameters)
     yield from _of_parameters("SchedulerParameters", settings.scheduler_parameters)
+
+
+def _of_the_clock(question: Question) -> Iterator[Finding]:
+    """Slurm tells ends and starts by its own clock; from now until then is reckoned by this machine's."""
+    ahead_s = question.layout.clock_ahead_s
+    if abs(ahead_s) > _TOLERABLE_CLOCK_S:
+        which = "ahead of" if ahead_s > 0 else "behind"
+        what = "shorter" if ahead_s > 0 else "longer"
+        yield Finding(
+            f"The clock of this machine is {abs(ahead_s):.0f} s {which} that of Slurm's controller: holes seem "
+            f"{what} than they are.",
+            "timedatectl set-ntp true",
+            abs(ahead_s) > question.tolerable_s,
+        )
 
 
 def _of_parameters(name: str, text: str) -> Iterator[Finding]:

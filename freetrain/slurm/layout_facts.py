@@ -111,12 +111,15 @@ class SlurmLayout:
         partitions: by name.
         qos: by name; None: not asked for, or unknown.
         problem: why something of it is unknown or of before; empty: nothing is.
+        clock_ahead_s: how far this machine's clock is ahead of the controller's, at least, in whole seconds; 0: no
+            difference can be told.
     """
 
     settings: SlurmSettings
     partitions: Mapping[str, PartitionRules] = field(default_factory=dict)
     qos: Mapping[str, Qos] | None = None
     problem: str = ""
+    clock_ahead_s: float = 0.0
 
 
 def parse_partition_rules(text: str) -> tuple[dict[str, PartitionRules], list[str]]:

@@ -12,7 +12,7 @@ from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmError, SlurmRefusedError, SlurmUnclearError
 from freetrain.slurm.layout_facts import PartitionRules, Qos, SlurmLayout, parse_partition_rules, parse_qos
 from freetrain.slurm.layout_question import BY_QOS
-from freetrain.slurm.settings import SlurmSettings, parse_settings
+from freetrain.slurm.settings import SlurmSettings, clock_ahead_s, parse_settings, parse_told_s
 
 
 class LayoutReader:
@@ -35,6 +35,7 @@ class LayoutReader:
         self._partitions: Mapping[str, PartitionRules] = {}
         self._qos: Mapping[str, Qos] | None = None
         self._problem = ""
+        self._clock_ahead_s = 0.0
         self.asked = 0
         self.rejected: list[str] = []
 
@@ -62,7 +63,7 @@ class LayoutReader:
         if self._settings is None:
             self._read("settings")
         assert self._settings is not None
-        return SlurmLayout(self._settings, self._partitions, self._qos, self._problem)
+        return SlurmLayout(self._settings, self._partitions, self._qos, self._problem, self._clock_ahead_s)
 
     def _wanted(self, max_age_s: float) -> tuple[str, ...]:
         """What to know; first the settings, which say whether there is more to ask.
@@ -85,12 +86,18 @@ class LayoutReader:
     def _read(self, what: str) -> None:
         self.asked += 1
         if what == "settings":
-            self._settings = parse_settings(self._ask(commands.ask_settings()))
+            self._read_settings()
         elif what == "partitions":
             self._read_partitions(self._ask(commands.ask_partitions()))
         else:
             self._read_qos()
         self._as_of_s[what] = self._clock_s()
+
+    def _read_settings(self) -> None:
+        asked_s = self._clock_s()
+        text = self._ask(commands.ask_settings())
+        self._settings = parse_settings(text)
+        self._clock_ahead_s = round(clock_ahead_s(parse_told_s(text), asked_s, self._clock_s()))
 
     def _read_partitions(self, text: str) -> None:
         """A partition whose line is not understood is not gone: then those of before count."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from freetrain.core.cluster import Job, JobState
 from freetrain.core.fragment_queue import FragmentQueue
 
+MARK_NAME = "freetrain-daemon"
 RENEW_EVERY_S = 60.0
 FRESH_S = 200.0
 """For so long after it was renewed a mark stands for a daemon that runs."""

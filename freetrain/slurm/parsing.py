@@ -15,9 +15,10 @@ from freetrain.core.cluster import Job, JobRun, JobState, Node, Nodes, Partition
 from freetrain.durations import parse_duration
 from freetrain.slurm.commands import JOB_FIELDS, RUN_FIELDS, SEPARATOR
 from freetrain.slurm.errors import SlurmUnclearError
-from freetrain.slurm.states import facts_of_state, waits_for
+from freetrain.slurm.states import facts_of_state, job_state, unknown_job_state, waits_for
 
 _NOTHING = frozenset({"", "(null)", "N/A", "Unknown", "None", "NONE", "n/a"})
+_STATE = JOB_FIELDS.index("%T")
 _NODE_FIELDS = (
     "NodeName", "State", "ActiveFeatures", "Partitions", "CPUEfctv", "CPUTot", "RealMemory", "TmpDisk", "Gres",
     "Sockets", "CoresPerSocket", "ThreadsPerCore", "CPUAlloc", "AllocMem", "GresUsed",
@@ -67,6 +68,7 @@ def parse_jobs(text: str, mark: str, expand: str) -> tuple[list[Job], list[str]]
         try:
             job = _job(fields)
             jobs += tuple(tasks_of(job)) if job.comment.startswith(expand) else [job]
+            rejected += [f"job {job.id[:40]!r}: {said}" for said in unknown_job_state(fields[_STATE])]
         except ValueError as error:
             rejected.append(f"job {fields[0][:40]!r}: {error}")
     return jobs, rejected
@@ -295,12 +297,6 @@ def parse_preemptions(text: str) -> Mapping[str, float]:
     if "PREEMPT_TIME" not in header or not text.endswith("\n"):
         raise SlurmUnclearError("squeue -O PreemptTime", f"it begins with {text[:80]!r}")
     return {row[0]: at_s for row in rows if len(row) == 2 and (at_s := _time(row[1])) is not None}
-
-
-def job_state(text: str) -> JobState:
-    """The state that Slurm names, ``CANCELLED by 1000`` included; UNKNOWN for one that a later Slurm invents."""
-    word = text.split(" ", 1)[0].rstrip("+")
-    return JobState(word) if word in JobState.__members__ else JobState.UNKNOWN
 
 
 @lru_cache(maxsize=65536)

@@ -12,7 +12,7 @@ from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.submitting import Pattern
 
-_WORK_DIRECTORY = re.compile(r"\bWorkDir=(.+?) (?:Comment|StdErr)=")
+_WORK_DIRECTORY = re.compile(r"\bWorkDir=(.+?) (?:(?:Admin|System)?Comment|Extra|StdErr)=")
 _ACCOUNT, _QOS = re.compile(r"\bAccount=(\S+)"), re.compile(r"\bQOS=(\S+)")
 
 

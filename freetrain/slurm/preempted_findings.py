@@ -32,6 +32,42 @@ def mode_findings(mode: str, where: str, mend: str) -> Iterator[Finding]:
         )
 
 
+def what_preemption_means(question: Question, runs_tasks: bool) -> str:
+    """What becomes of a fragment that Slurm takes a node back from, in a sentence; empty: Slurm preempts none.
+
+    Args:
+        question: where fragments run, and in which layout.
+        runs_tasks: whether fragments are their owners' own tasks; else freetrain submits them.
+    """
+    mode = _mode_of_fragments(question)
+    what = words_of(mode) & _STOPS
+    if not what:
+        return ""
+    if not runs_tasks:
+        return (
+            f"What Slurm preempts has ended for good (PreemptMode={mode}; what freetrain submits is never "
+            "requeued): for the next node freetrain submits another fragment."
+        )
+    if "REQUEUE" in what:
+        return (
+            f"Slurm requeues what it preempts (PreemptMode={mode}): an evicted task waits for its next node under "
+            "the same job id, and its script begins anew there; sacct --duplicates shows each run."
+        )
+    return (
+        f"Slurm cancels what it preempts (PreemptMode={mode}): an evicted task has ended, as PREEMPTED, until "
+        "freetrain requeues it, held, at its next look. What ends while no daemon runs is gone after MinJobAge."
+    )
+
+
+def _mode_of_fragments(question: Question) -> str:
+    settings = question.layout.settings
+    if settings.preempt_type != BY_QOS:
+        return question.ours.partition.preempt_mode
+    known = question.layout.qos or {}
+    modes = {known[name].preempt_mode for name in question.fragment_qos if name in known}
+    return (modes.pop() if len(modes) == 1 else "") or settings.preempt_mode
+
+
 def grace_findings(question: Question, grace_s: float, where: str, mend: str) -> Iterator[Finding]:
     """And soon."""
     if grace_s > 0:

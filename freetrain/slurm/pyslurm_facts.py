@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
 from freetrain.durations import show_duration
-from freetrain.slurm.parsing import expand_nodes, job_state, tasks_of, text_or_nothing, waiting_tasks
-from freetrain.slurm.states import facts_of_state, waits_for
+from freetrain.slurm.parsing import expand_nodes, tasks_of, text_or_nothing, waiting_tasks
+from freetrain.slurm.states import facts_of_state, job_state, unknown_job_state, waits_for
 
 Record = Mapping[str, Any]
 Answer = Mapping[str, Sequence[Record]]
@@ -56,6 +56,11 @@ def snapshot_of(answer: Answer, time_s: float, expand: str) -> Snapshot:
         return _facts(collection, answer[collection], convert, rejected)
 
     jobs = facts("Jobs", lambda record: _job(record, time_s))
+    rejected += [
+        f"job {record['id']!r}: {said}"
+        for record in answer["Jobs"]
+        for said in unknown_job_state(str(record.get("state")))
+    ]
     partitions = facts("Partitions", _partition)
     return Snapshot(
         time_s,

@@ -36,6 +36,7 @@ class SlurmSettings:
         epilog: what slurmctld runs at the end of each job (EpilogSlurmctld).
         preempt_parameters: as written.
         scheduler_parameters: as written.
+        controller_parameters: as written (SlurmctldParameters).
         scheduler_type: as ``sched/backfill``.
         hides_jobs: whether users see only their own jobs.
         default_memory_mb: of a job that asks for none, per CPU or per node; 0: no limit.
@@ -66,6 +67,7 @@ class SlurmSettings:
     epilog: str = ""
     preempt_parameters: str = ""
     scheduler_parameters: str = ""
+    controller_parameters: str = ""
     scheduler_type: str = "sched/backfill"
     hides_jobs: bool = False
     default_memory_mb: int = 0
@@ -136,6 +138,7 @@ def parse_settings(text: str) -> SlurmSettings:
         epilog=_known(values.get("EpilogSlurmctld", values.get("EpilogSlurmctld[0]", ""))),
         preempt_parameters=_known(values.get("PreemptParameters", "")),
         scheduler_parameters=_known(values.get("SchedulerParameters", "")),
+        controller_parameters=_known(values.get("SlurmctldParameters", "")),
         scheduler_type=values.get("SchedulerType", "sched/backfill"),
         hides_jobs="jobs" in values.get("PrivateData", "").strip().split(","),
         default_memory_mb=default_memory_mb(values),
@@ -151,6 +154,27 @@ def parse_settings(text: str) -> SlurmSettings:
         suspend_s=_suspend_s(values),
         suspend_not=(_known(values.get("SuspendExcNodes", "")), _known(values.get("SuspendExcParts", ""))),
     )
+
+
+def parse_told_s(text: str) -> float | None:
+    """When Slurm's controller said this, as ``scontrol show config`` prints it; None: it does not say."""
+    match = re.match(r"Configuration data as of (\d+)$", text, re.MULTILINE)
+    return float(match[1]) if match else None
+
+
+def clock_ahead_s(told_s: float | None, asked_s: float, answered_s: float) -> float:
+    """How far this machine's clock is ahead of the controller's, at least; 0: no difference can be told.
+
+    Slurm tells whole seconds, and it answered at some moment between the question and its end.
+
+    Args:
+        told_s: the controller's time, cut to a whole second; None: unknown.
+        asked_s: this machine's time before.
+        answered_s: this machine's time after.
+    """
+    if told_s is None:
+        return 0.0
+    return max(0.0, asked_s - told_s - 1.0) + min(0.0, answered_s - told_s)
 
 
 def _suspend_s(values: Mapping[str, str]) -> float:

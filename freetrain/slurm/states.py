@@ -1,11 +1,12 @@
-"""What Slurm's words for the states of nodes and the waiting of jobs mean. Pure; nobody else knows them."""
+"""What Slurm's words for states of nodes and jobs, and for their waiting, mean. Pure; nobody else knows them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TypedDict
 
-from freetrain.core.cluster import NodeState, WaitsFor
+from freetrain.core.cluster import JobState, NodeState, WaitsFor
 
 _MARKS = {
     "*": "NOT_RESPONDING",
@@ -32,11 +33,27 @@ _WANTED = frozenset(
     {"DRAIN", "FAIL", "MAINTENANCE", "RESERVED", "POWER_DOWN", "REBOOT_REQUESTED", "REBOOT_ISSUED", "PLANNED"}
 )
 """Flags that say that the node is wanted for something else."""
-_NO_NEW_JOBS = frozenset({"DRAIN", "FAIL", "NOT_RESPONDING", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWER_DOWN"})
+_NO_NEW_JOBS = frozenset(
+    {"DRAIN", "FAIL", "NOT_RESPONDING", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWER_DOWN", "BLOCKED"}
+)
 
 _NOT_CLEARED = ("Kill task failed", "Epilog error", "Prolog error", "batch job complete failure")
 
-_OWNERS_LIMIT = re.compile(r"Assoc|QOS|MaxJob|MaxNode|MaxMem|MaxCpu|JobArrayTaskLimit|AccountNot|InvalidAccount")
+_OWNERS_LIMIT = re.compile(
+    r"Assoc|QOS|Max\w+Per(?:Account|User|Job|Node)|MaxJob|MaxNode|MaxMem|MaxCpu|JobArrayTaskLimit|AccountNot|InvalidAccount"
+)
+_BASE_STATES = {
+    "SIGNALING": JobState.RUNNING,
+    "STOPPED": JobState.RUNNING,
+    "RESIZING": JobState.RUNNING,
+    "STAGE_OUT": JobState.COMPLETING,
+    "SPECIAL_EXIT": JobState.PENDING,
+    "RESV_DEL_HOLD": JobState.PENDING,
+}
+"""Words that Slurm shows in place of what a job does besides."""
+_OF_FEDERATIONS = frozenset({"REVOKED", "REQUEUE_FED"})
+"""Known, and nothing is concluded from them."""
+
 _WAITS_FOR = {
     **dict.fromkeys(
         ("", "None", "Priority", "Resources", "Prolog", "ReqNodeNotAvail", "Reserved"), WaitsFor.NODES
@@ -89,3 +106,19 @@ def waits_for(reason: str) -> WaitsFor:
     if _OWNERS_LIMIT.search(reason):
         return WaitsFor.OWNERS_LIMIT
     return _WAITS_FOR.get(reason, WaitsFor.OTHER)
+
+
+def job_state(text: str) -> JobState:
+    """The state that Slurm names, ``CANCELLED by 1000`` included; UNKNOWN for one that a later Slurm invents."""
+    word = _word_of(text)
+    return JobState(word) if word in JobState.__members__ else _BASE_STATES.get(word, JobState.UNKNOWN)
+
+
+def unknown_job_state(text: str) -> Sequence[str]:
+    """What is to be said of a state that freetrain has never heard of; nothing: it has."""
+    is_known = job_state(text) is not JobState.UNKNOWN or _word_of(text) in _OF_FEDERATIONS
+    return () if is_known else (f"state {text[:40]!r} is not known",)
+
+
+def _word_of(text: str) -> str:
+    return text.split(" ", 1)[0].rstrip("+")

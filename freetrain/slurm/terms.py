@@ -6,53 +6,14 @@ Nothing of it harms the site's jobs; all of it is said once, when the configurat
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
-from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.durations import show_duration
+from freetrain.slurm.fences import judge_fences
 from freetrain.slurm.finding import Finding, update
-from freetrain.slurm.layout_facts import PartitionRules, SlurmLayout
-from freetrain.slurm.parsing import fold_nodes
-from freetrain.slurm.terms_facts import QosTerms
+from freetrain.slurm.terms_facts import Terms
 
 _LITTLE = 0.25
 """A lent node that is charged like this share of an ordinary one, or less, costs its user little."""
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What is judged.
-
-    Attributes:
-        layout: Slurm's.
-        queue: where fragments wait and run.
-        shortest_hole_s: the shortest in which something is lent.
-        spares_suspendable: whether nodes that Slurm powers down are left alone.
-        qos: by name; none where there is no accounting.
-        in_parts: whether parts of nodes are lent.
-    """
-
-    layout: SlurmLayout
-    queue: FragmentQueue
-    shortest_hole_s: float
-    spares_suspendable: bool
-    qos: Mapping[str, QosTerms] = field(default_factory=dict)
-    in_parts: bool = False
-
-    @property
-    def ours(self) -> PartitionRules:
-        """The partition in which fragments run."""
-        return self.layout.partitions[self.queue.partition]
-
-    @property
-    def fragment_qos(self) -> list[QosTerms]:
-        """Those that fragments may have."""
-        named = self.queue.qos
-        return [
-            one
-            for name, one in sorted(self.qos.items())
-            if (name == named if named else self.ours.admits_qos(name))
-        ]
 
 
 def judge_terms(terms: Terms) -> list[Finding]:
@@ -60,7 +21,7 @@ def judge_terms(terms: Terms) -> list[Finding]:
 
     1. The partition takes jobs of one whole node, from users, for as long as the shortest hole.
     2. Jobs end at their limits.
-    3. A limit of Slurm's own fences what runs there.
+    3. Limits of Slurm's own fence what runs there, and what waits to.
     4. A lent node costs its user nothing or little.
     5. Somebody has decided about nodes that Slurm powers down.
     6. Where parts of nodes are lent, a fragment is confined to its own, and ends with all that it started.
@@ -68,7 +29,7 @@ def judge_terms(terms: Terms) -> list[Finding]:
     return [
         *_of_submission(terms),
         *_of_time(terms),
-        *_of_fence(terms),
+        *judge_fences(terms),
         *_of_charges(terms),
         *_of_power(terms),
         *_of_confinement(terms),
@@ -111,62 +72,6 @@ def _of_time(terms: Terms) -> Iterator[Finding]:
             f"Fragments may go on for {show_duration(over_s)} after their limit (OverTimeLimit): the nodes of "
             "holes that end are not free in time.",
             update(ours.name, "OverTimeLimit=0"),
-            False,
-        )
-
-
-def _of_fence(terms: Terms) -> Iterator[Finding]:
-    settings, ours = terms.layout.settings, terms.ours
-    if not settings.has_accounting:
-        return
-    if not settings.enforces & {"limits", "safe"}:
-        enforced = ",".join(sorted(settings.enforces - {"", "none"} | {"associations", "limits", "qos"}))
-        yield Finding(
-            "Slurm enforces no limits: nothing but freetrain's own hold what runs in its partition.",
-            f"AccountingStorageEnforce={enforced}",
-            False,
-        )
-        return
-    nodes = len(ours.partition.nodes)
-    if name := terms.queue.qos:
-        yield from _of_limits_of_each(terms)
-        if not terms.qos.get(name, QosTerms(name)).fences:
-            yield Finding(
-                f"QOS {name} has no limit: nothing but freetrain's own hold what runs with it.",
-                f"sacctmgr -i modify qos {name} set GrpTRES=node={nodes}",
-                False,
-            )
-    elif ours.qos and not terms.qos.get(ours.qos, QosTerms(ours.qos)).fences:
-        yield Finding(
-            f"QOS {ours.qos} of partition {ours.name} has no limit: nothing but freetrain's hold what runs there.",
-            f"sacctmgr -i modify qos {ours.qos} set GrpTRES=node={nodes}",
-            False,
-        )
-    elif not ours.qos and not all(one.fences for one in terms.fragment_qos):
-        add = [] if ours.name in terms.qos else [f"sacctmgr -i add qos {ours.name}"]
-        lines = [
-            *add,
-            f"sacctmgr -i modify qos {ours.name} set GrpTRES=node={nodes}",
-            update(ours.name, f"QOS={ours.name}"),
-        ]
-        yield Finding(
-            f"Partition {ours.name} has no QOS with limits: nothing but freetrain's own hold what runs there.",
-            "\n".join(lines),
-            False,
-        )
-
-
-def _of_limits_of_each(terms: Terms) -> Iterator[Finding]:
-    """What fragments have in the site's partition counts in its QOS's limits of each user, and of each account."""
-    ours, name = terms.ours, terms.queue.qos
-    limits = [one for one in terms.qos.get(ours.qos, QosTerms(ours.qos)).fences if one.startswith("Max")]
-    if limits and ours.admitted_qos != frozenset({name}):
-        yield Finding(
-            f"QOS {ours.qos} limits what each user or account has in partition {ours.name} ({', '.join(limits)}), "
-            "fragments among it: jobs of owners of trainings may wait for their own fragments. In a partition of "
-            "their own these do not count.",
-            f"PartitionName=freetrain Nodes={fold_nodes(ours.partition.nodes)} AllowQos={name} State=UP\n"
-            f'[slurm]\npartition = "freetrain"\nqos = "{name}"',
             False,
         )
 

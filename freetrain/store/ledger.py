@@ -18,7 +18,16 @@ from freetrain.core.seen_costs import SeenCosts
 from freetrain.core.throughput_fit import Observation, usable
 from freetrain.store.engine import for_writing
 from freetrain.store.store_errors import explained, sensible
-from freetrain.store.tables import CommandRow, DecisionRow, FragmentRow, HarmRow, LiveTrainerRow, RunRow, StaysRow
+from freetrain.store.tables import (
+    CommandRow,
+    DecisionRow,
+    FragmentRow,
+    HarmRow,
+    KeptSinceRow,
+    LiveTrainerRow,
+    RunRow,
+    StaysRow,
+)
 
 DAEMON_COMMAND = "freetrain daemon"
 """What the daemon's runs are called in the list of runs."""
@@ -71,6 +80,14 @@ class Ledger:
             .group_by(FragmentRow.job)
         )
         return self._fragments(FragmentRow.id.in_(newest) & (FragmentRow.end == str(end)))
+
+    def evictions(self, since_s: float) -> list[float]:
+        """When fragments were evicted from then on, UTC epoch seconds."""
+        query = select(FragmentRow.ended_s).where(
+            FragmentRow.end == str(End.PREEMPTED), FragmentRow.ended_s >= since_s
+        )
+        with self._reading() as session:
+            return [float(ended_s or 0.0) for ended_s in session.scalars(query)]
 
     def lent_spans(self, since_s: float) -> list[tuple[str, float, float | None]]:
         """(user, start, end or None) of every fragment that ran after ``since_s``."""
@@ -205,9 +222,13 @@ class Ledger:
             return None if row is None else (row.idle_node_s, row.departures)
 
     def forget(self, before_s: float) -> None:
-        """Drop commands, harms and the decisions of the daemon that are older."""
+        """Drop commands, harms and the decisions of the daemon that are older; this is how the audit loses any."""
         daemons = select(RunRow.id).where(RunRow.command == DAEMON_COMMAND)
         with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+            kept = session.get(KeptSinceRow, CommandRow.__tablename__)
+            kept_since_s = before_s if kept is None else max(before_s, kept.time_s)
+            session.merge(KeptSinceRow(what=CommandRow.__tablename__, time_s=kept_since_s))
+            session.flush()  # a trigger refuses to drop what is younger
             session.execute(delete(CommandRow).where(CommandRow.time_s < before_s))
             session.execute(delete(HarmRow).where(HarmRow.started_s < before_s))
             session.execute(

@@ -119,7 +119,10 @@ class LiveTrainerRow(Base):
 
 
 class CommandRow(Base):
-    """A command given to Slurm, or not given because of the mode, or what people did besides: the audit."""
+    """A command given to Slurm, or not given because of the mode, or what people did besides: the audit.
+
+    It is append-only: triggers refuse any change, and any removal but of what is older than ``kept_since`` says.
+    """
 
     __tablename__ = "commands"
 
@@ -131,6 +134,15 @@ class CommandRow(Base):
     decision: Mapped[str | None]
     result: Mapped[str]
     return_code: Mapped[int | None]
+
+
+class KeptSinceRow(Base):
+    """From when on a table holds everything; what was older has been dropped."""
+
+    __tablename__ = "kept_since"
+
+    what: Mapped[str] = mapped_column(primary_key=True)
+    time_s: Mapped[float]
 
 
 class HarmRow(Base):

@@ -57,6 +57,10 @@ class FakeSlurm:
         """Let a command fail, always or when its first argument is this one."""
         (self.directory / (f"{name}.{when}.err" if when else f"{name}.err")).write_text(f"{err}\n")
 
+    def succeeds(self, name: str) -> None:
+        """Let a command that failed always answer again."""
+        (self.directory / f"{name}.err").unlink()
+
     @property
     def calls(self) -> list[list[str]]:
         """The argument lists so far."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 import tomllib
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
@@ -19,6 +21,8 @@ NOTHING = dict.fromkeys((*QOS_FIELDS, *QOS_TERM_FIELDS), "") | {
     "GraceTime": "00:00:00",
     "UsageFactor": "1.000000",
 }
+
+LIMITED = {"GrpTRES": "node=4", "MaxSubmitPU": "1000"}
 
 
 class Kind(StrEnum):
@@ -38,14 +42,16 @@ class PlantedSite(CommandLine):
     Args:
         directory: where its freetrain.toml is.
         kind: how it preempts.
+        clock_s: that of its controller, and of whoever asks.
     """
 
-    def __init__(self, directory: Path, kind: Kind = Kind.TIERS) -> None:
-        super().__init__()
+    def __init__(self, directory: Path, kind: Kind = Kind.TIERS, clock_s: Callable[[], float] = time.time) -> None:
+        super().__init__(clock_s=clock_s)
         by_qos = kind is not Kind.TIERS
         self.path = directory / "freetrain.toml"
         self.config = (RECORDED / "config_22.05.txt").read_text().replace("= SUSPEND,GANG", "= REQUEUE")
         self.toml = ""
+        self.clock_ahead_s = 0
         self.people = {"freetrain": "Operator", "alice": "None", "bob": "None"}
         self.jobs = ""
         fragments = "AllowQos=scavenger" if by_qos else "AllowQos=ALL"
@@ -58,7 +64,8 @@ class PlantedSite(CommandLine):
         }
         self.qos = {
             "normal": NOTHING | {"Name": "normal"},
-            "scavenger": NOTHING | {"Name": "scavenger", "PreemptMode": "requeue", "GrpTRES": "node=4"},
+            "scavenger": NOTHING
+            | {"Name": "scavenger", "PreemptMode": "requeue", "GrpTRES": "node=4", "MaxSubmitPU": "1000"},
         }
         if by_qos:
             self.conf("PreemptType=preempt/qos")
@@ -108,10 +115,12 @@ class PlantedSite(CommandLine):
         match command:
             case ("scontrol", "update", name, change):
                 self.partition(name.partition("=")[2], change)
+            case ("timedatectl", "set-ntp", "true"):
+                self.clock_ahead_s = 0
             case ("sacctmgr", "-i", "add", "qos", name):
                 self.qos[name] = NOTHING | {"Name": name}
             case ("sacctmgr", "-i", "modify", "qos", name, "set", change):
-                key, value = change.replace("+=", "=").replace("-=", "=").split("=", 1)
+                key, value = change.replace("+=", "=").replace("-=", "=").replace("JobsPU", "PU").split("=", 1)
                 self.qos[name][key] = "" if "-=" in change else value
             case ("sacctmgr", "-i", "modify", "account", name, "set", "DefaultQOS=-1"):
                 self.associations = self.associations.replace(f"{name}||scavenger|", f"{name}|||")
@@ -132,13 +141,17 @@ class PlantedSite(CommandLine):
             case ("squeue", *_, columns):
                 return f"{columns}\n" + self.jobs.replace("MARK", columns.partition(SEPARATOR)[0])
             case (*_, "config"):
-                return self.config
+                return re.sub(r"as of \d+", f"as of {int(self._clock_s()) - self.clock_ahead_s}", self.config)
             case (*_, "partition"):
                 return "".join(f"{line}\n" for line in self.partitions.values())
             case (*_, "nodes"):
                 return "".join(NODE.format(f"n{number:03}") for number in range(1, 5))
             case (*_, "reservation"):
                 return "No reservations in the system\n"
+            case ("sbatch", *_, "--comment=freetrain-check"):
+                return "77\n"
+            case ("scontrol", "update", "JobId=77", *_) | ("scancel", "77"):
+                return ""
             case ("sacctmgr", _, _, "show", "qos", fields):
                 names = fields.removeprefix("format=").split(",")
                 return "".join(f"{'|'.join(qos[name] for name in names)}\n" for qos in self.qos.values())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 from collections.abc import Callable
 from pathlib import Path
 
@@ -111,12 +113,25 @@ IN_SLURM_CONF = {
                       site.partition("freetrain", "AllowAccounts=physics")),
         f"{UPDATE} AllowAccounts=ml,physics", False,
     ),
+    "this machine's clock is ahead": (
+        lambda site: setattr(site, "clock_ahead_s", 20), "timedatectl set-ntp true", False
+    ),
+    "this machine's clock is far behind": (
+        lambda site: setattr(site, "clock_ahead_s", -120), "timedatectl set-ntp true", True
+    ),
+    "few questions a second": (
+        conf("SlurmctldParameters=enable_configless,rl_enable,rl_bucket_size=5"),
+        "SlurmctldParameters=enable_configless,rl_enable,rl_bucket_size=18", False,
+    ),
     "dear nodes": (ours("TRESBillingWeights=CPU=1.0"), f"{UPDATE} TRESBillingWeights=CPU=0.0", False),
     "no fence": (ours("QoS=N/A"), f"{UPDATE} QOS=freetrain", False),
 }  # fmt: skip
 
 IN_ACCOUNTING = {
     "no limit": (qos("scavenger", GrpTRES=""), "sacctmgr -i modify qos scavenger set GrpTRES=node=4", False),
+    "any number may wait": (
+        qos("scavenger", MaxSubmitPU=""), "sacctmgr -i modify qos scavenger set MaxSubmitJobsPU=1000", False
+    ),
     "no right": (
         lambda site: site.people.update(freetrain="None"),
         "sacctmgr -i modify user freetrain set AdminLevel=Operator", True,
@@ -370,3 +385,71 @@ def test_offline_no_slurm_is_asked(new_site: Site, monkeypatch: pytest.MonkeyPat
     site = new_site(Kind.TIERS)
     monkeypatch.setattr(site, "_ask", None)
     assert check(site, "--offline").exit_code == ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("plant", "says"),
+    [
+        (ours("GraceTime=0"), "Slurm requeues what it preempts (PreemptMode=REQUEUE): an evicted task waits"),
+        (
+            ours("PreemptMode=CANCEL"),
+            "Slurm cancels what it preempts (PreemptMode=CANCEL): an evicted task",
+        ),
+        (
+            toml("[lend]\nlauncher = 'submit'\n"),
+            "What Slurm preempts has ended for good (PreemptMode=REQUEUE;",
+        ),
+    ],
+)
+def test_it_says_what_becomes_of_a_fragment_that_slurm_preempts(new_site: Site, plant: Plant, says: str) -> None:
+    site = new_site(Kind.TIERS)
+    plant(site)
+    assert says in check(site).stdout
+    (note,) = json.loads(check(site, "--json").stdout)["notes"]
+    assert note.startswith(says)
+
+
+def test_rights_are_proved_with_a_job_where_that_is_asked_for(new_site: Site) -> None:
+    site = new_site(Kind.TIERS)
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    site.people[me] = "Operator"
+    assert "job 77" not in check(site, "--user", me).stdout
+    said = check(site, "--user", me, "--prove")
+    assert said.exit_code == ExitCode.OK, said.output
+    assert f"As {me}, job 77 was submitted to partition freetrain, held, changed" in said.stdout
+
+
+def test_nobody_can_prove_the_rights_of_another(new_site: Site) -> None:
+    result = check(new_site(Kind.TIERS), "--prove")
+    assert result.exit_code == ExitCode.USAGE
+    assert "sudo -u freetrain freetrain config check --prove" in result.stderr
+
+
+def test_what_is_proved_with_a_job_needs_a_slurm(new_site: Site) -> None:
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    assert check(new_site(Kind.TIERS), "--user", me, "--prove", "--offline").exit_code == ExitCode.USAGE
+
+
+def test_a_state_directory_that_the_daemon_cannot_write_is_an_error(
+    new_site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = Finding("freetrain may not write it.", "chown -R freetrain /var/lib/freetrain")
+    monkeypatch.setattr("freetrain.daemon.admission.inspection.closed_state", lambda *_: closed)
+    for arguments in ((), ("--offline",)):
+        said = check(new_site(Kind.TIERS), *arguments)
+        assert said.exit_code == ExitCode.CONFIGURATION
+        assert (
+            "error: freetrain may not write it.\n    run: chown -R freetrain /var/lib/freetrain\n" in said.stdout
+        )
+
+
+def test_the_daemon_has_an_option_that_does_the_same(new_site: Site) -> None:
+    site = new_site(Kind.TIERS)
+    site.people["freetrain"] = site.people[pwd.getpwuid(os.geteuid()).pw_name] = "None"
+    site.toml = "[harm]\npause = 0\n"
+    site.write()
+    result = CliRunner().invoke(cli, ["daemon", "--check-config", "--config", str(site.path)])
+    assert "warning: harm.pause is 0" in result.stdout
+    site.toml = "[lend]\nreserve_nodes = -3\n"
+    site.write()
+    assert CliRunner().invoke(cli, ["daemon", "--check-config", "--config", str(site.path)]).exit_code == 78

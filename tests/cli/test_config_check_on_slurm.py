@@ -15,7 +15,7 @@ import pytest
 
 from freetrain.lab import Lab, LabOptions
 from tests.needed import several_people
-from tests.slurm_lab import run, started_lab
+from tests.slurm_lab import require_python_for_all, run, started_lab
 
 pytestmark = [pytest.mark.slurm, several_people]
 
@@ -118,12 +118,13 @@ def test_what_is_planted_in_slurm_is_found_and_the_printed_lines_mend_it(lab: La
     account = lab.users["daemon"]
     admin(lab, "sacctmgr", "-i", "modify", "user", account, "set", "AdminLevel=None")
     found = check(lab, path)
-    assert len(found) == 11
+    assert len(found) == 12
     assert {f"{OURS} {mend}" for mend in ("GraceTime=0", "PriorityTier=9", "PreemptMode=REQUEUE", "State=UP")} | {
         f"{OURS} {mend}" for mend in ("RootOnly=NO", "MinNodes=0", "MaxTime=1-00:00:00", "OverTimeLimit=0")
     } | {
         f"{OURS} TRESBillingWeights=CPU=0.0",
         "sacctmgr -i modify qos normal set GrpTRES=node=3",
+        "sacctmgr -i modify qos normal set MaxSubmitJobsPU=1000",
         f"sacctmgr -i modify user {account} set AdminLevel=Operator",
     } <= said(found)
     assert mended(lab, path) == []
@@ -152,7 +153,22 @@ def test_the_first_configuration_fits_the_slurm_that_it_was_made_for(lab: Lab, p
     done = freetrain(lab, "config", "init", str(new))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{new} is written: partition freetrain, mode observe.\n")
-    assert [one["what"] for one in check(lab, new)] == []
+    # Whether this machine's own /var/lib/freetrain is the lab's account's is no matter here.
+    assert [one["what"] for one in check(lab, new) if "(state.directory)" not in str(one["what"])] == []
+
+
+def test_the_rights_of_the_daemons_account_are_proved_with_a_job_that_is_gone_afterwards(lab: Lab) -> None:
+    require_python_for_all()
+    account = lab.users["daemon"]
+    path = lab.directory / "check.toml"
+    path.write_text(f'[state]\ndirectory = "{lab.directory}/none"\n')
+    check = ("config", "check", "--config", str(path), "--user", account, "--prove", "--json")
+    document = json.loads(run(lab, sys.executable, "-m", "freetrain", *check, role="daemon"))
+    (done,) = [note for note in document["notes"] if "was submitted" in note]
+    job = done.split()[3]
+    assert done.startswith(f"As {account}, job {job} was submitted to partition freetrain, held, changed")
+    assert run(lab, "squeue", "-h", "-t", "all", "-j", job, "-o", "%T %j") == "CANCELLED freetrain-check\n"
+    assert [one for one in document["findings"] if "does not let" in str(one["what"])] == []
 
 
 def test_without_a_controller_the_status_says_so(lab: Lab, path: Path) -> None:

@@ -56,8 +56,11 @@ def test_all_is_well(state: Path) -> None:
     [
         (None, "the daemon has not looked yet"),
         (
-            replace(LOOK, stopped_by="the site's own jobs had to wait too often"),
-            "nothing is lent: the site's own jobs",
+            replace(
+                LOOK,
+                stopped_by="backing off until 2026-01-31T12:00:00Z: the site's own jobs had to wait",
+            ),
+            "nothing is lent: backing off until",
         ),
         (replace(LOOK, paused_by="paused by root"), "nothing more is lent: paused by root"),
         (

@@ -47,7 +47,7 @@ def test_everything_is_taken_back_without_a_daemon(slurm: FakeSlurm, tmp_path: P
     result = run()
     assert result.exit_code == ExitCode.OK, result.output
     assert slurm.told == [
-        ("scontrol", "hold", f"{array}_1"),
+        ("scontrol", "uhold", f"{array}_1"),
         ("scontrol", "requeuehold", "Incomplete", f"{array}_0"),
     ]
     assert slurm.running(array) == []
@@ -63,7 +63,7 @@ def test_the_audit_tells_of_each_order_and_what_came_of_it(
     perform = slurm.perform
 
     def refuse(command: Command, stdin: str = "") -> str:
-        if command[1] == "hold":
+        if command[1] == "uhold":
             refused = SlurmRefusedError("Slurm refuses it")
             refused.return_code = 1
             raise refused
@@ -72,7 +72,7 @@ def test_the_audit_tells_of_each_order_and_what_came_of_it(
     monkeypatch.setattr(slurm, "perform", refuse)
     run()
     assert [(row.why, row.argv[1:2], row.result, row.return_code) for row in ledger.commands()] == [
-        ("freetrain panic", ["hold"], "Slurm refuses it", 1),
+        ("freetrain panic", ["uhold"], "Slurm refuses it", 1),
         ("freetrain panic", ["requeuehold"], "done", 0),
         ("freetrain panic", [], f"{tmp_path}/run/STOP is written", None),
     ]
@@ -90,7 +90,7 @@ def test_fragments_that_freetrain_submitted_are_cancelled_waiting_ones_too(
     waiting = slurm.submit(comment="freetrain-fragment:of=90,node=n2,at=1000", partition="freetrain")
     pattern = slurm.submit_array("freetrain:min=1", tasks=1, held=False)
     run()
-    assert slurm.told == [("scontrol", "hold", f"{pattern}_0"), ("scancel", waiting, running)]
+    assert slurm.told == [("scontrol", "uhold", f"{pattern}_0"), ("scancel", waiting, running)]
 
 
 def test_what_is_not_freetrains_is_not_touched(slurm: FakeSlurm) -> None:
@@ -106,7 +106,7 @@ def test_a_dry_run_prints_the_commands(slurm: FakeSlurm, tmp_path: Path) -> None
     array = lent(slurm)
     assert run("--dry-run").stdout.splitlines() == [
         f"touch {tmp_path}/run/STOP",
-        f"scontrol hold {array}_1",
+        f"scontrol uhold {array}_1",
         f"scontrol requeuehold Incomplete {array}_0",
     ]
     assert slurm.told == []
@@ -120,7 +120,7 @@ def test_what_slurm_refuses_is_said_and_the_rest_is_done(
     perform = slurm.perform
 
     def refusing(command: tuple[str, ...], stdin: str = "") -> str:
-        if command[1] == "hold":
+        if command[1] == "uhold":
             raise SlurmRefusedError("Slurm refuses scontrol hold: Access denied.")
         return perform(command, stdin)
 

@@ -231,7 +231,7 @@ class FakeSlurm(Questions):
                 self._update(job.removeprefix("JobId="), dict(value.split("=", 1) for value in values))
             case ("scontrol", "release", tasks):
                 self._set(tasks, priority=1)
-            case ("scontrol", "hold", tasks):
+            case ("scontrol", "uhold", tasks):
                 self._set(tasks, priority=0)
             case ("scontrol", "requeuehold", *only, tasks):
                 for task in tasks.split(","):
@@ -301,7 +301,7 @@ class FakeSlurm(Questions):
 
     def _set(self, tasks: str, priority: int) -> None:
         for task in tasks.split(","):
-            reason = "Priority" if priority else "JobHeldAdmin"
+            reason = "Priority" if priority else "JobHeldUser"
             if self._job(task).state is JobState.PENDING:
                 self.jobs[task] = waiting(self.jobs[task], reason, priority=priority)
 
@@ -309,8 +309,8 @@ class FakeSlurm(Questions):
         if "Comment" in values:
             self._comment(id_, values["Comment"])
             return
-        limit_s = float(values["TimeLimit"]) * 60
         for job in map(self._job, id_.split(",")):
+            limit_s = float(values["TimeLimit"]) * 60 if "TimeLimit" in values else job.limit_s
             required = frozenset({values["ReqNodeList"]}) if "ReqNodeList" in values else job.required_nodes
             self.jobs[job.id] = replace(job, limit_s=limit_s, required_nodes=required)
 

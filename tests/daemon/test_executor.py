@@ -7,7 +7,7 @@ import pytest
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.slurm import commands
 from freetrain.slurm.command_line import CommandLine
-from freetrain.slurm.errors import SlurmRefusedError
+from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError
 from freetrain.slurm.launcher import Order
 from freetrain.store.store import Store
 from tests.daemon.fake_slurm import FakeSlurm
@@ -81,3 +81,12 @@ def test_an_order_of_no_decision_is_logged_as_it_is(
     with caplog.at_level("INFO"):
         Executor(slurm, Store.open(tmp_path / "freetrain.db").ledger(), Mode.ACT).carry_out(ONE)
     assert caplog.messages[-1] == "start 1_0"
+
+
+def test_an_order_that_found_no_slurm_is_in_the_audit_as_one_that_failed(tmp_path: Path) -> None:
+    ledger = Store.open(tmp_path / "freetrain.db").ledger()
+    gone = CommandLine(environment={"PATH": str(tmp_path)})
+    with pytest.raises(SlurmMissingError):
+        Executor(gone, ledger, Mode.ACT, lambda: 0.0).carry_out(ONE)
+    (row,) = ledger.commands()
+    assert (row.why, row.result, row.return_code) == ("start 1_0", "there is no scontrol on this machine.", None)

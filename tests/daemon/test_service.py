@@ -16,7 +16,6 @@ import pytest
 from freetrain.config import Config, ConfigError
 from freetrain.core.allocation import Allocation
 from freetrain.core.decision import Decision, Status
-from freetrain.core.harm import Harm
 from freetrain.core.problem import Problem
 from freetrain.daemon import lender, timetable
 from freetrain.daemon.controls.nudge import send_nudge
@@ -28,7 +27,6 @@ from freetrain.policies.freetrain import FreeTrain
 from freetrain.store.schema import SCHEMA
 from freetrain.store.store import DAEMONS_STORE, Store
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm
-from tests.daemon.training import Site
 from tests.store.samples import begin_older_store
 
 MOUNTS = """\
@@ -417,17 +415,6 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StateError, match="file/state"):
         claim(tmp_path / "file" / "state")
-
-
-def test_a_pause_after_too_many_delays_outlives_a_restart(tmp_path: Path) -> None:
-    site = Site(tmp_path, Store.open(tmp_path / "freetrain.db"))
-    for number in range(20):
-        started_s = site.slurm.now_s - number
-        site.store.ledger().record_harm(Harm(str(number), started_s, 9999.0, 0.0, 0.0, ("7_1",)))
-    with site.daemon() as restarted:
-        site.look()
-        assert restarted.judgement is not None
-        assert restarted.judgement.stopped == "the site's own jobs had to wait too often"
 
 
 def test_how_long_nodes_stay_is_remembered_beyond_a_restart(config: Config) -> None:

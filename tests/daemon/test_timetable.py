@@ -70,3 +70,31 @@ def test_nobody_listens_afterwards(tmp_path: Path) -> None:
     with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running():
         assert (tmp_path / "nudge").exists()
     assert not (tmp_path / "nudge").exists()
+
+
+def test_while_slurm_does_not_answer_nudges_wait_for_the_usual_time_and_polls_still_longer(tmp_path: Path) -> None:
+    poll_s = 1.0
+    with Timetable(tmp_path, poll_s, NEVER_S, Senders()).running() as timetable:
+        timetable.plan_retry(failures=3)
+        for _ in range(2):
+            send_nudge(tmp_path)
+        with (tmp_path / WAKE_NAME).open("a") as file:
+            file.write(".")
+        assert poll_s * 0.8 < waited_s(timetable) < 2 * poll_s, "a nudge says that Slurm may be there again"
+        timetable.plan_retry(failures=2)
+        assert waited_s(timetable) > 1.8 * poll_s, "without one it is left alone for longer, and no echo follows"
+
+
+def test_it_can_be_stopped_at_once_while_slurm_does_not_answer(tmp_path: Path) -> None:
+    with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running() as timetable:
+        timetable.plan_retry(failures=1)
+        timetable.wake()
+        assert waited_s(timetable) < 60
+
+
+def test_when_slurm_answers_again_nudges_count_at_once(tmp_path: Path) -> None:
+    with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running() as timetable:
+        timetable.plan_retry(failures=1)
+        timetable.plan_poll(None, 0.0)
+        send_nudge(tmp_path)
+        assert waited_s(timetable) < 60

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from freetrain.daemon.admission.wake_check import WakeCheck, closed_wake_file, may
+from freetrain.daemon.admission.permissions import may
+from freetrain.daemon.admission.wake_check import WakeCheck, closed_wake_file
 from freetrain.slurm.settings import SlurmSettings, parse_settings
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm
 from tests.slurm.lua import JOB_SUBMIT, job_comp_with

@@ -42,6 +42,7 @@ class Site:
         objective: what is maximised.
         policy: who decides.
         place: which nodes.
+        harm: settings of that section that are not the defaults.
         slurm: the machine.
         lender: of the daemon that runs now.
     """
@@ -51,6 +52,7 @@ class Site:
     objective: str = "speedup"
     policy: str = "freetrain"
     place: str = "first"
+    harm: dict[str, float] = field(default_factory=dict)
     slurm: FakeSlurm = field(default_factory=FakeSlurm)
     lender: Lender = field(init=False)
 
@@ -62,12 +64,15 @@ class Site:
                 "lend": {"mode": "act", "launcher": "steer"},
                 "state": {"stop_file": str(self.folder / "STOP")},
                 "decide": {"objective": self.objective, "policy": self.policy, "place": self.place},
+                "harm": self.harm,
             }
         )
         run = NewRun("freetrain daemon", "0", {}, 0.0, 0.0, 0.0, tuple(self.slurm.nodes))
         with self.store.begin_run(run, batch_decisions=1) as journal:
             guard = LayoutGuard(self.slurm, 5.0)
-            self.lender = Lender(config, self.slurm, SETTINGS, self.store.ledger(), journal, guard)
+            self.lender = Lender(
+                config, self.slurm, SETTINGS, self.store.ledger(), journal, guard, lambda: self.slurm.now_s
+            )
             yield self.lender
 
     def look(self, times: int = 1) -> list[Decision]:

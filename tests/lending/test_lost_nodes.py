@@ -29,11 +29,9 @@ def test_a_node_that_slurm_could_not_clear_after_a_fragment_is_lost_once() -> No
     assert lost.after(found, [left("n1")], LIMITS).new == ()
 
 
-def test_too_many_within_the_time_are_harm_until_it_is_over() -> None:
+def test_it_is_remembered_for_as_long_as_it_counts_and_while_it_is_out_of_service() -> None:
     found = snapshot(NOW_S, n1="Kill task failed", n2="Epilog error")
-    one = LostNodes().after(found, [left("n1")], LIMITS)
-    assert not one.are_too_many(NOW_S, LIMITS)
-    both = one.after(replace(found, time_s=NOW_S + 10), [left("n2")], LIMITS)
-    assert both.are_too_many(NOW_S + 10, LIMITS)
-    assert not both.are_too_many(NOW_S + 605, LIMITS)
-    assert both.after(snapshot(NOW_S + 700), [], LIMITS).all == ()
+    both = LostNodes().after(found, [left("n1"), left("n2")], LIMITS)
+    cleared = replace(found, nodes=found.nodes[:1])
+    assert [one.node for one in both.after(replace(cleared, time_s=NOW_S + 1199), [], LIMITS).all] == ["n1", "n2"]
+    assert [one.node for one in both.after(replace(cleared, time_s=NOW_S + 1201), [], LIMITS).all] == ["n1"]

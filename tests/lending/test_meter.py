@@ -11,7 +11,7 @@ from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.harm import Harm
 from freetrain.lending.facts import Facts
-from freetrain.lending.meter import Meter, paused_until_s
+from freetrain.lending.meter import Meter
 from freetrain.lending.rules import HarmRules, NodeRules
 from freetrain.lending.shadow import PlannedStart, Shadow
 from tests.facts import node
@@ -165,14 +165,3 @@ def test_each_start_is_measured_once_and_none_from_before_the_first_look() -> No
     looks = (facts(988.0), cannot_start(988.0)), (facts(993.0, WAITING), could_start(993.0)), seen
     assert len(measured(*looks, seen)) == 1
     assert measured(seen, seen) == ()
-
-
-def harm(started_s: float, delay_s: float = 90.0) -> Harm:
-    return Harm("9", started_s, delay_s, 0.0, 0.0, ("7_1",))
-
-
-def test_more_delays_than_allowed_in_the_time_pause_everything_for_a_while() -> None:
-    assert paused_until_s([harm(100.0), harm(200.0)], LIMITS) == 0.0
-    assert paused_until_s([harm(100.0), harm(200.0), harm(300.0)], LIMITS) == 900.0
-    assert paused_until_s([harm(100.0), harm(200.0), harm(5000.0)], LIMITS) == 0.0
-    assert paused_until_s([harm(100.0), harm(200.0, delay_s=30.0), harm(300.0)], LIMITS) == 0.0

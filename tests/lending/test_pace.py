@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.lending.pace import next_look_s
+from freetrain.lending.pace import next_look_s, retry_after_s
 
 NOW_S = 1_000_000.0
 
@@ -35,3 +35,12 @@ def test_it_is_never_past_nor_later_than_usual(
     poll_s = polls * interval_s
     at_s = next_look_s(NOW_S, poll_s, NOW_S - plan_ago_s, interval_s, look_s)
     assert max(NOW_S, NOW_S + poll_s - interval_s - 1e-6) <= at_s <= NOW_S + poll_s + 1e-6
+
+
+def test_a_silent_slurm_is_asked_ever_less_often_and_once_a_minute_in_the_end() -> None:
+    assert [retry_after_s(10.0, failures) for failures in range(1, 6)] == [10.0, 20.0, 40.0, 60.0, 60.0]
+    assert retry_after_s(0.5, 10_000) == 60.0
+
+
+def test_it_is_never_asked_more_often_than_usual() -> None:
+    assert [retry_after_s(120.0, failures) for failures in (1, 2, 9)] == [120.0] * 3

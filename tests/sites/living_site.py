@@ -22,7 +22,8 @@ from freetrain.slurm.layout import judge as judge_layout
 from freetrain.slurm.layout_facts import SlurmLayout
 from freetrain.slurm.parsing import fold_nodes
 from freetrain.slurm.submissions import Submission
-from freetrain.slurm.terms import Terms, judge_terms
+from freetrain.slurm.terms import judge_terms
+from freetrain.slurm.terms_facts import Terms
 from tests.cli.planted_site import Kind, PlantedSite
 
 NOW_S = 1_795_240_000
@@ -45,12 +46,11 @@ class LivingSite(PlantedSite):
     """Four nodes, n001 to n004, of four CPUs each, and what happens on them."""
 
     def __init__(self, directory: Path, kind: Kind) -> None:
-        super().__init__(directory, kind)
+        super().__init__(directory, kind, lambda: float(NOW_S))
         names = ("n001", "n002", "n003", "n004")
         self.nodes = {name: NODE | {"NodeName": name} for name in names}
         self.asked: dict[str, dict[str, str]] = {}
         self.reservations = ""
-        self._clock_s = lambda: float(NOW_S)
 
     def node(self, name: str, **fields: str) -> None:
         """Change what is shown of a node."""

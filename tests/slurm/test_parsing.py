@@ -12,6 +12,7 @@ from freetrain.slurm.commands import SEPARATOR
 from freetrain.slurm.errors import (
     SlurmBusyError,
     SlurmMissingError,
+    SlurmRateLimitError,
     SlurmRefusedError,
     SlurmUnclearError,
     SlurmUnreachableError,
@@ -20,7 +21,6 @@ from freetrain.slurm.errors import (
 from freetrain.slurm.parsing import (
     expand_nodes,
     fold_nodes,
-    job_state,
     parse_jobs,
     parse_nodes,
     parse_partitions,
@@ -71,11 +71,6 @@ def test_nodes_of_scontrol() -> None:
     assert nodes[4].said == "IDLE+MAINTENANCE+RESERVED"
     assert nodes[5].said.endswith("+DRAIN")
     assert len(rejected) == 1
-
-
-def test_states_of_jobs() -> None:
-    assert job_state("CANCELLED by 1000") is JobState.CANCELLED
-    assert job_state("TELEPORTING") is JobState.UNKNOWN
 
 
 def test_reservations_and_partitions() -> None:
@@ -130,6 +125,11 @@ def test_an_array_with_steps_and_a_throttle_is_taken_apart() -> None:
         ("6_0-3: Resource temporarily unavailable", SlurmBusyError),
         ("slurm_update error: Access/permission denied", SlurmRefusedError),
         ("slurm_suspend error: Invalid job id specified", SlurmRefusedError),
+        ("slurm_load_jobs error: Rate limit exceeded, please retry later", SlurmRateLimitError),
+        (
+            "allocation failure: Rate limit exceeded, please retry momentarily",
+            SlurmRateLimitError,
+        ),
         ("fatal: Unable to process configuration file", SlurmMissingError),
         ("Slurmctld(primary) at vm is DOWN", SlurmUnreachableError),
     ],

@@ -28,7 +28,10 @@ class Answering:
 
 
 @pytest.mark.parametrize("directory", ["/home/me", "/home/me/my training"])
-@pytest.mark.parametrize("comment", ["", "Comment=freetrain:min=1 "])
+@pytest.mark.parametrize(
+    "comment",
+    ["", "Comment=freetrain:min=1 ", "AdminComment=js1 SystemComment=x Comment=freetrain:min=1 ", "Extra=x "],
+)
 def test_a_pattern_is_read_once_with_where_and_on_whose_account_it_was_submitted(
     directory: str, comment: str
 ) -> None:

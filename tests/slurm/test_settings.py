@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.slurm.errors import SlurmUnclearError
-from freetrain.slurm.settings import parse_last_plan_s, parse_rights, parse_settings
+from freetrain.slurm.settings import clock_ahead_s, parse_last_plan_s, parse_rights, parse_settings, parse_told_s
 
 RECORDED = Path(__file__).parent / "recorded"
 SDIAG = """\
@@ -80,3 +80,25 @@ def test_a_parameter_of_zero_is_slurms_default() -> None:
     found = parse_settings(f"PreemptType = preempt/none\nSchedulerParameters = {zeros}\n")
     assert (found.backfill_interval_s, found.backfill_resolution_s) == (30.0, 60.0)
     assert (found.backfill_window_s, found.backfill_most_jobs) == (86400.0, 500)
+
+
+def test_when_slurm_answered_stands_above_its_settings() -> None:
+    assert parse_told_s((RECORDED / "config_22.05.txt").read_text()) == 1_795_294_248.0
+    assert parse_told_s(CONFIG) is None, "in words that depend on who asks"
+
+
+@pytest.mark.parametrize(
+    ("told_s", "asked_s", "answered_s", "ahead_s"),
+    [
+        (1000.0, 1000.2, 1000.3, 0.0),
+        (1000.0, 999.9, 1000.9, 0.0),
+        (1000.0, 990.0, 1010.0, 0.0),
+        (1000.0, 1008.5, 1008.6, 7.5),
+        (1000.0, 991.0, 992.0, -8.0),
+        (None, 1.0, 2.0, 0.0),
+    ],
+)
+def test_a_clock_is_ahead_by_no_more_than_can_be_told(
+    told_s: float | None, asked_s: float, answered_s: float, ahead_s: float
+) -> None:
+    assert clock_ahead_s(told_s, asked_s, answered_s) == ahead_s

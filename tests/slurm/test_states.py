@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.core.cluster import NodeState, WaitsFor
-from freetrain.slurm.states import facts_of_state, waits_for
+from freetrain.core.cluster import JobState, NodeState, WaitsFor
+from freetrain.slurm.states import facts_of_state, job_state, unknown_job_state, waits_for
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,10 @@ def test_what_they_say_of_lending(text: str, may_be_lent: bool, is_wanted: bool,
 )
 def test_reasons_of_waiting_jobs(reason: str, meant: WaitsFor) -> None:
     assert waits_for(reason) is meant
+
+
+def test_states_of_jobs() -> None:
+    assert job_state("CANCELLED by 1000") is JobState.CANCELLED
+    assert job_state("TELEPORTING") is JobState.UNKNOWN
+    assert [*unknown_job_state("CANCELLED by 1000"), *unknown_job_state("REVOKED")] == []
+    assert unknown_job_state("TELEPORTING") == ("state 'TELEPORTING' is not known",)

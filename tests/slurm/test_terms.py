@@ -8,8 +8,8 @@ from freetrain.core.cluster import Partition
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.slurm.layout_facts import PartitionRules, SlurmLayout
 from freetrain.slurm.settings import parse_settings
-from freetrain.slurm.terms import Terms, judge_terms
-from freetrain.slurm.terms_facts import QosTerms
+from freetrain.slurm.terms import judge_terms
+from freetrain.slurm.terms_facts import QosTerms, Terms
 
 CONFIG = "PreemptType = preempt/partition_prio\nTaskPlugin = {}\nProctrackType = {}\n"
 
@@ -49,7 +49,7 @@ def test_who_shares_the_sites_partition_is_told_that_its_limits_of_each_user_cou
     )
     qos = {
         "part": QosTerms("part", fences=("MaxTRESPU=node=2",)),
-        "spare": QosTerms("spare", 0.0, ("GrpTRES=node=1",)),
+        "spare": QosTerms("spare", 0.0, ("GrpTRES=node=1",), ("MaxSubmitPU=9",)),
     }
     (found,) = judge_terms(Terms(layout, FragmentQueue("main", "spare"), 120.0, False, qos))
     assert "QOS part limits what each user or account has in partition main (MaxTRESPU=node=2)" in found.what

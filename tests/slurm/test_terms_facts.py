@@ -11,12 +11,17 @@ RECORDED = Path(__file__).parent / "recorded"
 
 
 def test_the_terms_of_a_qos_are_its_charge_and_its_limits() -> None:
-    text = "normal|1.000000||||||\nscavenger|0.250000|node=8||gres/gpu=4,node=2|3||\n"
+    text = "normal|1.000000|||||||||\nscavenger|0.250000|node=8||gres/gpu=4,node=2|3||||1000|\n"
     found, rejected = parse_qos_terms(text)
     assert rejected == []
     assert found == {
         "normal": QosTerms("normal", 1.0),
-        "scavenger": QosTerms("scavenger", 0.25, ("GrpTRES=node=8", "MaxTRESPU=gres/gpu=4,node=2", "MaxJobsPU=3")),
+        "scavenger": QosTerms(
+            "scavenger",
+            0.25,
+            ("GrpTRES=node=8", "MaxTRESPU=gres/gpu=4,node=2", "MaxJobsPU=3"),
+            ("MaxSubmitPU=1000",),
+        ),
     }
     assert parse_qos_terms("normal|much||||||\nnormal|1\n")[1] == [
         "QOS line not understood: 'normal|much||||||'",

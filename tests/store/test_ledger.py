@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from freetrain.core.throughput_fit import Observation
 from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, is_finishing
 from freetrain.store.ledger import Ledger
 from freetrain.store.store import Store
+from freetrain.store.upkeep import back_up
 
 ASKED = Fragment("7_1", "7", "n1", FragmentState.ASKED, 900.0, 3600.0, decision="1:3")
 TRAINER = KnownTrainer("7", "news", "freetrain:min=1", TrainerState.ACTIVE, 100.0)
@@ -137,3 +140,39 @@ def test_stays_are_kept_for_each_partition_as_they_were_last(ledger: Ledger) -> 
     ledger.save_stays("one", 300.0, 4.0)
     assert ledger.stays("one") == (300.0, 4.0)
     assert ledger.stays("none") is None
+
+
+def wrong(ledger: Ledger, statement: str) -> str:
+    """What SQLite says when it refuses this, whoever asks for it."""
+    with closing(sqlite3.connect(ledger._path)) as connection, pytest.raises(sqlite3.IntegrityError) as refused:
+        connection.execute(statement)
+    return str(refused.value)
+
+
+def test_nobody_changes_replaces_or_removes_an_entry_of_the_audit(ledger: Ledger) -> None:
+    ledger.record_command(1000.0, ("scontrol", "release", "7_1"), "grow", "1:3", "done")
+    before = [(row.id, row.result) for row in ledger.commands()]
+    assert "no entry is changed" in wrong(ledger, "UPDATE commands SET result = 'nothing'")
+    assert "entries go when" in wrong(ledger, "DELETE FROM commands")
+    assert "no entry is replaced" in wrong(ledger, "INSERT OR REPLACE INTO commands SELECT * FROM commands")
+    assert [(row.id, row.result) for row in ledger.commands()] == before
+
+
+def test_what_is_older_than_is_kept_leaves_the_audit_and_nothing_else(ledger: Ledger) -> None:
+    for time_s in (1000.0, 2000.0, 1500.0, 3000.0):
+        ledger.record_command(time_s, (), f"at {time_s:.0f}", None, "done")
+    ledger.forget(2000.0)
+    assert [row.why for row in ledger.commands()] == ["at 2000", "at 3000"]
+    assert "entries go when" in wrong(ledger, "DELETE FROM commands WHERE time_s = 2000")
+    ledger.forget(1000.0)  # the clock was put back
+    with closing(sqlite3.connect(ledger._path)) as connection:
+        assert connection.execute("SELECT what, time_s FROM kept_since").fetchall() == [("commands", 2000.0)]
+    ledger.forget(2500.0)
+    assert [row.why for row in ledger.commands()] == ["at 3000"]
+
+
+def test_the_audit_of_a_copy_is_append_only_as_well(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.record_command(1000.0, (), "grow", None, "done")
+    back_up(ledger._path, tmp_path / "copy.db")
+    copy = Store.open_existing(tmp_path / "copy.db").ledger()
+    assert "no entry is changed" in wrong(copy, "UPDATE commands SET result = 'nothing'")

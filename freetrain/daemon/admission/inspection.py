@@ -22,6 +22,8 @@ from freetrain.daemon.admission.names import (
     unknown_people,
     with_proposed_partition,
 )
+from freetrain.daemon.admission.proof import prove_rights
+from freetrain.daemon.admission.state_check import closed_state
 from freetrain.daemon.admission.wake_check import closed_wake_file
 from freetrain.daemon.state_directory import network_file_system
 from freetrain.errors import FreetrainError
@@ -30,8 +32,10 @@ from freetrain.slurm.finding import Finding
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.layout import judge
 from freetrain.slurm.layout_facts import SlurmLayout
-from freetrain.slurm.terms import Terms, judge_terms
-from freetrain.slurm.terms_facts import QosTerms, parse_associations, parse_qos_terms
+from freetrain.slurm.preempted_findings import what_preemption_means
+from freetrain.slurm.rate_limit import judge_rate_limit
+from freetrain.slurm.terms import judge_terms
+from freetrain.slurm.terms_facts import QosTerms, Terms, parse_associations, parse_qos_terms
 from freetrain.slurm.terms_of_people import judge_people
 
 _USUAL_ACCOUNT = "freetrain"
@@ -45,20 +49,28 @@ class Inspection:
         findings: what is not as it should be, what is unsafe first.
         layout: that of the Slurm that was asked; None: none was.
         not_checked: what could not be, each with the reason.
+        notes: what is as it may be, and good to know.
     """
 
     findings: Sequence[Finding]
     layout: SlurmLayout | None = None
     not_checked: Sequence[str] = field(default=())
+    notes: Sequence[str] = field(default=())
 
 
 def daemons_account(config: Config) -> str:
-    """The account that the daemon runs as: that of its directory, the usual one, or else one's own."""
+    """The account that the daemon runs as: that of its directory, the usual one, or else one's own.
+
+    A directory that root made says nothing, where there is the usual account.
+    """
+    owner = ""
     with suppress(OSError, KeyError):
-        return pwd.getpwuid(Path(config.state.directory).stat().st_uid).pw_name
+        owner = pwd.getpwuid(Path(config.state.directory).stat().st_uid).pw_name
+    if owner not in ("", "root"):
+        return owner
     with suppress(KeyError):
         return pwd.getpwnam(_USUAL_ACCOUNT).pw_name
-    return getpass.getuser()
+    return owner or getpass.getuser()
 
 
 def of_mistake(mistake: ConfigError) -> Finding:
@@ -66,12 +78,13 @@ def of_mistake(mistake: ConfigError) -> Finding:
     return Finding(f"{mistake.what} {mistake.hint}".strip(), mistake.mend)
 
 
-def inspect_files(config: Config, sources: Sequence[Path]) -> Inspection:
+def inspect_files(config: Config, sources: Sequence[Path], account: str) -> Inspection:
     """All that needs no Slurm.
 
     Args:
         config: the settings.
         sources: the files that they came from.
+        account: that of the daemon.
     """
     found = [
         *_of_choices(config),
@@ -88,10 +101,14 @@ def inspect_files(config: Config, sources: Sequence[Path]) -> Inspection:
                 f"[state]\n{setting.line}",
             )
         )
-    return _sorted(found, None, [])
+    if closed := closed_state(Path(config.state.directory), account):
+        found.append(closed)
+    return _sorted(found, None, [], [])
 
 
-def inspect(config: Config, sources: Sequence[Path], gateway: Gateway, account: str) -> Inspection:
+def inspect(
+    config: Config, sources: Sequence[Path], gateway: Gateway, account: str, prove: bool = False
+) -> Inspection:
     """All there is to be found.
 
     Args:
@@ -99,23 +116,28 @@ def inspect(config: Config, sources: Sequence[Path], gateway: Gateway, account: 
         sources: the files that they came from.
         gateway: the way to Slurm.
         account: that of the daemon.
+        prove: whether to prove its rights with a job; this must run as that account then.
 
     Raises:
         SlurmError: Slurm's controller does not answer.
     """
     snapshot = gateway.snapshot()
     layout = gateway.layout(0.0, ALL_QUESTIONS)
-    found = list(inspect_files(config, sources).findings)
+    found = list(inspect_files(config, sources, account).findings)
     not_checked: list[str] = []
+    notes: list[str] = []
     if missing := missing_partition(config, layout):
         found.append(missing)
     planned = with_proposed_partition(config, layout)
     if config.slurm.partition in planned.partitions:
-        found += judge(question_of(config, planned, snapshot))
+        question = question_of(config, planned, snapshot)
+        found += judge(question)
+        notes += filter(None, [what_preemption_means(question, config.lend.launcher == "steer")])
         qos = _qos_terms(layout, gateway, not_checked)
         spares = config.lend.spare_suspendable
         terms = Terms(planned, config.slurm.queue, config.lend.shortest_hole, spares, qos, config.lend.in_parts)
         found += judge_terms(terms)
+        found += judge_rate_limit(planned, config.slurm.partition, account)
         found += _of_people(config, layout, gateway, not_checked)
         found += find_contradictions(config, planned.partitions[config.slurm.partition].partition.nodes)
     if unknown := unknown_nodes(config, snapshot):
@@ -126,17 +148,25 @@ def inspect(config: Config, sources: Sequence[Path], gateway: Gateway, account: 
         found += unknown_people(config, layout, gateway)
     except FreetrainError as error:
         not_checked.append(f"the names in lend.shares ({error.what})")
+    lack = None
     try:
         lack = lacking_rights(config, gateway, layout.settings, account)
         found += [lack] if lack else []
     except FreetrainError as error:
         not_checked.append(f"the rights of {account} ({error.what})")
-    return _sorted(found, layout, not_checked)
+    if prove:
+        proof = prove_rights(config, gateway, snapshot, account, config.lend.launcher == "steer" and lack is None)
+        found += proof.findings
+        notes += filter(None, [proof.done])
+    return _sorted(found, layout, not_checked, notes)
 
 
-def _sorted(found: Sequence[Finding], layout: SlurmLayout | None, not_checked: Sequence[str]) -> Inspection:
+def _sorted(
+    found: Sequence[Finding], layout: SlurmLayout | None, not_checked: Sequence[str], notes: Sequence[str]
+) -> Inspection:
     unique = dict.fromkeys(found)
-    return Inspection(sorted(unique, key=lambda each: not each.is_unsafe), layout, tuple(not_checked))
+    in_order = sorted(unique, key=lambda each: not each.is_unsafe)
+    return Inspection(in_order, layout, tuple(not_checked), tuple(notes))
 
 
 def _qos_terms(layout: SlurmLayout, gateway: Gateway, not_checked: list[str]) -> dict[str, QosTerms]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from freetrain.config import Config, ConfigError
 from freetrain.core.cluster import Snapshot
@@ -78,7 +79,7 @@ class LayoutGuard:
                 "Apply what stands below each finding; what scontrol changes belongs into slurm.conf, too. "
                 "See docs/daemon.md.",
             )
-        self._last = layout
+        self._last = replace(layout, clock_ahead_s=0.0)
         self._say(findings, layout.problem, "warning")
 
     def why_not(self, config: Config, owners: Owners) -> str:
@@ -104,8 +105,8 @@ class LayoutGuard:
         return f"Slurm's layout is unsafe: {unsafe[0].what.removesuffix('.')}" if unsafe and acts else ""
 
     def has_changed(self) -> bool:
-        """Whether the layout is another one than when this was last asked."""
-        before, self._last = self._last, self._gateway.layout(float("inf"), 0)
+        """Whether the layout is another one than when this was last asked, whatever the clocks say."""
+        before, self._last = self._last, replace(self._gateway.layout(float("inf"), 0), clock_ahead_s=0.0)
         return before is not None and before != self._last
 
     def ask_now(self) -> None:

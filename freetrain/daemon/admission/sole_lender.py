@@ -17,12 +17,13 @@ from freetrain.errors import ExitCode, FreetrainError
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.marks import RENEW_EVERY_S, Holder, Mark, find_marks
+from freetrain.slurm.marks import MARK_NAME, RENEW_EVERY_S, Holder, Mark, find_marks
 from freetrain.slurm.settings import SlurmSettings
 
 log = logging.getLogger(__name__)
 
-_SCRIPT = "#!/bin/sh\nexit 0\n"
+NO_SCRIPT = "#!/bin/sh\nexit 0\n"
+"""Of jobs that never run."""
 
 
 class SoleLender:
@@ -72,7 +73,7 @@ class SoleLender:
                 self._gateway.perform(commands.cancel(mark.job))
         try:
             said = self._gateway.perform(
-                commands.submit_mark(self._queue, self._holder.comment(self._clock_s())), _SCRIPT
+                commands.submit_held(self._queue, MARK_NAME, self._holder.comment(self._clock_s())), NO_SCRIPT
             )
         except (SlurmRefusedError, SlurmBusyError) as error:
             log.warning("no mark can be left in Slurm, so another daemon would not find this one: %s", error.what)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from math import inf
 from pathlib import Path
 
+from freetrain.daemon.admission.permissions import ENTER, WRITE, has_access_list, may
 from freetrain.daemon.controls.wake_file import WAKE_NAME
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.finding import Finding
@@ -24,7 +25,6 @@ log = logging.getLogger(__name__)
 _COMMENT = re.compile(r"--\[\[.*?\]\]|--[^\n]*", re.DOTALL)
 _CHAINED = "freetrain.lua"
 """What docs/submitting.md calls the plug-in where the site has a script of its own."""
-_WRITE, _ENTER = 0o2, 0o1
 _ASKED_EVERY_S = 60.0
 
 
@@ -74,7 +74,7 @@ def closed_wake_file(directory: Path, settings: SlurmSettings) -> Finding | None
     try:
         person = pwd.getpwnam(settings.slurm_user)
         groups = os.getgrouplist(person.pw_name, person.pw_gid)
-        if any(_has_access_list(each) for each in (path, directory)):
+        if any(has_access_list(each) for each in (path, directory)):
             return None
         mends = [*_opening(directory, person, groups), *_mending(path, person, groups)]
     except (OSError, KeyError):
@@ -83,24 +83,6 @@ def closed_wake_file(directory: Path, settings: SlurmSettings) -> Finding | None
         return None
     what = f"{plugin} is to wake the daemon, but slurmctld's account, {person.pw_name}, cannot write {path}."
     return Finding(what, "\n".join(mends), is_unsafe=False)
-
-
-def may(wanted: int, file: os.stat_result, user: int, groups: Collection[int]) -> bool:
-    """Whether somebody may do this with a file, as its owner, group and mode say.
-
-    Args:
-        wanted: 2: write it; 1: enter it.
-        file: what is known of it.
-        user: his number.
-        groups: the numbers of his groups.
-    """
-    if user == 0:
-        return True
-    if user == file.st_uid:
-        return bool(file.st_mode & wanted << 6)
-    if file.st_gid in groups:
-        return bool(file.st_mode & wanted << 3)
-    return bool(file.st_mode & wanted)
 
 
 def _plugin_naming(path: Path, settings: SlurmSettings) -> str | None:
@@ -124,18 +106,14 @@ def _code(script: Path) -> str:
         return ""
 
 
-def _has_access_list(path: Path) -> bool:
-    return "system.posix_acl_access" in os.listxattr(path)
-
-
 def _opening(directory: Path, person: pwd.struct_passwd, groups: Collection[int]) -> Iterator[str]:
-    if not may(_ENTER, directory.stat(), person.pw_uid, groups):
+    if not may(ENTER, directory.stat(), person.pw_uid, groups):
         yield f"chmod a+x {directory}"
 
 
 def _mending(path: Path, person: pwd.struct_passwd, groups: Collection[int]) -> Iterator[str]:
     file = path.stat()
-    if may(_WRITE, file, person.pw_uid, groups):
+    if may(WRITE, file, person.pw_uid, groups):
         return
     if file.st_uid == person.pw_uid:
         yield f"chmod u+w {path}"

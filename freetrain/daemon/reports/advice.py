@@ -24,7 +24,7 @@ _ADVICE = {
     r"stopped by": "Remove that file to lend again.",
     r"nothing more is lent: paused": "'freetrain resume' ends the pause.",
     r"Slurm's layout is unsafe": "'freetrain config check' says what mends it.",
-    r"the site's own jobs had to wait": "Lending goes on after harm.pause; 'freetrain audit' says what was done.",
+    r"backing off": "Lending goes on by itself then; 'freetrain history' and 'freetrain audit' say what happened.",
     r"could be lent, if a daemon were": "Start the daemon.",
 }
 

@@ -17,6 +17,7 @@ from freetrain.core.fragment import End
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.reports.node_seconds import Use, UseMeter
 from freetrain.daemon.reports.status import LookStatus, NodeStanding
+from freetrain.lending.back_off import Cause
 from freetrain.lending.judge import Judgement
 from freetrain.slurm.parsing import expand_nodes
 
@@ -52,6 +53,7 @@ class Metrics:
             return Histogram(f"freetrain_{name}", help_, buckets=buckets, registry=registry)
 
         self._lends = gauge("lends", "1 if nodes may be lent, 0 in other modes, stopped or paused.")
+        self._backs_off = gauge("backs_off", "1 while lending is paused by itself for this cause.", ("cause",))
         self._answers = gauge("slurm_answers", "1 if Slurm answered the last look.")
         self._looked_s = gauge("last_look_timestamp_seconds", "When Slurm last answered a look.")
         self._nodes = gauge("nodes", "Nodes of the partition.", ("state",))
@@ -93,6 +95,10 @@ class Metrics:
         self._answers.set(1)
         self._looked_s.set(look.time_s)
         self._lends.set(acts and not look.stopped_by and not look.paused_by)
+        for cause in Cause:
+            self._backs_off.labels(str(cause)).set(
+                judgement.back_off is not None and judgement.back_off.cause is cause
+            )
         self._rejected.set(look.rejected)
         for decision in decisions:
             self._decisions.labels(str(decision.status)).inc()

@@ -13,14 +13,20 @@ _AGAIN_S = 600.0
 
 
 class Outage:
-    """How long Slurm has not answered."""
+    """How long Slurm has not answered.
+
+    Attributes:
+        failures: how many looks in a row it has not answered; 0: it does answer.
+    """
 
     def __init__(self) -> None:
+        self.failures = 0
         self._since_s: float | None = None
         self._said_s = 0.0
 
     def goes_on(self, error: SlurmError) -> None:
         """Slurm does not answer, or not in a way that can be understood."""
+        self.failures += 1
         now_s = time.monotonic()
         if self._since_s is None:
             self._since_s = self._said_s = now_s
@@ -36,6 +42,7 @@ class Outage:
 
     def ends(self) -> None:
         """Slurm has answered."""
+        self.failures = 0
         if self._since_s is not None:
             log.info("Slurm answers again after %.0f s", time.monotonic() - self._since_s)
             self._since_s = None

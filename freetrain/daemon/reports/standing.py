@@ -14,6 +14,7 @@ from freetrain.config import Config
 from freetrain.daemon.controls.stop_files import stop_file_there
 from freetrain.daemon.reports.status import LookStatus, Status, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusUnknownError, read_status
+from freetrain.lending.pace import LONGEST_RETRY_S
 from freetrain.showing.words import printable, show_time
 
 _POLLS, _LONGEST_LOOK_S = 3, 60.0
@@ -160,7 +161,8 @@ def _why_not(status: Status, now_s: float) -> str:
         return f"what is published is of {daemon.host}, not of this machine"
     if not _is_alive(daemon.pid):
         return f"process {daemon.pid} is gone, and was heard of {ago}"
-    if now_s - status.written_s > _POLLS * daemon.poll_s + _LONGEST_LOOK_S:
+    retry_s = LONGEST_RETRY_S if status.silent_since_s is not None else 0.0
+    if now_s - status.written_s > _POLLS * daemon.poll_s + _LONGEST_LOOK_S + retry_s:
         return f"process {daemon.pid} should look every {daemon.poll_s:.0f} s, and was heard of {ago}"
     return ""
 

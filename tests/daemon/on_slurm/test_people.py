@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks.live.site import Site
 from benchmarks.live.workload import SiteJob
+from freetrain.slurm import commands
 from tests.daemon.on_slurm.site import (
     NODES,
     POLL_S,
@@ -21,6 +22,7 @@ from tests.daemon.on_slurm.site import (
     in_slurm,
     in_the_ledger,
     lent,
+    states_of,
     wait_until,
 )
 from tests.needed import several_people
@@ -115,6 +117,18 @@ def test_an_honest_training_that_comes_later_gets_half(site: Site, kind: str) ->
         wait_until(lambda: lent(site, *hostile) > HALF or "min=17" in tag, 60, site)
         honest = site.submit_trainer("alice", NODES, "min=1")
         wait_until(lambda: lent(site, honest) >= HALF, 60, site)
+
+
+@several_people
+def test_an_owner_takes_tasks_back_that_the_daemon_has_held(daemon: Site) -> None:
+    trainer = daemon.submit_trainer("alice", 2, "min=1")
+    wait_until(lambda: lent(daemon, trainer) == 2, 60, daemon)
+    daemon.run("alice", "scontrol", "update", f"JobId={trainer}", "Comment=")
+    wait_until(lambda: set(states_of(daemon, trainer)) == {"PENDING"}, 60, daemon)
+    daemon.run("daemon", *commands.hold(f"{trainer}_0", f"{trainer}_1"))
+    daemon.run("alice", "scontrol", "release", trainer)  # which an operator's own hold would not let her
+    reasons = daemon.run("bob", "squeue", "-h", "-a", "-r", "-j", trainer, "-o", "%r")
+    assert "held" not in reasons.lower()
 
 
 def test_a_nudge_wakes_it_at_once(site: Site) -> None:

@@ -15,8 +15,10 @@ def test_a_silence_is_said_once_and_so_is_its_end(caplog: pytest.LogCaptureFixtu
         quiet.ends()
         for _ in range(3):
             quiet.goes_on(ERROR)
+        assert quiet.failures == 3
         quiet.ends()
         quiet.ends()
+    assert quiet.failures == 0
     assert [record.message for record in caplog.records] == [
         "squeue does not answer. Nothing is concluded from that, and nothing done.",
         "Slurm answers again after 0 s",

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from freetrain.config import Config
 from freetrain.core.cluster import JobState
 from freetrain.daemon.reports import status as published
+from freetrain.daemon.reports.standing import find_standing
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, status_of
 from freetrain.daemon.reports.status_file import STATUS_NAME, StatusFile, StatusUnknownError, read_status
 from freetrain.daemon.service import Service
@@ -179,6 +181,19 @@ def test_silence_is_published_with_its_beginning_and_the_last_look_is_kept(tmp_p
     assert found.look == LookStatus(1000.0, 0.5)
     file.looked(Config(), LookStatus(1090.0, 0.5))
     assert read_status(tmp_path).silent_since_s is None
+
+
+def test_a_daemon_that_asks_a_silent_slurm_less_often_is_no_daemon_that_hangs(tmp_path: Path) -> None:
+    config = Config.model_validate({"state": {"directory": str(tmp_path)}})
+    now_s = [time.time() - 100.0]
+    file = StatusFile(tmp_path, 10.0, False, lambda: now_s[0])
+    file.looked(config, LookStatus(now_s[0], 0.5))
+    assert "was heard of 100 s ago" in find_standing(config).why_not
+    file.silent("nobody is there.")
+    assert find_standing(config).is_at_work
+    now_s[0] -= 60.0
+    file.silent("nobody is there.")
+    assert not find_standing(config).is_at_work
 
 
 def test_the_status_of_a_service_says_how_it_ended(tmp_path: Path) -> None:

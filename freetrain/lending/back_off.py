@@ -1,0 +1,101 @@
+"""Back-off: nothing is lent for a while because lending did too much harm of one kind. Pure.
+
+There is one rule for all kinds: more than so many of them within ``harm.within``, and nothing is lent until
+``harm.pause`` has passed since the last one of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from freetrain.core.fragment import End, Fragment
+from freetrain.core.harm import Harm
+from freetrain.lending.lost_nodes import LostNodes
+from freetrain.lending.rules import HarmRules
+
+
+class Cause(StrEnum):
+    """What there was too much of."""
+
+    DELAYS = "delays"
+    EVICTIONS = "evictions"
+    LOST_NODES = "lost nodes"
+
+
+_WHY = {
+    Cause.DELAYS: "the site's own jobs had to wait too often",
+    Cause.EVICTIONS: "Slurm evicted more fragments than harm.evictions",
+    Cause.LOST_NODES: "too many nodes went out of service after fragments",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """One that counts now.
+
+    Attributes:
+        cause: what there was too much of.
+        until_s: when it ends by itself, UTC epoch seconds.
+    """
+
+    cause: Cause
+    until_s: float
+
+    @property
+    def sentence(self) -> str:
+        """As the end of a sentence."""
+        return (
+            f"backing off until {datetime.fromtimestamp(self.until_s, UTC):%Y-%m-%dT%H:%M:%SZ}: {_WHY[self.cause]}"
+        )
+
+
+def evictions_after(
+    before_s: Iterable[float], ended: Iterable[Fragment], now_s: float, limits: HarmRules
+) -> tuple[float, ...]:
+    """When fragments were evicted, as far back as it counts, UTC epoch seconds.
+
+    Args:
+        before_s: those that were known before.
+        ended: fragments that ended since the last look.
+        now_s: the instant of the look.
+        limits: how far back they count.
+    """
+    new_s = (one.ended_s for one in ended if one.end is End.PREEMPTED and one.ended_s is not None)
+    return tuple(at_s for at_s in (*before_s, *new_s) if at_s > now_s - limits.remembered_s)
+
+
+def find_back_off(
+    harms: Iterable[Harm], evicted_s: Iterable[float], lost: LostNodes, now_s: float, limits: HarmRules
+) -> BackOff | None:
+    """The back-off that counts now, the longest one if there are several; None: there is none.
+
+    Args:
+        harms: delays of the site's jobs.
+        evicted_s: when fragments were evicted.
+        lost: nodes that went out of service after fragments.
+        now_s: the instant of the look.
+        limits: how much of each is tolerated.
+    """
+    delays_s = (harm.started_s for harm in harms if harm.delay_s > limits.delay_s)
+    found = [
+        BackOff(Cause.DELAYS, _until_s(delays_s, limits.allowed, limits)),
+        BackOff(Cause.LOST_NODES, _until_s((one.found_s for one in lost.all), limits.allowed, limits)),
+    ]
+    if limits.evictions:
+        found.append(BackOff(Cause.EVICTIONS, _until_s(evicted_s, limits.evictions, limits)))
+    longest = max(found, key=lambda one: one.until_s)
+    return longest if longest.until_s > now_s else None
+
+
+def _until_s(times_s: Iterable[float], allowed: int, limits: HarmRules) -> float:
+    """Until when nothing is lent after these; 0: never."""
+    return max((last_s + limits.pause_s for last_s in _too_many(sorted(times_s), allowed, limits)), default=0.0)
+
+
+def _too_many(times_s: list[float], allowed: int, limits: HarmRules) -> Iterator[float]:
+    """Each that was one too many within the time."""
+    windows = zip(times_s, times_s[allowed:], strict=False)
+    return (last_s for first_s, last_s in windows if last_s - first_s <= limits.within_s)

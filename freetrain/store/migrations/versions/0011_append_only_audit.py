@@ -1,0 +1,38 @@
+"""The audit is append-only: nothing in it is changed, and nothing leaves it but what is older than is kept."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0011"
+down_revision = "0010"
+branch_labels = None
+depends_on = None
+
+NO_CHANGE = """
+CREATE TRIGGER commands_never_change BEFORE UPDATE ON commands
+BEGIN SELECT RAISE(ABORT, 'the audit is append-only: no entry is changed'); END
+"""
+NO_REPLACEMENT = """
+CREATE TRIGGER commands_are_never_replaced BEFORE INSERT ON commands
+WHEN EXISTS (SELECT 1 FROM commands WHERE id = NEW.id)
+BEGIN SELECT RAISE(ABORT, 'the audit is append-only: no entry is replaced'); END
+"""
+NO_REMOVAL = """
+CREATE TRIGGER commands_are_kept BEFORE DELETE ON commands
+WHEN NOT EXISTS (SELECT 1 FROM kept_since WHERE what = 'commands' AND OLD.time_s < time_s)
+BEGIN SELECT RAISE(ABORT, 'the audit is append-only: entries go when they are older than kept_since says'); END
+"""
+
+
+def upgrade() -> None:
+    """Create the triggers, and the table that says since when the audit is kept."""
+    op.create_table(
+        "kept_since",
+        sa.Column("what", sa.String(), nullable=False),
+        sa.Column("time_s", sa.Float(), nullable=False),
+        sa.PrimaryKeyConstraint("what", name="pk_kept_since"),
+    )
+    for trigger in (NO_CHANGE, NO_REPLACEMENT, NO_REMOVAL):
+        op.execute(trigger)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from freetrain.core.cluster import Partition
+from freetrain.slurm.layout_facts import PartitionRules, SlurmLayout
+from freetrain.slurm.rate_limit import RateLimit, judge_rate_limit, parse_rate_limit
+from freetrain.slurm.settings import parse_settings
+
+CONFIG = "PreemptType = preempt/partition_prio\nSlurmUser = slurm(64030)\nSlurmctldParameters = {}\n"
+FIFTY = frozenset(f"n{number}" for number in range(50))
+
+
+def said(parameters: str, account: str = "freetrain") -> list[tuple[str, str]]:
+    layout = SlurmLayout(
+        parse_settings(CONFIG.format(parameters)), {"freetrain": PartitionRules(Partition("freetrain", FIFTY))}
+    )
+    found = list(judge_rate_limit(layout, "freetrain", account))
+    assert not any(one.is_unsafe for one in found)
+    return [(one.what, one.mend) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "limit"),
+    [
+        ("", None),
+        ("enable_configless,rl_bucket_size=9", None),
+        ("rl_enable", RateLimit(30, 2.0)),
+        (
+            "idle_on_node_suspend,rl_enable,rl_bucket_size=100,rl_refill_rate=5,rl_refill_period=10",
+            RateLimit(100, 0.5),
+        ),
+        ("rl_enable,rl_bucket_size=0", RateLimit(30, 2.0)),
+    ],
+)
+def test_what_the_parameters_say_and_slurms_defaults(parameters: str, limit: RateLimit | None) -> None:
+    assert parse_rate_limit(parameters) == limit
+
+
+def test_a_bucket_that_is_too_small_for_all_nodes_is_named_with_one_that_will_do() -> None:
+    ((what, mend),) = said("enable_configless,rl_enable")
+    assert "30 times at once, and 2 times a second" in what
+    assert "to lend all 50 nodes takes 00:00:40" in what
+    assert mend == "SlurmctldParameters=enable_configless,rl_enable,rl_bucket_size=110"
+
+
+@pytest.mark.parametrize("account", ["root", "slurm"])
+def test_root_and_slurm_user_have_no_limit(account: str) -> None:
+    assert said("rl_enable", account) == []
+
+
+def test_a_bucket_that_will_do_is_fine() -> None:
+    assert said("rl_enable,rl_bucket_size=110") == []
