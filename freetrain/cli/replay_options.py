@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from freetrain.cli.options import options
-from freetrain.config import Config, load_config
+from freetrain.config import Config, Prices, load_config
 from freetrain.core.objectives import OBJECTIVES
 from freetrain.core.topology import FLAT, Topology
 from freetrain.daemon.rules import rules_of
@@ -204,7 +204,8 @@ output_options = options(
         "--prices",
         type=_PATH,
         metavar="FILE",
-        help="TOML file with the table [prices] (etc/prices.example.toml): GPU-hours, energy and money.",
+        help="The daemon's settings, or a file with their table [prices] alone (docs/configuration.md), for "
+        "GPU-hours, energy and money  [default: those of --as daemon=FILE].",
     ),
     click.option("--no-store", is_flag=True, help="Keep no record of the run."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
@@ -268,6 +269,24 @@ def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
     boot_s = _USUAL.boot_s if given["boot"] is None else given["boot"]
     timing = Timing(config.pace.poll, Wakes() if given["wake"] else None, given["launch_s"], boot_s)
     return AsDaemon(rules, goal, timing)
+
+
+def prices(given: Mapping[str, Any]) -> Prices | None:
+    """What the site's nodes have and cost; None: nobody said.
+
+    Raises:
+        ConfigError: the file cannot be read, or says something that cannot be.
+        InputError: it was named for its prices and has none.
+    """
+    _, _, settings = given["played_as"].partition("=")
+    path = given["prices"] or (Path(settings) if settings else None)
+    found = load_config(path).config.prices if path else Prices()
+    if given["prices"] and not found.say_anything:
+        raise InputError(
+            f"{path} says in no table [prices] what nodes have: gpus_per_node or watts_per_node.",
+            "docs/configuration.md describes the table.",
+        )
+    return found if found.say_anything else None
 
 
 def daemons_place(given: Mapping[str, Any]) -> str:

@@ -24,6 +24,10 @@ Period = Annotated[float, Field(ge=1), BeforeValidator(_seconds)]
 """A duration of a second at least."""
 
 
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""A number of something."""
+
+
 def _node_list(given: str) -> str:
     nodes = expand_with_groups(given)
     return fold_nodes(nodes) if "@" in given else given
@@ -245,9 +249,12 @@ class State(Section):
     directory: Annotated[str, Field(description="On a local disk; holds the database and the lock.")] = (
         "/var/lib/freetrain"
     )
-    keep: Annotated[Duration, Field(description="How long decisions, commands and delays are remembered.")] = (
-        30 * 86400.0
-    )
+    keep: Annotated[
+        Duration,
+        Field(
+            description="How long decisions, commands and delays are remembered; the report of a month needs one."
+        ),
+    ] = 35 * 86400.0
     stop_file: Annotated[
         str, Field(description="While this file exists nothing is lent and everything lent is taken back.")
     ] = "/run/freetrain/STOP"
@@ -305,6 +312,28 @@ class Notify(Section):
     timeout: Annotated[Period, Field(description="How long it may run before it is ended.")] = 30.0
 
 
+class Prices(Section):
+    """What the site's nodes have and cost: replays and the ledger say by it what idle nodes are worth."""
+
+    currency: Annotated[str, Field(max_length=8, description="In which the prices are.")] = "EUR"
+    gpus_per_node: Annotated[
+        Amount, Field(description="GPUs of each node; 0: not known, and what follows from it is left out.")
+    ] = 0.0
+    watts_per_node: Annotated[Amount, Field(description="What a node takes that trains; 0: not known.")] = 0.0
+    idle_watts_per_node: Annotated[
+        Amount, Field(description="What a node takes without a job, which is switched on anyway.")
+    ] = 0.0
+    per_kwh: Annotated[
+        Amount, Field(description="Price of a kWh of electricity, cooling included; 0: not known.")
+    ] = 0.0
+    per_gpu_hour: Annotated[Amount, Field(description="What a GPU-hour costs elsewhere; 0: not known.")] = 0.0
+
+    @property
+    def say_anything(self) -> bool:
+        """Whether anything follows from them."""
+        return bool(self.gpus_per_node or self.watts_per_node)
+
+
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -337,6 +366,7 @@ class Config(Section):
     state: State = State()
     metrics: Metrics = Metrics()
     notify: Notify = Notify()
+    prices: Prices = Prices()
     log: Log = Log()
 
 
