@@ -290,7 +290,7 @@ def _words(given: str) -> str:
 
 
 class Notify(Section):
-    """Whom freetrain tells of its own accord that something is wrong."""
+    """Whom freetrain tells of its own accord what happened."""
 
     command: Annotated[
         str,
@@ -302,14 +302,30 @@ class Notify(Section):
             "finds the kind in FREETRAIN_KIND; empty: none."
         ),
     ] = ""
+    owners_command: Annotated[
+        str,
+        AfterValidator(_words),
+        Field(
+            description="Command that is run in the same way for the owner of a training when it is registered, "
+            'finished, or paused after failures, as "/usr/sbin/sendmail -t": it reads a whole mail on standard '
+            "input, and finds the kind in FREETRAIN_KIND and the owner in FREETRAIN_OWNER; empty: none."
+        ),
+    ] = ""
+    templates: Annotated[
+        str,
+        Field(
+            description="Directory with texts of the site's own, for_admins.j2 or for_owners.j2 (Jinja); empty: "
+            "freetrain's."
+        ),
+    ] = ""
     every: Annotated[
         Duration,
         Field(
-            description="It runs once in this time for each kind at most; what happens meanwhile comes with the "
-            "next."
+            description="Each command runs once in this time for each kind, and owner, at most; what happens "
+            "meanwhile comes with the next."
         ),
     ] = 3600.0
-    timeout: Annotated[Period, Field(description="How long it may run before it is ended.")] = 30.0
+    timeout: Annotated[Period, Field(description="How long each may run before it is ended.")] = 30.0
 
 
 class Prices(Section):
