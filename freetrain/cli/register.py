@@ -28,7 +28,7 @@ _HELD = "JobHeldUser"
 @tag_options
 @click.argument("job", metavar="JOBID")
 def register_command(
-    nodes: str | None, partition: str | None, dry_run: bool, job: str, **given: str | None
+    nodes: str | None, partition: str | None, dry_run: bool, job: str, **given: str | float | None
 ) -> None:
     """Hand your own waiting job to freetrain: an array of one-node tasks, or a job of one node.
 

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from freetrain.cli.options import config_option
+from freetrain.cli.times import Duration
 from freetrain.config import load_config
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.showing.words import printable
@@ -37,9 +38,16 @@ _ROWS_BESIDE = 8
 @click.command("top")
 @config_option
 @click.option("--user", help="Only this user's trainings.")
-@click.option("--interval", type=click.FloatRange(min=0.2), default=2.0, show_default=True, metavar="SECONDS")
+@click.option(
+    "--interval",
+    "interval_s",
+    type=Duration(least_s=0.2),
+    default="2s",
+    show_default=True,
+    help="Time between two looks.",
+)
 @click.option("--once", is_flag=True, help="Print it once, and end.")
-def top_command(config_path: Path | None, user: str | None, interval: float, once: bool) -> None:
+def top_command(config_path: Path | None, user: str | None, interval_s: float, once: bool) -> None:
     """Show the daemon, the nodes and the trainings, again and again; q ends it.
 
     Slurm is not asked: this is what the daemon published at its last look. Anybody may ask.
@@ -53,7 +61,7 @@ def top_command(config_path: Path | None, user: str | None, interval: float, onc
         while True:
             most = max(1, console.height - _ROWS_BESIDE)
             live.update(draw(find_standing(config), user, most, console.width), refresh=True)
-            if pressed(interval) in ("q", "Q"):
+            if pressed(interval_s) in ("q", "Q"):
                 return
 
 
