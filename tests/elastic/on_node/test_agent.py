@@ -30,6 +30,11 @@ def agents(tmp_path: Path) -> Iterator[Agents]:
 def test_grow_kill_and_lose_by_poke(agents: Agents) -> None:
     agents.start_agent("--nproc", "2")
     agents.await_world(2)
+    tried = agents.poke("--lose", "1", "--kill", "1", "--grow", "2", "--dry-run").stdout.splitlines()
+    assert [line.split(" ", 1)[1] for line in tried] == [
+        "would leave at the next step boundary", "would be killed", "more would be started",
+    ]  # fmt: skip
+    assert tried[0].split()[0] != tried[1].split()[0]
     assert agents.poke("--grow", "1").returncode == 0
     agents.await_world(3)
     assert "is killed" in agents.poke("--kill", "1").stdout
