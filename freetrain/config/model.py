@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from freetrain.config.networks import parse_networks
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.durations import parse_duration
 from freetrain.slurm.node_groups import expand_with_groups
@@ -267,6 +268,11 @@ def _address(given: str) -> str:
     return given
 
 
+def _networks(given: str) -> str:
+    parse_networks(given)
+    return given
+
+
 class Metrics(Section):
     """Where Prometheus finds freetrain's own metrics."""
 
@@ -282,6 +288,14 @@ class Metrics(Section):
         AfterValidator(_address),
         Field(description="Address and port on which GET /metrics is answered, as 127.0.0.1:9810; empty: none."),
     ] = ""
+    allow: Annotated[
+        str,
+        AfterValidator(_networks),
+        Field(
+            description='Who is answered there: addresses and networks, as "127.0.0.0/8,::1,10.1.0.0/16"; anybody '
+            "else is refused. By default this machine alone."
+        ),
+    ] = "127.0.0.0/8,::1"
 
 
 def _words(given: str) -> str:
