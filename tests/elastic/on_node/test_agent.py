@@ -66,6 +66,17 @@ def test_signals_make_the_node_leave(agents: Agents, number: signal.Signals) -> 
     assert_exactly_once(agents, EPOCHS)
 
 
+def test_where_slurm_signals_the_workers_too_they_leave_in_good_order(agents: Agents) -> None:
+    name = agents.start_agent("--nproc", "1")
+    agents.await_world(1)
+    (worker,) = agents.directory.view().current
+    os.kill(agents.directory.view().members[worker].pid, signal.SIGTERM)
+    agents.processes[name].send_signal(signal.SIGTERM)
+    assert agents.finish(name)[name] == 0
+    assert agents.directory.view().gone[worker] == "left at a step boundary, as asked"
+    assert len(list(agents.directory.checkpoints.iterdir())) == 1
+
+
 def test_the_last_node_to_leave_saves_and_another_goes_on(agents: Agents) -> None:
     first = agents.start_agent("--nproc", "2")
     agents.await_world(2)
