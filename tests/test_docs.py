@@ -18,6 +18,7 @@ from freetrain.core.objectives import worth_per_s
 from freetrain.replay.presets import PRESETS
 from freetrain.replay.sweep.spec import read_sweep
 from freetrain.replay.trainers import read_trainers
+from freetrain.store import Store
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "sample_logs/README.md", *(ROOT / "docs").glob("*.md")]
@@ -75,6 +76,23 @@ def test_the_weekly_report_asks_for_what_the_readme_asks_for() -> None:
     ]
     assert len(asked[0]) == 1
     assert asked == [asked[0]] * 3
+
+
+def test_the_monthly_ledger_unit_runs_its_command(tmp_path: Path) -> None:
+    unit = (ROOT / "systemd/freetrain-ledger.service").read_text()
+    command = re.search(r"ExecStart=/bin/sh -c '(.*)'", unit)
+    assert command is not None
+    state, page = tmp_path / "freetrain", tmp_path / "freetrain-ledger"
+    page.mkdir()
+    Store.open(state / "freetrain.db")
+    (tmp_path / "freetrain.toml").write_text(f"[state]\ndirectory = '{state}'\n")
+    script = command[1].replace("freetrain ledger", f"{sys.executable} -m freetrain ledger")
+    environment = os.environ | {
+        "STATE_DIRECTORY": str(page),
+        "FREETRAIN_CONFIG": str(tmp_path / "freetrain.toml"),
+    }
+    subprocess.run(["/bin/sh", "-c", script], env=environment, check=True, capture_output=True, cwd=tmp_path)
+    assert "No idle node was lent" in (page / "ledger.html").read_text()
 
 
 def test_the_weekly_report_unit_runs_its_command(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ cat > "$stage/DEBIAN/prerm" <<'END'
 #!/bin/sh
 set -e
 [ "$1" != remove ] || [ ! -d /run/systemd/system ] || systemctl disable --now freetrain.service freetrain-web.service \
-    freetrain-report.timer freetrain-backup.timer
+    freetrain-report.timer freetrain-ledger.timer freetrain-backup.timer
 END
 cat > "$stage/DEBIAN/postrm" <<'END'
 #!/bin/sh

@@ -64,7 +64,7 @@ def backup_command(
     is_folder = target.is_dir() or not target.suffix
     file = name_of_backup(target, time.time()) if is_folder else target
     if dry_run:
-        click.echo(f"would copy {path} to {file}")
+        click.echo(f"would copy {path} to {file}" + (f", and keep {keep} copies" if keep else ""))
         return
     back_up(path, file)
     click.echo(f"{file}: {file.stat().st_size:,} bytes")

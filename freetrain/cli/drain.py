@@ -12,7 +12,8 @@ import click
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.node_lists import read_nodes
 from freetrain.cli.noting import note_in_audit
-from freetrain.cli.options import config_option, end_of, end_options, read_duration
+from freetrain.cli.options import config_option, end_of, end_options
+from freetrain.cli.times import Duration
 from freetrain.config import Config, load_config
 from freetrain.core.cluster import Nodes, Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
@@ -35,7 +36,7 @@ _PATIENCE = "5m"
 @end_options
 @click.option("--wait", is_flag=True, help="Return when no fragment is left on the nodes; status 75 if one stays.")
 @click.option(
-    "--timeout", "timeout_s", callback=read_duration, default=_PATIENCE, show_default=True, metavar="DURATION",
+    "--timeout", "timeout_s", type=Duration(endless=True), default=_PATIENCE, show_default=True,
     help="How long --wait waits at most.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")

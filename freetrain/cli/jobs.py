@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from freetrain.cli.choosing import Chosen, choosing_options, state_word
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option
 from freetrain.config import Config, load_config
@@ -35,9 +36,9 @@ _COSTS = ("scale_up_s", "scale_down_s", "start_s", "boot_s")
 
 @click.command("jobs", context_settings=LISTING)
 @config_option
-@click.option("--user", help="Only this user's.")
+@choosing_options
 @listing_options
-def jobs_command(config_path: Path | None, user: str | None, shape: Shape) -> None:
+def jobs_command(config_path: Path | None, chosen: Chosen, shape: Shape) -> None:
     """List the trainings that freetrain lends nodes to, or that wait for some, with what is wrong with their tags.
 
     Slurm is asked which run where; what the daemon found at its last look says the rest. Anybody may ask. COSTS
@@ -50,14 +51,27 @@ def jobs_command(config_path: Path | None, user: str | None, shape: Shape) -> No
     snapshot = gateway.snapshot()
     lent = _lent_nodes(snapshot, config, gateway)
     known = standing.trainers
-    rows = [
-        _facts(one, lent.get(one.id, set()), known.get(one.id), standing)
+    found = (
+        (one, _facts(one, lent.get(one.id, set()), known.get(one.id), standing))
         for one in find_submissions(snapshot.jobs, config.slurm.queue).values()
-        if user in (None, one.owner)
-    ]
+    )
+    rows = [facts for one, facts in found if _is_chosen(one, facts, known.get(one.id), chosen)]
     document = {"format": "freetrain-jobs/2", "daemon": standing.document(), "jobs": rows}
-    otherwise = f"No training waits or runs in {config.slurm.queue}."
+    otherwise = f"No {'' if chosen == Chosen() else 'such '}training waits or runs in {config.slurm.queue}."
     shape.print(document, _COLUMNS, map(_cells, rows), right=_NUMBERS, otherwise=otherwise)
+
+
+def _is_chosen(
+    submission: Submission, facts: Mapping[str, Any], known: TrainerStatus | None, chosen: Chosen
+) -> bool:
+    if isinstance(parse_tag(submission.comment), WrongTag):
+        state = TrainerState.REFUSED
+    elif submission.is_over:
+        state = TrainerState.COMPLETE
+    else:
+        state = TrainerState(known.state) if known else TrainerState.ACTIVE
+    lent, asked = facts["nodes"], facts["asked_nodes"]
+    return chosen.has(submission.owner, submission.account, state_word(state, lent, asked), {*lent, *asked})
 
 
 def _lent_nodes(snapshot: Snapshot, config: Config, gateway: Gateway) -> Mapping[str, set[str]]:

@@ -6,12 +6,14 @@ import os
 import shlex
 import time
 from collections.abc import Callable
+from math import ceil
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from freetrain.cli.output import print_table
+from freetrain.cli.times import Duration
 from freetrain.errors import InputError
 from freetrain.lab import Lab, LabOptions
 from freetrain.showing.words import NOTHING
@@ -61,7 +63,7 @@ def lab_group() -> None:
 @click.option("--accounting", is_flag=True, help="With slurmdbd: sacct, associations, an Operator.")
 @click.option("--port", "base_port", default=16_817, show_default=True, help="First port to use.")
 @click.option(
-    "--grace", "grace_s", default=0, show_default=True, metavar="SECONDS", help="GraceTime of partition freetrain."
+    "--grace", "grace_s", type=Duration(), default="0", show_default=True, help="GraceTime of partition freetrain."
 )
 @click.option(
     "--nodes-per-leaf", default=0, metavar="N", help="Switches of so many nodes each [default: Slurm knows none]."
@@ -79,10 +81,10 @@ def lab_group() -> None:
     metavar="FILE",
     help="A jobcomp.lua to install.",
 )
-def up_command(directory: Path, settings: tuple[str, ...], **options: Any) -> None:
+def up_command(directory: Path, settings: tuple[str, ...], grace_s: float, **options: Any) -> None:
     """Make a lab and start it; one that ended in the same directory makes room."""
     started_s = time.monotonic()
-    lab = Lab.up(directory, LabOptions(settings=dict(map(_setting, settings)), **options))
+    lab = Lab.up(directory, LabOptions(settings=dict(map(_setting, settings)), grace_s=ceil(grace_s), **options))
     _say_what_next(lab, time.monotonic() - started_s)
 
 

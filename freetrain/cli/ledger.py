@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from freetrain.cli.ledger_check import check_listing
 from freetrain.cli.ledger_rows import Books, Key, entries_of, read_books
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option, read_time
-from freetrain.config import Config, load_config
+from freetrain.config import Config, Prices, load_config
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.errors import ExitCode, InputError
 from freetrain.lending.lent_time import LentTime
+from freetrain.replay.worth import worth_of
 from freetrain.showing.words import NOTHING, show_time
 from freetrain.slurm.opening import OpenedWhenAsked
 
@@ -36,7 +38,9 @@ def _read_keys(_context: click.Context, _option: click.Parameter, text: str) -> 
 
 @click.command("ledger", context_settings=LISTING)
 @config_option
-@click.option("--month", metavar="YYYY-MM", help="This month  [default: the present one].")
+@click.option(
+    "--month", metavar="YYYY-MM", help="This month, or last: the one before  [default: the present one]."
+)
 @click.option(
     "--from", "from_s", callback=read_time, metavar="TIME", help="From then on, as 2026-01-31T08:00 or now-30days."
 )
@@ -46,6 +50,10 @@ def _read_keys(_context: click.Context, _option: click.Parameter, text: str) -> 
     help=f"For each of what there is a line: {', '.join(Key)}.",
 )  # fmt: skip
 @click.option("--check", is_flag=True, help="List instead where Slurm's accounting (sacct) tells something else.")
+@click.option(
+    "--report", "report_path", type=click.Path(path_type=Path), metavar="FILE",
+    help="Write all of it as a page, too, with the delays of the site's jobs.",
+)  # fmt: skip
 @listing_options
 def ledger_command(
     config_path: Path | None,
@@ -54,13 +62,15 @@ def ledger_command(
     until_s: float | None,
     keys: tuple[Key, ...],
     check: bool,
+    report_path: Path | None,
     shape: Shape,
 ) -> None:
     """Add up the node-hours that were lent in a month or from TIME until TIME, and how many of them were lost.
 
     Lost are those of all nodes of a training for as long as its tag says that starting, growing or shrinking
     takes; LOST-ENDS are those after nodes went (evicted, released, failed), and what is left is USEFUL. Each
-    second of a node counts once, within the range. Months and times without a zone are this machine's.
+    second of a node counts once, within the range. Months, days and times without a zone are this machine's. The
+    report and --json tell GPU-hours, energy and money, where [prices] of the settings say what a node costs.
 
     With --check the exit status is 1 if there are differences. This is for whoever may read the daemon's database.
     """
@@ -71,6 +81,10 @@ def ledger_command(
     books = read_books(daemons_ledger(config), from_s, until_s, now_s)
     if check:
         raise SystemExit(ExitCode.FAILED if _check(books, config, standing, shape) else ExitCode.OK)
+    if report_path is not None:
+        from freetrain.cli.ledger_report import write_report_of  # here: with it come Jinja and NumPy
+
+        write_report_of(books, config, report_path)
     entries = entries_of(books, keys)
     rows = [(*(name or NOTHING for name in names), *_cells(time_)) for names, time_ in entries]
     if len(rows) > 1 and not shape.is_for_scripts:
@@ -84,8 +98,10 @@ def ledger_command(
         "from": from_s,
         "until": until_s,
         "entries": [
-            {**dict(zip(map(str, keys), names, strict=True)), **_facts(time_)} for names, time_ in entries
+            {**dict(zip(map(str, keys), names, strict=True)), **_facts(time_, config.prices)}
+            for names, time_ in entries
         ],
+        "delays": {"jobs": len(books.harms), "seconds": sum(harm.delay_s for harm in books.harms)},
     }
     columns = (*(key.upper() for key in keys), *_FIGURES)
     shape.print(document, columns, rows, right=_FIGURES, otherwise="Nothing was lent in that time.")
@@ -102,7 +118,8 @@ def _range(month: str | None, from_s: float | None, until_s: float | None, now_s
     if month and (from_s is not None or until_s is not None):
         raise InputError("Either a month is given, or times.", "Leave one of them out.")
     if from_s is None:
-        first = _first_of(month or f"{datetime.fromtimestamp(until_s or now_s).astimezone():%Y-%m}")
+        present = datetime.fromtimestamp(until_s or now_s).astimezone()
+        first = _last_month(present) if month == "last" else _first_of(month or f"{present:%Y-%m}")
         from_s = first.timestamp()
         if month:
             until_s = _next_month(first).timestamp()
@@ -116,7 +133,12 @@ def _first_of(month: str) -> datetime:
     try:
         return datetime.strptime(month, "%Y-%m").astimezone()
     except ValueError as error:
-        raise InputError(f"{month!r} is not a month.", "Write it as 2026-01.") from error
+        raise InputError(f"{month!r} is not a month.", "Write it as 2026-01, or last.") from error
+
+
+def _last_month(present: datetime) -> datetime:
+    year, month = divmod(present.year * 12 + present.month - 2, 12)
+    return datetime(year, month + 1, 1).astimezone()
 
 
 def _next_month(first: datetime) -> datetime:
@@ -129,7 +151,8 @@ def _cells(found: LentTime) -> Sequence[str]:
     return (str(found.starts), str(found.evictions), *(f"{seconds / 3600:.2f}" for seconds in hours))
 
 
-def _facts(found: LentTime) -> dict[str, Any]:
+def _facts(found: LentTime, prices: Prices) -> dict[str, Any]:
+    worth = worth_of(found.lent_s / 3600, found.useful_s / 3600, prices)
     return {
         "starts": found.starts,
         "evictions": found.evictions,
@@ -137,4 +160,5 @@ def _facts(found: LentTime) -> dict[str, Any]:
         "useful_node_hours": found.useful_s / 3600,
         "lost_to_starts_node_hours": found.lost_to_starts_s / 3600,
         "lost_to_ends_node_hours": found.lost_to_ends_s / 3600,
+        "worth": asdict(worth) if prices.say_anything else None,
     }

@@ -44,6 +44,7 @@ _COMMANDS = {
     "sweep": "freetrain.cli.sweep:sweep_command",
     "top": "freetrain.cli.top:top_command",
     "undrain": "freetrain.cli.drain:undrain_command",
+    "unregister": "freetrain.cli.unregister:unregister_command",
     "web": "freetrain.cli.web:web_command",
 }
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from freetrain.cli.times import parse_beginning, parse_time
-from freetrain.durations import parse_duration
+from freetrain.cli.times import Duration, parse_beginning, parse_time
 from freetrain.errors import InputError
 from freetrain.policies import PLACERS, POLICIES, Solver
 
@@ -30,14 +29,6 @@ config_option = click.option(
     type=click.Path(path_type=Path),
     help="The daemon's configuration [default: $FREETRAIN_CONFIG, else /etc/freetrain/freetrain.toml].",
 )
-
-
-def read_duration(_context: click.Context, option: click.Parameter, given: str | None) -> float | None:
-    """Seconds of an option."""
-    try:
-        return None if given is None else parse_duration(given)
-    except ValueError as error:
-        raise InputError(f"--{str(option.name).removesuffix('_s')}: {error}.") from error
 
 
 def read_time(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
@@ -99,7 +90,7 @@ end_options = options(
         metavar="TIME",
         help="When it ends, as 2026-01-31T08:00 or now+2hours.",
     ),
-    click.option("--for", "for_s", callback=read_duration, metavar="DURATION", help="How long it lasts, as 8h."),
+    click.option("--for", "for_s", type=Duration(endless=True), help="How long it lasts, as 8h."),
 )
 
 policy_options = options(
@@ -127,11 +118,10 @@ policy_options = options(
     click.option(
         "--time-limit",
         "time_limit_s",
-        type=click.FloatRange(min=0, min_open=True),
-        default=10.0,
+        type=Duration(least_s=0.001),
+        default="10s",
         show_default=True,
-        metavar="SECONDS",
-        help="Most seconds HiGHS may take for one decision; its best answer until then is used. "
+        help="Longest that HiGHS may take for one decision; its best answer until then is used. "
         "Where it does not stop by itself, it is ended half a second later.",
     ),
 )

@@ -19,7 +19,8 @@ _PATIENCE_S = 10.0
 @click.option("--lose", type=click.IntRange(1), metavar="N", help="Let N workers leave at the next step boundary.")
 @click.option("--grow", type=click.IntRange(1), metavar="N", help="Start N more workers.")
 @click.option("--kill", type=click.IntRange(1), metavar="N", help="Kill N workers without warning (SIGKILL).")
-def poke_command(trainer: Path, lose: int | None, grow: int | None, kill: int | None) -> None:
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+def poke_command(trainer: Path, lose: int | None, grow: int | None, kill: int | None, dry_run: bool) -> None:
     """Make a running trainer lose, gain or suddenly miss workers.
 
     TRAINER is the directory given to 'freetrain run --trainer'. The workers that joined last go first.
@@ -30,6 +31,9 @@ def poke_command(trainer: Path, lose: int | None, grow: int | None, kill: int | 
     _check_alive(directory)
     if grow:
         _check_workers_are_independent(directory)
+    if dry_run:
+        _say(directory, lose or 0, grow or 0, kill or 0)
+        return
     for member in _last_workers(directory, lose or 0):
         directory.leave(member)
         click.echo(f"{member} leaves at the next step boundary")
@@ -40,6 +44,17 @@ def poke_command(trainer: Path, lose: int | None, grow: int | None, kill: int | 
     _await_agents(directory, asked)
     if grow:
         click.echo(f"{grow} more started; they join once they have booted")
+
+
+def _say(directory: TrainerDirectory, lose: int, grow: int, kill: int) -> None:
+    last = _last_workers(directory, lose + kill)
+    leaving, killed = last[kill:], last[:kill]
+    for member in leaving:
+        click.echo(f"{member} would leave at the next step boundary")
+    for member in killed:
+        click.echo(f"{member} would be killed")
+    if grow:
+        click.echo(f"{grow} more would be started")
 
 
 def _check_alive(directory: TrainerDirectory) -> None:

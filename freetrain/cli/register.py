@@ -28,15 +28,14 @@ _HELD = "JobHeldUser"
 @tag_options
 @click.argument("job", metavar="JOBID")
 def register_command(
-    nodes: str | None, partition: str | None, dry_run: bool, job: str, **given: str | None
+    nodes: str | None, partition: str | None, dry_run: bool, job: str, **given: str | float | None
 ) -> None:
     """Hand your own waiting job to freetrain: an array of one-node tasks, or a job of one node.
 
     JOBID is the array's. The job is held, moved to freetrain's partition (and QOS), made requeueable, and tagged.
     """
     wanted = read_wanted(nodes, given)
-    if not (job.isascii() and job.isdecimal()):
-        raise InputError(f"{job!r} is no job's id.", "Give the number that sbatch printed, an array's without _.")
+    read_job(job)
     settings = read_slurm_settings(partition)
     slurm = OpenedWhenAsked(settings.backend, settings.timeout)
     tasks = slurm.job(job)
@@ -58,6 +57,16 @@ def register_command(
                 perform_patiently(slurm, commands.release(job))
         raise
     click.echo(f"Job {job} is a trainer now; see it with 'freetrain jobs', end it with 'scancel {job}'.", err=True)
+
+
+def read_job(job: str) -> None:
+    """See that this is a job's id.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not (job.isascii() and job.isdecimal()):
+        raise InputError(f"{job!r} is no job's id.", "Give the number that sbatch printed, an array's without _.")
 
 
 def _plan(job: str, first: Job, comment: str, queue: FragmentQueue) -> tuple[commands.Command, ...]:

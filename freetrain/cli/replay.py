@@ -23,6 +23,7 @@ from freetrain.cli.replay_options import (
     costs,
     log_options,
     output_options,
+    prices,
     read_options,
     topology,
     trainer_options,
@@ -37,7 +38,6 @@ from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_placer, find_policy
 from freetrain.replay.foresight import Foresight, Knows
 from freetrain.replay.logs import SiteLog, read_site_log
-from freetrain.replay.prices import read_prices
 from freetrain.replay.study import AsDaemon, DaemonStudy, Study, study, study_as_daemon
 from freetrain.replay.trainers import find_trainers
 
@@ -86,7 +86,7 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     how = how_as_daemon(given)
     trainers = find_trainers(given["trainers_source"])
     report_path = _report_path(given)
-    prices = read_prices(given["prices"]) if given["prices"] else None
+    costs_of_site = prices(given)
     recorder = _recorder(given)
     with reading(given["quiet"]) as stage:
         log = read_site_log(logs, read_options(given), stage)
@@ -101,7 +101,7 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
                 done = _replay(log, trainers, goal, given, journal, switches)
                 done = replace(done, as_daemon=_wait(pending, log, how, given, done))
         run_id = recorder.finish(done)
-    result = Result(logs, log, settings, done, run_id, report_path, prices)
+    result = Result(logs, log, settings, done, run_id, report_path, costs_of_site)
     if report_path is not None:
         _write_report(report_path, result, given)
     if given["as_json"]:

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from freetrain.cli.options import options
-from freetrain.config import Config, load_config
+from freetrain.cli.times import Duration
+from freetrain.config import Config, Prices, load_config
 from freetrain.core.objectives import OBJECTIVES
 from freetrain.core.topology import FLAT, Topology
 from freetrain.daemon.rules import rules_of
@@ -19,14 +20,14 @@ from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.foresight import Knows
-from freetrain.replay.logs import ReadOptions, parse_time
+from freetrain.replay.logs import ReadOptions, parse_log_time
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.presets import PRESETS
 from freetrain.replay.study import AsDaemon, Costs
 from freetrain.slurm.settings import SlurmSettings
 
 _PATH = click.Path(path_type=Path)
-_SECONDS = click.FloatRange(min=0)
+_DURATION = Duration()
 _USUAL = Timing()
 _ORDINARY_SLURM = SlurmSettings("", "", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
 """A log does not say how Slurm was set up: these are its defaults."""
@@ -94,18 +95,15 @@ trainer_options = options(
         metavar="N",
         help="Most trainers at once, of those that could run on what is idle; who comes first goes first.",
     ),
-    click.option(
-        "--scale-up", type=_SECONDS, metavar="SECONDS", help="Cost of growing [default: each trainer's]."
-    ),
-    click.option("--scale-down", type=_SECONDS, metavar="SECONDS", help="Cost of shrinking."),
-    click.option("--forced-loss", type=_SECONDS, metavar="SECONDS", help="Cost of losing nodes to a site's job."),
-    click.option("--start", type=_SECONDS, metavar="SECONDS", help="Cost of starting."),
+    click.option("--scale-up", type=_DURATION, help="Cost of growing [default: each trainer's]."),
+    click.option("--scale-down", type=_DURATION, help="Cost of shrinking."),
+    click.option("--forced-loss", type=_DURATION, help="Cost of losing nodes to a site's job."),
+    click.option("--start", type=_DURATION, help="Cost of starting."),
     click.option(
         "--boot",
-        type=_SECONDS,
-        metavar="SECONDS",
+        type=_DURATION,
         help="How long a new node does nothing while the trainer's others go on: launch, container, imports, "
-        f"connecting [default: each trainer's; as daemon {_USUAL.boot_s:g} for those that say nothing].",
+        f"connecting [default: each trainer's; as daemon {_USUAL.boot_s:g}s for those that say nothing].",
     ),
     click.option(
         "--published-losses",
@@ -128,10 +126,9 @@ aim_options = options(
     click.option(
         "--horizon",
         "horizon_s",
-        type=_SECONDS,
-        default=0.0,
+        type=_DURATION,
+        default="0",
         show_default=True,
-        metavar="SECONDS",
         help="How far ahead a decision counts its value; 0: as long as idle nodes are expected to stay, which is "
         "learned on the way.",
     ),
@@ -148,10 +145,9 @@ aim_options = options(
     click.option(
         "--poll",
         "poll_s",
-        type=_SECONDS,
-        default=0.0,
+        type=_DURATION,
+        default="0",
         show_default=True,
-        metavar="SECONDS",
         help="How often idle nodes are looked for, as by a daemon; 0: they are seen at once.",
     ),
 )
@@ -173,19 +169,17 @@ as_options = options(
     click.option(
         "--bf-interval",
         "backfill_s",
-        type=click.FloatRange(min=1),
-        default=_ORDINARY_SLURM.backfill_interval_s,
+        type=Duration(least_s=1),
+        default=f"{_ORDINARY_SLURM.backfill_interval_s:g}s",
         show_default=True,
-        metavar="SECONDS",
         help="As daemon: Slurm's bf_interval, which no log tells.",
     ),
     click.option(
         "--launch",
         "launch_s",
-        type=_SECONDS,
-        default=_USUAL.launch_s,
+        type=_DURATION,
+        default=f"{_USUAL.launch_s:g}s",
         show_default=True,
-        metavar="SECONDS",
         help="As daemon: from the order until Slurm has started a fragment.",
     ),
 )
@@ -204,7 +198,8 @@ output_options = options(
         "--prices",
         type=_PATH,
         metavar="FILE",
-        help="TOML file with the table [prices] (etc/prices.example.toml): GPU-hours, energy and money.",
+        help="The daemon's settings, or a file with their table [prices] alone (docs/configuration.md), for "
+        "GPU-hours, energy and money  [default: those of --as daemon=FILE].",
     ),
     click.option("--no-store", is_flag=True, help="Keep no record of the run."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
@@ -227,8 +222,8 @@ def read_options(given: Mapping[str, Any]) -> ReadOptions:
         nodes=given["nodes"],
         machine=given["machine"],
         only_nodes=given["only_nodes"],
-        from_s=parse_time(given["from_"], timezone) if given["from_"] else None,
-        until_s=parse_time(given["until"], timezone) if given["until"] else None,
+        from_s=parse_log_time(given["from_"], timezone) if given["from_"] else None,
+        until_s=parse_log_time(given["until"], timezone) if given["until"] else None,
         timezone=timezone,
         strict=given["strict"],
         rejects=given["rejects"],
@@ -268,6 +263,24 @@ def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
     boot_s = _USUAL.boot_s if given["boot"] is None else given["boot"]
     timing = Timing(config.pace.poll, Wakes() if given["wake"] else None, given["launch_s"], boot_s)
     return AsDaemon(rules, goal, timing)
+
+
+def prices(given: Mapping[str, Any]) -> Prices | None:
+    """What the site's nodes have and cost; None: nobody said.
+
+    Raises:
+        ConfigError: the file cannot be read, or says something that cannot be.
+        InputError: it was named for its prices and has none.
+    """
+    _, _, settings = given["played_as"].partition("=")
+    path = given["prices"] or (Path(settings) if settings else None)
+    found = load_config(path).config.prices if path else Prices()
+    if given["prices"] and not found.say_anything:
+        raise InputError(
+            f"{path} says in no table [prices] what nodes have: gpus_per_node or watts_per_node.",
+            "docs/configuration.md describes the table.",
+        )
+    return found if found.say_anything else None
 
 
 def daemons_place(given: Mapping[str, Any]) -> str:

@@ -11,14 +11,14 @@ import click
 
 from freetrain import __version__
 from freetrain.cli.output import print_heading, print_table
+from freetrain.config import Prices
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.full_hours import without_empty_hours
 from freetrain.replay.logs import RowCount, SiteLog
 from freetrain.replay.outcome import Outcome, SiteOutcome, definitions, outcome_to_dict
-from freetrain.replay.prices import Prices
 from freetrain.replay.share_outcome import ShareOutcome, share_document, share_outcome
 from freetrain.replay.study import DaemonStudy, Study
-from freetrain.replay.worth import worth_of, worth_rows
+from freetrain.replay.worth import Worth, worth_of, worth_rows
 from freetrain.showing.words import NOTHING, show_time
 
 RESULT_FORMAT = "freetrain-replay/1"
@@ -35,6 +35,14 @@ class Result:
     run_id: int | None
     report: Path | None
     prices: Prices | None = None
+
+    @property
+    def worth(self) -> Worth | None:
+        """What the shown replay is worth; None: the site gave no prices."""
+        if self.prices is None:
+            return None
+        outcome = (self.study.as_daemon or self.study).outcome
+        return worth_of(outcome.lent_node_hours, outcome.useful_node_hours, self.prices)
 
 
 def result_document(result: Result) -> dict[str, Any]:
@@ -64,7 +72,7 @@ def result_document(result: Result) -> dict[str, Any]:
         "forecast": asdict(done.record.forecast),
         "as_daemon": done.as_daemon and daemon_document(done.as_daemon),
         "shares": share_document(log),
-        "worth": result.prices and asdict(worth_of((done.as_daemon or done).outcome, result.prices)),
+        "worth": result.worth and asdict(result.worth),
         "wall_s": done.wall_s,
         "events_per_s": done.events_per_s,
     }
@@ -105,9 +113,10 @@ def print_summary(result: Result) -> None:
     if result.log.shares is not None and result.log.shares.partly_used_s.any():
         print_heading("Idle beside it: parts of nodes that jobs used")
         _print_figures(_share_rows(share_outcome(result.log.shares, result.log.holes)))
-    if result.prices is not None:
+    if result.prices and result.worth:
         print_heading("What it is worth")
-        _print_figures(_worth_rows(result.study, result.prices))
+        rows = worth_rows(result.worth, result.prices)
+        _print_figures((row.name, row.shown, row.reckoned) for row in rows)
     for note in result.log.notes:
         click.echo(f"Note: {note}")
     if result.report is not None:
@@ -149,11 +158,6 @@ def _share_rows(parts: ShareOutcome) -> Iterator[tuple[str, str, str]]:
         unit = {"CPUs": "CPU-hours", "memory": "GiB-hours", "GPUs": "GPU-hours"}[name]
         if idle is not None and whole is not None:
             yield name, f"{idle:,.0f}", f"{unit} that no job held there; nodes without jobs had {whole:,.0f}"
-
-
-def _worth_rows(done: Study, prices: Prices) -> Iterator[tuple[str, str, str]]:
-    for row in worth_rows(worth_of((done.as_daemon or done).outcome, prices), prices):
-        yield row.name, row.shown, row.reckoned
 
 
 def rows_sentence(rows: RowCount) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.times import Duration
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.on_node.agent import END_TIMEOUT_S, Agent, AgentOptions, Signals
 from freetrain.elastic.on_node.restart import RestartAgent
@@ -73,18 +74,16 @@ _ALWAYS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 @click.option(
     "--leave-timeout",
     "leave_timeout_s",
-    type=click.FloatRange(0),
-    metavar="SECONDS",
+    type=Duration(),
     help="How long workers may take to the next step boundary when they must leave, before they are killed."
-    f"  [default: {END_TIMEOUT_S:g}]",
+    f"  [default: {END_TIMEOUT_S:g}s]",
 )
 @click.option(
     "--save-timeout",
     "save_timeout_s",
-    type=click.FloatRange(0),
-    metavar="SECONDS",
+    type=Duration(),
     help="With --restart: how long the script may take to save and end after SIGTERM, before it is killed."
-    f"  [default: {END_TIMEOUT_S:g}]",
+    f"  [default: {END_TIMEOUT_S:g}s]",
 )
 @click.option("--leave-on", "leave_on", metavar="SIGNAL", help="One more signal to leave on, for example USR2.")
 @click.option("-v", "--verbose", is_flag=True, help="Say what happens.")

@@ -53,7 +53,7 @@ def submit_command(
     part: bool,
     script: Path,
     arguments: tuple[str, ...],
-    **given: str | None,
+    **given: str | float | None,
 ) -> None:
     """Submit SCRIPT as a training that freetrain grows and shrinks with the nodes that are idle.
 

@@ -10,16 +10,22 @@ from typing import Any
 import click
 
 from freetrain.cli.options import options
+from freetrain.cli.times import Duration
 from freetrain.config import ConfigError, Slurm, load_config
 from freetrain.errors import InputError
-from freetrain.slurm.tags import KEYS, Kind, Tag, WrongTag, check_values, format_tag
+from freetrain.slurm.tags import KEYS, Key, Kind, Tag, WrongTag, check_values, format_tag
 
 _BY_NODES = ("min", "max")
 
 
-def _metavar(key: str) -> str:
-    words = {"name": "NAME", "dir": "DIR", "curve": "CURVE", "kind": "KIND", "notice": "YES|NO"}
-    return words.get(key, "NUMBER")
+_METAVARS = {"name": "NAME", "dir": "DIR", "curve": "CURVE", "kind": "KIND", "notice": "YES|NO"}
+
+
+def _option(name: str, key: Key) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    meaning = f"{key.meaning[0].upper()}{key.meaning[1:]}."
+    if key.is_duration:
+        return click.option(f"--{name}", type=Duration(), help=meaning)
+    return click.option(f"--{name}", metavar=_METAVARS.get(name, "NUMBER"), help=meaning)
 
 
 tag_options: Callable[[Callable[..., Any]], Callable[..., Any]] = options(
@@ -29,11 +35,7 @@ tag_options: Callable[[Callable[..., Any]], Callable[..., Any]] = options(
         help="Fewest nodes it can train on and most it can use; a single number is MAX, MIN is then 1. A filler "
         "(--kind tasks) has no MIN, and without --nodes as many as it has tasks.",
     ),
-    *(
-        click.option(f"--{name}", metavar=_metavar(name), help=f"{key.meaning[0].upper()}{key.meaning[1:]}.")
-        for name, key in KEYS.items()
-        if name not in _BY_NODES
-    ),
+    *(_option(name, key) for name, key in KEYS.items() if name not in _BY_NODES),
     click.option(
         "--partition",
         metavar="NAME",
@@ -61,7 +63,7 @@ class Wanted:
         return self.tag.max_nodes or 1
 
 
-def read_wanted(nodes: str | None, given: Mapping[str, str | None]) -> Wanted:
+def read_wanted(nodes: str | None, given: Mapping[str, str | float | None]) -> Wanted:
     """The tag of these options.
 
     Raises:
@@ -73,13 +75,18 @@ def read_wanted(nodes: str | None, given: Mapping[str, str | None]) -> Wanted:
     least, dash, most = (nodes or "").partition("-")
     fewest = {"min": least if dash else "1"} if dash or not is_filler else {}
     values = fewest | ({"max": most if dash else least} if nodes else {})
-    values |= {name: value for name, value in given.items() if value is not None}
+    values |= {name: _text(value) for name, value in given.items() if value is not None}
     if values.get("dir"):
         values["dir"] = os.path.abspath(values["dir"])  # noqa: PTH100 (Path.resolve would follow links)
     tag = check_values(values)
     if isinstance(tag, WrongTag):
         raise InputError(f"{tag.why}.", "docs/submitting.md lists what a trainer can be told.")
     return Wanted(tag, format_tag(values))
+
+
+def _text(value: str | float) -> str:
+    """As a tag says it: durations in seconds."""
+    return value if isinstance(value, str) else f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def read_slurm_settings(partition: str | None) -> Slurm:

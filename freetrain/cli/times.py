@@ -1,14 +1,53 @@
-"""Times as people write them in commands, such as Slurm's commands read them."""
+"""Times and durations as people write them in commands, such as Slurm's commands read them.
+
+What logs write is another matter: ``freetrain.replay.logs.times``.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
-from freetrain.durations import parse_duration
+import click
+
+from freetrain.durations import parse_duration, show_duration
 
 _FROM_NOW = re.compile(r"now(?:(?P<sign>[-+])(?P<duration>.+))?")
+
+
+if TYPE_CHECKING:
+    _Seconds = click.ParamType[float]
+else:
+    _Seconds = click.ParamType  # not generic before click 8.2
+
+
+class Duration(_Seconds):
+    """An option's duration, in seconds: 30, 90s, 15m, 2h, 10:00, 1:00:00, 1-12.
+
+    Args:
+        least_s: the shortest.
+        endless: whether UNLIMITED is one (inf).
+    """
+
+    name = "duration"
+
+    def __init__(self, least_s: float = 0.0, endless: bool = False) -> None:
+        self._least_s = least_s
+        self._endless = endless
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds."""
+        try:
+            seconds = parse_duration(str(value))
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+        if seconds < self._least_s:
+            self.fail(f"{value!r} is shorter than {self._least_s:g} s.", param, ctx)
+        if math.isinf(seconds) and not self._endless:
+            self.fail(f"{value!r} has no end; write how long, as {show_duration(3600)} or 2h.", param, ctx)
+        return seconds
 
 
 def parse_time(text: str, now_s: float) -> float:

@@ -17,9 +17,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from freetrain.cli.choosing import Chosen, choosing_options, state_word
 from freetrain.cli.options import config_option
+from freetrain.cli.times import Duration
 from freetrain.config import load_config
 from freetrain.daemon.reports.standing import Standing, find_standing
+from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.showing.words import printable
 from freetrain.slurm.parsing import expand_nodes
 
@@ -36,10 +39,17 @@ _ROWS_BESIDE = 8
 
 @click.command("top")
 @config_option
-@click.option("--user", help="Only this user's trainings.")
-@click.option("--interval", type=click.FloatRange(min=0.2), default=2.0, show_default=True, metavar="SECONDS")
+@choosing_options
+@click.option(
+    "--interval",
+    "interval_s",
+    type=Duration(least_s=0.2),
+    default="2s",
+    show_default=True,
+    help="Time between two looks.",
+)
 @click.option("--once", is_flag=True, help="Print it once, and end.")
-def top_command(config_path: Path | None, user: str | None, interval: float, once: bool) -> None:
+def top_command(config_path: Path | None, chosen: Chosen, interval_s: float, once: bool) -> None:
     """Show the daemon, the nodes and the trainings, again and again; q ends it.
 
     Slurm is not asked: this is what the daemon published at its last look. Anybody may ask.
@@ -47,22 +57,22 @@ def top_command(config_path: Path | None, user: str | None, interval: float, onc
     config = load_config(config_path).config
     console = Console(markup=False, emoji=False, highlight=False)
     if once or not (sys.stdin.isatty() and console.is_terminal):
-        console.print(draw(find_standing(config), user, None, console.width))
+        console.print(draw(find_standing(config), chosen, None, console.width))
         return
     with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             most = max(1, console.height - _ROWS_BESIDE)
-            live.update(draw(find_standing(config), user, most, console.width), refresh=True)
-            if pressed(interval) in ("q", "Q"):
+            live.update(draw(find_standing(config), chosen, most, console.width), refresh=True)
+            if pressed(interval_s) in ("q", "Q"):
                 return
 
 
-def draw(standing: Standing, user: str | None, most_rows: int | None, width: int) -> Group:
+def draw(standing: Standing, chosen: Chosen, most_rows: int | None, width: int) -> Group:
     """The whole picture.
 
     Args:
         standing: how the daemon stands.
-        user: whose trainings are shown; None: everybody's.
+        chosen: which trainings are shown.
         most_rows: most trainings; None: all.
         width: of the terminal, in characters.
     """
@@ -70,7 +80,7 @@ def draw(standing: Standing, user: str | None, most_rows: int | None, width: int
     look = standing.look
     if look is None:
         return Group(*lines)
-    return Group(*lines, Text(), *_bar(standing, width), Text(), _trainers(standing, user, most_rows))
+    return Group(*lines, Text(), *_bar(standing, width), Text(), _trainers(standing, chosen, most_rows))
 
 
 def _bar(standing: Standing, width: int) -> Iterator[Text]:
@@ -88,11 +98,11 @@ def _bar(standing: Standing, width: int) -> Iterator[Text]:
     yield legend
 
 
-def _trainers(standing: Standing, user: str | None, most_rows: int | None) -> Table | Text:
-    shown = [one for one in standing.trainers.values() if user in (None, one.owner)]
+def _trainers(standing: Standing, chosen: Chosen, most_rows: int | None) -> Table | Text:
+    shown = [one for one in standing.trainers.values() if _is_chosen(one, chosen)]
     shown.sort(key=lambda one: (-len(expand_nodes(one.lent)), one.id))
     if not shown:
-        return Text("No training waits or runs.")
+        return Text("No such training waits or runs." if chosen != Chosen() else "No training waits or runs.")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in ("TRAINING", "USER", "NODES", "ASKED", "SAMPLES", "EVICTIONS", "STATE"):
         right = column in ("NODES", "ASKED", "SAMPLES", "EVICTIONS")
@@ -107,6 +117,11 @@ def _trainers(standing: Standing, user: str | None, most_rows: int | None) -> Ta
     if most_rows is not None and len(shown) > most_rows:
         table.caption = f"{len(shown) - most_rows} more"
     return table
+
+
+def _is_chosen(one: TrainerStatus, chosen: Chosen) -> bool:
+    lent, asked = expand_nodes(one.lent), expand_nodes(one.asked)
+    return chosen.has(one.owner, one.account, state_word(one.state, lent, asked), lent | asked)
 
 
 class _Pressed:

@@ -9,7 +9,7 @@ from freetrain.config.loading import (
     find_sources,
     load_config,
 )
-from freetrain.config.model import Config, Log, Slurm
+from freetrain.config.model import Config, Log, Metrics, Prices, Slurm
 from freetrain.config.settings import Setting, find_setting, settings, value_of
 
 __all__ = [
@@ -19,6 +19,8 @@ __all__ = [
     "ConfigError",
     "Loaded",
     "Log",
+    "Metrics",
+    "Prices",
     "Setting",
     "Slurm",
     "find_mistakes",

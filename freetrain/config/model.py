@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from freetrain.config.networks import parse_networks
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.durations import parse_duration
 from freetrain.slurm.node_groups import expand_with_groups
@@ -22,6 +23,10 @@ Duration = Annotated[float, Field(ge=0), BeforeValidator(_seconds)]
 
 Period = Annotated[float, Field(ge=1), BeforeValidator(_seconds)]
 """A duration of a second at least."""
+
+
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""A number of something."""
 
 
 def _node_list(given: str) -> str:
@@ -261,9 +266,12 @@ class State(Section):
     directory: Annotated[str, Field(description="On a local disk; holds the database and the lock.")] = (
         "/var/lib/freetrain"
     )
-    keep: Annotated[Duration, Field(description="How long decisions, commands and delays are remembered.")] = (
-        30 * 86400.0
-    )
+    keep: Annotated[
+        Duration,
+        Field(
+            description="How long decisions, commands and delays are remembered; the report of a month needs one."
+        ),
+    ] = 35 * 86400.0
     stop_file: Annotated[
         str, Field(description="While this file exists nothing is lent and everything lent is taken back.")
     ] = "/run/freetrain/STOP"
@@ -273,6 +281,11 @@ def _address(given: str) -> str:
     host, _, port = given.rpartition(":")
     if given and not (host and port.isdecimal() and int(port) < 65536):
         raise ValueError("write an address and a port, as 127.0.0.1:9810")
+    return given
+
+
+def _networks(given: str) -> str:
+    parse_networks(given)
     return given
 
 
@@ -291,6 +304,14 @@ class Metrics(Section):
         AfterValidator(_address),
         Field(description="Address and port on which GET /metrics is answered, as 127.0.0.1:9810; empty: none."),
     ] = ""
+    allow: Annotated[
+        str,
+        AfterValidator(_networks),
+        Field(
+            description='Who is answered there: addresses and networks, as "127.0.0.0/8,::1,10.1.0.0/16"; anybody '
+            "else is refused. By default this machine alone."
+        ),
+    ] = "127.0.0.0/8,::1"
 
 
 def _words(given: str) -> str:
@@ -299,7 +320,7 @@ def _words(given: str) -> str:
 
 
 class Notify(Section):
-    """Whom freetrain tells of its own accord that something is wrong."""
+    """Whom freetrain tells of its own accord what happened."""
 
     command: Annotated[
         str,
@@ -311,14 +332,52 @@ class Notify(Section):
             "finds the kind in FREETRAIN_KIND; empty: none."
         ),
     ] = ""
+    owners_command: Annotated[
+        str,
+        AfterValidator(_words),
+        Field(
+            description="Command that is run in the same way for the owner of a training when it is registered, "
+            'finished, or paused after failures, as "/usr/sbin/sendmail -t": it reads a whole mail on standard '
+            "input, and finds the kind in FREETRAIN_KIND and the owner in FREETRAIN_OWNER; empty: none."
+        ),
+    ] = ""
+    templates: Annotated[
+        str,
+        Field(
+            description="Directory with texts of the site's own, for_admins.j2 or for_owners.j2 (Jinja); empty: "
+            "freetrain's."
+        ),
+    ] = ""
     every: Annotated[
         Duration,
         Field(
-            description="It runs once in this time for each kind at most; what happens meanwhile comes with the "
-            "next."
+            description="Each command runs once in this time for each kind, and owner, at most; what happens "
+            "meanwhile comes with the next."
         ),
     ] = 3600.0
-    timeout: Annotated[Period, Field(description="How long it may run before it is ended.")] = 30.0
+    timeout: Annotated[Period, Field(description="How long each may run before it is ended.")] = 30.0
+
+
+class Prices(Section):
+    """What the site's nodes have and cost: replays and the ledger say by it what idle nodes are worth."""
+
+    currency: Annotated[str, Field(max_length=8, description="In which the prices are.")] = "EUR"
+    gpus_per_node: Annotated[
+        Amount, Field(description="GPUs of each node; 0: not known, and what follows from it is left out.")
+    ] = 0.0
+    watts_per_node: Annotated[Amount, Field(description="What a node takes that trains; 0: not known.")] = 0.0
+    idle_watts_per_node: Annotated[
+        Amount, Field(description="What a node takes without a job, which is switched on anyway.")
+    ] = 0.0
+    per_kwh: Annotated[
+        Amount, Field(description="Price of a kWh of electricity, cooling included; 0: not known.")
+    ] = 0.0
+    per_gpu_hour: Annotated[Amount, Field(description="What a GPU-hour costs elsewhere; 0: not known.")] = 0.0
+
+    @property
+    def say_anything(self) -> bool:
+        """Whether anything follows from them."""
+        return bool(self.gpus_per_node or self.watts_per_node)
 
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -353,6 +412,7 @@ class Config(Section):
     state: State = State()
     metrics: Metrics = Metrics()
     notify: Notify = Notify()
+    prices: Prices = Prices()
     log: Log = Log()
 
 

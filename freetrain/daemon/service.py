@@ -120,7 +120,7 @@ class Service:
                     self._say_hello(poll_s)
                     metrics = Metrics()
                     textfile = Textfile(self._config.metrics.textfile, metrics.registry)
-                    answering = serving(self._config.metrics.listen, metrics.registry)
+                    answering = serving(self._config.metrics, metrics.registry)
                     with answering, self._signals(timetable), timetable.running():
                         status.looked(self._config, None)
                         tellers = Notices(self._config), WakeCheck(directory, self._gateway)

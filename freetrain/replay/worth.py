@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from freetrain.replay.outcome import Outcome
-from freetrain.replay.prices import Prices
+from freetrain.config import Prices
 from freetrain.showing.words import amount, number
 
 _KWH_PER_MWH = 1000.0
@@ -13,7 +12,7 @@ _KWH_PER_MWH = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What a replay came to; None: the site did not say what is needed for it.
+    """What lent nodes came to; None: the site did not say what is needed for it.
 
     Attributes:
         gpu_hours: GPU-hours that trained, losses subtracted.
@@ -37,17 +36,12 @@ class WorthRow:
     reckoned: str
 
 
-def worth_of(outcome: Outcome, prices: Prices) -> Worth:
-    """What a replay is worth at these prices."""
-    gpus, watts = prices.gpus_per_node, prices.watts_per_node
-    gpu_hours = outcome.useful_node_hours * gpus if gpus is not None else None
-    kwh = outcome.lent_node_hours * (watts - prices.idle_watts_per_node) / 1000 if watts is not None else None
-    return Worth(
-        gpu_hours,
-        gpu_hours * prices.per_gpu_hour if gpu_hours is not None and prices.per_gpu_hour is not None else None,
-        kwh,
-        kwh * prices.per_kwh if kwh is not None and prices.per_kwh is not None else None,
-    )
+def worth_of(lent_node_hours: float, useful_node_hours: float, prices: Prices) -> Worth:
+    """What they are worth at these prices: hours that trained count, hours that were lent cost."""
+    gpu_hours = _times(useful_node_hours, prices.gpus_per_node)
+    watts = prices.watts_per_node
+    kwh = lent_node_hours * (watts - prices.idle_watts_per_node) / 1000 if watts else None
+    return Worth(gpu_hours, _times(gpu_hours, prices.per_gpu_hour), kwh, _times(kwh, prices.per_kwh))
 
 
 def worth_rows(worth: Worth, prices: Prices) -> tuple[WorthRow, ...]:
@@ -59,7 +53,7 @@ def worth_rows(worth: Worth, prices: Prices) -> tuple[WorthRow, ...]:
             WorthRow(
                 "GPU-hours trained",
                 amount(worth.gpu_hours),
-                f"node-hours trained × {number(prices.gpus_per_node or 0)} GPUs",
+                f"node-hours trained × {number(prices.gpus_per_node)} GPUs",
             )
         )
     if worth.value is not None:
@@ -67,7 +61,7 @@ def worth_rows(worth: Worth, prices: Prices) -> tuple[WorthRow, ...]:
             WorthRow(
                 "they would cost elsewhere",
                 f"{money} {amount(worth.value)}",
-                f"{money} {number(prices.per_gpu_hour or 0)} a GPU-hour",
+                f"{money} {number(prices.per_gpu_hour)} a GPU-hour",
             )
         )
     if worth.energy_kwh is not None:
@@ -79,7 +73,7 @@ def worth_rows(worth: Worth, prices: Prices) -> tuple[WorthRow, ...]:
             WorthRow(
                 "that electricity costs",
                 f"{money} {amount(worth.energy_cost)}",
-                f"{money} {number(prices.per_kwh or 0)} a kWh",
+                f"{money} {number(prices.per_kwh)} a kWh",
             )
         )
     if worth.value is not None and worth.energy_cost is not None:
@@ -89,12 +83,17 @@ def worth_rows(worth: Worth, prices: Prices) -> tuple[WorthRow, ...]:
     return tuple(rows)
 
 
+def _times(what: float | None, each: float) -> float | None:
+    """None: one of them is not known."""
+    return what * each if what is not None and each else None
+
+
 def _energy(kwh: float) -> str:
     return f"{amount(kwh / _KWH_PER_MWH)} MWh" if kwh >= 10 * _KWH_PER_MWH else f"{amount(kwh)} kWh"
 
 
 def _watts(prices: Prices) -> str:
-    busy = number(prices.watts_per_node or 0)
+    busy = number(prices.watts_per_node)
     if not prices.idle_watts_per_node:
         return f"{busy} W, as if idle nodes took nothing"
     return f"({busy} − {number(prices.idle_watts_per_node)}) W, training less idle"

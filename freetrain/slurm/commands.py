@@ -371,6 +371,18 @@ def make_trainer(job: str, comment: str, queue: FragmentQueue) -> Command:
     return ("scontrol", "update", f"JobId={job}", *what)
 
 
+def make_ordinary(job: str, partition: str, has_qos: bool) -> Command:
+    """Take the tag from a waiting job, and move it; Slurm does all of it or nothing.
+
+    Args:
+        job: the array or the job.
+        partition: where it is to wait.
+        has_qos: whether it has the QOS of fragments, so that it gets its owner's again.
+    """
+    what = ("Comment=", f"Partition={partition}", *(("QOS=",) if has_qos else ()))
+    return ("scontrol", "update", f"JobId={job}", *what)
+
+
 def _into(queue: FragmentQueue) -> Command:
     return (f"--partition={queue.partition}", *((f"--qos={queue.qos}",) if queue.qos else ()))
 

@@ -1,10 +1,12 @@
-"""Whether a job that somebody has submitted already can become a trainer. Pure."""
+"""Whether a job that somebody has submitted already can become a trainer, or a trainer an ordinary job. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from freetrain.core.cluster import Job, JobState
+from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.slurm.tags import TAG_PREFIX
 
 
 def find_obstacle(job: str, tasks: Sequence[Job], user: str, most_nodes: int) -> str | None:
@@ -16,11 +18,9 @@ def find_obstacle(job: str, tasks: Sequence[Job], user: str, most_nodes: int) ->
         user: who asks.
         most_nodes: that it shall use.
     """
-    if not tasks:
-        return f"Slurm knows no job {job}."
+    if other := _not_his(job, tasks, user, "make it a trainer"):
+        return other
     first = tasks[0]
-    if first.user != user:
-        return f"job {job} is {first.user}'s; only its owner can make it a trainer."
     if "+" in first.id:
         return f"job {job} has several components; a trainer is an array of one-node tasks."
     begun = next((task for task in tasks if task.state is not JobState.PENDING), None)
@@ -31,6 +31,36 @@ def find_obstacle(job: str, tasks: Sequence[Job], user: str, most_nodes: int) ->
     if most_nodes > len(tasks):
         return _too_small(first, len(tasks), most_nodes)
     return None
+
+
+def find_obstacle_to_leaving(job: str, tasks: Sequence[Job], user: str, queue: FragmentQueue) -> str | None:
+    """Why this trainer cannot become an ordinary job again, in a sentence; None: it can.
+
+    One that was ever lent a node cannot: its tasks are tied to that node, with the time that it could be lent, and
+    Slurm keeps no record of what they asked for at first.
+
+    Args:
+        job: its id.
+        tasks: of the array, or the one job; none: Slurm does not know it.
+        user: who asks.
+        queue: where trainers wait.
+    """
+    if other := _not_his(job, tasks, user, "take it back"):
+        return other
+    first = tasks[0]
+    if not (first.comment.startswith(TAG_PREFIX) and queue.has(first)):
+        return f"job {job} is no trainer: there is nothing to take back."
+    begun = next((task for task in tasks if task.state is not JobState.PENDING or task.required_nodes), None)
+    if begun is not None:
+        return f"job {begun.id} has been lent a node; only a trainer that never was can be an ordinary job again."
+    return None
+
+
+def _not_his(job: str, tasks: Sequence[Job], user: str, what: str) -> str | None:
+    if not tasks:
+        return f"Slurm knows no job {job}."
+    owner = tasks[0].user
+    return f"job {job} is {owner}'s; only its owner can {what}." if owner != user else None
 
 
 def _too_small(first: Job, tasks: int, most_nodes: int) -> str:

@@ -35,6 +35,11 @@ class Submission:
     needs: Needs = field(default_factory=Needs)
 
     @property
+    def account(self) -> str:
+        """To which it is charged; empty: Slurm does not say."""
+        return next((task.account for task in self.tasks), "")
+
+    @property
     def open_tasks(self) -> str:
         """Its tasks that have not ended, as Slurm is told of them: what has ended cannot be changed."""
         numbers = [task.id.partition("_")[2] for task in self.tasks if not task.state.is_final]

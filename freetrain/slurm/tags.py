@@ -165,6 +165,11 @@ class Key:
     meaning: str
     only: Kind | None = None
 
+    @property
+    def is_duration(self) -> bool:
+        """Whether its value is in seconds."""
+        return self.field.endswith("_s")
+
 
 KEYS = {
     "min": Key("min_nodes", _nodes, "fewest nodes it can train on (1)", Kind.TRAINING),

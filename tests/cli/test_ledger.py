@@ -15,6 +15,7 @@ from freetrain.cli import ledger
 from freetrain.cli.main import cli
 from freetrain.core.cluster import JobRun, JobState
 from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.errors import ExitCode
 from freetrain.store import Store
@@ -93,6 +94,39 @@ def test_lines_are_for_what_is_asked_and_their_sum_stands_below_for_people() -> 
     assert shown[-1].split() == ["total", "4", "1", "8.00", "7.96", "0.04", "0.00"]
 
 
+def test_days_are_months_in_parts() -> None:
+    both = ("--from", "2026-01-31", "--until", "2026-02-02", "-o", "day,node-hours")
+    assert rows(*both, "--by", "day") == [["2026-01-31", "2.00"], ["2026-02-01", "2.00"]]
+
+
+def test_the_last_month_is_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    for now, begins in (("2026-03-31T10:00", "2026-02-01"), ("2026-01-01T00:00:01", "2025-12-01")):
+        monkeypatch.setattr(ledger.time, "time", lambda now=now: at(now))
+        assert json.loads(run("--month", "last", "--json").stdout)["from"] == at(begins)
+
+
+def test_a_month_becomes_a_page(store: Store, tmp_path: Path) -> None:
+    store.ledger().record_harm(Harm("99", at("2026-02-10T02:00"), 4.0, 1.0, 0.0, ("7_1",)))
+    store.ledger().record_harm(Harm("98", at("2026-03-10T02:00"), 4.0, 1.0, 0.0, ("7_1",)))
+    prices = "[prices]\ngpus_per_node = 4\nper_gpu_hour = 2.0\n"
+    (tmp_path / "freetrain.toml").write_text(f"[state]\ndirectory = '{tmp_path}'\n{prices}")
+    done = run("--month", "2026-02", "--report", str(tmp_path / "ledger.html"), "--json")
+    page = (tmp_path / "ledger.html").read_text()
+    for text in ("news", "games", "2026-02-10: 4", '<th scope="row">99</th>', "What it is worth"):
+        assert text in page
+    assert page.count("<li title=") == 28
+    assert '<th scope="row">98</th>' not in page
+    document = json.loads(done.stdout)
+    assert document["delays"] == {"jobs": 1, "seconds": 5.0}
+    worth = [entry["worth"]["gpu_hours"] for entry in document["entries"]]
+    assert worth == [pytest.approx(4 * entry["useful_node_hours"]) for entry in document["entries"]]
+
+
+def test_long_ranges_are_drawn_by_month(tmp_path: Path) -> None:
+    run("--from", "2026-01-01", "--until", "2026-07-01", "--report", str(tmp_path / "ledger.html"))
+    assert (tmp_path / "ledger.html").read_text().count("<li title=") == 6
+
+
 def test_programs_get_json_and_csv() -> None:
     document = json.loads(run("--month", "2026-01", "--json").stdout)
     assert (document["format"], document["from"]) == ("freetrain-ledger/1", at("2026-01-01"))
@@ -111,7 +145,7 @@ def test_programs_get_json_and_csv() -> None:
         (("--month", "2026-01", "--from", "2026-01-01"), "Either a month is given, or times"),
         (("--from", "2026-02-01", "--until", "2026-01-01"), "is empty"),
         (("--from", "2999-01-01"), "lies in the future"),
-        (("--by", "node"), "write some of month, account, user, training"),
+        (("--by", "node"), "write some of month, day, account, user, training"),
     ],
 )
 def test_what_cannot_be_meant_is_said(arguments: tuple[str, ...], says: str) -> None:

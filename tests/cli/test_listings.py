@@ -75,8 +75,19 @@ class Site:
 def task(
     id_: str, state: str = "PENDING", node: str = "", user: str = "news", tag: str = "freetrain:min=1"
 ) -> str:
+    account = "press" if user == "news" else "fun"
     fields = dict.fromkeys(JOB_FIELDS, "") | {"%i": id_, "%F": id_.split("_")[0], "%u": user, "%P": "freetrain"}
-    fields |= {"%T": state, "%V": "1", "%S": "1", "%l": "1:00:00", "%D": "1", "%Q": "0", "%N": node, "%k": tag}
+    fields |= {
+        "%T": state,
+        "%V": "1",
+        "%S": "1",
+        "%l": "1:00:00",
+        "%D": "1",
+        "%Q": "0",
+        "%N": node,
+        "%k": tag,
+        "%a": account,
+    }
     return SEPARATOR.join(("MARK", *fields.values())) + "\n"
 
 
@@ -318,6 +329,24 @@ def test_a_pause_is_said_and_waited_for(site: Site) -> None:
     assert "Nothing more is lent: paused by root (new firmware)." in run("nodes").stdout
     assert job_states()["2"] == "nothing more is lent: paused by root (new firmware)"
     assert job_states()["1"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("options", "jobs"),
+    [
+        (("-u", "news"), {"1"}),
+        (("-u", "news,games"), {"1", "2", "3", "4", "5"}),
+        (("-A", "press"), {"1"}),
+        (("-t", "running"), {"1"}),
+        (("-t", "pending"), {"2", "4"}),
+        (("-t", "resting,refused"), {"3", "5"}),
+        (("-w", "n2"), {"1"}),
+        (("-w", "n[3-4]"), set()),
+    ],
+)
+def test_trainings_are_chosen_as_by_squeue(site: Site, options: tuple[str, ...], jobs: set[str]) -> None:
+    site.published()
+    assert {row["id"] for row in json.loads(run("jobs", "--json", *options).stdout)["jobs"]} == jobs
 
 
 def test_no_listing_needs_the_database(site: Site) -> None:

@@ -236,6 +236,22 @@ def test_prices_make_money_of_it(log: Path, tmp_path: Path) -> None:
     assert "GPU-hours trained" in said
 
 
+def test_prices_of_the_daemons_settings_count(log: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "freetrain.toml"
+    settings.write_text("[lend]\nmargin = 30\n[prices]\ngpus_per_node = 4\n")
+    named = outcome(log, "--prices", settings)["worth"]
+    as_daemon = outcome(log, "--as", f"daemon={settings}")["worth"]
+    assert named["gpu_hours"] > 0
+    assert as_daemon["gpu_hours"] > 0
+
+
+def test_a_file_without_prices_is_refused(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text("[prices]\nper_kwh = 0.3\n")
+    done = freetrain("replay", log, "--prices", tmp_path / "prices.toml", "--no-store")
+    assert done.exit_code == 2
+    assert "gpus_per_node or watts_per_node" in done.stderr
+
+
 def test_the_report_bears_the_machines_name(log: Path, tmp_path: Path) -> None:
     machine, path = tmp_path / "machine.toml", tmp_path / "report.html"
     machine.write_text('name = "Hall 7"\n[[pools]]\nname = "a"\nnodes = "c[1-2]"\n')

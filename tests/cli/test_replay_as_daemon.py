@@ -18,7 +18,7 @@ from freetrain.cli.main import cli
 from freetrain.cli.replay import replay_command
 from freetrain.cli.replay_as_daemon import Beside
 from freetrain.errors import FreetrainError, InputError
-from freetrain.replay.logs import SiteLog, parse_time, read_site_log
+from freetrain.replay.logs import SiteLog, parse_log_time, read_site_log
 from freetrain.replay.logs.model import ReadOptions
 
 LOG = """JobID|State|Submit|Start|End|Timelimit|NNodes|NodeList
@@ -114,7 +114,7 @@ def test_whoever_waits_is_told_how_far_it_is(
     *times, answer = news.sent
     assert times == sorted(times)
     assert len(times) > 1
-    assert times[-1] < parse_time("2024-06-03T04:00:00")
+    assert times[-1] < parse_log_time("2024-06-03T04:00:00")
     assert answer.record.felt is not None
 
 

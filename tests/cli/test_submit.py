@@ -112,6 +112,14 @@ def test_a_dry_run_prints_what_a_shell_would_take_and_does_nothing(slurm: FakeSl
     assert shlex.split(line) == slurm.calls[0]
 
 
+@pytest.mark.parametrize(
+    ("given", "tagged"), [("30", "30"), ("0.5", "0.5"), ("10:00", "600"), ("1-12", "129600"), ("90s", "90")]
+)
+def test_durations_have_slurms_forms_and_the_tag_says_seconds(slurm: FakeSlurm, given: str, tagged: str) -> None:
+    submit("--nodes", "2", "--boot", given, "train.sh")
+    assert f"--comment=freetrain:min=1,max=2,boot={tagged}" in slurm.calls[0]
+
+
 def test_the_configuration_names_the_partition(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("site.toml").write_text('[slurm]\npartition = "scavenge"\n')
     monkeypatch.setenv("FREETRAIN_CONFIG", "site.toml")

@@ -4,9 +4,11 @@ import math
 import time
 from collections.abc import Iterator
 
+import click
 import pytest
 
-from freetrain.cli.times import parse_beginning, parse_time
+from freetrain.cli.main import cli
+from freetrain.cli.times import Duration, parse_beginning, parse_time
 
 NOW_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 HOUR_S, DAY_S = 3600.0, 86400.0
@@ -79,3 +81,47 @@ def test_nonsense_is_named(text: str) -> None:
         parse_time(text, NOW_S)
     with pytest.raises(ValueError, match="is not a duration and not a time; write"):
         parse_beginning(text, NOW_S)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30", 30.0), ("0.5", 0.5), ("90s", 90.0), ("10:00", 600.0), ("1-12", 129_600.0), ("2h", 7200.0)],
+)
+def test_an_options_duration_has_slurms_forms(text: str, seconds: float) -> None:
+    assert Duration().convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("soon", "write 90s, 15m"),
+        ("-5", "is not a duration"),
+        ("0.1", "shorter than 0.2 s"),
+        ("UNLIMITED", "no end"),
+    ],
+)
+def test_an_options_duration_that_cannot_be_is_refused(text: str, says: str) -> None:
+    with pytest.raises(click.BadParameter, match=says):
+        Duration(least_s=0.2).convert(text, None, None)
+
+
+def test_a_duration_may_have_no_end_where_that_means_something() -> None:
+    assert Duration(endless=True).convert("UNLIMITED", None, None) == math.inf
+
+
+def durations(command: click.Command) -> Iterator[click.Parameter]:
+    """Options in seconds, of a command or of those below it."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from durations(command.get_command(context, name) or click.Command(name))
+    options = (each for each in command.params if isinstance(each, click.Option))
+    yield from (each for each in options if str(each.name).endswith("_s") or each.metavar == "SECONDS")
+
+
+def test_every_option_in_seconds_is_a_duration_or_a_time() -> None:
+    found = list(durations(cli))
+    names = {each.name for each in found}
+    assert {"interval_s", "grace_s", "time_limit_s", "horizon_s", "for_s", "leave_timeout_s"} <= names
+    others = [each for each in found if not isinstance(each.type, Duration) and "TIME" not in str(each.metavar)]
+    assert others == []

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from freetrain.cli.choosing import Chosen
 from freetrain.cli.main import cli
 from freetrain.cli.top import draw
 from freetrain.config import Config
@@ -25,11 +26,16 @@ TRAINERS = tuple(
     TrainerStatus(str(number), "news" if number % 2 else "games", "active", waits_for="no idle nodes")
     for number in range(1, 31)
 )
+ALL = Chosen()
 LOOK = LookStatus(
     time_s=0.0,
     took_s=0.1,
     nodes=(NodeGroup("n[1-30]", "lent", "30"), NodeGroup("n[31-40]", "free"), NodeGroup("n[41-60]", "not lent")),
-    trainers=(*TRAINERS[:-1], replace(TRAINERS[-1], lent="n[1-30]", samples_done=123456.0, ends={"preempted": 3})),
+    trainers=(
+        replace(TRAINERS[0], account="press"),
+        *TRAINERS[1:-1],
+        replace(TRAINERS[-1], lent="n[1-30]", samples_done=123456.0, ends={"preempted": 3}),
+    ),
 )
 
 
@@ -43,9 +49,9 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     return config
 
 
-def drawn(config: Config, user: str | None = None, most_rows: int | None = None, width: int = 100) -> str:
+def drawn(config: Config, chosen: Chosen = ALL, most_rows: int | None = None, width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width, markup=False, highlight=False)
-    console.print(draw(find_standing(config), user, most_rows, width))
+    console.print(draw(find_standing(config), chosen, most_rows, width))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -68,8 +74,21 @@ def test_no_line_is_wider_than_the_terminal_and_none_more_than_it_is_high(config
 
 
 def test_one_users_trainings_can_be_chosen(config: Config) -> None:
-    assert "games" not in drawn(config, "news")
-    assert "No training waits or runs." in drawn(config, "nobody")
+    assert "games" not in drawn(config, Chosen(users=frozenset({"news"})))
+    assert "No such training waits or runs." in drawn(config, Chosen(users=frozenset({"nobody"})))
+
+
+@pytest.mark.usefixtures("config")
+def test_trainings_are_chosen_as_by_squeue() -> None:
+    def listed(*options: str) -> set[str]:
+        lines = CliRunner().invoke(cli, ["top", "--once", *options]).stdout.splitlines()
+        header = next((number for number, line in enumerate(lines) if line.startswith("TRAINING")), len(lines))
+        return {line.split()[0] for line in lines[header + 1 :]}
+
+    assert listed("-t", "running") == listed("-t", "R") == listed("-w", "n[7,99]") == {"30"}
+    assert listed("-t", "PD", "-u", "games") == {str(number) for number in range(2, 30, 2)}
+    assert listed("-A", "press") == {"1"}
+    assert listed("-A", "press", "-t", "running") == set()
 
 
 def test_without_a_daemon_only_that_is_shown(config: Config, tmp_path: Path) -> None:

@@ -142,3 +142,8 @@ def test_a_waiting_array_is_registered_and_then_found(lab: Lab, slurm: CommandLi
     assert {(each.partition, each.reason) for each in found} == {("freetrain", "JobHeldUser")}
     assert [each.comment for each in found] == ["freetrain:min=1,max=3"] * 4
     assert "Requeue=1" in as_alice(lab, "scontrol", "show", "job", job).stdout
+    assert freetrain("unregister", job, "--to", "nowhere").exit_code == 1
+    assert freetrain("unregister", job, "--to", "main").exit_code == 0
+    found = tasks(slurm, job)
+    assert {(each.partition, each.comment) for each in found} == {("main", "")}
+    assert "JobHeldUser" not in {each.reason for each in found}

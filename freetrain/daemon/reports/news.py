@@ -1,13 +1,13 @@
-"""What of a look somebody has to hear of, although nobody asks: harm, a stop of lending, failures. Pure."""
+"""What of a look somebody has to hear of, although nobody asks: the site's admins, or a training's owner. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from freetrain.core.known_trainer import TrainerState
-from freetrain.daemon.reports.status import LookStatus
+from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.lending.judge import Memory
 from freetrain.slurm.parsing import fold_nodes
 
@@ -21,6 +21,17 @@ class Kind(StrEnum):
     """Nothing is lent any more, or nothing more."""
     FAILURE = "failure"
     """A training, a node or Slurm fails."""
+    REGISTERED = "registered"
+    """A training is known from now on; for its owner, as what follows."""
+    FINISHED = "finished"
+    """A training is complete."""
+    PAUSED = "paused"
+    """A training failed too often; its owner must look."""
+
+    @property
+    def is_for_owners(self) -> bool:
+        """Whether owners of trainings hear of it, each of his own; else the site's admins do."""
+        return self in (Kind.REGISTERED, Kind.FINISHED, Kind.PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +41,12 @@ class News:
     Attributes:
         kind: what it is about.
         what: a sentence without its end.
+        owner: who hears of it; empty: the site's admins.
     """
 
     kind: Kind
     what: str
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +55,16 @@ class Heard:
 
     Attributes:
         lending_stopped: whether nothing is lent, or nothing more.
-        paused: trainings that are paused.
+        trainings: those that are known, each with its state.
     """
 
     lending_stopped: bool
-    paused: frozenset[str]
+    trainings: Mapping[str, str]
 
 
 def heard_after(look: LookStatus) -> Heard:
     """What need not be told again after this look."""
-    paused = frozenset(one.id for one in look.trainers if one.state == TrainerState.PAUSED)
-    return Heard(bool(look.stopped_by or look.paused_by), paused)
+    return Heard(bool(look.stopped_by or look.paused_by), {one.id: one.state for one in look.trainers})
 
 
 def news_of(look: LookStatus, memory: Memory, before: Heard, limit_s: float) -> Iterator[News]:
@@ -83,5 +95,18 @@ def news_of(look: LookStatus, memory: Memory, before: Heard, limit_s: float) -> 
             "or cleared up after",
         )
     for one in look.trainers:
-        if one.state == TrainerState.PAUSED and one.id not in before.paused:
-            yield News(Kind.FAILURE, f"training {one.id} of {one.owner} is {one.note}")
+        if one.state != (state := before.trainings.get(one.id)):
+            yield from _news_of_training(one, state)
+
+
+def _news_of_training(one: TrainerStatus, before: str | None) -> Iterator[News]:
+    """What its change of state means; before it was None where it was not known."""
+    if before is None and one.state in (TrainerState.ACTIVE, TrainerState.RESTING):
+        yield News(
+            Kind.REGISTERED, f"training {one.id} is registered: it may be lent idle nodes from now on", one.owner
+        )
+    if one.state == TrainerState.COMPLETE and before is not None:
+        yield News(Kind.FINISHED, f"training {one.id} is complete", one.owner)
+    if one.state == TrainerState.PAUSED:
+        yield News(Kind.FAILURE, f"training {one.id} of {one.owner} is {one.note}")
+        yield News(Kind.PAUSED, f"training {one.id} is {one.note}", one.owner)

@@ -93,6 +93,7 @@ class TrainerStatus:
         samples_done: as its progress says.
         ends: how often its fragments ended in which way.
         costs: what changes are taken to cost it, in seconds by name; empty: a filler, or its tag is wrong.
+        account: to which it is charged; empty: nobody said.
     """
 
     id: str
@@ -106,6 +107,7 @@ class TrainerStatus:
     samples_done: float = 0.0
     ends: Mapping[str, int] = field(default_factory=dict)
     costs: Mapping[str, float] = field(default_factory=dict)
+    account: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +299,7 @@ def _trainer(
         samples_done=trainer.samples_done,
         ends={str(end): count for end, count in ends.items()},
         costs=_costs(entry),
+        account=trainer.account,
     )
 
 

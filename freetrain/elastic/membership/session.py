@@ -20,6 +20,7 @@ from freetrain.elastic.errors import (
 )
 from freetrain.elastic.membership.breaks import Breaks
 from freetrain.elastic.membership.identity import this_member, use_interface_of_this_address
+from freetrain.elastic.membership.signals import leave_signals_to_agent
 from freetrain.elastic.membership.watcher import Guard, Watcher
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation, Member, this_host
@@ -106,6 +107,7 @@ class Session:
             )
         named_service()  # complains here rather than in the watcher's thread
         use_interface_of_this_address()
+        leave_signals_to_agent()
         self.directory.beat(self.member.id, -1)
         self.directory.join(self.member)
         self._watcher.start()

@@ -1,4 +1,7 @@
-"""Times as logs write them."""
+"""Times as logs write them, and as a replay's window is given: in the log's zone, or in epoch seconds.
+
+What people write in other commands (``now-2days``, this machine's zone) is read by ``freetrain.cli.times``.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _RELATIVE = re.compile(
 _SLASHED = re.compile(r"\d{1,4}/\d{1,2}(/\d{1,4})?([ T-]\d{1,2}:\d\d(:\d\d)?)?")
 
 
-def parse_time(text: str, timezone: str = "UTC") -> float:
+def parse_log_time(text: str, timezone: str = "UTC") -> float:
     """Epoch seconds of a time: ISO with or without offset, a date alone, or epoch seconds.
 
     A time that the zone's clocks skip counts as if they had not been put forward yet; of one that they show

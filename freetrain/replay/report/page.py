@@ -8,13 +8,13 @@ from typing import Any
 
 from markupsafe import Markup
 
+from freetrain.config import Prices
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.core.objectives import read_aim
 from freetrain.errors import StateError
 from freetrain.replay.logs.model import SiteLog
 from freetrain.replay.logs.times import find_zone
 from freetrain.replay.outcome import Outcome, definitions
-from freetrain.replay.prices import Prices
 from freetrain.replay.report import as_daemon, charts, sentences
 from freetrain.replay.report.assumptions import Setting, assumptions
 from freetrain.replay.report.empty_hours import with_and_without
@@ -28,7 +28,7 @@ from freetrain.replay.report.rhythm import about_weeks, find_rhythm, find_weeks
 from freetrain.replay.report.shares import shown_shares
 from freetrain.replay.report.svg import NARROW, WIDE, Format
 from freetrain.replay.study import DaemonStudy, Study
-from freetrain.replay.worth import worth_of, worth_rows
+from freetrain.replay.worth import WorthRow, worth_of, worth_rows
 from freetrain.showing import pages, palette
 
 
@@ -108,7 +108,7 @@ def render(report: ReportInput) -> str:
         empty_hours=with_and_without(record, report.log.empty),
         daemon=_daemon(report.study),
         forecast=forecast_tables(record.forecast),
-        worth=worth_rows(worth_of(report.shown.outcome, report.prices), report.prices) if report.prices else (),
+        worth=_worth(report),
         shares=shown_shares(report.log),
         groups=[("kind of node", by_kind(report.log)), ("partition", by_partition(report.log))],
         about_weeks=about_weeks(find_weeks(record.holes, record.timeline, find_zone(report.log.timezone))),
@@ -141,6 +141,13 @@ def _daemon(study: Study) -> dict[str, Any] | None:
         "price": as_daemon.price(study.as_daemon.site),
         "compared": as_daemon.compared(study.outcome, study.as_daemon.outcome),
     }
+
+
+def _worth(report: ReportInput) -> tuple[WorthRow, ...]:
+    outcome, prices = report.shown.outcome, report.prices
+    if prices is None:
+        return ()
+    return worth_rows(worth_of(outcome.lent_node_hours, outcome.useful_node_hours, prices), prices)
 
 
 def _assumptions(report: ReportInput) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from freetrain import __version__
 from freetrain.config import Config, ConfigError
+from freetrain.config import Metrics as MetricsSettings
 from freetrain.core.harm import Harm
 from freetrain.daemon.reports.metrics import Metrics
 from freetrain.daemon.reports.metrics_outlets import Textfile, serving
@@ -143,7 +145,7 @@ def test_a_scrape_is_answered(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     address = f"127.0.0.1:{port}"
     with (
-        serving(address, Metrics().registry),
+        serving(MetricsSettings(listen=address), Metrics().registry),
         urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer,
     ):
         assert answer.headers["Content-Type"].startswith("text/plain")
@@ -151,9 +153,40 @@ def test_a_scrape_is_answered(tmp_path: Path) -> None:
     with (
         socket.create_server(("127.0.0.1", port)),
         pytest.raises(ConfigError, match="cannot be used"),
-        serving(address, Metrics().registry),
+        serving(MetricsSettings(listen=address), Metrics().registry),
     ):
         pass
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_by_default_this_machine_may_ask(host: str) -> None:
+    assert scraped(host, MetricsSettings().allow) == 200
+
+
+@pytest.mark.parametrize(
+    ("allow", "status"), [("127.0.0.0/8", 200), ("127.0.0.1", 200), ("10.1.0.0/16,::1", 403), ("", 403)]
+)
+def test_who_is_not_allowed_is_refused(allow: str, status: int) -> None:
+    assert scraped("127.0.0.1", allow) == status
+
+
+def scraped(host: str, allow: str) -> int:
+    """The status that somebody on this machine gets."""
+    family = socket.AF_INET6 if "[" in host else socket.AF_INET
+    with socket.create_server((host.strip("[]"), 0), family=family) as free:
+        address = f"{host}:{free.getsockname()[1]}"
+    with serving(MetricsSettings(listen=address, allow=allow), Metrics().registry):
+        try:
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as refused:
+            return refused.code if b"metrics.allow" in refused.read() else 0
+
+
+@pytest.mark.parametrize("allow", ["10.1.0.0/33", "everybody", "10.1.2.3/16"])
+def test_what_is_no_network_is_refused(allow: str) -> None:
+    with pytest.raises(ValueError, match=r"write addresses and networks as 127\.0\.0\.0/8"):
+        Config.model_validate({"metrics": {"allow": allow}})
 
 
 @pytest.mark.parametrize("address", ["9810", "localhost", "127.0.0.1:http", "127.0.0.1:99999", ":9810"])

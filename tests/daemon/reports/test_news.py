@@ -8,7 +8,8 @@ from freetrain.lending.lost_nodes import LostNode, LostNodes
 from freetrain.lending.meter import Meter
 
 LOOK = LookStatus(time_s=1000.0, took_s=0.1)
-NOTHING_HEARD = Heard(False, frozenset())
+NOTHING_HEARD = Heard(False, {})
+KNOWN = Heard(False, {"7": "active", "8": "active"})
 PAUSED = TrainerStatus("7", "news", "paused", note="paused after 5 failures in a row")
 
 
@@ -33,8 +34,38 @@ def test_a_stop_of_lending_is_told_when_it_begins() -> None:
 
 def test_a_training_that_is_paused_and_a_node_that_is_lost_are_failures() -> None:
     look = LookStatus(time_s=1000.0, took_s=0.1, trainers=(PAUSED, TrainerStatus("8", "news", "active")))
-    assert told(look) == [(Kind.FAILURE, "training 7 of news is paused after 5 failures in a row")]
+    assert told(look, KNOWN)[0] == (Kind.FAILURE, "training 7 of news is paused after 5 failures in a row")
     assert told(look, heard_after(look)) == []
     lost = Memory(lost=LostNodes(new=(LostNode("n1", "DOWN", "7_0", 1000.0),)))
     ((kind, what),) = told(LOOK, memory=lost)
     assert (kind, what.startswith("node n1 is out of service (DOWN) since fragment 7_0")) == (Kind.FAILURE, True)
+
+
+def told_owners(before: Heard, *trainers: TrainerStatus) -> list[tuple[Kind, str, str]]:
+    look = LookStatus(time_s=1000.0, took_s=0.1, trainers=trainers)
+    news = news_of(look, Memory(), before, 60.0)
+    return [(one.kind, one.owner, one.what) for one in news if one.kind.is_for_owners]
+
+
+def test_an_owner_hears_that_a_training_is_registered_once() -> None:
+    new = TrainerStatus("9", "games", "active")
+    says = "training 9 is registered: it may be lent idle nodes from now on"
+    assert told_owners(KNOWN, new) == [(Kind.REGISTERED, "games", says)]
+    assert told_owners(Heard(False, {"9": "active"}), new) == []
+    assert told_owners(Heard(False, {"9": "resting"}), new) == []
+
+
+def test_a_training_that_is_refused_is_not_registered() -> None:
+    assert told_owners(KNOWN, TrainerStatus("9", "games", "refused", note="max is no number")) == []
+
+
+def test_an_owner_hears_that_a_training_is_complete() -> None:
+    done = TrainerStatus("7", "news", "complete")
+    assert told_owners(KNOWN, done) == [(Kind.FINISHED, "news", "training 7 is complete")]
+    assert told_owners(Heard(False, {"7": "complete"}), done) == []
+    assert told_owners(NOTHING_HEARD, done) == [], "it was so before anybody knew of it"
+
+
+def test_an_owner_hears_that_a_training_is_paused() -> None:
+    assert told_owners(KNOWN, PAUSED) == [(Kind.PAUSED, "news", "training 7 is paused after 5 failures in a row")]
+    assert told_owners(Heard(False, {"7": "paused"}), PAUSED) == []

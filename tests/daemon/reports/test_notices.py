@@ -10,7 +10,7 @@ import pytest
 from freetrain.config import Config
 from freetrain.daemon.reports.hook import run_hook
 from freetrain.daemon.reports.notices import Notices
-from freetrain.daemon.reports.status import LookStatus
+from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.lending.judge import Memory
 
 QUIET = LookStatus(time_s=1.0, took_s=0.1)
@@ -101,6 +101,103 @@ def test_what_was_so_when_the_daemon_began_is_told_to_nobody(script: Path) -> No
     notices.looked(STOPPED, Memory())
     notices.looked(STOPPED, Memory())
     assert said(script) == []
+
+
+def look_with(*owners: str, state: str = "active") -> LookStatus:
+    trainers = tuple(TrainerStatus(str(number), owner, state) for number, owner in enumerate(owners))
+    return LookStatus(time_s=1.0, took_s=0.1, trainers=trainers)
+
+
+def owners_config(command: str, **more: object) -> Config:
+    return Config.model_validate({"notify": {"owners_command": command, "every": "10m", **more}})
+
+
+def test_each_owner_gets_a_mail_of_his_own_trainings(script: Path) -> None:
+    script.write_text('#!/bin/sh\n{ echo "$FREETRAIN_OWNER"; cat; } > "$0.$FREETRAIN_OWNER"\n')
+    notices = Notices(owners_config(f'"{script}"'), Clock())
+    notices.looked(QUIET, Memory())
+    notices.looked(look_with("news", "games", "news"), Memory())
+    assert said(script) == []
+    news, games = (script.with_name(f"{script.name}.{owner}").read_text() for owner in ("news", "games"))
+    assert news.startswith("news\nTo: news\nSubject: freetrain: registered")
+    assert ("training 0 is" in news, "training 2 is" in news, "training 1 is" in news) == (True, True, False)
+    assert "training 1 is" in games
+
+
+def test_owners_are_told_of_nothing_unless_the_site_wants_it(script: Path) -> None:
+    notices = Notices(config(f'"{script}"'), Clock())
+    for look in (QUIET, look_with("news"), look_with("news", state="complete")):
+        notices.looked(look, Memory())
+    assert said(script) == []
+
+
+def test_a_name_that_could_steer_a_mail_gets_none(script: Path) -> None:
+    notices = Notices(owners_config(f'"{script}"'), Clock())
+    notices.looked(QUIET, Memory())
+    notices.looked(look_with("-f root", "a\nBcc: b", "", "x" * 65), Memory())
+    assert said(script) == []
+
+
+def test_many_owners_are_told_a_few_at_a_time_and_none_is_left_out(script: Path, tmp_path: Path) -> None:
+    script.write_text(f"#!/bin/sh\nwhile [ ! -e '{tmp_path}/go' ]; do sleep 0.01; done; echo >> \"$0.said\"\n")
+    notices = Notices(owners_config(f'"{script}"'), Clock())
+    look = look_with(*(f"user{number}" for number in range(10)))
+    for each in (QUIET, look, look):
+        notices.looked(each, Memory())
+    started = [thread for thread in threading.enumerate() if thread.name.startswith("notice of")]
+    (tmp_path / "go").touch()
+    assert (len(started), len(said(script))) == (4, 4)
+    for _ in range(2):
+        notices.looked(look, Memory())
+        said(script)
+    assert len(said(script)) == 10
+
+
+def test_a_command_that_fails_is_said_once_and_again_after_it_has_worked(
+    script: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    script.write_text(f"#!/bin/sh\ntest -e '{tmp_path}/works'\n")
+    settings = Config.model_validate({"notify": {"command": f'"{script}"', "every": 0}})
+    notices = Notices(settings, Clock())
+
+    def tell() -> int:
+        for look in (QUIET, STOPPED):
+            notices.looked(look, Memory())
+        said(script)
+        return len(caplog.messages)
+
+    assert (tell(), tell()) == (1, 1)
+    (tmp_path / "works").touch()
+    assert tell() == 1
+    (tmp_path / "works").unlink()
+    assert tell() == 2
+
+
+def test_where_no_thread_can_be_had_the_look_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    notices = Notices(config("true"), Clock())
+    for look in (QUIET, STOPPED):
+        notices.looked(look, Memory())
+    assert caplog.messages == ["notify.command did not tell of pause: can't start new thread"]
+
+
+def test_a_template_that_cannot_be_used_is_said_and_freetrains_is_used(
+    script: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "for_admins.j2").write_text("{{ lnies }}")
+    settings = {"command": f'"{script}"', "templates": str(tmp_path)}
+    notices = Notices(Config.model_validate({"notify": settings}), Clock())
+    for look in (QUIET, STOPPED):
+        notices.looked(look, Memory())
+    assert said(script)[1:] == ["nothing is lent: stopped by STOP"]
+    ((message),) = caplog.messages
+    assert message.startswith(f"notify.templates: {tmp_path}/for_admins.j2 cannot be used")
+    assert message.endswith("freetrain's own is used")
 
 
 def test_that_nobody_could_be_told_is_only_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

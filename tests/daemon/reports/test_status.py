@@ -4,13 +4,13 @@ import json
 import os
 import stat
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from freetrain.config import Config
-from freetrain.core.cluster import JobState
+from freetrain.core.cluster import JobState, Snapshot
 from freetrain.daemon.reports import status as published
 from freetrain.daemon.reports.standing import find_standing
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, status_of
@@ -48,6 +48,23 @@ def test_what_was_asked_for_is_lent_once_slurm_has_started_it(slurm: FakeSlurm, 
     look = last_look(daemon)
     assert states(look) == {"n[1-2]": f"lent {array}", "n[3-8]": "free"}
     assert (look.trainers[0].lent, look.trainers[0].asked) == ("n[1-2]", "")
+
+
+def test_a_training_is_published_with_its_owner_and_account(
+    slurm: FakeSlurm, start_daemon: StartDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm.submit_array("freetrain:min=1")
+    snapshot = slurm.snapshot
+
+    def charged() -> Snapshot:
+        found = snapshot()
+        return replace(found, jobs=tuple(replace(job, account="press") for job in found.jobs))
+
+    monkeypatch.setattr(slurm, "snapshot", charged)
+    daemon = start_daemon()
+    daemon.cycle()
+    (one,) = last_look(daemon).trainers
+    assert (one.owner, one.account) == ("news", "press")
 
 
 def test_what_slurm_refuses_is_neither_lent_nor_asked_for(

@@ -30,6 +30,11 @@ def agents(tmp_path: Path) -> Iterator[Agents]:
 def test_grow_kill_and_lose_by_poke(agents: Agents) -> None:
     agents.start_agent("--nproc", "2")
     agents.await_world(2)
+    tried = agents.poke("--lose", "1", "--kill", "1", "--grow", "2", "--dry-run").stdout.splitlines()
+    assert [line.split(" ", 1)[1] for line in tried] == [
+        "would leave at the next step boundary", "would be killed", "more would be started",
+    ]  # fmt: skip
+    assert tried[0].split()[0] != tried[1].split()[0]
     assert agents.poke("--grow", "1").returncode == 0
     agents.await_world(3)
     assert "is killed" in agents.poke("--kill", "1").stdout
@@ -59,6 +64,17 @@ def test_signals_make_the_node_leave(agents: Agents, number: signal.Signals) -> 
     agents.pace(slow=False)
     assert agents.finish(stays)[stays] == 0, agents.errors()
     assert_exactly_once(agents, EPOCHS)
+
+
+def test_where_slurm_signals_the_workers_too_they_leave_in_good_order(agents: Agents) -> None:
+    name = agents.start_agent("--nproc", "1")
+    agents.await_world(1)
+    (worker,) = agents.directory.view().current
+    os.kill(agents.directory.view().members[worker].pid, signal.SIGTERM)
+    agents.processes[name].send_signal(signal.SIGTERM)
+    assert agents.finish(name)[name] == 0
+    assert agents.directory.view().gone[worker] == "left at a step boundary, as asked"
+    assert len(list(agents.directory.checkpoints.iterdir())) == 1
 
 
 def test_the_last_node_to_leave_saves_and_another_goes_on(agents: Agents) -> None:

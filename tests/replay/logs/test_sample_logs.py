@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.replay.logs import parse_time
+from freetrain.replay.logs import parse_log_time
 from tests.replay.logs.build import read
 
 SAMPLES = Path(__file__).parents[3] / "sample_logs"
@@ -65,7 +65,7 @@ def whole_jobs() -> list[dict[str, str]]:
 
 
 def seconds(time: str) -> int:
-    return int(parse_time(time)) if time[:1].isdigit() else 0
+    return int(parse_log_time(time)) if time[:1].isdigit() else 0
 
 
 def as_json(job: dict[str, str]) -> dict[str, object]:

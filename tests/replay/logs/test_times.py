@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from freetrain.errors import InputError
-from freetrain.replay.logs import parse_time
+from freetrain.replay.logs import parse_log_time
 from freetrain.replay.logs.times import form_hint, parse_times
 
 
@@ -22,11 +22,11 @@ from freetrain.replay.logs.times import form_hint, parse_times
     ],
 )
 def test_a_time_can_be_written_in_many_ways(text: str, seconds: float) -> None:
-    assert parse_time(text) == seconds
+    assert parse_log_time(text) == seconds
 
 
 def test_a_time_without_offset_is_in_the_given_zone() -> None:
-    assert parse_time("2024-06-03T02:00:00", "Europe/Berlin") == parse_time("2024-06-03T00:00:00")
+    assert parse_log_time("2024-06-03T02:00:00", "Europe/Berlin") == parse_log_time("2024-06-03T00:00:00")
 
 
 @pytest.mark.parametrize(
@@ -35,18 +35,18 @@ def test_a_time_without_offset_is_in_the_given_zone() -> None:
 )
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is not a time"):
-        parse_time(text)
+        parse_log_time(text)
 
 
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "../etc/passwd", "", "/"])
 def test_an_unknown_zone_is_refused(zone: str) -> None:
     with pytest.raises(InputError, match="no time zone"):
-        parse_time("2024-06-03", zone)
+        parse_log_time("2024-06-03", zone)
 
 
 def test_a_time_that_the_clocks_skip_counts_as_before_they_were_put_forward() -> None:
     skipped = parse_times(pl.Series(["2024-03-31T02:30:00"]), "Europe/Berlin")[0]
-    assert skipped == parse_time("2024-03-31T02:30:00+01:00")
+    assert skipped == parse_log_time("2024-03-31T02:30:00+01:00")
 
 
 def test_of_a_time_shown_twice_either_can_be_meant() -> None:

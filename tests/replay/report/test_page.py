@@ -12,13 +12,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from freetrain.config import Prices
 from freetrain.core.holes import Holes
 from freetrain.core.trainer import Trainer
 from freetrain.errors import FreetrainError, StateError
 from freetrain.replay.logs.model import EmptyHours
 from freetrain.replay.outcome import definitions
 from freetrain.replay.presets import PRESETS
-from freetrain.replay.prices import Prices
 from freetrain.replay.report import ReportInput, write_report
 from freetrain.replay.report.assumptions import assumptions
 from freetrain.replay.report.page import render

@@ -1,0 +1,217 @@
+"""The ledger of a month as a page: node-hours by user and account, what they are worth, and whom they delayed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from freetrain.config import Prices
+from freetrain.core.harm import Harm
+from freetrain.core.holes import SECONDS_PER_HOUR
+from freetrain.lending.lent_time import LentTime
+from freetrain.replay.report.page import fill, write_page
+from freetrain.replay.worth import Worth, worth_of, worth_rows
+from freetrain.showing.words import count, duration, number, share
+
+_MOST_ROWS = 100
+_MOST_DELAYS = 20
+
+Named = Sequence[tuple[tuple[str, ...], LentTime]]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerReport:
+    """What the page is made of.
+
+    Attributes:
+        title: of the machine.
+        from_s: begin of the range, UTC epoch seconds.
+        until_s: its end.
+        is_over: whether no more can come to it.
+        course: each day or month of it by its first day, in order, with what was lent.
+        accounts: (account,) → what its users had.
+        users: (account, user) → what they had.
+        harms: delays of the site's jobs.
+        delays_since_s: earlier delays are no longer known; None: all are.
+        prices: what nodes have and cost.
+        version: of freetrain.
+        command: the command line that was run.
+    """
+
+    title: str
+    from_s: float
+    until_s: float
+    is_over: bool
+    course: Sequence[tuple[date, LentTime]]
+    accounts: Named
+    users: Named
+    harms: Sequence[Harm]
+    delays_since_s: float | None
+    prices: Prices
+    version: str
+    command: str
+
+    @property
+    def total(self) -> LentTime:
+        """Of all users."""
+        return sum((lent for _, lent in self.users), LentTime())
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One of the figures on top."""
+
+    figure: str
+    name: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the node-hours.
+
+    Attributes:
+        kind: class of the style sheet.
+        name: what became of them.
+        hours: how many.
+        percent: of all that were lent.
+    """
+
+    kind: str
+    name: str
+    hours: float
+    percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A day or month in the picture; heights in percent of the largest."""
+
+    day: date
+    lent_hours: float
+    useful_percent: float
+    lost_percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An account or a user in a table; hours are node-hours."""
+
+    names: tuple[str, ...]
+    starts: int
+    evictions: int
+    lent_hours: float
+    useful_hours: float
+    lost_hours: float
+    worth: Worth
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Those that had most, most first, and the sum of all."""
+
+    heads: tuple[str, ...]
+    lines: tuple[Line, ...]
+    left_out: int
+    total: Line
+
+
+def write_ledger(path: Path, report: LedgerReport) -> None:
+    """Write the page as one HTML file that needs no network and no script.
+
+    Raises:
+        StateError: the file cannot be written.
+    """
+    write_page(path, render_ledger(report))
+
+
+def render_ledger(report: LedgerReport) -> str:
+    """The page as HTML."""
+    total = _line((), report.total, report.prices)
+    return fill(
+        "ledger.html.j2",
+        report=report,
+        headline=_headline(total),
+        tiles=_tiles(report, total),
+        parts=[part for part in _parts(report.total) if part.hours],
+        columns=_columns(report.course),
+        tables=_tables(report),
+        worth=worth_rows(total.worth, report.prices),
+        delays=sorted(report.harms, key=lambda harm: -harm.delay_s)[:_MOST_DELAYS],
+        delays_left_out=max(0, len(report.harms) - _MOST_DELAYS),
+        about_delays=_about_delays(report.harms),
+    )
+
+
+def _headline(total: Line) -> str:
+    if not total.lent_hours:
+        return "No idle node was lent"
+    useful = share(total.useful_hours / total.lent_hours)
+    return f"{count(total.lent_hours, 'node-hour')} lent to trainings, {useful} useful"
+
+
+def _tiles(report: LedgerReport, total: Line) -> list[Tile]:
+    people = len({names[-1] for names, _ in report.users})
+    times = count(total.starts, "that was", "that were")
+    return [
+        Tile(number(total.lent_hours), "node-hours lent", f"to {count(people, 'user')}"),
+        Tile(number(total.useful_hours), "useful", "the rest was lost when nodes came and went"),
+        Tile(
+            number(total.evictions),
+            "nodes taken back",
+            f"by Slurm, of {times} lent",
+        ),
+        Tile(number(len(report.harms)), "jobs of the site delayed", _about_delays(report.harms)),
+    ]
+
+
+def _about_delays(harms: Sequence[Harm]) -> str:
+    if not harms:
+        return "none started later because of a training"
+    delays_s = [harm.delay_s for harm in harms]
+    return f"by {duration(sum(delays_s))} together, {duration(max(delays_s))} at most"
+
+
+def _parts(total: LentTime) -> list[Part]:
+    lent_s = total.lent_s or 1.0
+    seconds = (
+        ("useful", "useful", total.useful_s),
+        ("starting", "lost when nodes came", total.lost_to_starts_s),
+        ("lost", "lost when nodes went", total.lost_to_ends_s),
+    )
+    return [Part(kind, name, value / SECONDS_PER_HOUR, 100 * value / lent_s) for kind, name, value in seconds]
+
+
+def _columns(course: Sequence[tuple[date, LentTime]]) -> list[Column]:
+    top_s = max((lent.lent_s for _, lent in course), default=0.0) or 1.0
+    return [
+        Column(
+            day,
+            lent.lent_s / SECONDS_PER_HOUR,
+            round(100 * lent.useful_s / top_s, 2),
+            round(100 * (lent.lent_s - lent.useful_s) / top_s, 2),
+        )
+        for day, lent in course
+    ]
+
+
+def _tables(report: LedgerReport) -> list[Table]:
+    """Accounts where there are several, and users."""
+    users = _table(
+        ("user", "account"), [((user, account), lent) for (account, user), lent in report.users], report
+    )
+    return [_table(("account",), report.accounts, report), users] if len(report.accounts) > 1 else [users]
+
+
+def _table(heads: tuple[str, ...], entries: Named, report: LedgerReport) -> Table:
+    most_first = sorted(entries, key=lambda entry: (-entry[1].lent_s, entry[0]))
+    lines = tuple(_line(names, lent, report.prices) for names, lent in most_first[:_MOST_ROWS])
+    return Table(heads, lines, len(entries) - len(lines), _line((), report.total, report.prices))
+
+
+def _line(names: tuple[str, ...], lent: LentTime, prices: Prices) -> Line:
+    hours, useful = lent.lent_s / SECONDS_PER_HOUR, lent.useful_s / SECONDS_PER_HOUR
+    worth = worth_of(hours, useful, prices)
+    return Line(names, lent.starts, lent.evictions, hours, useful, hours - useful, worth)
