@@ -18,7 +18,8 @@ _BY_NODES = ("min", "max")
 
 
 def _metavar(key: str) -> str:
-    words = {"name": "NAME", "dir": "DIR", "curve": "CURVE", "kind": "KIND", "notice": "YES|NO"}
+    words = {"name": "NAME", "dir": "DIR", "curve": "CURVE", "kind": "KIND", "speed": "NAME:NUMBER/…"}
+    words |= dict.fromkeys(("notice", "mixed"), "YES|NO")
     return words.get(key, "NUMBER")
 
 
