@@ -1,4 +1,4 @@
-"""How long a decision takes, and how close it comes, where nodes are due back at different times.
+"""How long a decision takes, and how close it comes, where nodes leave at different times or differ in kind.
 
 Run from the repository's root as ``python -m benchmarks.ends``. Figures are CPU seconds of one thread from a
 problem in memory to an allocation, and the relative distance between its value and a bound on all allocations.
@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.machine import machine_facts, version_facts
-from benchmarks.problems import problem_with_ends
+from benchmarks.problems import problem_with_ends, with_kinds
 from freetrain.core.decision import GOOD_ENOUGH
 from freetrain.core.problem import Problem
 from freetrain.core.value import total_value
@@ -27,8 +27,15 @@ from freetrain.policies.freetrain import FreeTrain, Solver
 from freetrain.policies.solver.bidders import bidders_of
 from freetrain.policies.solver.columns import solve
 
-SIZES = ((64, 10, 4), (256, 20, 8), (512, 20, 10), (4608, 100, 12), (10_000, 1000, 6))
-"""Nodes, trainers, ends."""
+SIZES = (
+    (64, 10, 4, 1),
+    (256, 20, 8, 1),
+    (512, 20, 10, 1),
+    (4608, 100, 12, 1),
+    (4608, 100, 12, 3),
+    (10_000, 1000, 6, 1),
+)
+"""Nodes, trainers, ends, kinds of nodes."""
 Costs = tuple[tuple[float, float, float, float], float]
 COSTS: dict[str, Costs] = {
     "18/12/12/0": ((18.0, 12.0, 12.0, 0.0), 0.0),
@@ -54,6 +61,7 @@ class Row:
         nodes: of each problem.
         trainers: likewise.
         ends: times at which nodes are due back.
+        kinds: of nodes.
         costs: seconds for growing, shrinking, an eviction and a start, and for a boot where there are any.
         method: what solved them.
         seconds: CPU seconds, one for each problem.
@@ -63,6 +71,7 @@ class Row:
     nodes: int
     trainers: int
     ends: int
+    kinds: int
     costs: str
     method: str
     seconds: tuple[float, ...]
@@ -88,7 +97,7 @@ def by_whole_model(problem: Problem, limit_s: float) -> Outcome:
 
 
 def measure(
-    sizes: Sequence[tuple[int, int, int]],
+    sizes: Sequence[tuple[int, int, int, int]],
     costs: dict[str, Costs],
     seeds: Sequence[int],
     limit_s: float,
@@ -101,12 +110,14 @@ def measure(
         methods["whole model in HiGHS"] = by_whole_model
     by_columns(problem_with_ends(0, 2, 4, 2, (18.0, 12.0, 12.0, 0.0)), 1.0)
     rows = []
-    for nodes, trainers, ends in sizes:
+    for nodes, trainers, ends, kinds in sizes:
         for name, (changes, boot_s) in costs.items():
             problems = [problem_with_ends(seed, trainers, nodes, ends, changes, boot_s=boot_s) for seed in seeds]
+            if kinds > 1:
+                problems = [with_kinds(one, seed, kinds, orderly=True) for seed, one in enumerate(problems)]
             for method, run in methods.items():
                 seconds, gaps = zip(*(run(problem, limit_s) for problem in problems), strict=True)
-                rows.append(Row(nodes, trainers, ends, name, method, seconds, gaps))
+                rows.append(Row(nodes, trainers, ends, kinds, name, method, seconds, gaps))
     return rows
 
 
@@ -117,11 +128,22 @@ def _gap(value: float, bound: float) -> float:
 def as_table(rows: Sequence[Row]) -> Table:
     """Medians and 95th percentiles."""
     table = Table(title="One decision where nodes are due back", caption=f"good enough: {GOOD_ENOUGH:.2%}")
-    for heading in ("nodes", "trainers", "ends", "costs", "method", "s p50", "s p95", "gap p50", "gap p95"):
+    for heading in (
+        "nodes",
+        "trainers",
+        "ends",
+        "kinds",
+        "costs",
+        "method",
+        "s p50",
+        "s p95",
+        "gap p50",
+        "gap p95",
+    ):
         table.add_column(heading, justify="right")
     for row in rows:
         times, gaps = (np.percentile(each, (50, 95), method="higher") for each in (row.seconds, row.gaps))
-        size = (f"{row.nodes:,}", f"{row.trainers:,}", str(row.ends), row.costs, row.method)
+        size = (f"{row.nodes:,}", f"{row.trainers:,}", str(row.ends), str(row.kinds), row.costs, row.method)
         table.add_row(*size, *(f"{each:.3f}" for each in times), *(f"{each:.3%}" for each in gaps))
     return table
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.throughput import Curve
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.replay.presets import CURVES
 
 NOW_S = 1_700_000_000.0
@@ -132,6 +132,47 @@ def with_boots(problem: Problem, seed: int) -> Problem:
     )
     trainers = zip(problem.trainers, boots_s, strict=True)
     return replace(problem, trainers=tuple(replace(one, boot_s=boot_s) for one, boot_s in trainers))
+
+
+def with_kinds(problem: Problem, seed: int, kinds: int = 3, *, orderly: bool = False) -> Problem:
+    """The same problem; its nodes are of different kinds, which trainers may use, and mix, or not.
+
+    Args:
+        problem: without kinds.
+        seed: which problem of this kind.
+        kinds: how many kinds there are.
+        orderly: all nodes of a trainer are such that it may have them together.
+    """
+    draw = random.Random(seed + 3000)
+    names = [f"k{number}" for number in range(kinds)]
+    trainers = tuple(replace(one, choices=_some_choices(draw, names)) for one in problem.trainers)
+    at_home = {one.id: _some_home(draw, one, names) for one in trainers}
+    astray = 0.0 if orderly else draw.choice((0.0, 0.0, 0.3))
+    nodes = tuple(
+        replace(
+            node, kind=draw.choice(names if draw.random() < astray else at_home.get(node.held_by or "", names))
+        )
+        for node in problem.nodes
+    )
+    return replace(problem, nodes=nodes, trainers=trainers)
+
+
+def _some_choices(draw: random.Random, names: list[str]) -> tuple[KindChoice, ...] | None:
+    """Any kind; or some of them, two together here and there, at different speeds."""
+    if draw.random() < 0.25:
+        return None
+    some = draw.sample(names, draw.randint(1, len(names)))
+    choices = []
+    while some:
+        together = 2 if draw.random() < 0.3 else 1
+        choices.append(KindChoice(tuple(some[:together]), draw.choice((1.0, 1.0, draw.uniform(0.3, 3)))))
+        some = some[together:]
+    return tuple(choices)
+
+
+def _some_home(draw: random.Random, trainer: Trainer, names: list[str]) -> list[str]:
+    """Kinds of nodes that it may have together."""
+    return [draw.choice(names)] if trainer.choices is None else list(draw.choice(trainer.choices).kinds)
 
 
 def _mixed_trainer(draw: random.Random, name: str) -> Trainer:

@@ -112,6 +112,21 @@ local function curve(text)
     return nil, "throughput points must be in ascending order of nodes, got [" .. table.concat(sizes, ", ") .. "]"
 end
 
+local function speeds(text)
+    local found, seen, twice = {}, {}, false
+    for pair in (text .. "/"):gmatch("([^/]*)/") do
+        local word, speed = pair:match("^([^:]*):?(.*)$")
+        local known, no_name = name(word)
+        if not known then return nil, no_name end
+        local value, no_speed = weight(speed)
+        if not value then return nil, no_speed end
+        twice, seen[word] = twice or seen[word], true
+        found[#found + 1] = { word, value }
+    end
+    if twice then return nil, "names something twice" end
+    return found
+end
+
 local function kind(text)
     if text == "training" or text == "tasks" then return text end
     return nil, "is neither training nor tasks"
@@ -124,17 +139,18 @@ end
 
 local KEYS = {
     "min", "max", "name", "dir", "weight", "target", "grow", "shrink", "start", "curve",
-    "kind", "shortest", "save", "boot", "notice",
+    "kind", "shortest", "save", "boot", "notice", "speed", "mixed",
 }
 local READ = {
     min = nodes, max = nodes, name = name, dir = path, weight = weight, target = positive,
     grow = seconds, shrink = seconds, start = seconds, curve = curve,
     kind = kind, shortest = seconds, save = positive, boot = seconds, notice = yes,
+    speed = speeds, mixed = yes,
 }
 -- Keys that only one kind has.
 local ONLY = {
     min = "training", dir = "training", target = "training", grow = "training", shrink = "training",
-    curve = "training", shortest = "tasks",
+    curve = "training", shortest = "tasks", speed = "training", mixed = "training",
 }
 
 local function unknown(word)

@@ -72,7 +72,9 @@ def _one_more(problem: Problem, counts: Counts, row: int) -> str:
     best, donor = max(found, key=lambda one: one[0])
     source = "that nobody had" if donor is None else f"of {problem.trainers[donor].id}"
     if best == -inf:
-        return f"One more node, {source}, would leave somebody with a size that it cannot have."
+        return (
+            f"One more node, {source}, would leave somebody with a size, or kinds of nodes, that it cannot have."
+        )
     worth = (
         f"{show_value(best)} instead of {show_value(now)} ({problem.objective}, over {problem.horizon_s:.0f} s)"
     )

@@ -18,7 +18,15 @@ from freetrain.slurm.tags import KEYS, Key, Kind, Tag, WrongTag, check_values, f
 _BY_NODES = ("min", "max")
 
 
-_METAVARS = {"name": "NAME", "dir": "DIR", "curve": "CURVE", "kind": "KIND", "notice": "YES|NO"}
+_METAVARS = {
+    "name": "NAME",
+    "dir": "DIR",
+    "curve": "CURVE",
+    "kind": "KIND",
+    "speed": "NAME:NUMBER/…",
+    "notice": "YES|NO",
+    "mixed": "YES|NO",
+}
 
 
 def _option(name: str, key: Key) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -1,13 +1,15 @@
-"""Node classes: nodes that are expected to be taken back together are interchangeable."""
+"""Node classes: nodes of one kind that are expected to be taken back together are interchangeable."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 
@@ -19,6 +21,7 @@ class Offer:
         name: Slurm's name of it.
         free_until_s: when it is expected to be taken back, UTC epoch seconds; None: not within the horizon.
         held_by: trainer that has it now; None: nobody.
+        kind: what it is to the trainers; nodes that none of them tells apart are of one kind.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -26,21 +29,24 @@ class Offer:
     name: Annotated[str, Field(min_length=1)]
     free_until_s: Annotated[float | None, Field(alias="free_until", allow_inf_nan=False)] = None
     held_by: str | None = None
+    kind: str = ""
 
 
 @dataclass(frozen=True)
 class NodeClass:
-    """Nodes that are expected to be taken back at the same time.
+    """Nodes of one kind that are expected to be taken back at the same time.
 
     Attributes:
         life_s: how long they are expected to stay, at most the horizon.
         taken_back: whether they leave before the horizon ends (and hurt whoever has them).
         names: holder (None: nobody) → names of the nodes it holds, in the problem's order.
+        kind: theirs.
     """
 
     life_s: float
     taken_back: bool
     names: Mapping[str | None, list[str]]
+    kind: str = ""
 
     @cached_property
     def count(self) -> int:
@@ -49,15 +55,27 @@ class NodeClass:
 
 
 def group_nodes(nodes: Iterable[Offer], now_s: float, horizon_s: float) -> tuple[NodeClass, ...]:
-    """Put nodes together by the time they are expected to stay, longest first; those already due are left out."""
-    groups: defaultdict[tuple[float | None, str | None], list[str]] = defaultdict(list)
+    """Put nodes of one kind together by the time they are expected to stay, longest first, then by kind.
+
+    Those already due are left out.
+    """
+    groups: defaultdict[tuple[float | None, str, str | None], list[str]] = defaultdict(list)
     for node in nodes:
-        groups[node.free_until_s, node.held_by].append(node.name)
-    by_life: defaultdict[float, defaultdict[str | None, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for (end_s, holder), names in groups.items():
-        by_life[horizon_s if end_s is None else min(end_s - now_s, horizon_s)][holder] += names
-    return tuple(
-        NodeClass(life_s, life_s < horizon_s, by_life[life_s])
-        for life_s in sorted(by_life, reverse=True)
-        if life_s > 0
+        groups[node.free_until_s, node.kind, node.held_by].append(node.name)
+    classes: defaultdict[tuple[float, str], defaultdict[str | None, list[str]]] = defaultdict(
+        lambda: defaultdict(list)
     )
+    for (end_s, kind, holder), names in groups.items():
+        life_s = horizon_s if end_s is None else min(end_s - now_s, horizon_s)
+        classes[-life_s, kind][holder] += names
+    return tuple(
+        NodeClass(-minus_s, -minus_s < horizon_s, classes[minus_s, kind], kind)
+        for minus_s, kind in sorted(classes)
+        if minus_s < 0
+    )
+
+
+def first_of_life(classes: Sequence[NodeClass]) -> NDArray[np.int64]:
+    """For each class the position of the first one that lives as long, shape (classes,)."""
+    lives_s = np.array([node_class.life_s for node_class in classes])
+    return np.searchsorted(-lives_s, -lives_s).astype(np.int64)

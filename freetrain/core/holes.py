@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ class Holes:
         end_s: when it is taken back, shape (holes,); always after ``start_s``.
         from_s: start of the window.
         until_s: end of the window.
+        kind_of: node → its kind; empty: nobody says what kinds there are.
     """
 
     node_names: tuple[str, ...]
@@ -31,6 +33,7 @@ class Holes:
     end_s: NDArray[np.float64]
     from_s: float
     until_s: float
+    kind_of: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.node)
@@ -102,7 +105,8 @@ def seen_by_polls(holes: Holes, poll_s: float) -> Holes:
         return holes
     looks = np.ceil((holes.start_s - holes.from_s) / poll_s)
     start_s = np.minimum(holes.from_s + looks * poll_s, holes.end_s)
-    return sorted_holes(holes.node_names, holes.node, start_s, holes.end_s, holes.from_s, holes.until_s)
+    seen = sorted_holes(holes.node_names, holes.node, start_s, holes.end_s, holes.from_s, holes.until_s)
+    return replace(seen, kind_of=holes.kind_of)
 
 
 def sorted_holes(

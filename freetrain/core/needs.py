@@ -187,6 +187,11 @@ def has_gpus(node: Node) -> bool:
     return bool(node.gres) and count_gres(node.gres, GPU) > 0
 
 
+def named_features(text: str) -> frozenset[str]:
+    """The features that a constraint names."""
+    return frozenset(re.findall(r"[^&|()\[\]\s*!,]+", text))
+
+
 def meets_constraint(text: str, present: frozenset[str]) -> bool | None:
     """Whether one node with these features meets a constraint; None: the constraint is not understood.
 

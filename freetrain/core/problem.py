@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from freetrain.core.classes import NodeClass, Offer, group_nodes
+from freetrain.core.choices import Choices, choices_of
+from freetrain.core.classes import NodeClass, Offer, first_of_life, group_nodes
 from freetrain.core.objectives import find_objective
 from freetrain.core.terms import Sizes, Terms, read_only, terms_of
 from freetrain.core.trainer import MOST_SECONDS, Trainer
@@ -59,8 +60,16 @@ class Problem:
 
     @cached_property
     def classes(self) -> tuple[NodeClass, ...]:
-        """The nodes by the time they are expected to stay, longest first; those already due are left out."""
+        """The nodes by the time they are expected to stay, longest first, and by kind.
+
+        Those already due are left out.
+        """
         return group_nodes(self.nodes, self.now_s, self.horizon_s)
+
+    @cached_property
+    def first_of_life(self) -> NDArray[np.int64]:
+        """For each class the position of the first one that lives as long, shape (classes,)."""
+        return read_only(first_of_life(self.classes))
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -112,8 +121,13 @@ class Problem:
 
     @cached_property
     def terms(self) -> Terms:
-        """The trainers' limits, worth and costs as arrays."""
+        """The trainers' limits, worth and costs as arrays, on nodes on which they are as fast as they say."""
         return terms_of(self.trainers, self.objective)
+
+    @cached_property
+    def choices(self) -> Choices:
+        """On which kinds of nodes each trainer may be, and what it is worth there."""
+        return choices_of(self.trainers, self.terms, self.classes, self.held)
 
 
 @dataclass(frozen=True)
@@ -149,6 +163,9 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
     document = {"format": PROBLEM_FORMAT, **_PROBLEM.dump_python(problem, mode="json", by_alias=True)}
     if not problem.done_samples:
         del document["done_samples"]
+    if not any(node.kind for node in problem.nodes):
+        for node in document["nodes"]:
+            del node["kind"]
     return document
 
 

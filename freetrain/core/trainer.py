@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
@@ -16,6 +17,7 @@ from freetrain.core.throughput import Curve, check_curve, rates
 MOST_SECONDS = 1e9
 _MOST_WEIGHT = 1e9
 _MOST_SIZE = 1_000_000_000
+_MOST_SPEED = 1e6
 
 Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
 
@@ -30,6 +32,21 @@ def _epoch_s(given: object) -> object:
 
 
 Instant = Annotated[float, BeforeValidator(_epoch_s), Field(allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class KindChoice:
+    """Kinds of nodes of which a trainer may have some together.
+
+    Attributes:
+        kinds: which.
+        speed: how fast it is on them; its throughput is that at speed 1.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    kinds: Annotated[tuple[str, ...], Field(min_length=1)]
+    speed: Annotated[float, Field(gt=0, le=_MOST_SPEED)] = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +76,7 @@ class Trainer:
         submitted_s: when it was submitted, UTC epoch seconds; None: before everything else.
         target_samples: samples after which it is complete; None: never.
         independent: whether its nodes work each by itself.
+        choices: what kinds of nodes it may have, one entry at a time; None: any kind, one at a time.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -76,11 +94,15 @@ class Trainer:
     submitted_s: Annotated[Instant | None, Field(alias="submitted")] = None
     target_samples: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
     independent: bool = False
+    choices: tuple[KindChoice, ...] | None = None
 
     def __post_init__(self) -> None:
         check_curve(self.throughput)
         if self.max_nodes is not None and self.min_nodes > self.max_nodes:
             raise ValueError(f"min_nodes {self.min_nodes} is more than max_nodes {self.max_nodes}")
+        kinds = [kind for choice in self.choices or () for kind in choice.kinds]
+        if len(kinds) > len(set(kinds)):
+            raise ValueError("each kind of node may stand in one of its choices only")
 
     def __hash__(self) -> int:
         """By id alone: trainers key many caches, and two of one id in one place are an error anyway."""
@@ -110,6 +132,11 @@ class Trainer:
         trainer there is no good order: what runs on a node ends with it.
         """
         return self.eviction_s if self.independent else min(self.scale_down_s, self.eviction_s)
+
+    def speed_on(self, kinds: Collection[str]) -> float:
+        """How fast it is on nodes of these kinds: as on the slowest."""
+        touched = (choice.speed for choice in self.choices or () if not set(kinds).isdisjoint(choice.kinds))
+        return min(touched, default=1.0)
 
     @property
     def samples_per_s(self) -> NDArray[np.float64]:

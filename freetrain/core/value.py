@@ -26,6 +26,11 @@ that grows is worth what it holds until *b*, and what it is to have from then on
 a node that leaves until *b* being of no use, and no loss, unless it is held already. What comes before *b* does
 not depend on the decision, since who grows keeps all its nodes (:func:`worth_while_booting`); with *N* = *H* the
 two together are what keeping them is worth. Nodes that are held count as booted.
+
+Where nodes differ in kind, *o* is that of the trainer's choice to which its nodes belong
+(``freetrain.core.choices``). Classes of different kinds that live equally long follow each other; no time lies
+between them (:math:`\Delta` = 0), and whoever loses nodes of several of them loses *f* once, which stands with the
+last (:func:`ends_of`).
 """
 
 from __future__ import annotations
@@ -36,7 +41,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.classes import NodeClass
+from freetrain.core.classes import NodeClass, first_of_life
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table, Terms
 
@@ -65,7 +70,8 @@ class UsefulTime:
     Attributes:
         alone_s: how long the nodes of each class and of those that live longer are alive and no others, less what
             independent trainers lose on each node that leaves then.
-        end_s: seconds that a trainer loses, once, when any nodes of the class leave.
+        end_s: seconds that a trainer loses, once, when any nodes of the class leave, or of those before it that
+            live as long; 0 for all but the last of these.
     """
 
     alone_s: Table
@@ -74,6 +80,18 @@ class UsefulTime:
     def of(self, rows: NDArray[np.int64] | list[int]) -> UsefulTime:
         """That of some trainers."""
         return UsefulTime(self.alone_s[rows], self.end_s[rows])
+
+
+def ends_of(counts: Counts, first_of_life: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether any nodes of each class, or of those before it that live as long, are there; shape of ``counts``.
+
+    Args:
+        counts: nodes of each class, shape (…, classes).
+        first_of_life: ``Problem.first_of_life``.
+    """
+    alive = np.zeros((*counts.shape[:-1], counts.shape[-1] + 1), dtype=np.int64)
+    np.cumsum(counts, axis=-1, out=alive[..., 1:])
+    return np.asarray(alive[..., 1:] > alive[..., first_of_life])
 
 
 def useful_time(terms: Terms, classes: Sequence[NodeClass], *, booted: bool = False) -> UsefulTime:
@@ -88,7 +106,10 @@ def useful_time(terms: Terms, classes: Sequence[NodeClass], *, booted: bool = Fa
     lives_s = np.array([node_class.life_s for node_class in classes]) - after_s
     taken_back = np.array([float(node_class.taken_back) for node_class in classes]) * (lives_s > 0)
     alone_s, leaving = map(_beyond_the_next, (np.maximum(lives_s, 0.0), taken_back))
-    return UsefulTime(alone_s - terms.leaving_s[:, None] * leaving, taken_back * terms.known_end_s[:, None])
+    first = first_of_life(classes)
+    is_last = np.append(first[1:] > first[:-1], True)[: len(first)]
+    end_s = taken_back * is_last * terms.known_end_s[:, None]
+    return UsefulTime(alone_s - terms.leaving_s[:, None] * leaving, end_s)
 
 
 def _beyond_the_next(by_class: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -104,48 +125,67 @@ def boots_in_time(terms: Terms, classes: Sequence[NodeClass]) -> NDArray[np.bool
     return lives_s > terms.boot_s[:, None]
 
 
-def worth_while_booting(terms: Terms, held: Counts, now: UsefulTime, booted: UsefulTime) -> NDArray[np.float64]:
+def worth_while_booting(
+    terms: Terms, held: Counts, ends: NDArray[np.bool_], now: UsefulTime, booted: UsefulTime
+) -> NDArray[np.float64]:
     """What the nodes that each trainer has are worth until new ones would train, shape (trainers,).
 
     Args:
         terms: the trainers'.
         held: nodes of each class that they have now, shape (trainers, classes).
+        ends: :func:`ends_of` these.
         now: use of nodes from now on.
         booted: the same from when new ones train.
     """
     alive = np.minimum(np.cumsum(held, axis=1), terms.most_nodes[:, None])
-    seconds = now.alone_s - booted.alone_s - (held > 0) * (now.end_s - booted.end_s)
+    seconds = now.alone_s - booted.alone_s - ends * (now.end_s - booted.end_s)
     return np.asarray((seconds * np.take_along_axis(terms.worth, alive, axis=1)).sum(axis=1))
 
 
-def value_tables(terms: Terms, held_nodes: Sizes, node_class: NodeClass) -> Table:
+def value_tables(
+    terms: Terms, held_nodes: Sizes, node_class: NodeClass, may_join: NDArray[np.bool_] | None = None
+) -> Table:
     """Each trainer's value by its size if all nodes are of one class, shape (trainers, sizes).
 
     Sizes that a trainer may not have are worth -inf.
+
+    Args:
+        terms: the trainers'.
+        held_nodes: how many they have.
+        node_class: which class.
+        may_join: whether they may get new nodes of it; None: all may.
     """
-    tables, row = distinct_tables(terms, held_nodes, node_class)
+    tables, row = distinct_tables(terms, held_nodes, node_class, may_join)
     return tables[row]
 
 
-def distinct_tables(terms: Terms, held_nodes: Sizes, node_class: NodeClass) -> tuple[Table, Sizes]:
+def distinct_tables(
+    terms: Terms, held_nodes: Sizes, node_class: NodeClass, may_join: NDArray[np.bool_] | None = None
+) -> tuple[Table, Sizes]:
     """The same, worked out once for trainers that are alike and have as many nodes.
 
     Returns:
         The tables that differ, shape (tables, sizes), and which of them is each trainer's, shape (trainers,).
     """
-    most_held = int(held_nodes.max(initial=0))
-    _, first, row = np.unique(terms.kind * (most_held + 1) + held_nodes, return_index=True, return_inverse=True)
+    key = terms.kind * (int(held_nodes.max(initial=0)) + 1) + held_nodes
+    if may_join is not None:
+        key = 2 * key + may_join
+    _, first, row = np.unique(key, return_index=True, return_inverse=True)
     terms, held_nodes = terms.of(first), held_nodes[first]
     now = useful_time(terms, [node_class])
     switching = switching_costs(terms, held_nodes)
     table: Table = (now.alone_s - now.end_s) * terms.worth - switching
     if terms.boot_s.any():
         booted = useful_time(terms, [node_class], booted=True)
-        before = worth_while_booting(terms, held_nodes[:, None], now, booted)
+        held = held_nodes[:, None]
+        before = worth_while_booting(terms, held, held > 0, now, booted)
         grown = before[:, None] + (booted.alone_s - booted.end_s) * terms.worth - switching
         grown = np.where(boots_in_time(terms, [node_class]), grown, -np.inf)
         table = np.where(np.arange(table.shape[1]) > held_nodes[:, None], grown, table)
     table[~terms.possible] = -np.inf
+    if may_join is not None:
+        gains = np.arange(table.shape[1]) > held_nodes[:, None]
+        table[gains & ~may_join[first, None]] = -np.inf
     return table, row
 
 
@@ -153,9 +193,13 @@ def total_value(problem: Problem, counts: Counts) -> float:
     """Value of an allocation, the sum over all trainers."""
     if not counts.size:
         return 0.0
-    terms = problem.terms
+    made, terms = problem.choices.made_by(counts), problem.choices.terms
+    if (made < 0).any():
+        return -np.inf
+    if not problem.choices.is_free:
+        terms = terms.of(made)
     rows = np.arange(len(counts))
-    alive = np.cumsum(counts, axis=1)
+    alive, ends = np.cumsum(counts, axis=1), ends_of(counts, problem.first_of_life)
     if (alive[:, -1] > terms.most_nodes).any():
         return -np.inf
     sizes = alive[:, -1]
@@ -164,7 +208,8 @@ def total_value(problem: Problem, counts: Counts) -> float:
     use = useful_time(terms, problem.classes)
     if terms.boot_s.any():
         grown, booted = sizes > problem.held_nodes, useful_time(terms, problem.classes, booted=True)
-        value += float(worth_while_booting(terms, problem.held, use, booted)[grown].sum())
+        held_ends = ends_of(problem.held, problem.first_of_life)
+        value += float(worth_while_booting(terms, problem.held, held_ends, use, booted)[grown].sum())
         alone_s, end_s = (
             np.where(grown[:, None], then, now)
             for now, then in ((use.alone_s, booted.alone_s), (use.end_s, booted.end_s))
@@ -174,7 +219,7 @@ def total_value(problem: Problem, counts: Counts) -> float:
         worth = terms.worth[rows, alive[:, column]]
         value += float((use.alone_s[:, column] * worth).sum())
         if node_class.taken_back:
-            value -= float((use.end_s[:, column] * worth)[counts[:, column] > 0].sum())
+            value -= float((use.end_s[:, column] * worth)[ends[:, column]].sum())
     return value
 
 

@@ -19,8 +19,8 @@ VALUE_TOLERANCE = 1e-6
 def verify_counts(problem: Problem, counts: Counts) -> tuple[str, ...]:
     """What is wrong with a policy's counts, one clause each; empty where they can be placed.
 
-    Checked are: their shape, no more nodes of a class than there are, sizes within each trainer's limits, and no
-    migration.
+    Checked are: their shape, no more nodes of a class than there are, sizes within each trainer's limits, kinds of
+    nodes that each may have together, and no migration.
     """
     if counts.shape != problem.held.shape:
         return (f"its counts have shape {counts.shape}, but {problem.held.shape} is (trainers, classes)",)
@@ -42,6 +42,7 @@ def _too_many(problem: Problem, counts: Counts) -> Iterator[str]:
 def _limits_and_migrations(problem: Problem, counts: Counts) -> Iterator[str]:
     terms, sizes = problem.terms, counts.sum(axis=1)
     rows = np.arange(len(sizes))
+    yield from _wrong_kinds(problem, counts)
     possible = (sizes <= terms.most_nodes) & terms.possible[rows, np.minimum(sizes, terms.most_nodes)]
     for row in np.flatnonzero(~possible).tolist():
         yield _outside_limits(problem.trainers[row], int(sizes[row]))
@@ -52,6 +53,16 @@ def _limits_and_migrations(problem: Problem, counts: Counts) -> Iterator[str]:
             f"trainer {problem.trainers[row].id} would migrate: it loses nodes of class {lost} and gains some of "
             f"class {gained}"
         )
+
+
+def _wrong_kinds(problem: Problem, counts: Counts) -> Iterator[str]:
+    if problem.choices.is_free:
+        return
+    made = problem.choices.made_by(counts)
+    new = (counts > problem.held) & ~problem.choices.may_join[made]
+    for row in np.flatnonzero((made < 0) | new.any(axis=1)).tolist():
+        kinds = dict.fromkeys(problem.classes[column].kind for column in np.flatnonzero(counts[row]))
+        yield f"trainer {problem.trainers[row].id} gets nodes that it may not have together: {', '.join(kinds)}"
 
 
 def _outside_limits(trainer: Trainer, nodes: int) -> str:
@@ -81,14 +92,17 @@ def verify(problem: Problem, decision: Decision) -> tuple[str, ...]:
     """What is wrong with a decision, one clause each; empty where it may be used.
 
     Checked are: only nodes of the problem that are not due back, one owner per node, sizes within each
-    trainer's limits, no migration (a trainer keeps all its nodes or gets no new one), and the value that it
-    states.
+    trainer's limits, kinds of nodes that each may have together, no migration (a trainer keeps all its nodes or
+    gets no new one), and the value that it states.
     """
     wrong = (
         *_foreign_or_shared_nodes(problem, decision.placement),
         *_sizes_and_migrations(problem, decision.placement),
     )
-    return wrong or tuple(_wrong_value(problem, decision))
+    if wrong:
+        return wrong
+    counts = counts_of(problem, decision.placement)
+    return (*_wrong_kinds(problem, counts), *_wrong_value(problem, counts, decision.objective))
 
 
 def _foreign_or_shared_nodes(problem: Problem, placement: Placement) -> Iterator[str]:
@@ -112,7 +126,7 @@ def _sizes_and_migrations(problem: Problem, placement: Placement) -> Iterator[st
             yield f"trainer {trainer.id} would migrate: it loses {lost} and gains {gained}"
 
 
-def _wrong_value(problem: Problem, decision: Decision) -> Iterator[str]:
-    value = total_value(problem, counts_of(problem, decision.placement))
-    if not math.isclose(value, decision.objective, rel_tol=VALUE_TOLERANCE, abs_tol=VALUE_TOLERANCE):
-        yield f"the decision claims a value of {decision.objective:g}, its placement is worth {value:g}"
+def _wrong_value(problem: Problem, counts: Counts, claimed: float) -> Iterator[str]:
+    value = total_value(problem, counts)
+    if not math.isclose(value, claimed, rel_tol=VALUE_TOLERANCE, abs_tol=VALUE_TOLERANCE):
+        yield f"the decision claims a value of {claimed:g}, its placement is worth {value:g}"

@@ -21,12 +21,16 @@ class Request:
         owner: whose it is.
         account: to which it is charged.
         needs: what each of its tasks asks of a node.
+        speeds: feature or type of GPU → how fast it is on nodes with it.
+        mixed: whether its nodes may differ in what it asks for.
     """
 
     trainer: Trainer
     owner: str
     account: str = ""
     needs: Needs = NO_NEEDS
+    speeds: tuple[tuple[str, float], ...] = ()
+    mixed: bool = False
 
     @property
     def id(self) -> str:

@@ -69,7 +69,9 @@ def in_few_classes(
     ends_s = {node.free_until_s for node in offered if node.free_until_s is not None}
     coarse_s = {end_s: _coarse_s(end_s, now_s, horizon_s, bounds_s) for end_s in ends_s}
     return tuple(
-        node if node.free_until_s is None else cached_offer(node.name, coarse_s[node.free_until_s], node.held_by)
+        node
+        if node.free_until_s is None
+        else cached_offer(node.name, coarse_s[node.free_until_s], node.held_by, node.kind)
         for node in offered
     )
 

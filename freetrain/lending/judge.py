@@ -28,6 +28,7 @@ from freetrain.lending.rules import Rules
 from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
 from freetrain.lending.sharing.claimants import Eligible, meeting_nodes
 from freetrain.lending.sharing.finishing import shared_nodes
+from freetrain.lending.sharing.kinds import ask_by_kind
 from freetrain.lending.sharing.parts import LeftNodes, Parts, deal_parts
 from freetrain.lending.sharing.selection import Selection, select
 from freetrain.lending.sharing.tasks import Tasks, find_tasks
@@ -127,15 +128,18 @@ class Judgement:
 
     @property
     def questions(self) -> Sequence[Question]:
-        """What is to be decided: which trainers of a claimant get which of its nodes.
+        """What is to be decided: which trainers of an owner get which of his nodes.
 
         Users do not compete here. Without any claimant there is one question without trainers, so that each look
         leaves a decision.
         """
-        trainers = {one.id: one.trainer for one in self.selection.competing}
+        requests = {one.id: one for one in self.selection.competing}
+        order = {id_: number for number, id_ in enumerate(requests)}
         questions = []
-        for claimant, nodes in self.parts:
-            own = tuple(trainers[want.trainer] for want in claimant.wants)
+        for claimants, nodes in self.parts:
+            groups = [([requests[want.trainer] for want in one.wants], one.eligible) for one in claimants]
+            nodes, own = ask_by_kind(nodes, groups, self.facts.snapshot)
+            own = tuple(sorted(own, key=lambda trainer: order[trainer.id]))
             questions.append((in_few_classes(nodes, self.now_s, self.rules.horizon_s, own), own))
         return questions or [((), ())]
 

@@ -10,7 +10,7 @@ from freetrain.core.allocation import Allocation
 from freetrain.core.problem import Problem
 from freetrain.core.terms import Sizes
 from freetrain.core.trainer import Trainer
-from freetrain.policies.spread import spread
+from freetrain.policies.spread import spread_as_decided
 
 
 class EqualShare:
@@ -25,14 +25,28 @@ class EqualShare:
         """Equal sizes, longest-lived nodes first to whom an eviction would cost most."""
         counts = problem.held
         if counts.size:
-            counts = spread(problem, equal_sizes(problem.trainers, problem.node_count, problem.held_nodes))
+            counts = spread_as_decided(problem, lambda most: _equal_sizes(problem, most))
         return Allocation(counts, "equal-share")
 
 
-def equal_sizes(trainers: Sequence[Trainer], nodes: int, held_nodes: Sizes | None = None) -> Sizes:
-    """Size of each trainer on so many nodes, shape (trainers,); ``held_nodes`` is what they have now."""
+def _equal_sizes(problem: Problem, reach: Sizes) -> Sizes:
+    return equal_sizes(problem.trainers, problem.node_count, problem.held_nodes, reach)
+
+
+def equal_sizes(
+    trainers: Sequence[Trainer], nodes: int, held_nodes: Sizes | None = None, reach: Sizes | None = None
+) -> Sizes:
+    """Size of each trainer on so many nodes, shape (trainers,).
+
+    Args:
+        trainers: which.
+        nodes: how many there are.
+        held_nodes: what the trainers have now; None: nothing.
+        reach: how many nodes each can get at most; None: all.
+    """
     fewest = np.array([trainer.min_nodes for trainer in trainers], dtype=np.int64)
     most = np.array([trainer.most_nodes if trainer.can_run else 0 for trainer in trainers], dtype=np.int64)
+    most = most if reach is None else np.minimum(most, reach)
     sizes = np.zeros(len(fewest), dtype=np.int64)
     left = nodes
     for row in np.argsort(fewest, kind="stable"):

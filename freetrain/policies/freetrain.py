@@ -62,7 +62,9 @@ class FreeTrain:
             return self._with_highs(problem, list(menus_of(problem)))
         if len(problem.classes) > 1:
             return self._with_columns(problem)
-        tables, row = distinct_tables(problem.terms, problem.held_nodes, problem.classes[0])
+        # With nodes of one kind everybody has one choice.
+        may_join = None if problem.choices.is_free else problem.choices.may_join[:, 0]
+        tables, row = distinct_tables(problem.choices.terms, problem.held_nodes, problem.classes[0], may_join)
         priced = price_out(tables, problem.node_count, row)
         if self._solver == Solver.HIGHS and priced.proven:
             return Allocation(priced.sizes[:, None], "pricing", Status.OPTIMAL, priced.bound)

@@ -7,9 +7,10 @@ import numpy as np
 from freetrain.core.allocation import Allocation
 from freetrain.core.classes import NodeClass
 from freetrain.core.problem import Counts, Problem
+from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import value_tables
 from freetrain.policies.solver.pricing import price_out
-from freetrain.policies.spread import spread
+from freetrain.policies.spread import spread_as_decided, within
 
 
 class Greedy:
@@ -27,8 +28,23 @@ def greedy_counts(problem: Problem) -> Counts:
     """Nodes of each class for each trainer, as ``Greedy`` decides it."""
     if not problem.held.size:
         return problem.held
-    tables = value_tables(problem.terms, problem.held_nodes, _typical_class(problem))
-    return spread(problem, price_out(tables, problem.node_count).sizes)
+    tables = _tables(problem)
+
+    def decide_sizes(most: Sizes) -> Sizes:
+        return price_out(within(problem, tables, most), problem.node_count).sizes
+
+    return spread_as_decided(problem, decide_sizes)
+
+
+def _tables(problem: Problem) -> Table:
+    """Value by size, of each trainer's best choice."""
+    choices, typical = problem.choices, _typical_class(problem)
+    held_nodes = problem.held_nodes[choices.trainer]
+    may_join = None if choices.is_free else choices.may_join.sum(axis=1) > 0
+    tables = value_tables(choices.terms, held_nodes, typical, may_join)
+    if len(tables) == len(problem.trainers):
+        return tables
+    return np.maximum.reduceat(tables, np.searchsorted(choices.trainer, np.arange(len(problem.trainers))))
 
 
 def _typical_class(problem: Problem) -> NodeClass:

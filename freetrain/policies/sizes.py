@@ -6,10 +6,10 @@ import numpy as np
 
 from freetrain.core.allocation import Allocation
 from freetrain.core.problem import Problem
-from freetrain.core.terms import Table
+from freetrain.core.terms import Sizes, Table
 from freetrain.policies.solver import knapsack
 from freetrain.policies.solver.pricing import price_out
-from freetrain.policies.spread import spread
+from freetrain.policies.spread import spread_as_decided, within
 
 
 def best_by_tables(problem: Problem, values: Table, solver: str) -> Allocation:
@@ -26,4 +26,8 @@ def best_by_tables(problem: Problem, values: Table, solver: str) -> Allocation:
     if not terms.possible[:, 1 : nodes + 1].any():
         return Allocation(np.zeros_like(problem.held), solver)
     tables = np.where(terms.possible, values, -np.inf)
-    return Allocation(spread(problem, knapsack.best_sizes(price_out(tables, nodes), nodes)), solver)
+
+    def decide_sizes(most: Sizes) -> Sizes:
+        return knapsack.best_sizes(price_out(within(problem, tables, most), nodes), nodes)
+
+    return Allocation(spread_as_decided(problem, decide_sizes), solver)

@@ -2,39 +2,133 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.problem import Counts, Problem
-from freetrain.core.terms import Sizes
+from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import boots_in_time
+
+_ROUNDS = 4
+"""Where kinds of nodes differ each trainer gets one part of so many of what it lacks, and so on."""
 
 
 def spread(problem: Problem, sizes: Sizes) -> Counts:
     """Nodes of each class for trainers of given sizes, shape (trainers, classes); nobody migrates.
 
     Who shrinks gives up its shortest-lived nodes; who grows takes the longest-lived left, those first whom an
-    eviction would cost most, and none that leaves before it would have booted.
+    eviction would cost most, and none that leaves before it would have booted. Where kinds of nodes differ, each
+    takes those on which it is worth most, and where they do not suffice, some get less than their size.
     """
-    joins = boots_in_time(problem.terms, problem.classes)
+    choices = problem.choices
+    joins = choices.may_join & boots_in_time(choices.terms, problem.classes)
     if len(problem.classes) == 1 and joins.all():
         return sizes[:, None].astype(np.int64)
     counts = problem.held.copy()
     change = sizes - problem.held_nodes
     for row in np.flatnonzero(change < 0).tolist():
         counts[row] -= _take(counts[row][::-1], int(-change[row]))[::-1]
-    left = problem.capacity - counts.sum(axis=0)
-    terms = problem.terms
-    loss = terms.eviction_s * terms.worth[np.arange(len(sizes)), sizes]
     growing = np.flatnonzero(change > 0)
-    for row in growing[np.argsort(-loss[growing], kind="stable")].tolist():
+    if choices.is_free:
+        _grow_in_turn(problem, counts, change, growing)
+    else:
+        _grow_in_rounds(problem, counts, change, growing)
+    return counts
+
+
+def _grow_in_turn(problem: Problem, counts: Counts, change: Sizes, growing: NDArray[np.int64]) -> None:
+    """All nodes for one trainer after the other; ``counts`` are brought up to date."""
+    terms, joins = problem.terms, boots_in_time(problem.terms, problem.classes)
+    left = problem.capacity - counts.sum(axis=0)
+    loss = _loss(problem, problem.held_nodes + change)[growing]
+    for row in growing[np.argsort(-loss, kind="stable")].tolist():
         taken = _take(left * joins[row], int(change[row]))
         left = left - taken
         counts[row] += taken
         if not terms.possible[row, counts[row].sum()]:  # too few boot in time for its minimum
             left = left + counts[row]
             counts[row] = 0
-    return counts
+
+
+def _grow_in_rounds(problem: Problem, counts: Counts, change: Sizes, growing: NDArray[np.int64]) -> None:
+    """First what each trainer needs at least, then a part of what it lacks, and so on, so that all get some.
+
+    Who may have fewest nodes comes first, then whom an eviction would cost most.
+    """
+    choices, wanted = problem.choices, problem.held_nodes + change
+    joins = choices.may_join & boots_in_time(choices.terms, problem.classes)
+    reach = np.zeros(len(wanted), dtype=np.int64)
+    np.add.at(reach, choices.trainer, (joins * problem.capacity).sum(axis=1))
+    order = growing[np.lexsort((-_loss(problem, wanted)[growing], reach[growing]))].tolist()
+    made: dict[int, int] = {}
+    left = problem.capacity - counts.sum(axis=0)
+    for is_first in itertools.chain([True], itertools.repeat(False)):
+        before = int(left.sum())
+        for row in order:
+            lacks = int(wanted[row] - counts[row].sum())
+            if is_first:
+                made[row] = _best_choice(problem, row, left * joins, lacks)
+                least = problem.trainers[row].min_nodes - int(counts[row].sum())
+                step = max(least, min(1, lacks))
+            else:
+                least, step = 1, -(-lacks // _ROUNDS)
+            taken = _take(left * joins[made[row]], step)
+            if taken.sum() >= least:
+                counts[row] += taken
+                left = left - taken
+            elif is_first:  # it cannot have its minimum
+                left = left + counts[row]
+                wanted[row] = counts[row] = 0
+        if not is_first and int(left.sum()) == before:
+            return
+
+
+def _best_choice(problem: Problem, row: int, left: Counts, lacks: int) -> int:
+    """The choice on which a trainer would be worth most if nobody else took any of what is left."""
+    choices, held = problem.choices, int(problem.held_nodes[row])
+    own = np.flatnonzero(choices.trainer == row)
+    sizes = held + np.minimum(left[own].sum(axis=1), lacks)
+    return int(own[choices.terms.worth[own, sizes].argmax()])
+
+
+def _loss(problem: Problem, sizes: Sizes) -> NDArray[np.float64]:
+    """What an eviction would cost each trainer of this size."""
+    terms = problem.terms
+    return np.asarray(terms.eviction_s * terms.worth[np.arange(len(sizes)), sizes])
+
+
+def spread_as_decided(problem: Problem, decide_sizes: Callable[[Sizes], Sizes]) -> Counts:
+    """Nodes of each class for trainers whose sizes are decided anew while kinds of nodes do not suffice for them.
+
+    Args:
+        problem: what is decided.
+        decide_sizes: sizes of the trainers by how many nodes each can get at most, both of shape (trainers,).
+    """
+    choices = problem.choices
+    most = np.full(len(problem.trainers), problem.node_count)
+    if choices.is_free:
+        return spread(problem, decide_sizes(most))
+    reach = np.where(choices.covers, problem.capacity, 0).sum(axis=1)
+    most = np.zeros_like(most)
+    np.maximum.at(most, choices.trainer, reach)
+    while True:
+        sizes = decide_sizes(most)
+        counts = spread(problem, sizes)
+        got = counts.sum(axis=1)
+        if (got >= sizes).all():
+            return counts
+        most = np.where(got < sizes, got, most)
+
+
+def within(problem: Problem, tables: Table, most: Sizes) -> Table:
+    """Values by size, -inf where a trainer cannot get so many nodes; nobody has to give any up for that."""
+    if problem.choices.is_free:
+        return tables
+    reach = np.maximum(most, problem.held_nodes)
+    return np.where(np.arange(tables.shape[1]) <= reach[:, None], tables, -np.inf)
 
 
 def _take(available: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
+from types import MappingProxyType
 
 from freetrain.core.cluster import Nodes
 from freetrain.core.objectives import worth_per_s
@@ -87,6 +88,7 @@ class ReplayedCluster:
         foresight: what is known of the time to come.
         as_published: charge evictions as the published method does.
         plans: what the site's waiting jobs would do; None: that is not known.
+        kind_of: node → its kind, which matters while a trainer competes that tells kinds apart.
 
     Attributes:
         now_s: that instant.
@@ -104,7 +106,9 @@ class ReplayedCluster:
         foresight: Foresight,
         as_published: bool = False,
         plans: SitePlans | None = None,
+        kind_of: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        self._kind_of = kind_of
         self._objective = objective
         self._plans = plans
         self.planned_s: Mapping[str, float] = {}
@@ -183,7 +187,8 @@ class ReplayedCluster:
 
     def admit(self, trainer: Trainer) -> TrainerRun:
         """Let a trainer compete for nodes from now on."""
-        run = TrainerRun(trainer, worth_per_s(trainer, self._objective), self.now_s, self._as_published)
+        worth = worth_per_s(trainer, self._objective)
+        run = TrainerRun(trainer, worth, self.now_s, self._as_published, self._kind_of)
         self.running[trainer.id] = run
         return run
 
@@ -205,6 +210,8 @@ class ReplayedCluster:
             nodes = tuple(replace(node, free_until_s=ends_s.get(node.name)) for node in free)
         if self._plans is not None or self._sees_ends:
             nodes = in_few_classes(nodes, self.now_s, horizon_s, (run.trainer for run in self.running.values()))
+        if any(run.trainer.choices is not None for run in self.running.values()):
+            nodes = tuple(replace(node, kind=self._kind_of.get(node.name, "")) for node in nodes)
         return nodes
 
     def _due(self, planned: Planned) -> tuple[Action, ...]:

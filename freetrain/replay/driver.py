@@ -53,7 +53,9 @@ class Replay:
         self._plans = SitePlans(holes, logged) if logged is not None and foresight.knows is Knows.PLAN else None
         self._goal = goal
         self._stopwatch_s = stopwatch_s
-        self._cluster = ReplayedCluster(holes.from_s, goal.objective, foresight, as_published, self._plans)
+        self._cluster = ReplayedCluster(
+            holes.from_s, goal.objective, foresight, as_published, self._plans, holes.kind_of
+        )
         self._course = Course(self._cluster, holes, trainers, goal.objective, max_running, journal, topology)
         self._changes = node_changes(holes)
         self._next_change = next(self._changes, None)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from math import inf
+from types import MappingProxyType
 
+from freetrain.core.needs import Needs
 from freetrain.core.terms import Table
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
@@ -34,6 +37,7 @@ class TrainerRun:
         worth: its worth per second by size.
         admitted_s: when it may have nodes, UTC epoch seconds.
         as_published: charge evictions whole, as the published method does, even where less was trained.
+        kind_of: node → its kind.
 
     Attributes:
         trainer: what is trained.
@@ -52,9 +56,17 @@ class TrainerRun:
         evicted_nodes: nodes that were taken from it unasked.
     """
 
-    def __init__(self, trainer: Trainer, worth: Table, admitted_s: float, as_published: bool = False) -> None:
+    def __init__(
+        self,
+        trainer: Trainer,
+        worth: Table,
+        admitted_s: float,
+        as_published: bool = False,
+        kind_of: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.trainer = trainer
-        self.request = Request(trainer, "everybody")
+        self.request = _request(trainer)
+        self._kind_of = kind_of
         self._worth = worth
         self._as_published = as_published
         self._saved_samples = 0.0
@@ -178,8 +190,11 @@ class TrainerRun:
 
     def _resize(self, nodes: set[str]) -> None:
         self.nodes = nodes
-        self.rate = self.trainer.rate(len(nodes))
-        self.worth_per_s = float(self._worth[min(len(nodes), len(self._worth) - 1)])
+        speed = (
+            self.trainer.speed_on({self._kind_of.get(name, "") for name in nodes}) if self.trainer.choices else 1
+        )
+        self.rate = self.trainer.rate(len(nodes)) * speed
+        self.worth_per_s = float(self._worth[min(len(nodes), len(self._worth) - 1)]) * speed
         self._look_ahead()
 
     def _look_ahead(self) -> None:
@@ -188,3 +203,17 @@ class TrainerRun:
             self.completes_s = inf
         else:
             self.completes_s = self.as_of_s + (target - self.samples) / self.rate
+
+
+def _request(trainer: Trainer) -> Request:
+    """As the daemon would have read it: kinds of nodes are features there, which its owner asks for."""
+    if trainer.choices is None:
+        return Request(trainer, "everybody")
+    speeds = tuple((kind, choice.speed) for choice in trainer.choices for kind in choice.kinds)
+    return Request(
+        replace(trainer, choices=None),
+        "everybody",
+        needs=Needs("|".join(kind for kind, _ in speeds)),
+        speeds=speeds,
+        mixed=any(len(choice.kinds) > 1 for choice in trainer.choices),
+    )

@@ -54,6 +54,8 @@ class Tag:
         save_s: from one checkpoint to the next; 0: a task makes none, a training loses only what it is doing.
         boot_s: until a new node's program begins, or has joined the others.
         notice: whether SIGTERM lets it save what it has done.
+        speeds: feature or type of GPU → how fast it is on nodes with it; on others its speed is 1.
+        mixed: whether its nodes may be of different kinds at once.
     """
 
     min_nodes: int = 1
@@ -71,6 +73,8 @@ class Tag:
     save_s: float = 0.0
     boot_s: float = 0.0
     notice: bool = False
+    speeds: tuple[tuple[str, float], ...] = ()
+    mixed: bool = False
 
     @property
     def is_filler(self) -> bool:
@@ -137,6 +141,14 @@ def _curve(text: str) -> Curve:
     return curve
 
 
+def _speeds(text: str) -> tuple[tuple[str, float], ...]:
+    pairs = [pair.partition(":") for pair in text.split("/")]
+    speeds = {_name(name): _weight(speed) for name, _, speed in pairs}
+    if len(speeds) < len(pairs):
+        raise ValueError("names something twice")
+    return tuple(speeds.items())
+
+
 def _kind(text: str) -> Kind:
     if text not in list(Kind):
         raise ValueError("is neither training nor tasks")
@@ -193,6 +205,15 @@ KEYS = {
     "save": Key("save_s", _positive, "seconds from one checkpoint to the next (none)"),
     "boot": Key("boot_s", _seconds, "seconds that a new node needs before it is of use, as for a container (0)"),
     "notice": Key("notice", _yes, "whether SIGTERM lets it save what it has done: yes or no (no)"),
+    "speed": Key(
+        "speeds",
+        _speeds,
+        "how fast it is on nodes with a feature or type of GPU, as a100:1/v100:0.4 (1 everywhere)",
+        Kind.TRAINING,
+    ),
+    "mixed": Key(
+        "mixed", _yes, "whether its nodes may be of different kinds at once: yes or no (no)", Kind.TRAINING
+    ),
 }
 
 

@@ -91,6 +91,7 @@ class Packer:
                 else {}
             ),
             "holder": [seats.get(node.held_by, node.held_by) for node in nodes],
+            **({"kind": [node.kind for node in nodes]} if any(node.kind for node in nodes) else {}),
         }
         return PackedDecision(compressed(document), compressed(self._moves(nodes, placement, seats)))
 
@@ -134,7 +135,8 @@ def unpack(
         names = [*(node_names[number] for number in accumulate(document["nodes"])), *document["unnumbered"]]
         ends_s = [document["ends_s"][position] for position in document["end"]]
         holders = [named(seat) for seat in document["holder"]]
-        nodes = tuple(Offer(*each) for each in zip(names, ends_s, holders, strict=True))
+        kinds = document.get("kind", [""] * len(names))
+        nodes = tuple(Offer(*each) for each in zip(names, ends_s, holders, kinds, strict=True))
         counted = zip(trainers, document.get("done", ()), strict=False)
         done = {trainer.id: samples for trainer, samples in counted if samples is not None}
         problem = Problem(now_s, nodes, trainers, document["horizon_s"], document["objective"], done)

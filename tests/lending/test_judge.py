@@ -8,8 +8,9 @@ from freetrain.core.cluster import Job, JobState, Partition, Snapshot
 from freetrain.core.decision import Decision, Status
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.needs import Needs
 from freetrain.core.plan import Limit, PutRight, Release
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.judge import Memory, judge
 from freetrain.lending.rules import FragmentRules, HarmRules, NodeRules, Rules, SharingRules
@@ -56,6 +57,64 @@ def test_each_claimant_is_asked_about_its_own_part() -> None:
     parts = [{one.name for one in nodes} for nodes, _ in found.questions]
     assert [len(part) for part in parts] == [2, 2]
     assert not parts[0] & parts[1]
+
+
+def of_features(seen: Facts, *names: str) -> Facts:
+    """The same; these nodes have feature a100."""
+    nodes = tuple(
+        replace(one, features=frozenset({"a100"}) if one.name in names else one.features)
+        for one in seen.snapshot.nodes
+    )
+    return replace(seen, snapshot=replace(seen.snapshot, nodes=nodes))
+
+
+def picky(one: Request) -> Request:
+    """It asks for a100."""
+    return replace(one, needs=Needs("a100"))
+
+
+def test_one_users_trainers_are_decided_together_whatever_each_asks_of_its_nodes() -> None:
+    seen = of_features(facts(request("7"), picky(request("8"))), "n1", "n2", "n3")
+    ((nodes, trainers),) = judge(seen, Memory(), RULES).questions
+    assert {one.name: one.kind for one in nodes} == {"n1": "a100", "n2": "a100", "n3": "a100", "n4": "other"}
+    assert [(one.id, one.choices) for one in trainers] == [
+        ("7", (KindChoice(("a100", "other")),)),
+        ("8", (KindChoice(("a100",)),)),
+    ]
+
+
+def test_trainers_of_different_users_never_compete_in_one_decision() -> None:
+    seen = of_features(facts(request("7", "news"), picky(request("8", "games"))), "n1", "n2", "n3")
+    found = judge(seen, Memory(), RULES)
+    assert [[one.id for one in trainers] for _, trainers in found.questions] == [["7"], ["8"]]
+    assert all(one.choices is None for _, trainers in found.questions for one in trainers)
+
+
+def test_trainers_that_can_take_no_node_from_each_other_are_decided_apart() -> None:
+    others = replace(request("7"), needs=Needs("v100"))
+    seen = of_features(facts(others, picky(request("8"))), "n1", "n2")
+    nodes = tuple(
+        one if one.features else replace(one, features=frozenset({"v100"})) for one in seen.snapshot.nodes
+    )
+    found = judge(replace(seen, snapshot=replace(seen.snapshot, nodes=nodes)), Memory(), RULES)
+    assert [[one.id for one in trainers] for _, trainers in found.questions] == [["7"], ["8"]]
+
+
+def test_nodes_that_may_change_hands_within_a_decision_are_not_released_before_it() -> None:
+    seen = facts(request("7"), picky(request("8")), lent_nodes=tuple(map(lent, NAMES)))
+    found = judge(of_features(seen, *NAMES), Memory(), RULES)
+    assert found.parts.dealt.leaving
+    assert found.orders == ()
+    ((nodes, _),) = found.questions
+    assert {one.held_by for one in nodes} == {"7"}
+
+
+def test_who_leaves_nodes_to_another_trainer_of_its_owner_has_left_nothing() -> None:
+    seen = of_features(facts(request("7"), picky(request("8"))), *NAMES)
+    found = judge(seen, Memory(), RULES)
+    memory, waits_for = found.conclude([Decision(Status.OPTIMAL, 0.0, {"7": NAMES}, "test")])
+    assert memory.left == {}
+    assert waits_for == {"8": "its user's share is 4 nodes, lent to 7"}
 
 
 def test_the_horizon_heeds_how_long_nodes_have_been_idle_where_that_is_wanted() -> None:

@@ -3,8 +3,8 @@ r"""The optimum by trying everything: for small problems, nodes that are due bac
 Nothing of ``freetrain.core`` is used but the problem itself: worth, costs, lives and the no-migration rule
 are all worked out here once more, in plain Python, from what docs say about them.
 
-Nodes that are due back at the same time are interchangeable, so what a trainer may have is a number of
-nodes for each such time. Every trainer's every choice is valued, and the best choices that fit together
+Nodes of one kind that are due back at the same time are interchangeable, so what a trainer may have is a number
+of nodes for each such pair. Every trainer's every choice is valued, and the best choices that fit together
 are found by going through the trainers one by one, with the best value known for each number of nodes
 used up so far.
 """
@@ -21,16 +21,18 @@ from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 
 Amounts = tuple[int, ...]
-"""Nodes for each time at which nodes are due back, in the order of the times."""
+"""Nodes for each time at which nodes are due back and each kind that they are of, in this order."""
+Slots = Sequence[tuple[float, str]]
+"""These times, in seconds from now, and kinds."""
 
 
 def best_by_enumeration(problem: Problem) -> float:
     """The most that any allocation of the problem's nodes is worth."""
-    ends_s = sorted({_end_s(problem, node) for node in _present(problem)})
-    there = _amounts(problem, ends_s, _present(problem))
+    slots = sorted({(_end_s(problem, node), node.kind) for node in _present(problem)})
+    there = _amounts(problem, slots, _present(problem))
     best = np.zeros([count + 1 for count in there])
     for trainer in problem.trainers:
-        best = _with_trainer(best, _choices(problem, trainer, ends_s))
+        best = _with_trainer(best, _choices(problem, trainer, slots))
     return float(best.max())
 
 
@@ -56,25 +58,45 @@ def _end_s(problem: Problem, node: Offer) -> float:
     return min(problem.horizon_s, node.free_until_s - problem.now_s)
 
 
-def _amounts(problem: Problem, ends_s: Sequence[float], nodes: Sequence[Offer]) -> Amounts:
-    counted = Counter(_end_s(problem, node) for node in nodes)
-    return tuple(counted[end_s] for end_s in ends_s)
+def _amounts(problem: Problem, slots: Slots, nodes: Sequence[Offer]) -> Amounts:
+    counted = Counter((_end_s(problem, node), node.kind) for node in nodes)
+    return tuple(counted[slot] for slot in slots)
 
 
-def _choices(problem: Problem, trainer: Trainer, ends_s: Sequence[float]) -> dict[Amounts, float]:
+def _choices(problem: Problem, trainer: Trainer, slots: Slots) -> dict[Amounts, float]:
     """Value of everything that the trainer may be given."""
-    there = _amounts(problem, ends_s, _present(problem))
-    held = _amounts(problem, ends_s, [node for node in _present(problem) if node.held_by == trainer.id])
-    worth = _worth(problem, trainer)
-    # Who grows gets no node that leaves before it has booted.
-    room = tuple(
-        most if end_s > trainer.boot_s else now for now, most, end_s in zip(held, there, ends_s, strict=True)
-    )
-    return {
-        amounts: _value(problem, trainer, worth, ends_s, held, amounts)
-        for amounts in _without_migration(held, room)
-        if sum(amounts) == 0 or trainer.min_nodes <= sum(amounts) < len(worth)
-    }
+    there = _amounts(problem, slots, _present(problem))
+    held = _amounts(problem, slots, [node for node in _present(problem) if node.held_by == trainer.id])
+    has = {kind for count, (_, kind) in zip(held, slots, strict=True) if count}
+    choices: dict[Amounts, float] = {}
+    for kinds, speed in _kinds(problem, trainer, has):
+        worth = [speed * each for each in _worth(problem, trainer)]
+        # Who grows gets no node that leaves before it has booted, and none of other kinds.
+        room = tuple(
+            most if end_s > trainer.boot_s and kind in kinds else now
+            for now, most, (end_s, kind) in zip(held, there, slots, strict=True)
+        )
+        for amounts in _without_migration(held, room):
+            if sum(amounts) == 0 or trainer.min_nodes <= sum(amounts) < len(worth):
+                choices[amounts] = _value(problem, trainer, worth, [end_s for end_s, _ in slots], held, amounts)
+    return choices
+
+
+def _kinds(problem: Problem, trainer: Trainer, has: set[str]) -> list[tuple[set[str], float]]:
+    """Which kinds of nodes it may get together, and how fast it is on them.
+
+    Who has nodes gets only what goes with all of them; it is as fast as on the slowest.
+    """
+    every = {node.kind for node in _present(problem)}
+    known = [({kind}, 1.0) for kind in every]
+    if trainer.choices is not None:
+        known = [(set(choice.kinds), choice.speed) for choice in trainer.choices]
+    if not has:
+        return known or [(set(), 1.0)]
+    touched = [(kinds, speed) for kinds, speed in known if kinds & has]
+    if len(touched) == 1 and has <= touched[0][0]:
+        return touched
+    return [(set(), min((speed for _, speed in touched), default=1.0))]
 
 
 def _without_migration(held: Amounts, room: Amounts) -> Iterator[Amounts]:
@@ -111,7 +133,7 @@ def _value(
     for start_s, end_s in pairwise(instants_s):
         training = amounts if start_s >= booted_s else held
         nodes = sum(count for count, due_s in zip(training, ends_s, strict=True) if due_s > start_s)
-        leaving = training[ends_s.index(end_s)] if end_s in ends_s else 0
+        leaving = sum(count for count, due_s in zip(training, ends_s, strict=True) if due_s == end_s)
         value += (end_s - start_s) * worth[nodes]
         if leaving and end_s < problem.horizon_s:
             forced_s = trainer.scale_down_s if trainer.forced_loss_s is None else trainer.forced_loss_s

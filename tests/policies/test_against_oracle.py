@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.problems import NOW_S, mixed_problem, random_problem, with_boots
+from benchmarks.problems import NOW_S, mixed_problem, random_problem, with_boots, with_kinds
 from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Offer, Problem
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.core.verify import verify
 from freetrain.policies import find_policy
 from freetrain.replay.presets import CURVES
@@ -85,6 +85,50 @@ def test_freetrain_is_the_best_of_all_allocations_where_evictions_are_to_be_avoi
         problem = beside_fillers(problem) if seed % 4 == 0 else problem
         problem = replace(problem, objective=f"{problem.objective},evictions={seed * 7.5}")
         assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
+
+
+def of_kinds(seed: int) -> Problem:
+    """Nodes of up to four kinds; some new nodes must boot, some trainers' nodes work each by itself."""
+    problem = with_kinds(mixed_problem(seed, lives=seed % 8 > 0), seed, kinds=1 + seed % 4)
+    problem = with_boots(problem, seed) if seed % 3 == 0 else problem
+    return beside_fillers(problem) if seed % 5 == 0 else problem
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [pytest.param(range(60), id="few"), pytest.param(range(60, 500), id="many", marks=pytest.mark.slow), MORE],
+)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_freetrain_is_the_best_of_all_allocations_where_nodes_differ_in_kind(solver: str, seeds: range) -> None:
+    for seed in seeds:
+        problem = of_kinds(seed)
+        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
+
+
+@pytest.mark.parametrize("policy", ["freetrain", *BASELINES, "gadget", "gadget-log", "smd", "smd-menu"])
+def test_every_policy_keeps_to_the_kinds_of_nodes_that_each_trainer_may_have(policy: str) -> None:
+    for seed in range(150):
+        problem = of_kinds(seed)
+        decision = decide(find_policy(policy), problem)
+        assert verify(problem, decision) == (), f"seed {seed}"
+        kind_of = {node.name: node.kind for node in problem.nodes}
+        for trainer in problem.trainers:
+            now, names = (set(each.get(trainer.id, ())) for each in (problem.held_names, decision.placement))
+            if not names <= now:
+                kinds = {kind_of[name] for name in names}
+                choices = [{kind_of[name]} for name in names] if trainer.choices is None else trainer.choices
+                together = [one if isinstance(one, set) else set(one.kinds) for one in choices]
+                assert any(kinds <= each for each in together), f"seed {seed}"
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_a_baseline_leaves_no_node_idle_that_somebody_could_use(baseline: str) -> None:
+    """Two trainers with a kind of node each: what one cannot use is not kept for it."""
+    curve = tuple((nodes, 10.0 * nodes) for nodes in range(1, 9))
+    trainers = tuple(Trainer(name, curve, choices=(KindChoice((name,)),)) for name in ("a", "b"))
+    nodes = tuple(Offer(f"n{number}", kind="b" if number < 2 else "a") for number in range(8))
+    decision = decide(find_policy(baseline), Problem(NOW_S, nodes, trainers))
+    assert {trainer: len(names) for trainer, names in decision.placement.items()} == {"a": 6, "b": 2}
 
 
 @pytest.mark.parametrize("policy", ["freetrain", *BASELINES])

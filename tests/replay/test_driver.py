@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from freetrain.core.decision import Decision
 from freetrain.core.holes import Holes, sorted_holes
 from freetrain.core.problem import Problem
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.core.verify import verify
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
@@ -80,6 +81,29 @@ def test_losing_two_nodes_at_once_hurts_once() -> None:
     assert run.evicted_nodes == 2
     assert run.losses[Loss.EVICTION] == 1
     assert run.samples == 500 * 30 + 500 * 10 - 12 * 30
+
+
+NEW, OLD = KindChoice(("new",)), KindChoice(("old",), 0.25)
+KIND_OF = {"n0": "new", "n1": "old", "n2": "old", "n3": "new"}
+
+
+def test_trainers_get_nodes_of_their_kinds_and_are_as_fast_as_these_are() -> None:
+    idle = replace(holes(*((node, 0, 1000) for node in range(4))), kind_of=KIND_OF)
+    picky, other = Trainer("A", CURVE, choices=(NEW,)), Trainer("B", CURVE, choices=(OLD,))
+    record, kept = replay(idle, [picky, other])
+    assert {run.trainer.id: run.samples for run in record.runs} == {"A": 1000 * 20, "B": 1000 * 20 * 0.25}
+    ((_, decision),) = kept.decisions
+    assert {trainer: set(names) for trainer, names in decision.placement.items()} == {
+        "A": {"n0", "n3"},
+        "B": {"n1", "n2"},
+    }
+
+
+def test_while_no_trainer_tells_kinds_of_nodes_apart_there_are_none() -> None:
+    idle = replace(holes(*((node, 0, 1000) for node in range(4))), kind_of=KIND_OF)
+    record, kept = replay(idle, [Trainer("A", CURVE)])
+    assert record.runs[0].samples == 1000 * 40
+    assert all(problem.choices.is_free for problem, _ in kept.decisions)
 
 
 DEAR = Trainer("A", CURVE, scale_down_s=12.0, forced_loss_s=200.0, start_s=60.0)

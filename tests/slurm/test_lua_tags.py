@@ -56,7 +56,11 @@ VALUES = {
 VALUES["kind"] = ["training", "tasks", "Tasks", "", "task"]
 VALUES["yes"] = ["yes", "no", "1", "YES", ""]
 KINDS = {"min": "nodes", "max": "nodes", "name": "name", "dir": "path", "curve": "curve"}
-KINDS |= {"kind": "kind", "notice": "yes"}
+VALUES["speed"] = [
+    *("a100:1", "a100:1/v100:0.4", "a100:0.01/b:100", "a100:0.001", "a100:101", "a100", ":1", "a100:", "a100:1/"),
+    *("a100:1/a100:2", "a b:1", "é:1", "a:1:2", "twice:1", "a:x", "/a:1"),
+]
+KINDS |= {"kind": "kind", "notice": "yes", "mixed": "yes", "speed": "speed"}
 WHOLE = [
     *("", ",", ",,,", "min", "min=", "=", "=5", "=min", "min==2", "min=2=3", "min=2,min=3", "min=2,,max=4"),
     *("min=8,max=4", "max=4,min=8", "max=1,min=1", "min=2 ,max=3", " min=2", "min=2 ", "\tmin=2\r\n"),
@@ -125,6 +129,9 @@ def read_back(said: str) -> Tag:
             "yes": lambda text: text == "yes",
             "curve": lambda text: tuple(
                 (int(n), float(r)) for n, _, r in (p.partition(":") for p in text.split("/"))
+            ),
+            "speed": lambda text: tuple(
+                (name, float(speed)) for name, _, speed in (p.partition(":") for p in text.split("/"))
             ),
         }.get(kind, str)(text)
     return Tag(**values)

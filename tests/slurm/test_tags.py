@@ -14,6 +14,11 @@ def test_a_tag_with_everything() -> None:
     )
 
 
+def test_a_tag_says_how_fast_it_is_on_which_nodes() -> None:
+    assert parse_tag("freetrain:speed=a100:1/v100:0.4") == Tag(speeds=(("a100", 1.0), ("v100", 0.4)))
+    assert parse_tag("freetrain:mixed=yes") == Tag(mixed=True)
+
+
 def test_a_fillers_tag() -> None:
     text = "freetrain:kind=tasks,max=8,start=5,shortest=60,save=30,boot=2,notice=yes"
     assert parse_tag(text) == Tag(
@@ -50,6 +55,9 @@ def test_no_tag(comment: str) -> None:
         ("name=$(reboot)", "name=?(reboot) may have letters"),
         ("curve=2:10/1:5", "ascending order"),
         ("curve=one", "is not a number of nodes"),
+        ("speed=a100", "speed=a100 is not a number"),
+        ("speed=a100:1/a100:2", "names something twice"),
+        ("kind=tasks,speed=a100:1", "speed is for kind=training only"),
         ("kind=jobs", "kind=jobs is neither training nor tasks"),
         ("kind=tasks,notice=1", "notice=1 is neither yes nor no"),
         ("kind=tasks,dir=/a", "dir is for kind=training only"),

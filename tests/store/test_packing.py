@@ -34,7 +34,8 @@ def packed_and_back(problem, placement, names=NAMES, redefined=()):
 def problems_with_placements(draw):
     names = draw(st.lists(st.sampled_from([*NAMES, "stranger", "guest"]), unique=True))
     ends = st.sampled_from([None, 0.1 + 0.2, 1.7e9, 1.7e9 + 1 / 3, -5.0])
-    nodes = tuple(Offer(name, draw(ends), draw(st.sampled_from([None, *IDS]))) for name in names)
+    kinds = st.sampled_from(["", "a100", "v100"])
+    nodes = tuple(Offer(name, draw(ends), draw(st.sampled_from([None, *IDS])), draw(kinds)) for name in names)
     owners = {name: draw(st.sampled_from([None, *IDS])) for name in names}
     placement = {
         trainer: tuple(name for name in names if owners[name] == trainer)

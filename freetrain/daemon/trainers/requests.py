@@ -56,7 +56,8 @@ def _request(entry: Entry, room: int, objective: str, now_s: float) -> Request |
     if not worth * max(1.0, *costs_s) <= _MOST_WORTH:
         raise InputError("its curve, weight and costs make numbers too large to decide with")
     submission = entry.submission
-    return Request(trainer, entry.trainer.owner, submission.tasks[0].account, submission.needs)
+    account = submission.tasks[0].account
+    return Request(trainer, entry.trainer.owner, account, submission.needs, tag.speeds, tag.mixed)
 
 
 def _training(entry: Entry, tag: Tag, min_nodes: int, most_nodes: int) -> Trainer:

@@ -81,6 +81,7 @@ def claimants_of(
                 each=task.each,
                 places=None if tasks.rooms is None else sum(want.most for want in wants),
                 worth=task.worth,
+                decided_with=key[:2] if tasks.rooms is None else None,
             )
         )
     return found

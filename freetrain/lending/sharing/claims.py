@@ -38,6 +38,7 @@ class Claimant:
         each: how much of a node each of its tasks takes; None: all of it.
         places: no more than so many of its tasks can be placed; None: one on each node that it may use.
         worth: what one of its places counts as, in nodes.
+        decided_with: what those have in common whose nodes are divided among them together; None: nobody else.
         most: most places that it takes in all.
         capped_by: the limits that count its nodes.
     """
@@ -51,6 +52,7 @@ class Claimant:
     each: Amount | None = None
     places: int | None = None
     worth: float = 1.0
+    decided_with: Hashable = None
 
     @cached_property
     def sizes(self) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import chain
 
 from freetrain.core.demand import demands
 from freetrain.core.fragment import node_of
@@ -37,6 +39,9 @@ class Left:
     until_s: float
 
 
+Together = tuple[Claimant, ...]
+"""Claimants whose nodes are divided among them in one decision."""
+
 LeftNodes = Mapping[Hashable, Left]
 """Claimant → what it took when it left some of its nodes."""
 
@@ -44,6 +49,8 @@ LeftNodes = Mapping[Hashable, Left]
 @dataclass(frozen=True)
 class Parts:
     """Who was dealt what.
+
+    Claimants get what they are dealt together with others of the same owner that may use some of it.
 
     Attributes:
         claimants: who share with each other.
@@ -59,18 +66,39 @@ class Parts:
     offered: Mapping[str, Offer] = field(default_factory=dict)
     left: LeftNodes = field(default_factory=dict)
 
-    def __iter__(self) -> Iterator[tuple[Claimant, tuple[Offer, ...]]]:
+    def __iter__(self) -> Iterator[tuple[Together, tuple[Offer, ...]]]:
         """Claimants that were dealt nodes, and these; those that others are giving up are held by nobody here."""
+        for some in self.together:
+            if names := [name for one in some for name in self.dealt.parts[one.key]]:
+                yield some, _as_seen_by(some, (self.offered[name] for name in names))
+
+    @cached_property
+    def together(self) -> Sequence[Together]:
+        """The claimants, those together whose nodes are divided among them in one decision.
+
+        They are of one owner, and there are nodes that several of them may use.
+        """
+        found: list[Together] = []
         for one in self.claimants:
-            if names := self.dealt.parts[one.key]:
-                yield one, _as_seen_by(one, (self.offered[name] for name in names))
+            joined = [some for some in found if any(map(partial(_compete, one), some))]
+            others = [some for some in found if some not in joined]
+            found = [*others, (*chain.from_iterable(joined), one)]
+        order = {one.key: number for number, one in enumerate(self.claimants)}
+        return sorted(found, key=lambda some: order[some[0].key])
 
     @property
     def releases(self) -> list[Release]:
         """Nodes that must be given up before anything is decided."""
         path_of = {one.key: one.path for one in self.claimants}
+        own = {
+            one.key: {want.trainer for each in some for want in each.wants}
+            for some in self.together
+            for one in some
+        }
         names: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for name, key in sorted(self.dealt.leaving.items()):
+            if self.offered[name].held_by in own.get(key, ()):  # that is decided
+                continue
             path = path_of.get(key, ())
             why = "it cannot use them" if key is None else f"the share of {path[-1] if path else 'others'}"
             names[str(self.offered[name].held_by), why].append(name)
@@ -85,14 +113,15 @@ class Parts:
         """
         left = dict(self.left)
         waiting: dict[str, str] = {}
-        for one in self.claimants:
-            dealt = len(self.dealt.parts[one.key])
-            own = {want.trainer: sizes.get(want.trainer, 0) for want in one.wants}
-            took = sum(own.values())
-            if took < dealt:
-                left[one.key] = Left(_trainers_of(one), took, now_s + _CONTENT_S)
-            caps = {name: self.shares.caps[name] for name in one.capped_by}
-            waiting.update(waits_for(Served(one, own, dealt, caps)))
+        for some in self.together:
+            dealt = {one.key: len(self.dealt.parts[one.key]) for one in some}
+            took = {one.key: sum(sizes.get(want.trainer, 0) for want in one.wants) for one in some}
+            own = {want.trainer: sizes.get(want.trainer, 0) for one in some for want in one.wants}
+            for one in some:
+                if sum(own.values()) < sum(dealt.values()) and took[one.key] < dealt[one.key]:
+                    left[one.key] = Left(_trainers_of(one), took[one.key], now_s + _CONTENT_S)
+                caps = {name: self.shares.caps[name] for name in one.capped_by}
+                waiting.update(waits_for(Served(one, own, sum(dealt.values()), caps)))
         return left, waiting
 
 
@@ -151,8 +180,14 @@ def _trainers_of(claimant: Claimant) -> tuple[tuple[str, int], ...]:
     return tuple((want.trainer, want.fewest) for want in claimant.wants)
 
 
-def _as_seen_by(claimant: Claimant, nodes: Iterable[Offer]) -> tuple[Offer, ...]:
-    own = {want.trainer for want in claimant.wants}
+def _compete(one: Claimant, other: Claimant) -> bool:
+    """Whether one owner's claimants can take nodes from each other."""
+    is_one_owner = one.decided_with is not None and one.decided_with == other.decided_with
+    return is_one_owner and not one.eligible.isdisjoint(other.eligible)
+
+
+def _as_seen_by(claimants: Together, nodes: Iterable[Offer]) -> tuple[Offer, ...]:
+    own = {want.trainer for one in claimants for want in one.wants}
     return tuple(
         node if node.held_by is None or node.held_by in own else replace(node, held_by=None) for node in nodes
     )

@@ -1,7 +1,12 @@
-"""Bidders: the trainers of a problem as arrays, those that do not differ put together."""
+"""Bidders: the trainers of a problem as arrays, those that do not differ put together.
+
+Each bids for the nodes of each of its choices by itself (``freetrain.core.choices``), and gets those of one: a
+*bid* is one choice of one kind of trainer.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +17,7 @@ from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import (
     UsefulTime,
     boots_in_time,
+    ends_of,
     switching_costs,
     useful_time,
     worth_while_booting,
@@ -20,87 +26,137 @@ from freetrain.core.value import (
 
 @dataclass(frozen=True)
 class Bidders:
-    """Trainers as far as they differ, and the classes; row j is kind j of trainer.
+    """Trainers as far as they differ, and the classes; row r is one bid, kind j one kind of trainer.
 
     Attributes:
-        worth: worth per second by size, shape (kinds, sizes).
-        switching: cost of changing to each size, inf where it is impossible, shape (kinds, sizes).
+        whose: the kind of trainer whose bid it is, ascending, shape (bids,).
+        worth: worth per second by size, shape (bids, sizes).
+        switching: cost of changing to each size, inf where it is impossible, shape (bids, sizes).
         now: use of the nodes of each class for who gets none that it has not.
         booted: use of them for who grows, from when its new nodes have booted; None: new nodes train at once.
-        before: what its nodes are worth to who grows until then, shape (kinds,).
-        joins: whether a new node of each class boots before it leaves, shape (kinds, classes).
-        held: nodes each of them has now, shape (kinds, classes).
-        number: how many trainers are of the kind, shape (kinds,).
+        before: what its nodes are worth to who grows until then, shape (bids,).
+        joins: whether it may get a new node of each class, and that boots before it leaves, shape (bids, classes).
+        covers: of which classes its nodes may be, likewise.
+        held: nodes each of them has now, shape (bids, classes).
+        number: how many trainers are of each kind, shape (kinds,).
         capacity: nodes in each class, shape (classes,).
+        first_of_life: of each class the first that lives as long, shape (classes,).
     """
 
+    whose: Sizes
     worth: Table
     switching: Table
     now: UsefulTime
     booted: UsefulTime | None
     before: NDArray[np.float64]
     joins: NDArray[np.bool_]
+    covers: NDArray[np.bool_]
     held: Counts
     number: Sizes
     capacity: Sizes
+    first_of_life: Sizes
 
     def on(self, capacity: Sizes) -> Bidders:
         """The same trainers, and the nodes that are left."""
         return replace(self, capacity=capacity)
 
     def only(self, kinds: NDArray[np.int64]) -> Bidders:
-        """Some of the kinds."""
+        """Some of the kinds, in ascending order."""
+        bids = np.flatnonzero(np.isin(self.whose, kinds))
         return Bidders(
-            self.worth[kinds],
-            self.switching[kinds],
-            self.now.of(kinds),
-            self.booted and self.booted.of(kinds),
-            self.before[kinds],
-            self.joins[kinds],
-            self.held[kinds],
+            np.searchsorted(kinds, self.whose[bids]),
+            self.worth[bids],
+            self.switching[bids],
+            self.now.of(bids),
+            self.booted and self.booted.of(bids),
+            self.before[bids],
+            self.joins[bids],
+            self.covers[bids],
+            self.held[bids],
             self.number[kinds],
             self.capacity,
+            self.first_of_life,
         )
 
+    @property
+    def held_by_kind(self) -> Counts:
+        """Nodes each kind of trainer has now, shape (kinds, classes)."""
+        return self.held[np.searchsorted(self.whose, np.arange(len(self.number)))]
+
     def values_of(self, kind: int, counts: Counts) -> NDArray[np.float64]:
-        """What some choices of one kind are worth, shape of ``counts`` without its last axis."""
+        """What some choices of one kind are worth, shape of ``counts`` without its last axis; -inf: impossible."""
+        first, end = np.searchsorted(self.whose, (kind, kind + 1)).tolist()
+        values = self._values_of_bid(first, counts)
+        for bid in range(first + 1, end):
+            values = np.maximum(values, self._values_of_bid(bid, counts))
+        return values
+
+    def _values_of_bid(self, bid: int, counts: Counts) -> NDArray[np.float64]:
         alive = np.cumsum(counts, axis=-1)
-        worth, sizes = self.worth[kind][alive], alive[..., -1]
-        values = _worth_of(self.now, kind, counts, worth)
+        worth, sizes = self.worth[bid][alive], alive[..., -1]
+        ends = ends_of(counts, self.first_of_life)
+        values = _worth_of(self.now, bid, ends, worth)
         if self.booted is not None:
-            grown = self.before[kind] + _worth_of(self.booted, kind, counts, worth)
-            values = np.where(sizes > self.held[kind].sum(), grown, values)
-        return np.asarray(values - self.switching[kind][sizes])
+            grown = self.before[bid] + _worth_of(self.booted, bid, ends, worth)
+            values = np.where(sizes > self.held[bid].sum(), grown, values)
+        values = np.asarray(values - self.switching[bid][sizes])
+        if not self.covers[bid].all():
+            values = np.where((counts * ~self.covers[bid]).any(axis=-1), -np.inf, values)
+        return values
 
 
-def _worth_of(use: UsefulTime, kind: int, counts: Counts, worth: Table) -> NDArray[np.float64]:
-    values: NDArray[np.float64] = ((use.alone_s[kind] - (counts > 0) * use.end_s[kind]) * worth).sum(axis=-1)
+def _worth_of(use: UsefulTime, bid: int, ends: NDArray[np.bool_], worth: Table) -> NDArray[np.float64]:
+    values: NDArray[np.float64] = ((use.alone_s[bid] - ends * use.end_s[bid]) * worth).sum(axis=-1)
     return values
 
 
 def bidders_of(problem: Problem) -> tuple[Bidders, list[list[int]]]:
     """The kinds of trainers, and the rows of the problem's trainers of each."""
-    terms = problem.terms
-    switching = np.where(terms.possible, switching_costs(terms, problem.held_nodes), np.inf)
-    now, boots = useful_time(terms, problem.classes), bool(terms.boot_s.any())
-    booted = useful_time(terms, problem.classes, booted=True) if boots else now
-    members: dict[bytes, list[int]] = {}
-    for row in range(len(problem.trainers)):
-        times = (now.alone_s, now.end_s, booted.alone_s, booted.end_s)
-        parts = (terms.worth[row], switching[row], *(each[row] for each in times), problem.held[row])
-        members.setdefault(b"".join(np.ascontiguousarray(part).tobytes() for part in parts), []).append(row)
-    rows = list(members.values())
-    first = [each[0] for each in rows]
+    choices, classes, first_of_life = problem.choices, problem.classes, problem.first_of_life
+    terms, held = choices.terms, problem.held[choices.trainer]
+    switching = np.where(terms.possible, switching_costs(terms, problem.held_nodes[choices.trainer]), np.inf)
+    now, boots = useful_time(terms, classes), bool(terms.boot_s.any())
+    booted = useful_time(terms, classes, booted=True) if boots else now
+    parts = (terms.worth, switching, now.alone_s, now.end_s, booted.alone_s, booted.end_s, held, choices.may_join)
+    rows, bids, whose = _alike(choices.trainer, parts)
     sizes = min(terms.worth.shape[1], problem.node_count + 1)
     bidders = Bidders(
-        terms.worth[first, :sizes],
-        switching[first, :sizes],
-        now.of(first),
-        booted.of(first) if boots else None,
-        worth_while_booting(terms, problem.held, now, booted)[first],
-        boots_in_time(terms, problem.classes)[first],
-        problem.held[first],
+        whose,
+        terms.worth[bids, :sizes],
+        switching[bids, :sizes],
+        now.of(bids),
+        booted.of(bids) if boots else None,
+        worth_while_booting(terms, held, ends_of(held, first_of_life), now, booted)[bids],
+        (boots_in_time(terms, classes) & choices.may_join)[bids],
+        choices.covers[bids],
+        held[bids],
         np.array([len(each) for each in rows]),
         problem.capacity,
+        first_of_life,
     )
     return bidders, rows
+
+
+def _alike(
+    trainer: Sizes, parts: Sequence[NDArray[np.generic]]
+) -> tuple[list[list[int]], NDArray[np.int64], Sizes]:
+    """The trainers that do not differ in any choice.
+
+    Args:
+        trainer: whose each choice is, ascending.
+        parts: in which choices may differ, a row for each.
+
+    Returns:
+        The trainers of each kind; the choices of the first of each; of which kind these are.
+    """
+    said: dict[int, list[bytes]] = {}
+    for row, whose in enumerate(trainer.tolist()):
+        said.setdefault(whose, []).append(b"".join(np.ascontiguousarray(part[row]).tobytes() for part in parts))
+    members: dict[tuple[bytes, ...], list[int]] = {}
+    for whose, each in said.items():
+        members.setdefault(tuple(each), []).append(whose)
+    rows = list(members.values())
+    begin = np.searchsorted(trainer, np.arange(len(said) + 1)).tolist()
+    bids = [list(range(begin[each[0]], begin[each[0] + 1])) for each in rows]
+    whose = np.repeat(np.arange(len(rows)), [len(each) for each in bids])
+    return rows, np.array([bid for each in bids for bid in each], dtype=np.int64), whose

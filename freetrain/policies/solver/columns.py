@@ -115,8 +115,9 @@ def combine(bidders: Bidders, left_s: Clock) -> tuple[Plan, float]:
 def _begin(bidders: Bidders, plan: Plan | None = None) -> Master:
     """A master that knows what is always possible: that nobody gets anything, what is now, and a plan."""
     master = Master(bidders)
-    master.add_all(np.zeros_like(bidders.held))
-    master.add_all(bidders.held)
+    held = bidders.held_by_kind
+    master.add_all(np.zeros_like(held))
+    master.add_all(held)
     for kind, each in enumerate(plan or []):
         for column in each:
             master.add(kind, column)

@@ -4,13 +4,17 @@ The published model decides for every pair of trainer and node. Nodes of one cla
 it has the same optimum to decide how many nodes of each class *c* each trainer *j* gets:
 
 * ``nodes[j,c]``: nodes of class c for trainer j, integer. Classes are sorted by life; interval *c* is the
-  time during which the nodes of classes 0 … c are alive and no others.
+  time during which the nodes of classes 0 … c are alive and no others. It has no length where the next class, of
+  another kind of node, lives as long.
 * ``picks[j,c,p]``: whether in interval c the size of trainer j lies in piece p of its value, binary.
 * ``part[j,c,p]``: how far into that piece, 0 where it is not picked.
 
 A class that is taken back before the horizon hurts whoever has some of its nodes: there each piece comes
 twice, with and without that loss. Where new nodes must boot, time counts for who grows from when they have: there
 pieces come once for who grows and once for who does not. With one class this is a multiple-choice knapsack.
+
+A trainer that may have one of several kinds of nodes stands here once for each of these choices: *j* is a choice
+then, and all but one of a trainer's choices get no node.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ def solve(
     """Allocation of largest total value, or the best one found in time.
 
     Args:
-        menus: what each trainer may be given, shape (trainers,).
+        menus: what each trainer may be given, one after the other, each with one menu for each of its choices.
         capacity: nodes in each class, longest-lived class first.
         presolve: whether HiGHS may simplify the model first.
         left_s: wall seconds that are left; stating the model takes its share of them.
@@ -58,7 +62,7 @@ def solve(
     )
     condition = results.termination_condition
     found = results.solution_status in (SolutionStatus.feasible, SolutionStatus.optimal)
-    counts = _counts(model, results) if found else None
+    counts = _counts(model, menus, results) if found else None
     bound = float("inf") if results.objective_bound is None else float(results.objective_bound)
     proven = condition == TerminationCondition.convergenceCriteriaSatisfied
     out_of_time = condition == TerminationCondition.maxTimeLimit
@@ -74,6 +78,7 @@ def state_model(menus: Sequence[Menu], capacity: Sequence[int]) -> pyo.ConcreteM
     sizes_count_the_living(model, menus)
     classes_suffice(model, capacity)
     if len(capacity) > 1:
+        one_choice_each(model, menus)
         nobody_migrates(model, menus, capacity)
         who_grows_waits_for_boots(model, menus, capacity)
         ends_hurt(model, menus, capacity)
@@ -134,12 +139,31 @@ def classes_suffice(model: Any, capacity: Sequence[int]) -> None:
     model.suffices = pyo.Constraint(model.klass, rule=suffices)
 
 
+def one_choice_each(model: Any, menus: Sequence[Menu]) -> None:
+    """A trainer has nodes of one of its choices at most.
+
+    With j over its choices and p(0) the piece of no node at all: Σ_j (1 − picks[j,·,p(0)]) ≤ 1. Who has nodes has
+    no other choice left, so this is about those who have none, to whom no node at all is a piece of its own.
+    """
+    whole = len(model.klass) - 1
+    rows = [[j for j, menu in enumerate(menus) if menu.trainer == row] for row in range(menus[-1].trainer + 1)]
+
+    def gets_some(m: Any, j: int) -> Any:
+        return 1 - sum(m.picks[j, whole, p] for p, piece in enumerate(menus[j].pieces[whole]) if piece.most == 0)
+
+    def one_choice(m: Any, row: int) -> Any:
+        return sum(gets_some(m, j) for j in rows[row]) <= 1 if len(rows[row]) > 1 else pyo.Constraint.Skip
+
+    model.one_choice = pyo.Constraint(pyo.RangeSet(0, len(rows) - 1), rule=one_choice)
+
+
 def nobody_migrates(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) -> None:
     """A trainer that grows keeps all its nodes, any other gets no new one.
 
     With C its nodes now and p over the pieces of its whole size that lie above C:
     C_jc · Σ_p picks[j,·,p] ≤ nodes[j,c] ≤ C_jc + Σ_p min(capacity_c − C_jc, most_p − C_j) · picks[j,·,p].
-    The sum on the right is left out where a new node of the class would leave before it had booted.
+    The sum on the right is left out where a new node of the class would leave before it had booted, or is not of
+    the choice.
     """
     whole = len(capacity) - 1
 
@@ -180,17 +204,20 @@ def who_grows_waits_for_boots(model: Any, menus: Sequence[Menu], capacity: Seque
 
 
 def ends_hurt(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) -> None:
-    """Who has nodes of a class that is taken back picks a piece that charges its end, once.
+    """Who has nodes of classes that are taken back together picks a piece that charges their end, once.
 
-    With p over the pieces that charge it: nodes[j,c] ≤ Σ_p min(capacity_c, most_p) · picks[j,c,p].
+    With c the last of them, and p over the pieces that charge it:
+    Σ_{c'} nodes[j,c'] ≤ Σ_p min(Σ_{c'} capacity_c', most_p) · picks[j,c,p].
     """
 
     def hurts(m: Any, j: int, c: int) -> Any:
         pieces = menus[j].pieces[c]
         if not any(piece.evicted for piece in pieces):
             return pyo.Constraint.Skip
-        return m.nodes[j, c] <= sum(
-            min(capacity[c], piece.most) * m.picks[j, c, p] for p, piece in enumerate(pieces) if piece.evicted
+        together = range(menus[j].first_of_life[c], c + 1)
+        there = sum(capacity[each] for each in together)
+        return sum(m.nodes[j, each] for each in together) <= sum(
+            min(there, piece.most) * m.picks[j, c, p] for p, piece in enumerate(pieces) if piece.evicted
         )
 
     model.hurts = pyo.Constraint(model.trainer, model.klass, rule=hurts)
@@ -213,9 +240,9 @@ def _length(piece: Piece) -> int:
     return piece.most - piece.fewest
 
 
-def _counts(model: Any, results: Any) -> Counts:
+def _counts(model: Any, menus: Sequence[Menu], results: Any) -> Counts:
     results.solution_loader.load_vars()
-    trainers, classes = len(model.trainer), len(model.klass)
-    flat = [model.nodes[j, c].value for j in range(trainers) for c in range(classes)]
-    counts: Counts = np.rint(np.array(flat)).astype(np.int64).reshape(trainers, classes)
-    return counts
+    counts = np.zeros((menus[-1].trainer + 1, len(model.klass)))
+    for j, menu in enumerate(menus):
+        counts[menu.trainer] += [model.nodes[j, c].value for c in model.klass]
+    return np.rint(counts).astype(np.int64)

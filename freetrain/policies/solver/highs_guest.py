@@ -32,7 +32,7 @@ class HighsGuest:
 
         Args:
             problem: what the answer is held against.
-            menus: what each trainer may be given, shape (trainers,).
+            menus: what each trainer may be given, one menu for each of its choices.
             time_limit_s: wall seconds that HiGHS may take in all; it is ended a little later.
             known_value: what a known allocation is worth.
         """

@@ -16,7 +16,7 @@ from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
 from freetrain.policies.quiet_highs import quiet_highs
 from freetrain.policies.solver.bidders import Bidders
-from freetrain.policies.solver.replies import Prices
+from freetrain.policies.solver.over_classes import Prices
 
 Plan = list[Counts]
 """For each kind what each of its trainers gets, shape (trainers of the kind, classes)."""

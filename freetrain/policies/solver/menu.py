@@ -1,4 +1,4 @@
-"""A menu: what one trainer may be given, in the form in which HiGHS gets to see it."""
+"""A menu: what one trainer may be given of one of its choices, in the form in which HiGHS gets to see it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from freetrain.core.terms import Table
 from freetrain.core.value import (
     UsefulTime,
     boots_in_time,
+    ends_of,
     switching_costs,
     useful_time,
     worth_while_booting,
@@ -22,34 +23,40 @@ from freetrain.policies.solver.pricing import Priced
 
 @dataclass(frozen=True, slots=True)
 class Menu:
-    """What one trainer may be given.
+    """What one trainer may be given of one of its choices.
 
     Attributes:
+        trainer: row of the trainer in the problem.
         pieces: value of its size in each interval, one list per class.
         held: nodes it has now, by class.
-        joins: whether a new node of each class boots before it leaves.
+        joins: whether it may get a new node of each class, and that boots before it leaves.
+        first_of_life: of each class the first that lives as long.
     """
 
+    trainer: int
     pieces: Sequence[Sequence[Piece]]
     held: Sequence[int]
     joins: Sequence[bool]
+    first_of_life: Sequence[int] = (0,)
 
 
 def single_class_menus(problem: Problem, priced: Priced) -> Iterator[Menu]:
     """What each trainer may be given of the only class: the sizes that pricing left."""
-    for held, table, worthwhile in zip(problem.held_nodes.tolist(), priced.values, priced.worthwhile, strict=True):
+    tables = zip(problem.held_nodes.tolist(), priced.values, priced.worthwhile, strict=True)
+    for row, (held, table, worthwhile) in enumerate(tables):
         sizes = np.flatnonzero(worthwhile).tolist()
-        yield Menu([pieces_on(table, linear_runs(table, sizes, held))], [held], [True])
+        yield Menu(row, [pieces_on(table, linear_runs(table, sizes, held))], [held], [True])
 
 
 def menus_of(problem: Problem) -> Iterator[Menu]:
-    """What each trainer may be given of several classes."""
-    terms, classes = problem.terms, problem.classes
-    switching = switching_costs(terms, problem.held_nodes)
+    """What each trainer may be given of several classes, one menu for each of its choices."""
+    choices, classes = problem.choices, problem.classes
+    terms, has = choices.terms, problem.held[choices.trainer]
+    switching = switching_costs(terms, has.sum(axis=1))
     now, booted = (useful_time(terms, classes, booted=each) for each in (False, True))
-    before = worth_while_booting(terms, problem.held, now, booted)
-    joins = boots_in_time(terms, classes)
-    for row, held in enumerate(problem.held_nodes.tolist()):
+    before = worth_while_booting(terms, has, ends_of(has, problem.first_of_life), now, booted)
+    joins = boots_in_time(terms, classes) & choices.may_join
+    for row, held in enumerate(has.sum(axis=1).tolist()):
         most = int(terms.most_nodes[row])
         if terms.boot_s[row]:
             pieces = _both_ways(
@@ -60,7 +67,8 @@ def menus_of(problem: Problem) -> Iterator[Menu]:
             )
         else:
             pieces = _one_way(problem, row, _Way(now, switching[row], range(most + 1)))
-        yield Menu(pieces, problem.held[row].tolist(), joins[row].tolist())
+        whose, first_of_life = int(choices.trainer[row]), problem.first_of_life.tolist()
+        yield Menu(whose, pieces, has[row].tolist(), joins[row].tolist(), first_of_life)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +109,23 @@ def _interval(problem: Problem, row: int, column: int, way: _Way, *, charges: bo
 
     Args:
         problem: the problem.
-        row: whose.
+        row: which choice.
         column: the shortest-lived of these classes.
         way: how it changes.
         charges: mark pieces as charging the end of the class where it costs nothing.
     """
-    terms = problem.terms
+    terms = problem.choices.terms
     worth = terms.worth[row]
     whole = column == len(problem.classes) - 1
     gain: Table = way.use.alone_s[row, column] * worth - (way.cost if whole else 0.0)
     loss: Table = way.use.end_s[row, column] * worth
-    if column == 0:  # every node is gone after it, so this loss is certain
+    if problem.first_of_life[column] == 0:  # every node is gone after it, so this loss is certain
         gain, loss = gain - loss, np.zeros_like(loss)
     most = min(int(terms.most_nodes[row]), int(problem.capacity[: column + 1].sum()))
     possible = np.flatnonzero(terms.possible[row]).tolist() if whole else range(most + 1)
     sizes = [size for size in possible if size <= most and (not whole or size in way.sizes)]
-    runs = list(linear_runs(worth, sizes, int(problem.held_nodes[row]) if whole else -1))
+    held = int(problem.held_nodes[problem.choices.trainer[row]])
+    runs = list(linear_runs(worth, sizes, held if whole else -1))
     if not loss.any():
         return pieces_on(gain, runs, charges, way.grown)
     return pieces_on(gain, runs, grown=way.grown) + pieces_on(gain - loss, runs, evicted=True, grown=way.grown)

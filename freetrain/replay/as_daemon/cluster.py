@@ -131,7 +131,8 @@ class SimulatedCluster:
 
     def admit(self, trainer: Trainer) -> TrainerRun:
         """Let a trainer compete for nodes from now on."""
-        run = TrainerRun(trainer, worth_per_s(trainer, self._objective), self.now_s)
+        worth = worth_per_s(trainer, self._objective)
+        run = TrainerRun(trainer, worth, self.now_s, kind_of=self._site.kind_of)
         self.running[trainer.id] = run
         return run
 

@@ -55,6 +55,7 @@ class LoggedSite:
 
     Attributes:
         idle: nodes that nobody of the site's has.
+        kind_of: node → its kind, which Slurm would have shown as a feature.
     """
 
     def __init__(self, holes: Holes, logged: LoggedJobs | None, partition: str) -> None:
@@ -65,8 +66,12 @@ class LoggedSite:
         self._job_events = iter(_job_events(logged) if logged is not None else ())
         self._job_event = next(self._job_events, None)
         self._jobs: dict[str, Job] = {}
-        self._idle = {name: Node(name, NodeState.IDLE, "IDLE") for name in holes.node_names}
-        self._busy = {name: Node(name, NodeState.BUSY, "ALLOCATED") for name in holes.node_names}
+        self.kind_of = holes.kind_of
+        features = {name: frozenset({kind}) for name, kind in holes.kind_of.items()}
+        self._idle, self._busy = (
+            {name: Node(name, state, said, features=features.get(name, frozenset())) for name in holes.node_names}
+            for state, said in ((NodeState.IDLE, "IDLE"), (NodeState.BUSY, "ALLOCATED"))
+        )
         # Where no job is known a busy node tells the judge nothing.
         self._nodes = dict(self._busy) if logged is not None else {}
         self._partitions = _partitions(holes, logged, partition)

@@ -109,8 +109,9 @@ def _site_log(
     if shares is not None:
         notes += about_shares(shares)
     rows = tally.count()
+    kinds = machine.jobs.kinds if machine.jobs is not None else ()
     return SiteLog(
-        holes=holes,
+        holes=replace(holes, kind_of={name: kind.name for kind in kinds for name in kind.nodes}),
         rows=rows,
         format=str(kind),
         packed=machine.jobs is not None and machine.jobs.packed,
@@ -120,7 +121,7 @@ def _site_log(
         warnings=tuple(warnings),
         empty=empty,
         machine=machine.jobs.name if machine.jobs is not None else "",
-        kinds=machine.jobs.kinds if machine.jobs is not None else (),
+        kinds=kinds,
         timezone=options.timezone,
         shares=shares,
     )

@@ -8,29 +8,35 @@ from itertools import product
 import numpy as np
 import pytest
 
-from benchmarks.problems import mixed_problem, with_boots
+from benchmarks.problems import mixed_problem, with_boots, with_kinds
 from freetrain.core.problem import Counts
 from freetrain.policies.solver.bidders import Bidders, bidders_of
-from freetrain.policies.solver.replies import _largest_of_last, best_replies
+from freetrain.policies.solver.over_classes import _largest_of_last
+from freetrain.policies.solver.replies import best_replies
 
 SEEDS = [seed for seed in range(60) if len(mixed_problem(seed, lives=True).classes) > 1]
 
 
 def some_bidders(seed: int) -> Bidders:
-    """The new nodes of every other problem's trainers must boot."""
+    """The new nodes of every other problem's trainers must boot; nodes of every third one differ in kind."""
     problem = mixed_problem(seed, lives=True)
+    problem = with_kinds(problem, seed, 2) if seed % 3 == 0 else problem
     return bidders_of(with_boots(problem, seed) if seed % 2 else problem)[0]
 
 
 def all_choices(bidders: Bidders, kind: int) -> Iterator[Counts]:
-    """Whatever is there, all nodes kept and some more that boot in time, or none got and some lost."""
-    held, joins = bidders.held[kind], bidders.joins[kind]
+    """Of what is there: all kept and some more of one choice that boot in time, or none got and some lost."""
     for each in product(*(range(count + 1) for count in bidders.capacity.tolist())):
         counts = np.array(each, dtype=np.int64)
         stays_within = counts.sum() < bidders.worth.shape[1]
-        grows = (counts >= held).all() and joins[counts > held].all()
-        if stays_within and (grows or (counts <= held).all()):
+        if stays_within and any(may_take(bidders, bid, counts) for bid in np.flatnonzero(bidders.whose == kind)):
             yield counts
+
+
+def may_take(bidders: Bidders, bid: int, counts: Counts) -> bool:
+    held, joins = bidders.held[bid], bidders.joins[bid]
+    grows = (counts >= held).all() and joins[counts > held].all()
+    return bool(grows or (counts <= held).all())
 
 
 def reduced(bidders: Bidders, kind: int, counts: Counts, prices: np.ndarray) -> float:

@@ -12,7 +12,7 @@ import pytest
 
 from freetrain.config import Config
 from freetrain.core.holes import Holes, find_holes
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.daemon.rules import rules_of
 from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal, NullJournal
@@ -62,6 +62,19 @@ def test_idle_nodes_are_lent_at_a_look_and_train_when_they_have_booted() -> None
     record, lent_node_s = replayed(holes, logged)
     assert lent_node_s == pytest.approx(2 * (2000.0 - 1.3))
     assert record.runs[0].node_s == pytest.approx(2 * (2000.0 - 1.3 - 8.0))
+
+
+def test_trainers_get_nodes_of_their_kinds() -> None:
+    holes, logged = site((0.0, 0.0, 2000.0, 2000.0, ()))
+    holes = replace(holes, kind_of=dict(zip(NAMES, ("new", "old", "old", "old"), strict=True)))
+    trainers = [
+        replace(TRAINER, id=kind, choices=(KindChoice((kind,), speed),))
+        for kind, speed in (("new", 1.0), ("old", 0.5))
+    ]
+    goal = Goal.of(find_policy("freetrain"), "throughput")
+    record = DaemonReplay(holes, logged, trainers, rules(), goal, Timing(), NullJournal(), time.perf_counter).run()
+    assert {run.trainer.id: run.nodes for run in record.runs} == {"new": {"n1"}, "old": {"n2", "n3", "n4"}}
+    assert [run.rate for run in record.runs] == [10.0, 15.0]
 
 
 def test_a_job_that_starts_at_once_waits_for_slurm_to_evict() -> None:

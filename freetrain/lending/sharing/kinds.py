@@ -1,0 +1,131 @@
+"""Kinds of nodes: what tells nodes apart for the trainers that are decided together. Pure.
+
+A trainer tells nodes apart by the features that its constraint and its speeds name and, if it asks for GPUs, by
+their type: its nodes are alike in these, unless it says that they need not be. Nodes of one kind are alike for all
+trainers of a question, also in who may use them; where nobody tells any apart all are of one kind, without a name.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from freetrain.core.amounts import GPU
+from freetrain.core.cluster import Node, Nodes, Snapshot
+from freetrain.core.fragment import node_of
+from freetrain.core.needs import named_features
+from freetrain.core.problem import Offer, Question
+from freetrain.core.trainer import KindChoice, Trainer
+from freetrain.lending.facts import Request
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What tells nodes apart.
+
+    Attributes:
+        features: those that some trainer names.
+        gpu_types: of its GPUs, where some trainer asks for any.
+        open_to: which groups of trainers may use them.
+    """
+
+    features: frozenset[str]
+    gpu_types: frozenset[str]
+    open_to: tuple[bool, ...]
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return "+".join(sorted(self.features | self.gpu_types)) or "other"
+
+
+def ask_by_kind(
+    nodes: Sequence[Offer], groups: Sequence[tuple[Sequence[Request], Nodes]], snapshot: Snapshot
+) -> Question:
+    """Nodes with their kinds, and trainers with the kinds that each may have.
+
+    Args:
+        nodes: what is to be divided.
+        groups: trainers, and the nodes that they may use.
+        snapshot: what the nodes are.
+    """
+    requests = [request for members, _ in groups for request in members]
+    trainers = tuple(request.trainer for request in requests)
+    named = frozenset().union(*map(_named_by, requests))
+    by_gpus = any(request.needs.gpus for request in requests)
+    if len(groups) == 1 and not named and not by_gpus:
+        return tuple(nodes), trainers
+    kind_of = {
+        node.name: _kind_of(snapshot.node.get(node_of(node.name)), named, by_gpus, _open_to(node, groups))
+        for node in nodes
+    }
+    names = _names(kind_of.values())
+    if len(names) == 1 and all(next(iter(names)).open_to) and not any(request.speeds for request in requests):
+        return tuple(nodes), trainers
+    choices = (
+        _choices(request, number, names) for number, (members, _) in enumerate(groups) for request in members
+    )
+    return (
+        tuple(_of_kind(node, names[kind_of[node.name]]) for node in nodes),
+        tuple(_with_choices(trainer, each) for trainer, each in zip(trainers, choices, strict=True)),
+    )
+
+
+# Nodes and trainers are the same from look to look, but for a few.
+@lru_cache(maxsize=65536)
+def _of_kind(node: Offer, kind: str) -> Offer:
+    return replace(node, kind=kind)
+
+
+@lru_cache(maxsize=4096)
+def _with_choices(trainer: Trainer, choices: tuple[KindChoice, ...]) -> Trainer:
+    return replace(trainer, choices=choices)
+
+
+def _open_to(node: Offer, groups: Sequence[tuple[Sequence[Request], Nodes]]) -> tuple[bool, ...]:
+    return tuple(node_of(node.name) in usable for _, usable in groups)
+
+
+def _named_by(request: Request) -> frozenset[str]:
+    """The features, and types of GPUs, that its owner names."""
+    return named_features(request.needs.features) | {name for name, _ in request.speeds}
+
+
+def _kind_of(node: Node | None, named: frozenset[str], by_gpus: bool, open_to: tuple[bool, ...]) -> _Kind:
+    if node is None:
+        return _Kind(frozenset(), frozenset(), open_to)
+    types = frozenset(name.removeprefix(f"{GPU}:") for name, _ in node.gres if name.startswith(f"{GPU}:"))
+    return _Kind(node.features & named, types if by_gpus else types & named, open_to)
+
+
+def _names(kinds: Iterable[_Kind]) -> Mapping[_Kind, str]:
+    """A name for each, numbered where words are not enough."""
+    names: dict[_Kind, str] = {}
+    of_words: defaultdict[str, int] = defaultdict(int)
+    for kind in sorted(set(kinds), key=lambda kind: (kind.words, kind.open_to)):
+        of_words[kind.words] += 1
+        number = of_words[kind.words]
+        names[kind] = kind.words if number == 1 else f"{kind.words} {number}"
+    return names
+
+
+def _choices(request: Request, group: int, names: Mapping[_Kind, str]) -> tuple[KindChoice, ...]:
+    """The kinds that a trainer may have, those together that it does not tell apart."""
+    own, mixes = _named_by(request), request.mixed or request.trainer.independent
+    together: defaultdict[frozenset[str], list[_Kind]] = defaultdict(list)
+    for kind in names:
+        if kind.open_to[group]:
+            types = kind.gpu_types if request.needs.gpus else kind.gpu_types & own
+            together[frozenset() if mixes else types | (kind.features & own)].append(kind)
+    return tuple(
+        KindChoice(tuple(names[kind] for kind in kinds), min(_speed(request, kind) for kind in kinds))
+        for kinds in together.values()
+    )
+
+
+def _speed(request: Request, kind: _Kind) -> float:
+    """As fast as its owner says, at the slowest of what is true of the node."""
+    said = (speed for name, speed in request.speeds if name in kind.features or name in kind.gpu_types)
+    return min(said, default=1.0)
