@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from math import inf
+from types import MappingProxyType
 
 from freetrain.core.amounts import Amount, left_of
-from freetrain.core.cluster import JobState, Snapshot
+from freetrain.core.cluster import Job, JobState, Snapshot
 from freetrain.core.problem import Offer
 from freetrain.core.trainer import Trainer
-from freetrain.lending.rooms import Rooms
+from freetrain.lending.rooms import Room, Rooms
 from freetrain.lending.shadow import PlannedStart, Shadow
 
 
@@ -55,13 +56,16 @@ def ends_of_parts(snapshot: Snapshot, shadow: Shadow, rooms: Rooms) -> Mapping[s
 
     What fits beside that job may stay, and those that have been lent for longest do.
     """
-    shared = {name for plan in shadow.plans for name in plan.beside if name in rooms and rooms[name].lent}
+    wanted = chain(
+        (plan.beside for plan in shadow.plans), (job.planned_nodes for job in snapshot.jobs if job.asks)
+    )
+    shared = {name for names in wanted for name in names if name in rooms and rooms[name].lent}
     if not shared:
         return {}
     later = (plan for plan in shadow.plans if plan.start_s > shadow.time_s)
     planned = ((name, _end_by(plan, name)) for plan in later for name in plan.nodes if name in shared)
     ends: defaultdict[str, list[HoleEnd]] = defaultdict(list)
-    for name, end in chain(planned, _other_ends(snapshot, shadow)):
+    for name, end in chain(planned, _other_ends(snapshot, shadow, rooms)):
         if name in shared:
             ends[name].append(end)
     found: dict[str, HoleEnd] = {}
@@ -84,8 +88,13 @@ def _end_by(plan: PlannedStart, name: str) -> HoleEnd:
     return HoleEnd(plan.start_s, f"job {plan.job} is to start here", plan.beside.get(name))
 
 
-def _other_ends(snapshot: Snapshot, shadow: Shadow) -> Iterator[tuple[str, HoleEnd]]:
-    """Nodes, with when a reservation of them begins, or a job starts there in Slurm's own plan."""
+def _other_ends(
+    snapshot: Snapshot, shadow: Shadow, rooms: Rooms = MappingProxyType({})
+) -> Iterator[tuple[str, HoleEnd]]:
+    """Nodes, with when a reservation of them begins, or a job starts there in Slurm's own plan.
+
+    Where the shadow has such a job elsewhere, what it leaves is told by what the site's jobs leave now.
+    """
     beside = {(plan.job, name): left for plan in shadow.plans for name, left in plan.beside.items()}
     for reservation in snapshot.reservations:
         if reservation.end_s > snapshot.time_s:
@@ -95,7 +104,17 @@ def _other_ends(snapshot: Snapshot, shadow: Shadow) -> Iterator[tuple[str, HoleE
         if job.state is JobState.PENDING and job.start_s is not None and job.planned_nodes:
             why = f"job {job.id} is to start here"
             for name in job.planned_nodes:
-                yield name, HoleEnd(job.start_s, why, beside.get((job.id, name)))
+                yield (
+                    name,
+                    HoleEnd(job.start_s, why, beside.get((job.id, name)) or _beside_now(job, rooms.get(name))),
+                )
+
+
+def _beside_now(job: Job, room: Room | None) -> Amount | None:
+    """What would be left of a node if a job started there now and nothing were lent; None: it could not."""
+    if room is None or job.asks is None:
+        return None
+    return left_of(sum((one.amount for one in room.lent), room.free), job.asks)
 
 
 def planned_ends_s(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, float]:

@@ -34,13 +34,17 @@ def parse_needs(asked: str, excluded: str, default_memory_mb: int) -> Mapping[st
     return {id_: _needs(row, forbidden.get(id_, ""), default_memory_mb) for id_, row in rows.items()}
 
 
-def parse_asks(asked: str) -> Mapping[str, Amount | None]:
+def parse_asks(asked: str, shares_out_memory: bool = True) -> Mapping[str, Amount | None]:
     """Array or job → how much of each of its nodes it wants or has; None: all of them, or that is not clear.
 
     Args:
         asked: what :func:`freetrain.slurm.commands.ask_needs_of` printed.
+        shares_out_memory: whether memory counts: elsewhere a job is shown to have all of a node's and takes none.
     """
-    return {id_: _asks(row) for id_, row in _rows(asked).items()}
+    found = {id_: _asks(row) for id_, row in _rows(asked).items()}
+    if shares_out_memory:
+        return found
+    return {id_: each and replace(each, memory_mb=0) for id_, each in found.items()}
 
 
 def _asks(row: Row) -> Amount | None:

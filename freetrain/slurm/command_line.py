@@ -142,7 +142,7 @@ class CommandLine(Questions):
 
     def _asks_of(self, arrays: Sequence[str]) -> Mapping[str, Amount | None]:
         try:
-            return parse_asks(self._ask(commands.ask_needs_of(arrays)))
+            return parse_asks(self._ask(commands.ask_needs_of(arrays)), self._layout.shares_out_memory)
         except SlurmRefusedError:
             return {}  # it has just forgotten the only one
 

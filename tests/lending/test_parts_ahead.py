@@ -169,3 +169,14 @@ def test_only_what_gives_way_to_a_job_is_in_its_way() -> None:
     facts = Facts(later, (), tuple(gone), (request("7", ONE_GPU),))
     (harm,) = judge(facts, found.memory, RULES).memory.meter.new
     assert set(harm.fragments) == set(expected.fragments), "the others left for other reasons"
+
+
+def test_where_slurm_alone_has_planned_it_what_fits_beside_it_now_may_stay() -> None:
+    """The shadow has it start on n2, and sooner."""
+    site = [runs("5", "n1", gpus(2), 9000.0), runs("6", "n2", gpus(8), 100.0)]
+    planned = waiting_job(gpus(7), start_s=NOW_S + 200.0, planned_nodes=frozenset({"n1"}))
+    small = waiting_job(gpus(4), "8", start_s=NOW_S + 60.0, planned_nodes=frozenset({"n1"}), priority=0)
+    seen = snapshot(gpu_node("n1", 6, 400, 6), gpu_node("n2", 8, 400, 8), jobs=[*site, small, planned])
+    parts = [lent("n1", number) for number in range(4)]
+    found = judged(seen, request("7", ONE_GPU), lent_parts=parts)
+    assert [until_s(found)[f"n1#7_{number}"] for number in range(4)] == [190.0] * 2 + [50.0] * 2

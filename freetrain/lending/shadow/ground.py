@@ -63,10 +63,12 @@ class Ground:
             self._with_room[part] = {name for name in self._node if self._has_room(name, part)}
         return self._with_room[part]
 
-    def cheapest(self, names: Iterable[str], part: Amount) -> Sequence[str]:
-        """These nodes, those first on which least is given back for it, and last those where nothing helps."""
-        back = {name: len(self._to_give_back(name, part)) for name in names}
-        return sorted(back, key=lambda name: (not back[name], back[name]))
+    def makes_room(self, name: str, part: Amount) -> bool:
+        """Whether there is room for a part if all that is lent of the node is given back."""
+        if name not in self._node:
+            return False
+        free = sum((one.amount for one in self._lent.get(name, ())), self._free[name])
+        return left_of(free, self._rounded(name, part)) is not None
 
     def take(self, name: str, part: Amount) -> Sequence[LentPart]:
         """Take a part of a node; what is given back there for that."""

@@ -126,15 +126,17 @@ class Machine:
     def choose_parts_now(self, nodes: NodeSet, job: Job, part: Amount) -> Mapping[str, Sequence[LentPart]]:
         """The nodes on parts of which a job starts now → what is given back there for it.
 
-        Those come first on which so much is free, then those on which least is given back, of these the ones on
-        which Slurm has planned the job, and at last those being cleared up after a job of the site's.
+        Those come first on which so much is free, then those on which lent parts make room: of these the ones on
+        which Slurm has planned the job, and else those that Slurm itself would choose, since it may preempt there
+        before anything is given back elsewhere. Those being cleared up after a job of the site's come last.
         """
         chosen = closest(nodes & self.sets.of(self.ground.with_room(part)), job.node_count)
-        names = self.sets.in_order(chosen)
-        if len(names) < job.node_count:
-            others = sorted(self.sets.in_order(nodes & ~chosen), key=lambda name: name not in job.planned_nodes)
-            names += self.ground.cheapest(others, part)[: job.node_count - len(names)]
-        return {name: self.ground.take(name, part) for name in names}
+        if chosen.bit_count() < job.node_count:
+            others = self.sets.in_order(nodes & ~chosen)
+            lent = self.sets.of(name for name in others if self.ground.makes_room(name, part))
+            for those in (lent & self.sets.of(job.planned_nodes), lent, nodes):
+                chosen |= closest(those & ~chosen, job.node_count - chosen.bit_count())
+        return {name: self.ground.take(name, part) for name in self.sets.in_order(chosen)}
 
     def _end_s(self, job: Job) -> float:
         """When a running job is over; one whose limit is over is so at any moment."""
