@@ -6,11 +6,12 @@ import json
 import shutil
 import tempfile
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import click
 
-from benchmarks.live.play import NODES, PORTS, compare, play_all
+from benchmarks.live.play import NODES, PORTS, compare, play_all, play_site
 from benchmarks.live.workload import SAMPLE_LOG, draw, read_samples
 
 
@@ -55,7 +56,8 @@ def main(
     with tempfile.TemporaryDirectory(prefix="ft-", dir="/tmp") as folder:
         root = Path(folder)
         root.chmod(0o755)
-        comparisons = play_all(root, port, workloads, interval_s, behind)
+        play = partial(play_site, interval_s=interval_s, behind=behind)
+        comparisons = play_all(root, port, workloads, play)
         if logs:
             logs.mkdir(parents=True, exist_ok=True)
             for log in root.glob("with-*/daemon.log"):

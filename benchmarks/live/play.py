@@ -121,34 +121,35 @@ def _by_site(what: str, spreads: tuple[Spread, Spread, Spread]) -> list[tuple[st
     ]
 
 
-def play_all(
-    root: Path, first_port: int, workloads: Sequence[list[SiteJob]], interval_s: int, behind: bool = False
-) -> list[Comparison]:
+PlaySite = Callable[[Path, int, list[SiteJob], bool], Played]
+"""Plays one site from up to down: its folder, its first port, its jobs, and whether freetrain lends there."""
+
+
+def play_all(root: Path, first_port: int, workloads: Sequence[list[SiteJob]], play: PlaySite) -> list[Comparison]:
     """Play all workloads on all kinds of sites, side by side.
 
     Args:
         root: an empty folder.
         first_port: of as many as ``PORTS`` for each workload.
         workloads: what the sites are given to do.
-        interval_s: Slurm's bf_interval, and the daemon's poll.
-        behind: whether a job for the whole machine waits first, so that the others start by backfill.
+        play: plays one of them.
     """
     cases = list(itertools.product(range(len(workloads)), SITES))
 
-    def play(number: int) -> Played:
+    def play_case(number: int) -> Played:
         workload, site = cases[number]
         folder, port = root / f"{site}-{workload}", first_port + number * PORTS_OF_A_SITE
-        return play_site(folder, port, workloads[workload], interval_s, behind, with_freetrain=site == "with")
+        return play(folder, port, workloads[workload], site == "with")
 
     with ThreadPoolExecutor(len(cases)) as pool:
-        played = list(pool.map(play, range(len(cases))))
+        played = list(pool.map(play_case, range(len(cases))))
     return [Comparison(*played[first : first + len(SITES)]) for first in range(0, len(played), len(SITES))]
 
 
 def play_site(
-    directory: Path, port: int, jobs: list[SiteJob], interval_s: int, behind: bool, with_freetrain: bool
+    directory: Path, port: int, jobs: list[SiteJob], with_freetrain: bool, *, interval_s: int, behind: bool = False
 ) -> Played:
-    """One site, from up to down."""
+    """One site of whole nodes, from up to down."""
     parameters = f"bf_continue,bf_interval={interval_s},bf_window=10080,bf_resolution=60"
     options = LabOptions(
         nodes=NODES, accounting=True, base_port=port, settings={"SchedulerParameters": parameters}
@@ -160,27 +161,38 @@ def play_site(
             for person, fewest, most in TRAINERS:
                 site.submit_trainer(person, most, f"min={fewest},max={most}")
             site.start_daemon(interval_s, margin_s=interval_s + 2, shortest_hole_s=SHORTEST_HOLE_S)
-        time.sleep(3 + 2 * interval_s)
-        site.submitted_s = {}
-        from_s = time.time()
-        site.play(jobs)
-        until_s = time.time()
-        site.wait_for(list(site.submitted_s), 1200)
-        time.sleep(2)
-        started_s = site.started_s()
-        site.stop_daemon()
+        from_s, until_s = play_workload(site, jobs, 3 + 2 * interval_s)
         own = [ran for ran in site.accounting("main") if ran.id not in first[1:]]
-        return Played(
-            delays_s(site.submitted_s, started_s),
-            latencies_s(own, site.submitted_s, started_s),
-            own,
-            site.accounting("freetrain"),
-            from_s,
-            until_s,
-            site.lab.node_names,
-        )
+        return played_on(site, own, site.accounting("freetrain"), from_s, until_s)
     finally:
         site.close()
+
+
+def play_workload(site: Site, jobs: list[SiteJob], settles_s: float) -> tuple[float, float]:
+    """Submit all jobs and wait for them, then end the daemon; when the first and the last were submitted."""
+    time.sleep(settles_s)
+    site.submitted_s = {}
+    from_s = time.time()
+    site.play(jobs)
+    until_s = time.time()
+    site.wait_for(list(site.submitted_s), 1200)
+    time.sleep(2)
+    site.stop_daemon()
+    return from_s, until_s
+
+
+def played_on(site: Site, own: list[Ran], fragments: list[Ran], from_s: float, until_s: float) -> Played:
+    """What a site did."""
+    started_s = site.started_s()
+    return Played(
+        delays_s(site.submitted_s, started_s),
+        latencies_s(own, site.submitted_s, started_s),
+        own,
+        fragments,
+        from_s,
+        until_s,
+        site.lab.node_names,
+    )
 
 
 def compare(comparisons: Sequence[Comparison], interval_s: float) -> Outcome:
@@ -195,8 +207,8 @@ def compare(comparisons: Sequence[Comparison], interval_s: float) -> Outcome:
         latencies=_spreads(comparisons, lambda played: played.latencies_s),
         first=_spreads(comparisons, lambda played: first_in_line_s(played.site, len(played.nodes))),
         added_delays=(
-            spread(_added((one.without, one.again) for one in comparisons)),
-            spread(_added((one.without, one.with_) for one in comparisons)),
+            spread(added_delays_s((one.without, one.again) for one in comparisons)),
+            spread(added_delays_s((one.without, one.with_) for one in comparisons)),
         ),
         idle_node_hours=sum(one.idle_node_hours for one in holes),
         lent_node_hours=sum(node_hours(one.fragments, one.from_s, one.until_s) for one in with_),
@@ -219,7 +231,7 @@ def _spreads(
     )
 
 
-def _added(pairs: Iterable[tuple[Played, Played]]) -> list[float]:
+def added_delays_s(pairs: Iterable[tuple[Played, Played]]) -> list[float]:
     """What each job waited more on the second site than on the first."""
     return [
         late - early

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -81,6 +82,7 @@ class Ran:
         nodes: node list.
         state: how it ended.
         limit_s: its time limit.
+        gpus: that it had of each node, where nodes have some.
     """
 
     id: str
@@ -90,6 +92,7 @@ class Ran:
     nodes: str
     state: str
     limit_s: float = 0.0
+    gpus: int = 0
 
     @property
     def node_names(self) -> list[str]:
@@ -146,18 +149,19 @@ class Site:
         """Submit one of the site's jobs."""
         script = JOB.format(out=self.out, run_s=job.run_s)
         at_s = time.time()
+        part = (f"--gres=gpu:{job.gpus}", f"-c{job.gpus.rpartition(':')[2]}") if job.gpus else ()
         id_ = self.run(
-            "bob", "sbatch", "--parsable", "-p", "main", f"-N{job.nodes}", f"-t{job.limit_min}", "-o", "/dev/null",
-            stdin=script,
+            "bob", "sbatch", "--parsable", "-p", job.partition, f"-N{job.nodes}", f"-t{job.limit_min}",
+            "-o", "/dev/null", *part, stdin=script,
         )  # fmt: skip
         self.submitted_s[id_] = at_s
         return id_
 
-    def submit_trainer(self, person: str, tasks: int, tag: str, script: str = TRAINER) -> str:
-        """Submit a trainer as its owner would."""
+    def submit_trainer(self, person: str, tasks: int, tag: str, script: str = TRAINER, *options: str) -> str:
+        """Submit a trainer as its owner would; options of sbatch may name another partition."""
         return self.run(
             person, "sbatch", "--parsable", "--hold", f"--array=0-{tasks - 1}", "-N1", "--requeue",
-            "-p", "freetrain", f"--comment=freetrain:{tag}", "-o", "/dev/null", stdin=script,
+            "-p", "freetrain", f"--comment=freetrain:{tag}", "-o", "/dev/null", *options, stdin=script,
         )  # fmt: skip
 
     def start_daemon(
@@ -237,28 +241,21 @@ class Site:
         """Until none of these jobs waits or runs."""
         until_s = time.monotonic() + timeout_s
         while time.monotonic() < until_s:
-            left = set(self.run("bob", "squeue", "-h", "-o", "%A", "-p", "main").split())
+            left = set(self.run("bob", "squeue", "-h", "-a", "-o", "%A").split())
             if not left & set(jobs):
                 return
             time.sleep(1)
         raise RuntimeError(f"jobs {sorted(left & set(jobs))} have not ended")
 
-    def accounting(self, partition: str) -> list[Ran]:
-        """All runs of a partition's jobs."""
-        fields = "JobID,Submit,Start,End,NodeList,State,TimelimitRaw"
+    def accounting(self, partitions: str, qos: str = "") -> list[Ran]:
+        """All runs of jobs in these partitions, of one QOS only where that is given."""
+        fields = "JobID,Submit,Start,End,NodeList,State,TimelimitRaw,NNodes,AllocTRES"
         text = self.run(
-            "daemon", "sacct", "-a", "-D", "-X", "-P", "-n", "-r", partition, "-S", "now-1days", "-o", fields
-        )
-        rows = [line.split("|") for line in text.splitlines()]
+            "daemon", "sacct", "-a", "-D", "-X", "-P", "-n", "-r", partitions, *(("-q", qos) if qos else ()),
+            "-S", "now-1days", "-o", fields,
+        )  # fmt: skip
         now_s = time.time()
-        return [
-            Ran(
-                id_, float(submit), float(start), float(end) if end.isdigit() else now_s, nodes, state,
-                60.0 * float(limit) if limit.isdigit() else 0.0,
-            )
-            for id_, submit, start, end, nodes, state, limit in rows
-            if start.isdigit()
-        ]  # fmt: skip
+        return [one for line in text.splitlines() if (one := _ran(line.split("|"), now_s)) is not None]
 
     def started_s(self) -> Mapping[str, float]:
         """When each of the site's jobs really began, by its own clock."""
@@ -269,6 +266,18 @@ class Site:
         """Stop everything."""
         self.stop_daemon()
         self.lab.down()
+
+
+def _ran(row: Sequence[str], now_s: float) -> Ran | None:
+    """A row of accounting; None: it has not started."""
+    id_, submit, start, end, nodes, state, limit, count, held = row
+    if not start.isdigit():
+        return None
+    gpus = re.search(r"gres/gpu=(\d+)", held)
+    return Ran(
+        id_, float(submit), float(start), float(end) if end.isdigit() else now_s, nodes, state,
+        60.0 * float(limit) if limit.isdigit() else 0.0, int(gpus[1]) // int(count) if gpus else 0,
+    )  # fmt: skip
 
 
 def _ids(user: str) -> tuple[int, int]:

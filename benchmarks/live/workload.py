@@ -23,12 +23,16 @@ class SiteJob:
         nodes: how many it wants.
         run_s: how long it runs.
         limit_min: its time limit.
+        gpus: that it wants of each node, as 2 or a100:2; empty: it asks for no part of a node.
+        partition: in which.
     """
 
     at_s: float
     nodes: int
     run_s: float
     limit_min: int
+    gpus: str = ""
+    partition: str = "main"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import ceil
 from pathlib import Path
 from typing import Any, TypeVar
@@ -52,7 +52,9 @@ def lab_group() -> None:
 @click.option("--cpus", default=4, show_default=True, help="CPUs that each node claims to have.")
 @click.option("--gpus", default=0, show_default=True, help="GPUs that each node claims to have.")
 @click.option("--gpu-nodes", type=int, help="How many of the nodes, the last ones, have them [default: all].")
-@click.option("--gpu-type", default="", help="Type of the GPUs, as a100 [default: none].")
+@click.option(
+    "--gpu-type", default="", help="Type of the GPUs, as a100, or several, as a100,h100 [default: none]."
+)
 @click.option(
     "--exclusive/--shared",
     default=True,
@@ -68,6 +70,13 @@ def lab_group() -> None:
 @click.option(
     "--nodes-per-leaf", default=0, metavar="N", help="Switches of so many nodes each [default: Slurm knows none]."
 )
+@click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    metavar="NAME=SETTINGS",
+    help="One more partition, as debug='Nodes=n[001-002] PriorityTier=20'; repeatable.",
+)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of slurm.conf; repeatable.")
 @click.option(
     "--job-submit",
@@ -81,10 +90,13 @@ def lab_group() -> None:
     metavar="FILE",
     help="A jobcomp.lua to install.",
 )
-def up_command(directory: Path, settings: tuple[str, ...], grace_s: float, **options: Any) -> None:
+def up_command(
+    directory: Path, settings: tuple[str, ...], partitions: tuple[str, ...], grace_s: float, **options: Any
+) -> None:
     """Make a lab and start it; one that ended in the same directory makes room."""
     started_s = time.monotonic()
-    lab = Lab.up(directory, LabOptions(settings=dict(map(_setting, settings)), grace_s=ceil(grace_s), **options))
+    options |= {"settings": _pairs("--set", settings), "partitions": _pairs("--partition", partitions)}
+    lab = Lab.up(directory, LabOptions(grace_s=ceil(grace_s), **options))
     _say_what_next(lab, time.monotonic() - started_s)
 
 
@@ -145,11 +157,14 @@ def ctld_command(action: str, directory: Path) -> None:
     {"start": lab.start_controller, "stop": lab.stop_controller, "kill": lab.kill_controller}[action]()
 
 
-def _setting(text: str) -> tuple[str, str]:
-    key, separator, value = text.partition("=")
-    if not separator:
-        raise InputError(f"--set {text}: a setting has the form KEY=VALUE.")
-    return key.strip(), value.strip()
+def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise InputError(f"{option} {text}: it has the form KEY=VALUE.")
+        found[key.strip()] = value.strip()
+    return found
 
 
 def _say_what_next(lab: Lab, seconds: float) -> None:

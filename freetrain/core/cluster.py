@@ -193,7 +193,7 @@ class Job:
         qos: its quality of service; empty: it has none, or nobody asked.
         required_nodes: nodes that it asked for by name.
         tasks: how many waiting tasks of an array it stands for, no more than may run at once.
-        asks: how much of each of its nodes it wants, of a job that waits; None: all, or nobody asked.
+        asks: how much of each of its nodes it wants, or has; None: all, or nobody asked.
         comment: free text; here is freetrain's tag.
         name: free text.
     """

@@ -35,6 +35,7 @@ class Needs:
         given_cpus: CPUs that Slurm gives it by itself, where it says so; that may be more than it asks for. Where
             whole nodes are lent, this and the next make no difference.
         given_memory_mb: memory that Slurm gives it, whether or not it asks for any.
+        takes_memory: whether what it has of the memory no other has.
     """
 
     features: str = ""
@@ -54,6 +55,7 @@ class Needs:
     processes: int = field(default=1, compare=False)
     given_cpus: int = field(default=0, compare=False)
     given_memory_mb: int = field(default=0, compare=False)
+    takes_memory: bool = True
 
     @cached_property
     def _hash(self) -> int:
@@ -72,12 +74,17 @@ class Needs:
         if not self.in_part:
             return node.total
         cpus, threads = max(self.cpus, 1), max(node.threads_per_core, 1)
-        return Amount(-(-cpus // threads) * threads, self.memory_mb, self.gres)
+        return Amount(-(-cpus // threads) * threads, self.memory_mb if self.takes_memory else 0, self.gres)
 
-    def lent_in_part(self) -> Needs:
-        """The needs of the same task if it is lent just what Slurm gives it by itself."""
-        cpus, memory_mb = max(self.cpus, self.given_cpus), max(self.memory_mb, self.given_memory_mb)
-        return replace(self, in_part=True, cpus=cpus, memory_mb=memory_mb)
+    def lent_in_part(self, takes_memory: bool = True) -> Needs:
+        """The needs of the same task if it is lent just what Slurm gives it by itself.
+
+        Args:
+            takes_memory: whether Slurm shares a node's memory out; elsewhere it shows each task with all of it.
+        """
+        cpus = max(self.cpus, self.given_cpus)
+        memory_mb = max(self.memory_mb, self.given_memory_mb) if takes_memory else self.memory_mb
+        return replace(self, in_part=True, cpus=cpus, memory_mb=memory_mb, takes_memory=takes_memory)
 
     def fits(self, node: Node) -> bool:
         """Whether a task can run on the node, on all of it or on a part."""

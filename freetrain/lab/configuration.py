@@ -102,10 +102,12 @@ def slurmdbd_conf(layout: Layout, options: LabOptions, people: People) -> str:
 
 def gres_conf(layout: Layout, options: LabOptions) -> str:
     """Text of gres.conf: a GPU is a file, which need not be a device; without one, slurmd does not report it."""
-    where = "" if options.gpu_nodes is None else f"NodeName={_span(options.gpu_node_names)} "
-    kind = f" Type={options.gpu_type}" if options.gpu_type else ""
-    files = layout.gpus(options.gpus) if options.gpu_node_names else []
-    return "".join(f"{where}Name=gpu{kind} File={gpu}\n" for gpu in files)
+    everywhere = options.gpu_nodes is None and len(options.gpu_types) < 2
+    lines = []
+    for kind, names in options.gpu_kinds:
+        where, of_type = "" if everywhere else f"NodeName={_span(names)} ", f" Type={kind}" if kind else ""
+        lines += [f"{where}Name=gpu{of_type} File={gpu}\n" for gpu in layout.gpus(options.gpus)]
+    return "".join(lines)
 
 
 def topology_conf(options: LabOptions) -> str:
@@ -169,21 +171,23 @@ def _accounting(layout: Layout, options: LabOptions) -> dict[str, str]:
 
 
 def _node_lines(options: LabOptions, host: str) -> list[str]:
-    kind = f"{options.gpu_type}:" if options.gpu_type else ""
-    gres = f" Gres=gpu:{kind}{options.gpus}" if options.gpus else ""
     common = f"NodeAddr=127.0.0.1 NodeHostname={host} CPUs={options.cpus} RealMemory={_MEMORY_MB}"
-    without = options.nodes - len(options.gpu_node_names)
-    lines = []
-    for first, last, has in ((0, without, ""), (without, options.nodes, gres)):
-        if first < last:
-            ports = f"{options.node_port(first)}-{options.node_port(last - 1)}"
-            names = _span(options.node_names[first:last])
-            lines.append(f"NodeName={names} Port=[{ports}] {common}{has} State=UNKNOWN")
+    without = options.node_names[: options.nodes - len(options.gpu_node_names)]
+    gres = [
+        f" Gres=gpu:{kind}:{options.gpus}" if kind else f" Gres=gpu:{options.gpus}"
+        for kind, _ in options.gpu_kinds
+    ]
+    lines, first = [], 0
+    for names, has in zip((without, *(names for _, names in options.gpu_kinds)), ("", *gres), strict=True):
+        if names:
+            ports = f"{options.node_port(first)}-{options.node_port(first + len(names) - 1)}"
+            lines.append(f"NodeName={_span(names)} Port=[{ports}] {common}{has} State=UNKNOWN")
+            first += len(names)
     if options.fake:
         # Slurm believes IDLE, and the first node answers its pings for all of them: so they stay idle.
-        has = gres if options.gpu_nodes is None else ""
-        names = f"f[00001-{options.fake:05}]"
-        lines.append(f"NodeName={names} Port={options.node_port(0)} {common}{has} State=IDLE")
+        has = gres[0] if gres and options.gpu_nodes is None else ""
+        fake = f"f[00001-{options.fake:05}]"
+        lines.append(f"NodeName={fake} Port={options.node_port(0)} {common}{has} State=IDLE")
     return lines
 
 
@@ -194,9 +198,20 @@ def _span(names: Sequence[str]) -> str:
 
 def _partition_lines(options: LabOptions) -> list[str]:
     whole = " OverSubscribe=EXCLUSIVE" if options.exclusive else ""
-    common = f"Nodes=ALL DefaultTime=1:00:00{whole} State=UP"
+    further = f"DefaultTime=1:00:00{whole} State=UP"
+    common = f"Nodes=ALL {further}"
     grace = f" GraceTime={options.grace_s}" if options.grace_s else ""
     return [
         f"PartitionName=main Default=YES MaxTime=7-0 PriorityTier=10 PreemptMode=OFF {common}",
         f"PartitionName=freetrain MaxTime=1-0 PriorityTier=1 PreemptMode={options.preempt_mode}{grace} {common}",
+        *(f"PartitionName={name} {_completed(line)} {further}" for name, line in options.partitions.items()),
     ]
+
+
+def _completed(line: str) -> str:
+    """A partition's settings; what they leave out is as of partition main."""
+    given = {word.partition("=")[0].lower() for word in line.split()}
+    usual = {"Nodes": "ALL", "MaxTime": "7-0", "PriorityTier": "10", "PreemptMode": "OFF"}
+    return " ".join(
+        [*line.split(), *(f"{key}={value}" for key, value in usual.items() if key.lower() not in given)]
+    )

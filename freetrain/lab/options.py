@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ _OWN_SETTINGS = {
 """What a lab must choose itself, or it does not find its daemons again."""
 
 
+_OWN_PARTITIONS = ("main", "freetrain")
+
 _SCRIPTS = ("job_submit", "job_comp")
 
 
@@ -44,7 +47,8 @@ class LabOptions:
         cpus: CPUs that each node claims to have, whatever the machine has.
         gpus: GPUs (gres gpu) that each node claims to have; there are no devices behind them.
         gpu_nodes: how many of the nodes, the last ones, have these GPUs; None: all, and the imaginary ones.
-        gpu_type: of the GPUs, as a100; empty: they have none.
+        gpu_type: of the GPUs, as a100; several, as a100,h100: nodes that follow each other have the same; empty:
+            they have none.
         exclusive: whether the partitions give whole nodes only (OverSubscribe=EXCLUSIVE).
         fake: imaginary nodes, which show as idle; jobs there count as running, but nothing runs.
         accounting: whether there is a slurmdbd: sacct, associations, and an Operator.
@@ -52,6 +56,8 @@ class LabOptions:
         grace_s: seconds between the warning and the end of a preempted job of partition freetrain.
         preempt_mode: what happens to preempted jobs of partition freetrain.
         nodes_per_leaf: how many nodes share a switch, below one that connects these; 0: Slurm knows no switches.
+        partitions: further partitions of the site's, as {"debug": "Nodes=n[001-002] PriorityTier=20"}; without
+            Nodes they have all.
         settings: further settings of slurm.conf, which override the lab's.
         job_submit: a job_submit.lua to install.
         job_comp: a jobcomp.lua to install.
@@ -69,6 +75,7 @@ class LabOptions:
     grace_s: int = 0
     preempt_mode: str = "REQUEUE"
     nodes_per_leaf: int = 0
+    partitions: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     job_submit: Path | None = None
     job_comp: Path | None = None
@@ -86,7 +93,18 @@ class LabOptions:
             self.gpu_nodes is None or 0 <= self.gpu_nodes <= self.nodes,
             f"Between 0 and {self.nodes} nodes can have GPUs, not {self.gpu_nodes}.",
         )
-        _require(self.gpu_type == "" or self.gpu_type.isalnum(), f"{self.gpu_type!r} is not a type of GPUs.")
+        for kind in self.gpu_types:
+            _require(kind.isalnum(), f"{kind!r} is not a type of GPUs.")
+        _require(
+            len(self.gpu_types) <= max(1, len(self.gpu_node_names)),
+            f"There is no node for each of {self.gpu_type}.",
+        )
+        for name, value in self.partitions.items():
+            _require(
+                name.isidentifier() and name not in _OWN_PARTITIONS,
+                f"{name!r} is not a name for one more partition.",
+            )
+            _require("\n" not in value, f"{name}={value} is not one line.")
         last = self.node_port(self.nodes - 1)
         _require(
             self.base_port >= FIRST_PORT and last <= LAST_PORT,
@@ -133,6 +151,19 @@ class LabOptions:
         return self.node_names[self.nodes - count :] if self.gpus else ()
 
     @property
+    def gpu_types(self) -> tuple[str, ...]:
+        """The types of GPUs."""
+        return tuple(filter(None, self.gpu_type.split(",")))
+
+    @property
+    def gpu_kinds(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Types of GPUs, empty for none, with the names of the nodes that have them."""
+        names, kinds = self.gpu_node_names, self.gpu_types or ("",)
+        bounds = [len(names) * number // len(kinds) for number in range(len(kinds) + 1)]
+        pairs = zip(kinds, pairwise(bounds), strict=True)
+        return tuple((kind, names[first:last]) for kind, (first, last) in pairs if first < last)
+
+    @property
     def fake_node_names(self) -> tuple[str, ...]:
         """Names of the imaginary nodes."""
         return tuple(f"f{number:05}" for number in range(1, self.fake + 1))
@@ -140,7 +171,7 @@ class LabOptions:
     def to_json(self) -> dict[str, Any]:
         """As a document."""
         scripts = {name: str(path) if (path := getattr(self, name)) else None for name in _SCRIPTS}
-        return asdict(self) | {"settings": dict(self.settings)} | scripts
+        return asdict(self) | {"partitions": dict(self.partitions), "settings": dict(self.settings)} | scripts
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> LabOptions:

@@ -77,11 +77,7 @@ def expect(
         job.id: job for job in facts.snapshot.jobs if job.state is JobState.PENDING and not rules.queue.has(job)
     }
     starting = {plan.job: plan for plan in shadow.plans if plan.start_s <= now_s and plan.job in waiting}
-    lent_to = {one.node: one.job for one in facts.fragments if one.holds_node} if starting else {}
-    in_the_way = {
-        id_: tuple(sorted(lent_to[name] for name in plan.nodes - plan.clear if name in lent_to))
-        for id_, plan in starting.items()
-    }
+    in_the_way = _in_the_way(starting, facts)
     known: dict[str, Expected] = {}
     for id_, one in before.items():
         if id_ not in waiting or not (one.is_firm or id_ in starting):
@@ -94,6 +90,26 @@ def expect(
             start_s = _start_s(waiting[id_], plan, facts, id_ in blocked, looked_s, rules)
             known[id_] = Expected(start_s, now_s, in_the_way[id_], is_firm=not plan.by_backfill)
     return known
+
+
+def _in_the_way(starting: Mapping[str, PlannedStart], facts: Facts) -> Mapping[str, tuple[str, ...]]:
+    """Job that would start now → the fragments on its nodes; on parts of nodes those that give way to it."""
+    on_node: defaultdict[str, list[str]] = defaultdict(list)
+    on_place: dict[str, str] = {}
+    for one in facts.fragments if starting else ():
+        if one.holds_node:
+            on_node[one.node].append(one.job)
+            on_place[one.place] = one.job
+    return {
+        id_: tuple(
+            sorted(
+                [job for name in plan.nodes for job in on_node[name]]
+                if plan.part is None
+                else [on_place[place] for place in plan.back if place in on_place]
+            )
+        )
+        for id_, plan in starting.items()
+    }
 
 
 def ends_by_node(facts: Facts, rules: NodeRules) -> Mapping[str, Sequence[Job]]:

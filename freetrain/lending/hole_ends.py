@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from math import inf
+from types import MappingProxyType
 
-from freetrain.core.cluster import JobState, Nodes, Snapshot
+from freetrain.core.amounts import Amount, left_of
+from freetrain.core.cluster import Job, JobState, Snapshot
 from freetrain.core.problem import Offer
 from freetrain.core.trainer import Trainer
-from freetrain.lending.shadow import Shadow
+from freetrain.lending.rooms import Room, Rooms
+from freetrain.lending.shadow import PlannedStart, Shadow
 
 
 @dataclass(frozen=True, slots=True)
 class HoleEnd:
-    """When a node will be wanted, and by whom."""
+    """When a node will be wanted, and by whom.
+
+    Attributes:
+        time_s: UTC epoch seconds.
+        why: as a sentence without its end.
+        beside: how much of the node may stay lent then; None: nothing.
+    """
 
     time_s: float
     why: str
+    beside: Amount | None = None
 
 
 _NEVER = HoleEnd(inf, "")
@@ -32,22 +44,77 @@ _HALVINGS = 4
 
 def hole_ends(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, HoleEnd]:
     """Node → when a reservation begins or a waiting job starts there first, in Slurm's plan or in the shadow."""
-    ends = {
-        name: HoleEnd(plan.start_s, f"job {plan.job} is to start here") for name, plan in shadow.wanted.items()
-    }
-    for reservation in snapshot.reservations:
-        if reservation.end_s > snapshot.time_s:
-            _earlier(ends, reservation.nodes, HoleEnd(reservation.start_s, f"reservation {reservation.name}"))
-    for job in snapshot.jobs:
-        if job.state is JobState.PENDING and job.start_s is not None and job.planned_nodes:
-            _earlier(ends, job.planned_nodes, HoleEnd(job.start_s, f"job {job.id} is to start here"))
+    ends = {name: _end_by(plan, name) for name, plan in shadow.wanted.items()}
+    for name, end in _other_ends(snapshot, shadow):
+        if end.time_s < ends.get(name, _NEVER).time_s:
+            ends[name] = end
     return ends
 
 
-def _earlier(ends: dict[str, HoleEnd], nodes: Nodes, end: HoleEnd) -> None:
-    for name in nodes:
-        if end.time_s < ends.get(name, _NEVER).time_s:
-            ends[name] = end
+def ends_of_parts(snapshot: Snapshot, shadow: Shadow, rooms: Rooms) -> Mapping[str, HoleEnd]:
+    """Lent place → the end of its hole, on nodes of which a waiting job is to start on a part.
+
+    What fits beside that job may stay, and those that have been lent for longest do.
+    """
+    wanted = chain(
+        (plan.beside for plan in shadow.plans), (job.planned_nodes for job in snapshot.jobs if job.asks)
+    )
+    shared = {name for names in wanted for name in names if name in rooms and rooms[name].lent}
+    if not shared:
+        return {}
+    later = (plan for plan in shadow.plans if plan.start_s > shadow.time_s)
+    planned = ((name, _end_by(plan, name)) for plan in later for name in plan.nodes if name in shared)
+    ends: defaultdict[str, list[HoleEnd]] = defaultdict(list)
+    for name, end in chain(planned, _other_ends(snapshot, shadow, rooms)):
+        if name in shared:
+            ends[name].append(end)
+    found: dict[str, HoleEnd] = {}
+    for name, its in ends.items():
+        its.sort(key=lambda end: end.time_s)
+        left = [end.beside for end in its]
+        for one in rooms[name].lent:
+            found[one.place] = _NEVER
+            for number, room in enumerate(left):
+                rest = room and left_of(room, one.amount)
+                if rest is None:
+                    found[one.place] = its[number]
+                    break
+                left[number] = rest
+    return found
+
+
+def _end_by(plan: PlannedStart, name: str) -> HoleEnd:
+    """The end that somebody who starts later makes of the hole of one of his nodes."""
+    return HoleEnd(plan.start_s, f"job {plan.job} is to start here", plan.beside.get(name))
+
+
+def _other_ends(
+    snapshot: Snapshot, shadow: Shadow, rooms: Rooms = MappingProxyType({})
+) -> Iterator[tuple[str, HoleEnd]]:
+    """Nodes, with when a reservation of them begins, or a job starts there in Slurm's own plan.
+
+    Where the shadow has such a job elsewhere, what it leaves is told by what the site's jobs leave now.
+    """
+    beside = {(plan.job, name): left for plan in shadow.plans for name, left in plan.beside.items()}
+    for reservation in snapshot.reservations:
+        if reservation.end_s > snapshot.time_s:
+            end = HoleEnd(reservation.start_s, f"reservation {reservation.name}")
+            yield from ((name, end) for name in reservation.nodes)
+    for job in snapshot.jobs:
+        if job.state is JobState.PENDING and job.start_s is not None and job.planned_nodes:
+            why = f"job {job.id} is to start here"
+            for name in job.planned_nodes:
+                yield (
+                    name,
+                    HoleEnd(job.start_s, why, beside.get((job.id, name)) or _beside_now(job, rooms.get(name))),
+                )
+
+
+def _beside_now(job: Job, room: Room | None) -> Amount | None:
+    """What would be left of a node if a job started there now and nothing were lent; None: it could not."""
+    if room is None or job.asks is None:
+        return None
+    return left_of(sum((one.amount for one in room.lent), room.free), job.asks)
 
 
 def planned_ends_s(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, float]:

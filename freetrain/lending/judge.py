@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
+from freetrain.core.cluster import Nodes
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment, node_of
 from freetrain.core.plan import Action, PutRight, Release
@@ -20,11 +21,11 @@ from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.limits import limits
 from freetrain.lending.lost_nodes import LostNodes
 from freetrain.lending.meter import Meter
-from freetrain.lending.next_in_line import nodes_of_next
+from freetrain.lending.next_in_line import nodes_of_next, parts_of_next
 from freetrain.lending.offers import Offers, find_offers, shadow_of, take_back
-from freetrain.lending.part_claims import find_part_claims
-from freetrain.lending.rooms import Rooms, find_rooms
-from freetrain.lending.rules import Rules
+from freetrain.lending.part_claims import claims_of_starting
+from freetrain.lending.rooms import LentParts, Rooms, find_lent_parts, find_rooms
+from freetrain.lending.rules import NodeRules, Rules
 from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
 from freetrain.lending.sharing.claimants import Eligible, meeting_nodes
 from freetrain.lending.sharing.finishing import shared_nodes
@@ -33,7 +34,7 @@ from freetrain.lending.sharing.parts import LeftNodes, Parts, deal_parts
 from freetrain.lending.sharing.selection import Selection, select
 from freetrain.lending.sharing.tasks import Tasks, find_tasks
 from freetrain.lending.sightings import Sightings
-from freetrain.lending.stays import Stays, idle_for_the_site
+from freetrain.lending.stays import Stays, idle_for_the_site, idle_units_for_the_site
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,20 +192,14 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
        In a pause of the site's nothing is dealt.
     """
     snapshot, nodes, now_s = facts.snapshot, rules.nodes, facts.snapshot.time_s
-    stays = memory.stays.after(now_s, idle_for_the_site(snapshot, facts.fragments, nodes.queue))
+    needs = {one.id: one.needs for one in facts.requests}
+    lent = find_lent_parts(snapshot, facts.fragments, needs, facts.amounts) if nodes.in_parts else {}
+    rooms = find_rooms(snapshot, facts.fragments, needs, nodes, facts.amounts, lent)
+    stays = memory.stays.after(now_s, _idle_for_the_site(facts, rooms, lent, nodes))
     expected_s = stays.expected_by_age_s if rules.by_age else stays.expected_s
     rules = replace(rules, horizon_s=rules.horizon_s or expected_s)
     seen = memory.sightings.with_ends(facts.ended, now_s, nodes.cool_down_s).with_nodes(snapshot, facts.fragments)
-    needs = {one.id: one.needs for one in facts.requests}
-    claims = find_part_claims(
-        snapshot,
-        facts.fragments,
-        needs,
-        shadow_of(snapshot, facts.fragments, nodes, seen),
-        nodes,
-        seen.disbelieved(now_s, nodes.claim_s),
-    )
-    shadow = claims.shadow
+    shadow = shadow_of(snapshot, facts.fragments, nodes, seen, lent)
     waits = find_waits(snapshot, _preemptible(facts, nodes.claim_s), nodes.queue)
     blocked = memory.blocked.after(waits, snapshot, nodes.claim_s)
     meter = memory.meter.after(facts, shadow, blocked.jobs, nodes, rules.harm)
@@ -215,10 +210,12 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     late_s = now_s - rules.fragments.start_within_s
     in_vain = [fragment for fragment in facts.fragments if fragment.waits_since_before(late_s)]
 
-    rooms = claims.within(find_rooms(snapshot, facts.fragments, needs, nodes, facts.amounts))
+    claims = claims_of_starting(shadow)
+    claims = claims.and_also(parts_of_next(shadow, snapshot, nodes, claims.within(rooms)))
+    rooms = claims.within(rooms)
     offers = find_offers(snapshot, facts.fragments, shadow, nodes, seen, facts.drained, rooms)
-    offers = take_back(offers, {place: f"job {job} could start here" for place, job in claims.back.items()})
-    offers = take_back(offers, nodes_of_next(offers.offered, shadow, snapshot, nodes))
+    offers = take_back(offers, claims.back)
+    offers = take_back(offers, nodes_of_next(offers.offered, shadow, snapshot, nodes, rooms))
     offers = take_back(offers, blocked.why_not(snapshot))
     offers = take_back(offers, dict.fromkeys((one.name for one in offers.offered), stopped) if stopped else {})
     why_in_vain = "Slurm does not start what it is lent for"
@@ -236,6 +233,13 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     seen = seen.with_fitting(shadow).with_vain(in_vain, now_s)
     remembered = Memory(seen, blocked, meter, lost, stays, parts.left, evicted_s)
     return Judgement(facts, rules, remembered, shadow, offers, selection, parts, rooms, stopped, back_off)
+
+
+def _idle_for_the_site(facts: Facts, rooms: Rooms | None, lent: LentParts, rules: NodeRules) -> Nodes:
+    """What the site's jobs leave: nodes, or the GPUs of nodes that are lent in parts."""
+    if rooms is not None:
+        return idle_units_for_the_site(rooms, lent)
+    return idle_for_the_site(facts.snapshot, facts.fragments, rules.queue)
 
 
 def _select(facts: Facts, offers: Offers, eligible: Eligible, tasks: Tasks, rules: Rules) -> Selection:

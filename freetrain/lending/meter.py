@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from freetrain.core.cluster import Job, JobState
-from freetrain.core.fragment import Fragment
+from freetrain.core.fragment import End, Fragment
 from freetrain.core.harm import Harm
 from freetrain.lending.expected_starts import SAME_S, Expected, ExpectedStarts, ends_by_node, expect
 from freetrain.lending.facts import Facts
@@ -84,23 +84,24 @@ class Meter:
         ended = ends_by_node(facts, rules)
         for job in started:
             is_new = job.start_s is not None and abs(self.measured.get(job.id, 0.0) - job.start_s) > SAME_S
-            harm = self._harm(job, ended, rules.claim_s) if is_new else None
+            harm = self._harm(job, ended, rules) if is_new else None
             if harm is not None and harm.started_s >= (self.began_s or 0.0):
                 yield harm
 
-    def _harm(self, job: Job, ended: Mapping[str, Sequence[Job]], most_window_s: float) -> Harm | None:
+    def _harm(self, job: Job, ended: Mapping[str, Sequence[Job]], rules: NodeRules) -> Harm | None:
         start_s = job.start_s or 0.0
         # What left before another of the site's jobs had the node was in that one's way.
         since_s = {
             name: max([job.submitted_s, *(one.end_s or 0.0 for one in ended.get(name, ()) if one.id != job.id)])
             for name in job.nodes
         }
+        expected = self.expected.get(job.id)
         in_the_way = [
             one
             for one in self.ended
             if one.node in job.nodes and since_s[one.node] <= (one.ended_s or 0.0) <= start_s + SAME_S
+            if not rules.in_parts or _gave_way(one, expected)
         ]
-        expected = self.expected.get(job.id)
         if expected is None:
             expected = self._between_looks(in_the_way, since_s)
         if expected is None:
@@ -108,7 +109,7 @@ class Meter:
         noticed_s = min(max(expected.noticed_s, expected.start_s), start_s)
         free_s = min(max([noticed_s, *(one.ended_s or 0.0 for one in in_the_way)]), start_s)
         # Who does not start on nodes that are free waits for something else.
-        window_s = min(max(0.0, start_s - max(free_s, expected.start_s)), most_window_s)
+        window_s = min(max(0.0, start_s - max(free_s, expected.start_s)), rules.claim_s)
         names = {*expected.fragments, *(one.job for one in in_the_way)}
         unnoticed_s, leaving_s = max(0.0, noticed_s - expected.start_s), max(0.0, free_s - noticed_s)
         return Harm(job.id, start_s, unnoticed_s, leaving_s, window_s, tuple(sorted(names)))
@@ -121,6 +122,11 @@ class Meter:
             return None
         start_s = max([min(asked_s), looked_s, *since_s.values()])
         return Expected(start_s, start_s)
+
+
+def _gave_way(one: Fragment, expected: Expected | None) -> bool:
+    """Whether one that left a part of a node did so for a job that began there, rather than for another reason."""
+    return one.end is End.PREEMPTED or (expected is not None and one.job in expected.fragments)
 
 
 def _has_started(job: Job) -> bool:

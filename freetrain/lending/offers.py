@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import inf
+from types import MappingProxyType
 
 from freetrain.core.cluster import JobState, Node, NodeState, Snapshot
 from freetrain.core.fragment import Fragment, FragmentState, is_part, node_of
 from freetrain.core.problem import Offer
-from freetrain.lending.hole_ends import HoleEnd, cached_offer, hole_ends
+from freetrain.lending.hole_ends import HoleEnd, cached_offer, ends_of_parts, hole_ends
 from freetrain.lending.places import parts_of_nodes, whole_nodes
-from freetrain.lending.rooms import Rooms
+from freetrain.lending.rooms import LentParts, Rooms
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow, find_shadow
 from freetrain.lending.sightings import Sightings
@@ -36,7 +37,13 @@ class Offers:
     withheld: Mapping[str, str]
 
 
-def shadow_of(snapshot: Snapshot, fragments: Iterable[Fragment], rules: NodeRules, seen: Sightings) -> Shadow:
+def shadow_of(
+    snapshot: Snapshot,
+    fragments: Iterable[Fragment],
+    rules: NodeRules,
+    seen: Sightings,
+    parts: LentParts = MappingProxyType({}),
+) -> Shadow:
     """What the site's jobs would do; whoever had its nodes for long and did not start waits for something else.
 
     Args:
@@ -44,6 +51,7 @@ def shadow_of(snapshot: Snapshot, fragments: Iterable[Fragment], rules: NodeRule
         fragments: those that have not ended.
         rules: what the site allows.
         seen: what was seen before.
+        parts: what fragments have of each node, where nodes are lent in parts.
     """
     if not any(job.state is JobState.PENDING for job in snapshot.jobs):
         return Shadow(snapshot.time_s, (), frozenset())
@@ -51,7 +59,7 @@ def shadow_of(snapshot: Snapshot, fragments: Iterable[Fragment], rules: NodeRule
     ours = frozenset(fragment.job for fragment in fragments)
     lent_to = {one.node: one.trainer for one in fragments if one.goes_on}
     disbelieved = seen.disbelieved(snapshot.time_s, rules.claim_s)
-    return find_shadow(snapshot, rules.queue, ours, lent_to, rules.backfill, disbelieved)
+    return find_shadow(snapshot, rules.queue, ours, lent_to, rules.backfill, disbelieved, parts)
 
 
 def find_offers(
@@ -85,22 +93,36 @@ def find_offers(
     leaving = {one.node: _why_between(one) for one in fragments if one.node not in holder}
     between = {} if rules.in_parts else leaving
     lent, ends = holder.keys() | leaving.keys(), hole_ends(snapshot, shadow)
+    of_parts = ends_of_parts(snapshot, shadow, rooms or {})
+    in_part = set(map(node_of, of_parts))
     why_not = {
-        **{name: end.why for name, end in ends.items() if end.time_s - snapshot.time_s <= rules.margin_s},
+        **{name: end.why for name, end in ends.items() if name not in in_part and _is_soon(end, snapshot, rules)},
         **between,
         **_why_unfit(snapshot, fragments, lent, ends, rules, drained),
     }
-    until_s = {name: end.time_s - rules.margin_s for name, end in ends.items() if end.time_s < inf}
     places = (
         parts_of_nodes(snapshot, fragments, rooms or {}, why_not, rules)
         if rules.in_parts
         else whole_nodes(snapshot, holder, why_not, rules)
     )
-    offered = tuple(cached_offer(name, until_s.get(node_of(name)), by) for name, by in places.offered)
+    until = [of_parts.get(name) or ends.get(node_of(name)) for name, _ in places.offered]
+    offered = tuple(
+        cached_offer(name, end.time_s - rules.margin_s if end is not None and end.time_s < inf else None, by)
+        for (name, by), end in zip(places.offered, until, strict=True)
+    )
     offers = Offers(offered, places.due, places.withheld)
+    soon = zip(places.offered, until, strict=True) if in_part else ()
+    offers = take_back(
+        offers, {name: end.why for (name, _), end in soon if end is not None and _is_soon(end, snapshot, rules)}
+    )
     offers = take_back(offers, {name: f"job {job} could start here" for name, job in shadow.kept.items()})
     offers = take_back(offers, _not_yet(snapshot, offers.offered, rules, seen))
     return take_back(offers, _beyond_limits(offers.offered, rules))
+
+
+def _is_soon(end: HoleEnd, snapshot: Snapshot, rules: NodeRules) -> bool:
+    """Whether what is lent has to be given back for it by now."""
+    return end.time_s - snapshot.time_s <= rules.margin_s
 
 
 def take_back(offers: Offers, why_not: Mapping[str, str]) -> Offers:

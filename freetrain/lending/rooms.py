@@ -7,7 +7,7 @@ was asked for and does not run yet Slurm knows nothing: what it will have is tak
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -17,6 +17,7 @@ from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs
 from freetrain.lending.rules import NodeRules
+from freetrain.lending.shadow import LentPart
 
 _SHARD = "shard"
 
@@ -29,15 +30,46 @@ class Room:
         free: what may be lent of it; what the site keeps back is not among it.
         total: what could be lent of it if nobody had any.
         used_by_site: whether a job of the site's has part of it, so that it can be lent in parts only.
+        lent: the parts of it that are lent.
     """
 
     free: Amount
     total: Amount
     used_by_site: bool
+    lent: Sequence[LentPart] = ()
+
+
+LentParts = Mapping[str, Sequence[LentPart]]
+"""Node → the parts of it that fragments have, those included that are on their way back."""
 
 
 Rooms = Mapping[str, Room]
 """Node → what is left of it; nodes that are not lent in parts are missing."""
+
+
+def find_lent_parts(
+    snapshot: Snapshot,
+    fragments: Iterable[Fragment],
+    needs: Mapping[str, Needs],
+    amounts: Mapping[str, Amount] = MappingProxyType({}),
+) -> LentParts:
+    """What fragments have of each node; those of trainers of which nothing is known are left out.
+
+    Args:
+        snapshot: what there is.
+        fragments: those that have not ended.
+        needs: trainer → what each of its tasks asks of a node.
+        amounts: fragment → what it was asked for with, where that is more than its task asks for.
+    """
+    lent: defaultdict[str, list[LentPart]] = defaultdict(list)
+    for one in fragments:
+        task, node = needs.get(one.trainer), snapshot.node.get(one.node)
+        if task is None or node is None or one.state is FragmentState.LOST:
+            continue
+        amount = amounts.get(one.job) or task.amount_on(node)
+        is_used = one.state is not FragmentState.ASKED
+        lent[one.node].append(LentPart(one.place, one.trainer, amount, one.goes_on, is_used))
+    return lent
 
 
 def find_rooms(
@@ -46,6 +78,7 @@ def find_rooms(
     needs: Mapping[str, Needs],
     rules: NodeRules,
     amounts: Mapping[str, Amount] = MappingProxyType({}),
+    lent: LentParts = MappingProxyType({}),
 ) -> Rooms | None:
     """What is left of each node of the partition; None where nodes are lent whole.
 
@@ -55,6 +88,7 @@ def find_rooms(
         needs: trainer → what each of its tasks asks of a node.
         rules: what the site allows.
         amounts: fragment → what it was asked for with, where that is more than its task asks for.
+        lent: what fragments have of each node.
     """
     if not rules.in_parts:
         return None
@@ -72,7 +106,8 @@ def find_rooms(
             task = needs.get(one.trainer, Needs())
             free = free.without(amounts.get(one.job) or task.amount_on(node))
         free = _undivided(free, node.total).without(rules.keep)
-        rooms[node.name] = Room(free, node.total.without(rules.keep), node.name in sites)
+        staying = tuple(one for one in lent.get(node.name, ()) if one.goes_on)
+        rooms[node.name] = Room(free, node.total.without(rules.keep), node.name in sites, staying)
     return rooms
 
 

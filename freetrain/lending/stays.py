@@ -1,4 +1,4 @@
-"""Stays: how long nodes stay idle, learned from those that did."""
+"""Stays: how long nodes stay idle, learned from those that did; of nodes that are lent in parts, their GPUs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import numpy as np
 from freetrain.core.cluster import Nodes, Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.lending.rooms import LentParts, Rooms
 
 _PRIOR_S, _PRIOR_LEFT = 1200.0, 10.0
 """Before anything was seen: as if ten nodes had left after twenty minutes each."""
@@ -26,6 +27,8 @@ AGES_S = (0.0, 120.0, 300.0, 600.0, 1200.0, 2400.0, 4800.0, 9600.0, inf)
 """How long a node has been idle: bounds of the ages at which departures are counted apart."""
 _DOUBT_LEFT = 10.0
 """At each age it counts as much as ten departures that nodes leave there as they do on the whole."""
+_CPU_UNITS = 8
+"""Into so many parts a node without GPUs is divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +159,16 @@ def idle_for_the_site(snapshot: Snapshot, fragments: tuple[Fragment, ...], ours:
     lent = {one.node for one in fragments if one.holds_node}
     theirs = {name for job in snapshot.jobs if job.state.has_nodes and not ours.has(job) for name in job.nodes}
     return snapshot.partitions[ours.partition].nodes & (snapshot.idle | (lent & snapshot.node.keys())) - theirs
+
+
+def idle_units_for_the_site(rooms: Rooms, lent: LentParts) -> Nodes:
+    """What none of the site's jobs has of nodes that are lent in parts: GPU by GPU, else eighths of their CPUs.
+
+    Which of a node's GPUs a job has matters to nobody: the last one to come free is the first to be taken again.
+    """
+    units = set()
+    for name, room in rooms.items():
+        free = sum((one.amount for one in lent.get(name, ())), room.free)
+        count = free.gpus if room.total.gpus else _CPU_UNITS * free.cpus // max(room.total.cpus, 1)
+        units |= {f"{name}/{number}" for number in range(count)}
+    return frozenset(units)

@@ -34,27 +34,31 @@ def parse_needs(asked: str, excluded: str, default_memory_mb: int) -> Mapping[st
     return {id_: _needs(row, forbidden.get(id_, ""), default_memory_mb) for id_, row in rows.items()}
 
 
-def parse_asks(asked: str) -> Mapping[str, Amount | None]:
-    """Array or job → how much of each of its nodes it wants; None: all of them, or that is not clear.
+def parse_asks(asked: str, shares_out_memory: bool = True) -> Mapping[str, Amount | None]:
+    """Array or job → how much of each of its nodes it wants or has; None: all of them, or that is not clear.
 
     Args:
-        asked: what :func:`freetrain.slurm.commands.ask_waiting_needs` printed.
+        asked: what :func:`freetrain.slurm.commands.ask_needs_of` printed.
+        shares_out_memory: whether memory counts: elsewhere a job is shown to have all of a node's and takes none.
     """
-    return {id_: _asks(row) for id_, row in _rows(asked).items()}
+    found = {id_: _asks(row) for id_, row in _rows(asked).items()}
+    if shares_out_memory:
+        return found
+    return {id_: each and replace(each, memory_mb=0) for id_, each in found.items()}
 
 
 def _asks(row: Row) -> Amount | None:
     if row["oversubscribe"] == "NO" or any(len(text) >= NEED_FIELDS[name] for name, text in row.items()):
         return None
     try:
-        tasks, nodes = _number(row["NumTasks"]) or 1, max(_in_all(row, "node"), 1)
+        tasks, nodes = _number(row["NumTasks"]) or 1, max(_given(row, "node"), 1)
         sockets = _number(row["sct"].split(":")[0]) or 1
         by_task, by_socket = _gres(row["tres-per-task"]), _gres(row["tres-per-socket"])
         together = _sum(_gres(row["tres-per-job"]), _times(by_task, tasks))
         each = tuple((name, -(-count // nodes)) for name, count in together)
         gres = _sum(_gres(row["tres-per-node"]), each, _times(by_socket, sockets))
-        cpus = max(-(-_in_all(row, "cpu") // nodes), _cpus_by_gpu(row, gres), 1)
-        return Amount(cpus, -(-_in_all(row, "mem") // nodes), gres)
+        cpus = max(-(-_given(row, "cpu") // nodes), _cpus_by_gpu(row, gres), 1)
+        return Amount(cpus, -(-_given(row, "mem") // nodes), gres)
     except (ValueError, KeyError):
         return None
 
@@ -122,8 +126,11 @@ def _memory_mb(row: Row, default_memory_mb: int) -> int:
 
 def _in_all(row: Row, name: str) -> int:
     """What Slurm will give a task that waits, of the CPUs or of the memory, in megabytes; 0: it does not say."""
-    if row["State"] != "PENDING":
-        return 0
+    return _given(row, name) if row["State"] == "PENDING" else 0
+
+
+def _given(row: Row, name: str) -> int:
+    """What Slurm gives a job, or has given it, on all its nodes together; 0: it does not say."""
     found = re.search(rf"\b{name}=([0-9.]+[KMGTP]?)", row["tres-alloc"])
     return _megabytes(found[1]) if found else 0
 

@@ -74,7 +74,7 @@ class CommandLine(Questions):
         """See :class:`freetrain.slurm.gateway.Gateway`: three questions, at first a fourth about partitions.
 
         Later on partitions are as of the last :meth:`layout`. Where nodes are lent in parts there is one more
-        whenever there are new waiting jobs, and then and now: what they ask of their nodes.
+        whenever there are new jobs, and then and now: what they ask of their nodes, or have.
         """
         self._check_answering()
         jobs = self._tell_apart(self._jobs(commands.ask_jobs, TAG_PREFIX))
@@ -119,17 +119,32 @@ class CommandLine(Questions):
         return [job for job in jobs if job.array not in mixed] + tasks
 
     def _with_asks(self, jobs: list[Job]) -> list[Job]:
-        """The same, with what those that wait ask of their nodes."""
+        """The same, with what those that wait ask of their nodes, and what the site's running ones have of them.
+
+        Whoever was seen waiting is not asked about again when it runs.
+        """
         waiting = {job.array for job in jobs if job.state.is_waiting and job.waits_for is WaitsFor.NODES}
-        is_old = self._clock_s() - self._asks_s > _ASK_AGAIN_S
-        self._asked_for_asks = bool(waiting) and (is_old or not waiting <= self._asks.keys())
+        theirs = {job.array for job in jobs if job.state.has_nodes and not job.comment.startswith(TAG_PREFIX)}
+        is_old = bool(waiting) and self._clock_s() - self._asks_s > _ASK_AGAIN_S
+        unknown = (waiting | theirs) - self._asks.keys()
+        self._asked_for_asks = bool(unknown) or is_old
         if self._asked_for_asks:
-            found = parse_asks(self._ask(commands.ask_waiting_needs()))
-            self._asks, self._asks_s = {id_: found.get(id_) for id_ in waiting}, self._clock_s()
+            found = self._asks_of(sorted(waiting | unknown))
+            known = {id_: asks for id_, asks in self._asks.items() if id_ in theirs}
+            self._asks = {**known, **{id_: found.get(id_) for id_ in waiting | unknown}}
+            self._asks_s = self._clock_s()
         return [
-            replace(job, asks=asks) if job.state.is_waiting and (asks := self._asks.get(job.array)) else job
+            replace(job, asks=asks)
+            if (job.state.is_waiting or job.state.has_nodes) and (asks := self._asks.get(job.array))
+            else job
             for job in jobs
         ]
+
+    def _asks_of(self, arrays: Sequence[str]) -> Mapping[str, Amount | None]:
+        try:
+            return parse_asks(self._ask(commands.ask_needs_of(arrays)), self._layout.shares_out_memory)
+        except SlurmRefusedError:
+            return {}  # it has just forgotten the only one
 
     def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
         """See :class:`freetrain.slurm.gateway.Gateway`."""

@@ -84,6 +84,10 @@ ENVIRONMENT = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C", "SLURM_BIT
 Command = tuple[str, ...]
 
 
+_MOST_NAMED = 5000
+"""Jobs named in one command."""
+
+
 def ask_jobs(mark: str) -> Command:
     """All jobs; the header and each job begin with the mark, which nobody who writes a comment can know."""
     return ("squeue", "-a", "-t", "all", "-o", _job_format(mark))
@@ -99,9 +103,14 @@ def ask_needs(queue: FragmentQueue) -> Command:
     return ("squeue", "-h", "-a", "--noconvert", *_in_queue(queue), "-O", _need_format())
 
 
-def ask_waiting_needs() -> Command:
-    """What all waiting jobs ask of their nodes, in the form of :func:`ask_needs`."""
-    return ("squeue", "-h", "-a", "--noconvert", "-t", "PENDING", "-O", _need_format())
+def ask_needs_of(arrays: Sequence[str]) -> Command:
+    """What these jobs and arrays ask of their nodes, or have of them, in the form of :func:`ask_needs`.
+
+    Of more than a command line takes all are asked about.
+    """
+    these = ("-j", ",".join(arrays)) if len(arrays) <= _MOST_NAMED else ()
+    states = "PENDING,CONFIGURING,RUNNING,SUSPENDED"
+    return ("squeue", "-h", "-a", "--noconvert", "-t", states, *these, "-O", _need_format())
 
 
 def ask_excluded_nodes(queue: FragmentQueue) -> Command:

@@ -49,6 +49,11 @@ class LayoutReader:
             self._read("partitions")
         return {name: rules.partition for name, rules in self._partitions.items()}
 
+    @property
+    def shares_out_memory(self) -> bool:
+        """Whether memory is shared out among the jobs on a node, as far as is known."""
+        return self._settings is None or self._settings.shares_out_memory
+
     def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
         """See :meth:`freetrain.slurm.gateway.Gateway.layout`."""
         read: set[str] = set()

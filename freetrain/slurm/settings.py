@@ -51,6 +51,7 @@ class SlurmSettings:
         conf_file: where slurm.conf is, as this machine's commands say.
         task_plugins: what sets tasks up on nodes, as ``task/cgroup``.
         process_tracking: how the processes of a job are found, as ``proctrack/cgroup``.
+        shares_out_memory: whether what one job has of a node's memory no other has (SelectTypeParameters).
     """
 
     cluster: str
@@ -82,6 +83,7 @@ class SlurmSettings:
     conf_file: str = ""
     task_plugins: frozenset[str] = frozenset()
     process_tracking: str = ""
+    shares_out_memory: bool = True
 
     @property
     def charges(self) -> bool:
@@ -151,6 +153,7 @@ def parse_settings(text: str) -> SlurmSettings:
         conf_file=_known(values.get("SLURM_CONF", "")),
         task_plugins=frozenset(_known(values.get("TaskPlugin", "")).split(",")),
         process_tracking=_known(values.get("ProctrackType", "")),
+        shares_out_memory="MEMORY" in values.get("SelectTypeParameters", "CR_MEMORY").upper(),
         suspend_s=_suspend_s(values),
         suspend_not=(_known(values.get("SuspendExcNodes", "")), _known(values.get("SuspendExcParts", ""))),
     )

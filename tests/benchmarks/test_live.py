@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.live.figures import first_in_line_s, holes_of, latencies_s, lent_within_s, node_hours, spread
-from benchmarks.live.play import NODES, PORTS, compare, play_all
+from benchmarks.live.play import NODES, PORTS, compare, play_all, play_site
 from benchmarks.live.shadow import verdicts
 from benchmarks.live.site import Ran
 from benchmarks.live.workload import SAMPLE_LOG, SiteJob, draw, read_samples
@@ -83,7 +84,8 @@ def test_a_short_workload_gains_most_of_the_holes_and_costs_the_site_next_to_not
     jobs = [SiteJob(at_s, nodes, run_s, 1) for at_s, nodes, run_s in shapes]
     first = on_free_ports(LabOptions(nodes=PORTS, accounting=True)).base_port
     with short_directory() as folder:
-        outcome = compare(play_all(Path(folder), first, [jobs], interval_s=5), interval_s=5)
+        play = partial(play_site, interval_s=5)
+        outcome = compare(play_all(Path(folder), first, [jobs], play), interval_s=5)
     said = "\n".join(f"{name}: {value}" for name, value in outcome.lines())
     # The goals are measured by 'make bench-live', for long and alone; this shows that nothing is broken.
     assert outcome.lent_share > 0.3, said

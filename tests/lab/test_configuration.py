@@ -99,6 +99,34 @@ def test_only_the_last_nodes_may_have_gpus_and_of_a_type() -> None:
         LabOptions(nodes=5, gpu_nodes=6)
 
 
+def test_there_may_be_several_types_of_gpus() -> None:
+    options = {"nodes": 5, "gpus": 8, "gpu_type": "a100,h100"}
+    nodes = [line for line in lines(**options, base_port=21_000) if line.startswith("NodeName=")]
+    found = [[line.split()[0], next(word for word in line.split() if word.startswith("Gres="))] for line in nodes]
+    assert found == [["NodeName=n[001-002]", "Gres=gpu:a100:8"], ["NodeName=n[003-005]", "Gres=gpu:h100:8"]]
+    assert ["Port=[21010-21011]" in nodes[0], "Port=[21012-21014]" in nodes[1]] == [True, True]
+    text = gres_conf(LAYOUT, LabOptions(**{**options, "gpus": 1}))
+    assert text == (
+        "NodeName=n[001-002] Name=gpu Type=a100 File=/tmp/ft-1/nodes/gpu0\n"
+        "NodeName=n[003-005] Name=gpu Type=h100 File=/tmp/ft-1/nodes/gpu0\n"
+    )
+    with pytest.raises(InputError, match="no node for each"):
+        LabOptions(nodes=2, gpus=8, gpu_type="a100,h100,v100")
+
+
+def test_the_site_may_have_further_partitions_that_overlap() -> None:
+    found = lines(partitions={"debug": "Nodes=n[001-002] PriorityTier=20", "all": ""})
+    assert [line for line in found if line.startswith(("PartitionName=debug", "PartitionName=all"))] == [
+        "PartitionName=debug Nodes=n[001-002] PriorityTier=20 MaxTime=7-0 PreemptMode=OFF DefaultTime=1:00:00 "
+        "OverSubscribe=EXCLUSIVE State=UP",
+        "PartitionName=all Nodes=ALL MaxTime=7-0 PriorityTier=10 PreemptMode=OFF DefaultTime=1:00:00 "
+        "OverSubscribe=EXCLUSIVE State=UP",
+    ]
+    for wrong in ({"main": ""}, {"a b": ""}, {"debug": "Nodes=ALL\nPartitionName=x"}):
+        with pytest.raises(InputError):
+            LabOptions(partitions=wrong)
+
+
 def test_partitions_may_share_their_nodes() -> None:
     shared = [line for line in lines(exclusive=False) if line.startswith("PartitionName=")]
     assert not any("OverSubscribe" in line for line in shared)

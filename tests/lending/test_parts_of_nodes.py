@@ -230,13 +230,13 @@ def test_what_is_on_its_way_back_is_not_taken_from_others_again() -> None:
     assert judged(seen, request("7", ONE_GPU), lent_parts=parts).offers.due == {}
 
 
-def test_of_several_nodes_the_one_is_taken_on_which_fewest_places_are_given_back() -> None:
+def test_of_several_nodes_the_one_is_taken_that_slurm_would_take() -> None:
     parts = [*(lent("n1", number) for number in range(8)), *(lent("n2", number) for number in range(8, 12))]
     seen = snapshot(
         gpu_node("n1", 16, 800, 8), gpu_node("n2", 8, 400, 7), jobs=[waiting_job(Amount(2, 100, (("gpu", 3),)))]
     )
     due = judged(seen, request("7", ONE_GPU), lent_parts=parts).offers.due
-    assert [node_of(name) for name in due] == ["n2", "n2"]
+    assert [node_of(name) for name in due] == ["n1"] * 3, "it may preempt there before anything is given back"
 
 
 def test_jobs_claim_one_beside_the_other_in_slurms_order() -> None:

@@ -195,3 +195,16 @@ def test_what_is_no_amount_is_refused(text: str) -> None:
 )
 def test_generic_resources(text: str, gres: tuple[tuple[str, int], ...]) -> None:
     assert parse_gres(text) == gres
+
+
+def test_where_slurm_shares_out_no_memory_nobody_takes_any() -> None:
+    """Each job is shown with all of a node's there."""
+    asked = line(**{"tres-alloc": "cpu=2,mem=1000M,node=1", "tres-per-node": "gres:gpu:1"})
+    assert parse_asks(asked, shares_out_memory=False) == {"7": Amount(2, 0, (("gpu", 1),))}
+    needs = parse_needs(asked, "", DEFAULT_MB)["7"]
+    node = facts.node("n1", cpus=8, memory_mb=1000, gres=(("gpu", 8),), threads_per_core=1)
+    assert needs.lent_in_part().amount_on(node).memory_mb == 1000
+    part = needs.lent_in_part(takes_memory=False)
+    assert part.amount_on(node) == Amount(2, 0, (("gpu", 1),))
+    large = parse_needs(line(MinMemory="2000M", **{"tres-alloc": "cpu=2,mem=2000M,node=1"}), "", DEFAULT_MB)["7"]
+    assert not large.lent_in_part(takes_memory=False).fits(node), "it needs a node that has so much"

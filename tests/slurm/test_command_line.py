@@ -121,13 +121,22 @@ def test_lines_of_accounting_that_make_no_sense_are_told_with_the_next_snapshot(
     assert gateway.snapshot().rejected == ()
 
 
-def test_where_parts_are_lent_it_is_asked_what_new_waiting_jobs_want_and_never_more_than_four_questions(
+def test_where_parts_are_lent_it_is_asked_what_new_jobs_want_or_have_and_never_more_than_four_questions(
     slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sdiag = FakeSlurm.on_path(tmp_path / "more", monkeypatch, "sdiag")
     asked = dict.fromkeys(NEED_FIELDS, "N/A") | {"ArrayJobID": "8", "State": "PENDING", "sct": "*:*:*"}
     asked |= {"tres-alloc": "cpu=2,mem=100M,node=1", "tres-per-node": "gres:gpu:3"}
-    answer = "".join(f"{asked[name]:<{size}}{SEPARATOR}" for name, size in NEED_FIELDS.items()) + "\n"
+    has = {
+        "ArrayJobID": "7",
+        "State": "RUNNING",
+        "tres-alloc": "cpu=4,mem=200M,node=1",
+        "tres-per-node": "gres:gpu:1",
+    }
+    answer = "".join(
+        "".join(f"{row[name]:<{size}}{SEPARATOR}" for name, size in NEED_FIELDS.items()) + "\n"
+        for row in (asked, asked | has)
+    )
     (slurm.directory / "squeue.out").unlink()
     slurm.answers("squeue", answer, when="--noconvert -t")
     slurm.answers("squeue", record() + record(i="8", F="8", T="PENDING", N=""), when="all -o")
@@ -143,10 +152,13 @@ def test_where_parts_are_lent_it_is_asked_what_new_waiting_jobs_want_and_never_m
 
     found = look()
     assert found.job["8"].asks == Amount(2, 100, (("gpu", 3),))
-    assert found.job["7"].asks is None
+    assert found.job["7"].asks == Amount(4, 200, (("gpu", 1),)), "so much it has of its node"
     assert len(sdiag.calls) == 0
     look()
     assert len(sdiag.calls) == 1, "what job 8 wants is known now"
+    slurm.answers("squeue", record() + record(i="8", F="8", T="RUNNING"), when="all -o")
+    assert look().job["8"].asks == Amount(2, 100, (("gpu", 3),)), "as it was seen to wait"
+    assert len(sdiag.calls) == 2
     slurm.answers("squeue", record() + record(i="9", F="9", T="PENDING", N=""), when="all -o")
     assert look().job["9"].asks is None, "Slurm does not say, so it is all of a node"
     assert look().job["9"].asks is None

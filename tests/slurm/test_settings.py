@@ -38,6 +38,14 @@ def test_the_settings_that_matter_are_found() -> None:
     assert (found.backfill_interval_s, found.backfill_resolution_s) == (5.0, 60.0)
 
 
+@pytest.mark.parametrize(
+    ("consumed", "memory"), [("CR_CORE", False), ("CR_CORE_MEMORY", True), ("CR_CPU_MEMORY", True)]
+)
+def test_memory_is_shared_out_where_slurm_counts_it(consumed: str, memory: bool) -> None:
+    assert parse_settings(f"{CONFIG}SelectTypeParameters    = {consumed}\n").shares_out_memory is memory
+    assert parse_settings(CONFIG).shares_out_memory, "rather too little is lent"
+
+
 def test_what_slurm_does_not_say_is_its_default() -> None:
     found = parse_settings("PreemptType = preempt/none\n")
     assert (found.preempt_mode, found.backfill_interval_s) == ("OFF", 30.0)

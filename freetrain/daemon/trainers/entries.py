@@ -143,6 +143,7 @@ class RosterRules:
         queue: where fragments wait and run.
         objective: name of what is maximised.
         default_memory_mb: what Slurm gives a job that asks for no memory, where the partition says nothing.
+        shares_out_memory: whether Slurm shares a node's memory out among its jobs.
         share: how much of a node is lent at once.
     """
 
@@ -152,4 +153,5 @@ class RosterRules:
     queue: FragmentQueue
     objective: str
     default_memory_mb: int = 0
+    shares_out_memory: bool = True
     share: Share = Share.WHOLE

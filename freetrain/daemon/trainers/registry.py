@@ -80,7 +80,9 @@ class Registry:
             SlurmError: Slurm was asked what tasks ask for, and does not answer.
         """
         jobs = self._fragments.as_they_ended(snapshot.jobs)
-        submissions = self._reader.read(snapshot, jobs, rules.queue, rules.default_memory_mb, rules.share)
+        submissions = self._reader.read(
+            snapshot, jobs, rules.queue, rules.default_memory_mb, rules.share, rules.shares_out_memory
+        )
         news = News(
             time_s=snapshot.time_s,
             known=self._known,

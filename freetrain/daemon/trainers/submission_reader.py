@@ -38,6 +38,7 @@ class SubmissionReader:
         queue: FragmentQueue,
         default_memory_mb: int,
         share: Share = Share.WHOLE,
+        shares_out_memory: bool = True,
     ) -> Mapping[str, Submission]:
         """The submissions by id, oldest first; two more questions to Slurm where it must be asked.
 
@@ -47,6 +48,7 @@ class SubmissionReader:
             queue: where fragments wait and run.
             default_memory_mb: what Slurm gives a job that asks for no memory, where the partition says nothing.
             share: how much of a node is lent at once.
+            shares_out_memory: whether Slurm shares a node's memory out among its jobs.
 
         Raises:
             SlurmError: Slurm does not answer.
@@ -60,7 +62,10 @@ class SubmissionReader:
             if waiting and not answered:
                 raise SlurmUnclearError("squeue -O", "it shows no job")
             needs = {id_: self._needs_of(one, answered) for id_, one in found.items()}
-            self._needs = {id_: one.lent_in_part() if share.in_part(one) else one for id_, one in needs.items()}
+            self._needs = {
+                id_: one.lent_in_part(shares_out_memory) if share.in_part(one) else one
+                for id_, one in needs.items()
+            }
             # Of what Slurm does not show although it waits is asked again at the next look.
             shown = answered.keys() >= set(waiting)
             self._asked_s = snapshot.time_s if shown else float("-inf")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from math import inf
 
+import numpy as np
+
+from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Job, JobState, Nodes, NodeState, Partition, Snapshot
 from freetrain.core.needs import meets_constraint
+from freetrain.lending.shadow.ground import Ground, LentPart
 from freetrain.lending.shadow.node_sets import NodeSet, NodeSets, closest
+from freetrain.lending.shadow.rooms_ahead import Hold, RoomsAhead, in_whole_cores
 
 _UNLIMITED_S = 365 * 86400.0
 """What Slurm takes for the limit of a job that has none."""
@@ -20,17 +27,32 @@ class Machine:
         snapshot: what there is.
         fragments: jobs that do not exist here.
         lent: nodes that fragments have and keep.
+        parts: node → the parts of it that fragments have, where nodes are lent in parts.
 
     Attributes:
         sets: sets of its nodes.
+        in_parts: whether any job has, or wants, only a part of a node.
     """
 
-    def __init__(self, snapshot: Snapshot, fragments: frozenset[str], lent: Iterable[str]) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        fragments: frozenset[str],
+        lent: Iterable[str],
+        parts: Mapping[str, Sequence[LentPart]] | None = None,
+    ) -> None:
         self._snapshot = snapshot
+        self._parts = parts or {}
+        self.in_parts = any(job.asks is not None for job in snapshot.jobs)
         self.sets = NodeSets([node.name for node in snapshot.nodes])
         self._known: dict[tuple[str, str], NodeSet] = {}
         self._usable = self.sets.of(node.name for node in snapshot.nodes if node.starts_jobs)
-        self._free_from = {**dict.fromkeys(_hidden(snapshot, lent), inf), **_free_from(snapshot, fragments)}
+        self._running = [
+            job
+            for job in snapshot.jobs
+            if job.state.has_nodes and job.id not in fragments and job.state is not JobState.COMPLETING
+        ]
+        self._hidden = _hidden(snapshot, lent)
         self._leaving = self.sets.of(
             name
             for job in snapshot.jobs
@@ -57,18 +79,30 @@ class Machine:
         known = self._known[wanted]
         return known & self.sets.of(job.required_nodes) if job.required_nodes else known
 
-    def releases(self) -> tuple[list[float], list[NodeSet]]:
-        """Moments from now on at which running jobs end, and the nodes that none of them has then."""
-        leaving: dict[float, list[str]] = {self._snapshot.time_s: []}
-        for name, end_s in self._free_from.items():
-            leaving.setdefault(end_s, []).append(name)
-        free = self.sets.all & ~self.sets.of(self._free_from)
-        moments_s = sorted(end_s for end_s in leaving if end_s < inf)
+    @property
+    def ends_s(self) -> Sequence[float]:
+        """Now, and the moments at which running jobs end, in order."""
+        ends_s = {self._end_s(job) for job in self._running}
+        return [self._snapshot.time_s, *sorted(ends_s - {inf})]
+
+    def releases(self, part: Amount | None, moments_s: Iterable[float]) -> list[NodeSet]:
+        """The nodes with room for a part, None: that nobody has, at each moment; all ends are among these."""
+        free, later = self._whole_from() if part is None else self._room_from(part)
         sets = []
         for moment_s in moments_s:
-            free |= self.sets.of(leaving[moment_s])
+            free |= later.get(moment_s, 0)
             sets.append(free)
-        return moments_s, sets
+        return sets
+
+    @cached_property
+    def ahead(self) -> RoomsAhead:
+        """What is left of each node, from moment to moment."""
+        return RoomsAhead(self._snapshot.nodes, self._holds(), self._snapshot.time_s)
+
+    @cached_property
+    def ground(self) -> Ground:
+        """What of each node is free or lent in the real world."""
+        return Ground(self._snapshot.nodes, self._parts)
 
     def choose(self, nodes: NodeSet, count: int, job: Job) -> NodeSet:
         """As many: those on which Slurm has planned the job, or those that fit closest."""
@@ -89,23 +123,81 @@ class Machine:
         chosen |= self.sets.of(_from_largest(left, lent, count - chosen.bit_count()))
         return chosen | closest(nodes & self._leaving, count - chosen.bit_count())
 
+    def choose_parts_now(self, nodes: NodeSet, job: Job, part: Amount) -> Mapping[str, Sequence[LentPart]]:
+        """The nodes on parts of which a job starts now → what is given back there for it.
+
+        Those come first on which so much is free, then those on which lent parts make room: of these the ones on
+        which Slurm has planned the job, and else those that Slurm itself would choose, since it may preempt there
+        before anything is given back elsewhere. Those being cleared up after a job of the site's come last.
+        """
+        chosen = closest(nodes & self.sets.of(self.ground.with_room(part)), job.node_count)
+        if chosen.bit_count() < job.node_count:
+            others = self.sets.in_order(nodes & ~chosen)
+            lent = self.sets.of(name for name in others if self.ground.makes_room(name, part))
+            for those in (lent & self.sets.of(job.planned_nodes), lent, nodes):
+                chosen |= closest(those & ~chosen, job.node_count - chosen.bit_count())
+        return {name: self.ground.take(name, part) for name in self.sets.in_order(chosen)}
+
+    def _end_s(self, job: Job) -> float:
+        """When a running job is over; one whose limit is over is so at any moment."""
+        return inf if job.end_s is None else max(job.end_s, self._snapshot.time_s + 1.0)
+
+    def _whole_from(self) -> tuple[NodeSet, Mapping[float, NodeSet]]:
+        """Nodes that nobody has, and the others by the moment at which the last of the site's jobs there ends."""
+        free_from = dict.fromkeys(self._hidden, inf)
+        for job in self._running:
+            end_s = self._end_s(job)
+            for name in job.nodes:
+                free_from[name] = max(free_from.get(name, 0.0), end_s)
+        leaving: defaultdict[float, list[str]] = defaultdict(list)
+        for name, end_s in free_from.items():
+            leaving[end_s].append(name)
+        later = {end_s: self.sets.of(names) for end_s, names in leaving.items()}
+        return self.sets.all & ~self.sets.of(free_from), later
+
+    def _room_from(self, part: Amount) -> tuple[NodeSet, Mapping[float, NodeSet]]:
+        """Nodes with room for a part now, and the others by the moment from which on they have it."""
+        from_s = self.ahead.from_s(part)
+        is_now = from_s <= self._snapshot.time_s
+        later: defaultdict[float, NodeSet] = defaultdict(int)
+        for number in np.flatnonzero(~is_now & (from_s < inf)).tolist():
+            later[float(from_s[number])] |= 1 << number
+        return self.sets.of_flags(is_now), later
+
+    def _holds(self) -> Mapping[str, Sequence[Hold]]:
+        """Node → what running jobs have of it.
+
+        A job of which Slurm does not say it has what nobody else has of what is used there, or all of the node.
+        """
+        node = self._snapshot.node
+        holds: defaultdict[str, list[Hold]] = defaultdict(list)
+        unclear_until_s = dict.fromkeys(self._hidden, inf)
+        for job in self._running:
+            end_s = self._end_s(job)
+            for name in job.nodes & node.keys():
+                if job.asks is None:
+                    unclear_until_s[name] = max(end_s, unclear_until_s.get(name, 0.0))
+                else:
+                    holds[name].append(Hold(end_s, in_whole_cores(job.asks, max(node[name].threads_per_core, 1))))
+        for name, end_s in unclear_until_s.items():
+            holds[name].append(Hold(end_s, self._rest(name, holds[name])))
+        return holds
+
+    def _rest(self, name: str, known: Iterable[Hold]) -> Amount | None:
+        """What is used of a node without what these jobs and fragments have; None: nobody asked."""
+        rest = self._snapshot.node[name].used
+        if rest is None:
+            return None
+        parts = [one.part for one in known if one.part is not None]
+        for part in (*parts, *(one.amount for one in self._parts.get(name, ()) if one.is_used)):
+            rest = rest.without(part)
+        return rest
+
 
 def partitions_of(job: Job, snapshot: Snapshot) -> list[Partition]:
     """The partitions in which it may run."""
     listed = (snapshot.partitions.get(name) for name in job.partition.split(","))
     return [one for one in listed if one is not None and one.is_up]
-
-
-def _free_from(snapshot: Snapshot, fragments: frozenset[str]) -> Mapping[str, float]:
-    """Node that one of the site's jobs has → when it is free; one whose limit is over is so at any moment."""
-    free_from: dict[str, float] = {}
-    soon_s = snapshot.time_s + 1.0
-    for job in snapshot.jobs:
-        if job.state.has_nodes and job.id not in fragments and job.state is not JobState.COMPLETING:
-            end_s = inf if job.end_s is None else max(job.end_s, soon_s)
-            for name in job.nodes:
-                free_from[name] = max(free_from.get(name, 0.0), end_s)
-    return free_from
 
 
 def _hidden(snapshot: Snapshot, lent: Iterable[str]) -> Nodes:

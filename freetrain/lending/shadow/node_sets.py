@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from freetrain.core.cluster import Nodes
 
 NodeSet = int
@@ -30,9 +33,22 @@ class NodeSets:
             found |= self._bit.get(name, 0)
         return found
 
+    def of_flags(self, flags: NDArray[np.bool_]) -> NodeSet:
+        """The set of the nodes that are flagged, of which there is one flag each."""
+        return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
     def names(self, nodes: NodeSet) -> Nodes:
         """The nodes of a set."""
-        return frozenset(self._names[match.start()] for match in re.finditer("1", _digits(nodes)))
+        return frozenset(self.in_order(nodes))
+
+    def in_order(self, nodes: NodeSet) -> list[str]:
+        """The same in Slurm's order."""
+        return [self._names[number] for number in numbers(nodes)]
+
+
+def numbers(nodes: NodeSet) -> list[int]:
+    """Which bits a set has: where its nodes come in Slurm's order, from 0."""
+    return [match.start() for match in re.finditer("1", _digits(nodes))]
 
 
 def closest(nodes: NodeSet, count: int) -> NodeSet:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
+from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Job, Snapshot
 from freetrain.lending.shadow.machine import Machine
 from freetrain.lending.shadow.node_sets import NodeSet
@@ -61,11 +63,11 @@ class Schedule:
         for one in snapshot.reservations:
             if one.end_s > self.now_s:
                 self._reserved.add(one.start_s, one.end_s, machine.sets.of(one.nodes))
-        self._not_before_s: dict[tuple[NodeSet, int, float], float] = {}
+        self._not_before_s: dict[tuple[NodeSet, int, float, Amount | None], float] = {}
 
     def fits(self, job: Job) -> bool:
         """Whether there are nodes for it now, but for what else starts now."""
-        possible = self._machine.possible(job) & self._running.idle
+        possible = self._machine.possible(job) & self._running.room_at_first(job.asks)
         if possible.bit_count() < job.node_count:
             return False
         taken = self._reserved.between(self.now_s, self.now_s + self._machine.limit_s(job))
@@ -79,15 +81,18 @@ class Schedule:
         """
         possible, count, limit_s = self._machine.possible(job), job.node_count, self._machine.limit_s(job)
         # Plans are only added, so that an equal job finds nothing in the stretches before that of the first.
-        shape = (possible, count, limit_s)
+        part = job.asks
+        shape = (possible, count, limit_s, part)
         from_s = self._not_before_s.get(shape, self.now_s)
         while from_s <= self.now_s + self._rules.window_s:
             next_s = self._reserved.changes_after(from_s)
             usable = possible & ~self._reserved.between(from_s, from_s + limit_s)
-            start_s = max(from_s, self._running.first_s(usable, count)) if usable.bit_count() >= count else inf
+            start_s = (
+                max(from_s, self._running.first_s(usable, count, part)) if usable.bit_count() >= count else inf
+            )
             if start_s < inf and start_s <= next_s:
                 self._not_before_s[shape] = from_s
-                nodes = usable & self._running.free_at(start_s)
+                nodes = usable & self._running.free_at(start_s, part)
                 # A start behind the beginning of the stretch ends later than what was asked for.
                 if start_s > from_s:
                     nodes &= ~self._reserved.between(start_s, start_s + limit_s)
@@ -99,11 +104,18 @@ class Schedule:
             from_s = next_s
         return None
 
+    def beside(self, job: Job, start_s: float, nodes: NodeSet) -> Mapping[str, Amount]:
+        """Node → what is left of it for others when the job starts there on parts; nothing where it takes all."""
+        return {} if job.asks is None else self._running.left_at(nodes, start_s, job.asks)
+
     def plan(self, job: Job, start_s: float, nodes: NodeSet) -> None:
-        """From now on the nodes are the job's from then until its limit ends."""
+        """From now on the nodes are the job's from then until its limit ends.
+
+        What starts now has the part of each that it wants; for what starts later Slurm reserves all of them.
+        """
         end_s = start_s + self._machine.limit_s(job)
         if start_s <= self.now_s:
-            self._running.begin(nodes, end_s)
+            self._running.begin(nodes, end_s, job.asks)
             return
         step_s = self._rules.resolution_s
         begin_s = start_s // step_s * step_s

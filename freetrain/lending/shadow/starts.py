@@ -9,20 +9,26 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from types import MappingProxyType
 
+from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Job, JobState, Nodes, Snapshot, WaitsFor
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.lending.shadow.ground import LentPart
 from freetrain.lending.shadow.machine import Machine, partitions_of
-from freetrain.lending.shadow.schedule import BackfillRules, Schedule
+from freetrain.lending.shadow.schedule import BackfillRules, Schedule, Start
 
 _MOST_JOBS = 1000
 """Who stands further back in the queue does not start at once, however many jobs Slurm looks at."""
 
 _MOST_LATER_TASKS = 20
 """Slurm plans no more tasks of one array (its default of ``bf_max_job_array_resv``)."""
+
+_MOST_TASKS_IN_PARTS = 100
+"""So many tasks of one array start at once on parts of nodes; those behind them at the next look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +40,20 @@ class PlannedStart:
         start_s: when, UTC epoch seconds.
         nodes: where.
         by_backfill: whether it waits for Slurm's next backfill cycle, since a job before it cannot start yet.
-        in_part: whether it starts on parts of these nodes, beside others.
-        clear: nodes on which it does so without anything being given back.
+        part: how much of each of these nodes it has, beside others; None: all of it.
+        clear: of one that starts now on parts: nodes on which it does so without anything being given back.
+        back: and the places that are given back for it on the others.
+        beside: of one that starts later on parts: node → what is left of it for others then.
     """
 
     job: str
     start_s: float
     nodes: Nodes
     by_backfill: bool = False
-    in_part: bool = False
+    part: Amount | None = None
     clear: Nodes = frozenset()
+    back: tuple[str, ...] = ()
+    beside: Mapping[str, Amount] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,12 +73,12 @@ class Shadow:
     @cached_property
     def kept(self) -> Mapping[str, str]:
         """Node → the job that would start there now, on all of it."""
-        now = (plan for plan in self.plans if plan.start_s <= self.time_s and not plan.in_part)
+        now = (plan for plan in self.plans if plan.start_s <= self.time_s and plan.part is None)
         return {name: plan.job for plan in now for name in plan.nodes}
 
     @cached_property
     def wanted(self) -> Mapping[str, PlannedStart]:
-        """Node → who starts there first of those that cannot start now."""
+        """Node → who starts there first of those that cannot start now, on all of it or on a part."""
         later = sorted(
             (plan for plan in self.plans if plan.start_s > self.time_s),
             key=lambda plan: plan.start_s,
@@ -117,12 +127,14 @@ def find_shadow(
     lent: Mapping[str, str],
     rules: BackfillRules,
     disbelieved: frozenset[str] = frozenset(),
+    parts: Mapping[str, Sequence[LentPart]] = MappingProxyType({}),
 ) -> Shadow:
     """What would happen to the site's jobs.
 
     1. Waiting jobs are taken in Slurm's order.
     2. One that can start now gets nodes: those first that nobody has or that are being given back, then lent ones,
-       one after the other from the trainers that have most.
+       one after the other from the trainers that have most. One that wants parts of nodes gets these: where they
+       are free, or where the fewest lent ones are given back for them.
     3. Any other is planned for the moment that Slurm would find, when enough nodes are free for as long as its
        limit; where Slurm has planned it, on Slurm's nodes.
 
@@ -134,12 +146,12 @@ def find_shadow(
         rules: how Slurm plans.
         disbelieved: jobs that did not start although their nodes were free: they wait for something that is not
             known here, and get no nodes.
+        parts: node → the parts of it that fragments have, where nodes are lent in parts.
     """
     queue = in_slurms_order(snapshot, ours)[: min(rules.most_jobs, _MOST_JOBS)]
-    queue = [job for job in queue if job.asks is None]  # others want parts of nodes
     if not queue:
         return Shadow(snapshot.time_s, (), frozenset())
-    machine = Machine(snapshot, fragments, lent)
+    machine = Machine(snapshot, fragments, lent, parts)
     schedule = Schedule(machine, snapshot, rules)
     plans: list[PlannedStart] = []
     fitting: set[str] = set()
@@ -160,18 +172,32 @@ def find_shadow(
 def _starts_of(job: Job, machine: Machine, schedule: Schedule, lent: Mapping[str, str]) -> Iterator[PlannedStart]:
     """The job's start, or those of an array's tasks as far as Slurm plans them."""
     left, left_later = job.tasks, _MOST_LATER_TASKS
+    if job.asks is not None:
+        left = min(left, _MOST_TASKS_IN_PARTS)
     while left and left_later and (found := schedule.find_start(job)) is not None:
         is_now = found.start_s <= schedule.now_s
-        together = min(left if is_now else min(left, left_later), found.nodes.bit_count() // job.node_count)
+        together = 1
+        if job.asks is None or not is_now:
+            together = min(left if is_now else min(left, left_later), found.nodes.bit_count() // job.node_count)
         left, left_later = left - together, left_later - (0 if is_now else together)
-        count = together * job.node_count
-        nodes = (
-            machine.choose_now(found.nodes, count, job, lent)
-            if is_now
-            else machine.choose(found.nodes, count, job)
-        )
+        if is_now and job.asks is not None:
+            plan = _start_on_parts(job, job.asks, machine, found)
+            nodes = machine.sets.of(plan.nodes)
+        else:
+            choose = partial(machine.choose_now, lent=lent) if is_now else machine.choose
+            nodes = choose(found.nodes, together * job.node_count, job)
+            beside = schedule.beside(job, found.start_s, nodes)
+            plan = PlannedStart(job.id, found.start_s, machine.sets.names(nodes), part=job.asks, beside=beside)
         schedule.plan(job, found.start_s, nodes)
-        yield PlannedStart(job.id, found.start_s, machine.sets.names(nodes))
+        yield plan
+
+
+def _start_on_parts(job: Job, part: Amount, machine: Machine, found: Start) -> PlannedStart:
+    """One task's start now, with what has to be given back for it."""
+    chosen = machine.choose_parts_now(found.nodes, job, part)
+    back = tuple(one.place for parts in chosen.values() for one in parts)
+    clear = frozenset(name for name, parts in chosen.items() if not parts)
+    return PlannedStart(job.id, found.start_s, frozenset(chosen), part=part, clear=clear, back=back)
 
 
 def in_slurms_order(snapshot: Snapshot, ours: FragmentQueue) -> list[Job]:

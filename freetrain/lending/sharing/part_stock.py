@@ -205,4 +205,7 @@ def _nodes_of(places: Sequence[Offer], rooms: Mapping[str, Divided]) -> dict[str
             room = rooms.get(name)
             free = room.free if room is not None and room_of(name) in is_offered else Amount()
             nodes[name] = PartNode(name, one.free_until_s, free, room is None or room.used_by_site)
+        # What is lent anew ends before the first who wants any of the node; what is lent may stay beside him.
+        until_s = min(one.free_until_s or inf, nodes[name].until_s or inf)
+        nodes[name].until_s = until_s if until_s < inf else None
     return nodes

@@ -1,0 +1,125 @@
+"""What of each node is free or lent in the real world, and what is given back for who starts on parts of them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from freetrain.core.amounts import Amount, left_of
+from freetrain.core.cluster import Node
+from freetrain.lending.shadow.rooms_ahead import in_whole_cores
+
+
+@dataclass(frozen=True, slots=True)
+class LentPart:
+    """A part of a node that a fragment has.
+
+    Attributes:
+        place: what it is called, see :func:`freetrain.core.fragment.node_of`.
+        trainer: whose fragment it is.
+        amount: how much of the node it has.
+        goes_on: whether nobody has ended it.
+        is_used: whether it runs, so that Slurm counts what it has as used.
+    """
+
+    place: str
+    trainer: str
+    amount: Amount
+    goes_on: bool = True
+    is_used: bool = True
+
+
+class Ground:
+    """All nodes; what is taken of them is gone.
+
+    Args:
+        nodes: those of which nobody asked how much is used are left out.
+        lent: node → the parts of it that fragments have.
+    """
+
+    def __init__(self, nodes: Iterable[Node], lent: Mapping[str, Sequence[LentPart]]) -> None:
+        self._node = {one.name: one for one in nodes if one.used is not None}
+        self._free = {name: one.total.without(one.used or Amount()) for name, one in self._node.items()}
+        self._lent: defaultdict[str, list[LentPart]] = defaultdict(list)
+        for name in lent.keys() & self._node.keys():
+            for one in lent[name]:
+                self._note(name, one)
+        self._sizes = Counter(one.trainer for parts in self._lent.values() for one in parts)
+        self._with_room: dict[Amount, set[str]] = {}
+
+    def _note(self, name: str, one: LentPart) -> None:
+        """What is on its way back is free, and what was asked for is taken, whatever Slurm says now."""
+        if one.goes_on:
+            self._lent[name].append(one)
+        if one.goes_on and not one.is_used:
+            self._free[name] = self._free[name].without(one.amount)
+        elif one.is_used and not one.goes_on:
+            self._free[name] = self._free[name] + one.amount
+
+    def with_room(self, part: Amount) -> Set[str]:
+        """Nodes of which so much is free."""
+        if part not in self._with_room:
+            self._with_room[part] = {name for name in self._node if self._has_room(name, part)}
+        return self._with_room[part]
+
+    def makes_room(self, name: str, part: Amount) -> bool:
+        """Whether there is room for a part if all that is lent of the node is given back."""
+        if name not in self._node:
+            return False
+        free = sum((one.amount for one in self._lent.get(name, ())), self._free[name])
+        return left_of(free, self._rounded(name, part)) is not None
+
+    def take(self, name: str, part: Amount) -> Sequence[LentPart]:
+        """Take a part of a node; what is given back there for that."""
+        if name not in self._node:
+            return ()
+        back = () if self._has_room(name, part) else self._to_give_back(name, part)
+        for one in back:
+            self._free[name] = self._free[name] + one.amount
+            self._lent[name].remove(one)
+            self._sizes[one.trainer] -= 1
+        self._free[name] = self._free[name].without(self._rounded(name, part))
+        for each, nodes in self._with_room.items():
+            if self._has_room(name, each):  # what was given back may be more than what is taken
+                nodes.add(name)
+            else:
+                nodes.discard(name)
+        return back
+
+    def _has_room(self, name: str, part: Amount) -> bool:
+        return left_of(self._free[name], self._rounded(name, part)) is not None
+
+    def _to_give_back(self, name: str, part: Amount) -> Sequence[LentPart]:
+        if name not in self._node:
+            return ()
+        return to_give_back(self._free[name], self._lent.get(name, ()), self._rounded(name, part), self._sizes)
+
+    def _rounded(self, name: str, part: Amount) -> Amount:
+        return in_whole_cores(part, max(self._node[name].threads_per_core, 1))
+
+
+def to_give_back(
+    free: Amount, lent: Iterable[LentPart], wanted: Amount, sizes: Mapping[str, int]
+) -> Sequence[LentPart]:
+    """The parts of a node that make room for what is wanted; none if all do not.
+
+    One that is large enough is given back rather than several, and of equals those of the largest trainer.
+
+    Args:
+        free: what nobody has of the node.
+        lent: the parts that fragments have.
+        wanted: how much is.
+        sizes: trainer → how many parts it has.
+    """
+    lent = list(lent)
+    for one in sorted(lent, key=lambda one: (one.amount.gpus, one.amount.cpus, -sizes[one.trainer])):
+        if left_of(free + one.amount, wanted) is not None:
+            return (one,)
+    back: list[LentPart] = []
+    for one in sorted(lent, key=lambda one: (-one.amount.gpus, -one.amount.cpus, -sizes[one.trainer])):
+        free = free + one.amount
+        back.append(one)
+        if left_of(free, wanted) is not None:
+            return back
+    return ()

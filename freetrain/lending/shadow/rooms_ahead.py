@@ -1,0 +1,129 @@
+"""What the site's running jobs leave of each node, from moment to moment until the last of them has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freetrain.core.amounts import Amount, count_gres, left_of
+from freetrain.core.cluster import Node
+
+_CPUS, _MEMORY = "cpu", "mem"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What a running job has of a node.
+
+    Attributes:
+        end_s: until when, UTC epoch seconds; inf: nobody knows.
+        part: how much; None: all of it.
+    """
+
+    end_s: float
+    part: Amount | None
+
+
+Step = tuple[float, Amount]
+"""From this moment on so much of a node is left."""
+
+
+class RoomsAhead:
+    """All nodes, with what is left of them.
+
+    Args:
+        nodes: in Slurm's order.
+        holds: node → what running jobs have of it.
+        now_s: what is left now is left from this moment on.
+    """
+
+    def __init__(self, nodes: Sequence[Node], holds: Mapping[str, Sequence[Hold]], now_s: float) -> None:
+        self._nodes = nodes
+        self._steps = [steps_of(node, holds.get(node.name, ()), now_s) for node in nodes]
+        self._threads = [max(node.threads_per_core, 1) for node in nodes]
+        kinds: dict[Amount, int] = {}
+        rows = [kinds.setdefault(room, len(kinds)) for steps in self._steps for _, room in steps]
+        self._rows = np.array(rows, dtype=np.int64)
+        self._moments_s = np.array([from_s for steps in self._steps for from_s, _ in steps] + [inf])
+        lengths = np.array([len(steps) for steps in self._steps], dtype=np.int64)
+        self._begins = np.concatenate(([0], np.cumsum(lengths)[:-1])) if nodes else lengths
+        self._lengths = lengths
+        self._columns = _columns(node.total for node in nodes)
+        self._rooms = np.array([self._counts(room) for room in kinds], dtype=np.int64)
+
+    def from_s(self, part: Amount) -> NDArray[np.float64]:
+        """From when on there is room for the part, node by node; inf: never, as far as anybody knows."""
+        if not self._nodes:
+            return np.empty(0)
+        too_small = ~self._takes(part)[self._rows]
+        skipped = np.add.reduceat(too_small.astype(np.int64), self._begins)
+        # Rooms only grow, so that those that are too small come first.
+        first = np.where(skipped < self._lengths, self._begins + skipped, len(self._rows))
+        found: NDArray[np.float64] = self._moments_s[first]
+        return found
+
+    def room_at(self, number: int, moment_s: float) -> Amount:
+        """What is left then of the node that comes as *number*-th."""
+        return [room for from_s, room in self._steps[number] if from_s <= moment_s][-1]
+
+    def first_s(self, number: int, part: Amount, begun: Sequence[Hold]) -> float:
+        """From when on there is room for a part on one node, where further jobs have begun meanwhile."""
+        each = in_whole_cores(part, self._threads[number])
+        moments_s = {from_s for from_s, _ in self._steps[number]} | {one.end_s for one in begun}
+        for moment_s in sorted(moments_s - {inf}):
+            room: Amount | None = self.room_at(number, moment_s)
+            for one in begun:
+                if room is not None and one.end_s > moment_s:
+                    room = None if one.part is None else left_of(room, self.rounded(number, one.part))
+            if room is not None and left_of(room, each) is not None:
+                return moment_s
+        return inf
+
+    def rounded(self, number: int, part: Amount) -> Amount:
+        """A part as that node gives it."""
+        return in_whole_cores(part, self._threads[number])
+
+    def _takes(self, part: Amount) -> NDArray[np.bool_]:
+        """Which of the different rooms are large enough: they have whole cores, and so has what fits into them."""
+        wanted = dict(part.gres)
+        if not wanted.keys() <= self._columns.keys():
+            return np.zeros(len(self._rooms), dtype=bool)
+        fits = (self._rooms[:, 0] >= part.cpus) & (self._rooms[:, 1] >= part.memory_mb)
+        for name, count in wanted.items():
+            fits &= self._rooms[:, self._columns[name]] >= count
+        found: NDArray[np.bool_] = fits
+        return found
+
+    def _counts(self, room: Amount) -> list[int]:
+        named = [name for name in self._columns if name not in (_CPUS, _MEMORY)]
+        return [room.cpus, room.memory_mb, *(count_gres(room.gres, name) for name in named)]
+
+
+def in_whole_cores(part: Amount, threads: int) -> Amount:
+    """A part as Slurm gives it: of no core only some threads."""
+    if part.cpus % threads == 0:
+        return part
+    return Amount(-(-part.cpus // threads) * threads, part.memory_mb, part.gres)
+
+
+def steps_of(node: Node, holds: Sequence[Hold], now_s: float) -> list[Step]:
+    """What is left of a node now, and after each end, until all of it is."""
+    room, steps = node.total, list[Step]()
+    later_s = inf
+    for one in sorted(holds, key=lambda hold: hold.end_s, reverse=True):
+        if one.end_s < later_s:
+            steps.append((one.end_s, room))
+            later_s = one.end_s
+        room = Amount() if one.part is None else left_of(room, one.part) or room.without(one.part)
+    return [(now_s, room), *reversed(steps)]
+
+
+def _columns(totals: Iterable[Amount]) -> dict[str, int]:
+    """What is counted of each node: CPUs, memory, and generic resources by type and of all types."""
+    gres = {name for total in set(totals) for name, _ in total.gres}
+    names = gres | {name.partition(":")[0] for name in gres}
+    return {name: number for number, name in enumerate((_CPUS, _MEMORY, *sorted(names)))}

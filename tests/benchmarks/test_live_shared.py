@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.live.gpu_figures import gpu_seconds, holes_of_gpus
+from benchmarks.live.shared import GPUS, NODES, draw_shares
+from benchmarks.live.site import Ran
+
+
+def ran(start_s: float, end_s: float, nodes: str, gpus: int) -> Ran:
+    return Ran("1", start_s, start_s, end_s, nodes, "COMPLETED", gpus=gpus)
+
+
+def test_a_workload_takes_one_to_eight_gpus_in_partitions_that_overlap() -> None:
+    jobs = draw_shares(1200.0, 0.7, seed=3)
+    work = sum(job.nodes * int(job.gpus.rpartition(":")[2]) * job.run_s for job in jobs)
+    assert work == pytest.approx(0.7 * NODES * GPUS * 1200, rel=0.1)
+    assert {job.partition for job in jobs} == {"main", "first", "last"}
+    assert {job.gpus.rpartition(":")[0] for job in jobs} == {"", "a100", "h100"}
+    assert all(job.limit_min * 60 > job.run_s for job in jobs)
+    assert jobs == draw_shares(1200.0, 0.7, seed=3)
+
+
+def test_the_last_gpus_of_a_node_have_the_long_holes() -> None:
+    site = [ran(0, 50, "a", 1), ran(10, 100, "a", 2), ran(60, 90, "a", 1)]
+    assert sorted(holes_of_gpus(site, {"a": 4}, (0, 100))) == [
+        ("a", 0, 10), ("a", 0, 10), ("a", 0, 100), ("a", 50, 60), ("a", 90, 100),
+    ]  # fmt: skip
+
+
+def test_a_job_that_follows_in_the_second_of_an_end_has_that_ones_gpus() -> None:
+    assert holes_of_gpus([ran(0, 50, "a", 2), ran(50, 100, "a", 2)], {"a": 2}, (0, 100)) == []
+
+
+def test_what_is_lent_counts_where_the_sites_jobs_left_so_much() -> None:
+    site = [ran(0, 60, "a", 1), ran(60, 100, "a,b", 2)]
+    fragments = [ran(10, 70, "a", 1), ran(20, 90, "b", 1), ran(80, 90, "b", 1)]
+    found = gpu_seconds(site, fragments, {"a": 2, "b": 2}, (0, 100), 5.0, (15.0, 61.0))
+    assert (found.idle, found.lent, found.useful) == (60 + 120, 50 + 40, 45 + 35)
+    assert found.in_holes == {15.0: (180, 90), 61.0: (0, 0)}
