@@ -307,6 +307,8 @@ def submit_fragment(
         f"--mem={memory_mb}",
         f"--time={_minutes(limit_s)}",
         "--no-requeue",
+        # Fragments of one script may write to one file, one after the other.
+        "--open-mode=append",
         # The daemon's own environment is no business of a training's. With NONE newer Slurms log the owner in, and
         # hold the job where that fails; older ones take NIL for a variable that is not set, which means the same.
         "--export=NIL",
@@ -359,6 +361,8 @@ def submit(
     """
     return (
         "sbatch",
+        # A task that is requeued would begin its output file anew.
+        "--open-mode=append",
         *options,
         "--parsable",
         "--hold",
