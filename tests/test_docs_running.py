@@ -184,6 +184,7 @@ def test_a_command_that_is_shown_does_what_it_says(site: Path, command: str) -> 
     done: Result = CliRunner().invoke(cli, shlex.split(command))
     expected = next((statuses for words, statuses in MAY_END.items() if command.startswith(words)), {0})
     assert done.exit_code in expected, done.output
+    assert "Usage: " not in done.output
     assert "defect in freetrain" not in done.output
 
 
