@@ -13,7 +13,7 @@ from freetrain.cli.tagging import read_slurm_settings, read_wanted, tag_options
 from freetrain.core.cluster import Job
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.errors import InputError
-from freetrain.slurm import commands
+from freetrain.slurm import commands, handing_in
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
@@ -73,4 +73,4 @@ def _plan(job: str, first: Job, comment: str, queue: FragmentQueue) -> tuple[com
     """Held before it is changed, so that it does not start meanwhile; of a trainer only the tag changes."""
     if first.comment.startswith(TAG_PREFIX) and queue.has(first):
         return (commands.set_comment(job, comment),)
-    return (commands.hold(job), commands.make_trainer(job, comment, queue))
+    return (commands.hold(job), handing_in.make_trainer(job, comment, queue))

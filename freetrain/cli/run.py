@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from freetrain.cli.times import Duration
+from freetrain.elastic.membership.identity import use_interface
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.on_node.agent import END_TIMEOUT_S, Agent, AgentOptions, Signals
 from freetrain.elastic.on_node.restart import RestartAgent
@@ -85,6 +86,12 @@ _ALWAYS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
     help="With --restart: how long the script may take to save and end after SIGTERM, before it is killed."
     f"  [default: {END_TIMEOUT_S:g}s]",
 )
+@click.option(
+    "--interface",
+    envvar="FREETRAIN_INTERFACE",
+    metavar="NAME,…",
+    help="Network interface by which the nodes reach each other, as ib0; of several the first that this node has.",
+)
 @click.option("--leave-on", "leave_on", metavar="SIGNAL", help="One more signal to leave on, for example USR2.")
 @click.option("-v", "--verbose", is_flag=True, help="Say what happens.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
@@ -100,6 +107,7 @@ def run_command(
     max_restarts: int,
     leave_timeout_s: float | None,
     save_timeout_s: float | None,
+    interface: str | None,
     leave_on: str | None,
     verbose: bool,
     command: tuple[str, ...],
@@ -124,6 +132,8 @@ def run_command(
             "--servers is not for --restart: its scripts add their gradients up themselves.",
             "Leave it out, or let the script train with freetrain.elastic.",
         )
+    if interface:
+        use_interface(interface)
     options = AgentOptions(command, nproc or count_gpus() or 1, max_restarts, end_timeout_s, servers)
     if min_members is not None:
         os.environ["FREETRAIN_MIN_MEMBERS"] = str(min_members)

@@ -11,7 +11,7 @@ import click
 
 from freetrain.cli.tagging import Wanted, read_slurm_settings, read_wanted, tag_options
 from freetrain.errors import InputError
-from freetrain.slurm import commands
+from freetrain.slurm import commands, handing_in
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.opening import OpenedWhenAsked
@@ -68,7 +68,7 @@ def submit_command(
     what = (str(_check_script(script)), *arguments)
     slurm = read_slurm_settings(partition)
     tasks = array or f"0-{wanted.most_nodes - 1}"
-    command = commands.submit(what, wanted.comment, tasks, slurm.queue, wanted.tag.name, more, not part)
+    command = handing_in.submit(what, wanted.comment, tasks, slurm.queue, wanted.tag.name, more, not part)
     if dry_run:
         click.echo(shlex.join(command))
         return

@@ -11,7 +11,7 @@ import click
 from freetrain.cli.register import read_job
 from freetrain.cli.tagging import read_slurm_settings
 from freetrain.errors import InputError
-from freetrain.slurm import commands
+from freetrain.slurm import commands, handing_in
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.registration import find_obstacle_to_leaving
@@ -41,7 +41,7 @@ def unregister_command(partition: str | None, dry_run: bool, job: str) -> None:
         raise InputError(
             f"Partition {settings.partition} is for trainings alone.", "Say --to with one of the site's."
         )
-    plan = (commands.make_ordinary(job, where, bool(settings.queue.qos)), commands.release(job))
+    plan = (handing_in.make_ordinary(job, where, bool(settings.queue.qos)), commands.release(job))
     if dry_run:
         click.echo("\n".join(map(shlex.join, plan)))
         return

@@ -2,49 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from freetrain.config.networks import parse_networks
+from freetrain.config.values import (
+    Address,
+    Amount,
+    AmountText,
+    Duration,
+    NetworkList,
+    NodeList,
+    Period,
+    Words,
+)
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.durations import parse_duration
-from freetrain.slurm.node_groups import expand_with_groups
-from freetrain.slurm.parsing import fold_nodes, parse_amount
-
-
-def _seconds(given: object) -> object:
-    return parse_duration(given) if isinstance(given, str) else given
-
-
-Duration = Annotated[float, Field(ge=0), BeforeValidator(_seconds)]
-"""Seconds; in the file a number, or a duration as Slurm writes it."""
-
-Period = Annotated[float, Field(ge=1), BeforeValidator(_seconds)]
-"""A duration of a second at least."""
-
-
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-"""A number of something."""
-
-
-def _node_list(given: str) -> str:
-    nodes = expand_with_groups(given)
-    return fold_nodes(nodes) if "@" in given else given
-
-
-NodeList = Annotated[str, AfterValidator(_node_list)]
-"""Nodes as Slurm writes them; groups in the file are read with it, and again at a reload."""
-
-
-def _amount(given: str) -> str:
-    parse_amount(given)
-    return given
-
-
-AmountText = Annotated[str, AfterValidator(_amount)]
-"""CPUs, memory and generic resources as Slurm writes them."""
 
 
 class Section(BaseModel):
@@ -277,18 +249,6 @@ class State(Section):
     ] = "/run/freetrain/STOP"
 
 
-def _address(given: str) -> str:
-    host, _, port = given.rpartition(":")
-    if given and not (host and port.isdecimal() and int(port) < 65536):
-        raise ValueError("write an address and a port, as 127.0.0.1:9810")
-    return given
-
-
-def _networks(given: str) -> str:
-    parse_networks(given)
-    return given
-
-
 class Metrics(Section):
     """Where Prometheus finds freetrain's own metrics."""
 
@@ -300,13 +260,11 @@ class Metrics(Section):
         ),
     ] = ""
     listen: Annotated[
-        str,
-        AfterValidator(_address),
+        Address,
         Field(description="Address and port on which GET /metrics is answered, as 127.0.0.1:9810; empty: none."),
     ] = ""
     allow: Annotated[
-        str,
-        AfterValidator(_networks),
+        NetworkList,
         Field(
             description='Who is answered there: addresses and networks, as "127.0.0.0/8,::1,10.1.0.0/16"; anybody '
             "else is refused. By default this machine alone."
@@ -314,17 +272,11 @@ class Metrics(Section):
     ] = "127.0.0.0/8,::1"
 
 
-def _words(given: str) -> str:
-    shlex.split(given)
-    return given.strip()
-
-
 class Notify(Section):
     """Whom freetrain tells of its own accord what happened."""
 
     command: Annotated[
-        str,
-        AfterValidator(_words),
+        Words,
         Field(
             description="Command that is run, without a shell, when a job of the site had to wait for fragments "
             "longer than harm.limit (harm), when nothing more is lent (pause), and when a training is paused, a "
@@ -333,8 +285,7 @@ class Notify(Section):
         ),
     ] = ""
     owners_command: Annotated[
-        str,
-        AfterValidator(_words),
+        Words,
         Field(
             description="Command that is run in the same way for the owner of a training when it is registered, "
             'finished, or paused after failures, as "/usr/sbin/sendmail -t": it reads a whole mail on standard '

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import subprocess
 import time
@@ -26,6 +25,7 @@ from freetrain.slurm.parsing import (
     parse_runs,
 )
 from freetrain.slurm.questions import Questions
+from freetrain.slurm.running import Run, run_here
 from freetrain.slurm.settings import parse_last_plan_s
 from freetrain.slurm.tags import TAG_PREFIX
 
@@ -48,6 +48,7 @@ class CommandLine(Questions):
         clock_s: UTC epoch seconds.
         environment: added to that of Slurm's commands; sbatch hands it on to the job.
         in_parts: whether nodes are lent in parts, so that it matters how much of them jobs have.
+        run: how the commands are run.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class CommandLine(Questions):
         clock_s: Callable[[], float] = time.time,
         environment: Mapping[str, str] = commands.ENVIRONMENT,
         in_parts: bool = False,
+        run: Run = run_here,
     ) -> None:
         self._timeout_s = timeout_s
+        self._run_command = run
         self._clock_s = clock_s
         self._environment = environment
         self._in_parts = in_parts
@@ -185,16 +188,7 @@ class CommandLine(Questions):
     def _ask(self, command: Command, stdin: str = "") -> str:
         self._calls += 1
         try:
-            ran = subprocess.run(
-                command,
-                input=stdin,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=self._timeout_s,
-                env={**os.environ, **self._environment},
-                check=False,
-            )
+            ran = self._run_command(command, stdin, self._timeout_s, self._environment)
         except FileNotFoundError as error:
             raise SlurmMissingError(
                 f"there is no {command[0]} on this machine.", "Install Slurm's client commands, or look at PATH."

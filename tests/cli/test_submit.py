@@ -11,6 +11,7 @@ from freetrain.errors import ExitCode
 from freetrain.slurm.tags import KEYS
 from tests.cli.fake_slurm import FakeSlurm
 
+APPEND = "--open-mode=append"
 OURS = ["--parsable", "--hold", "--requeue", "--array=0-15", "--nodes=1", "--partition=freetrain"]
 
 
@@ -38,7 +39,9 @@ def test_a_training_becomes_a_held_array_of_one_node_tasks(slurm: FakeSlurm, tmp
     assert result.stdout == "4711\n"
     assert "waits for 2 to 16 nodes; see it with 'freetrain jobs', end it with 'scancel 4711'" in result.stderr
     comment = f"--comment=freetrain:min=2,max=16,name=bert,dir={tmp_path}/t1,weight=2,target=1e6"
-    assert slurm.calls == [["sbatch", *OURS, comment, "--exclusive", "--job-name=bert", f"{tmp_path}/train.sh"]]
+    assert slurm.calls == [
+        ["sbatch", APPEND, *OURS, comment, "--exclusive", "--job-name=bert", f"{tmp_path}/train.sh"]
+    ]
 
 
 def test_who_wants_a_part_of_each_node_does_not_ask_for_all_of_it(slurm: FakeSlurm) -> None:
@@ -95,7 +98,9 @@ def test_a_script_that_looks_like_an_option_is_none(slurm: FakeSlurm, tmp_path: 
 
 def test_more_options_of_sbatch_come_before_those_that_make_a_trainer(slurm: FakeSlurm) -> None:
     submit("--nodes", "16", "--sbatch", "--gpus-per-node=4", "--sbatch=--array=0-99", "train.sh")
-    assert slurm.calls[0][1:9] == ["--gpus-per-node=4", "--array=0-99", *OURS]
+    assert slurm.calls[0][1:10] == [APPEND, "--gpus-per-node=4", "--array=0-99", *OURS], (
+        "the last of a kind counts"
+    )
 
 
 def test_the_job_inherits_the_users_environment(slurm: FakeSlurm) -> None:
@@ -125,14 +130,14 @@ def test_the_configuration_names_the_partition(slurm: FakeSlurm, monkeypatch: py
     monkeypatch.setenv("FREETRAIN_CONFIG", "site.toml")
     submit("--nodes", "1", "train.sh")
     submit("--nodes", "1", "--partition", "mine", "train.sh")
-    assert [call[6] for call in slurm.calls] == ["--partition=scavenge", "--partition=mine"]
+    assert [call[7] for call in slurm.calls] == ["--partition=scavenge", "--partition=mine"]
 
 
 def test_the_configuration_names_the_qos(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("site.toml").write_text('[slurm]\npartition = "main"\nqos = "spare"\n')
     monkeypatch.setenv("FREETRAIN_CONFIG", "site.toml")
     submit("--nodes", "1", "train.sh")
-    assert slurm.calls[0][6:8] == ["--partition=main", "--qos=spare"]
+    assert slurm.calls[0][7:9] == ["--partition=main", "--qos=spare"]
 
 
 def test_a_configuration_that_cannot_be_read_is_done_without(
@@ -141,7 +146,7 @@ def test_a_configuration_that_cannot_be_read_is_done_without(
     monkeypatch.setenv("FREETRAIN_CONFIG", "/nowhere/freetrain.toml")
     result = submit("--nodes", "1", "train.sh")
     assert "cannot read the configuration" in result.stderr
-    assert slurm.calls[0][6] == "--partition=freetrain"
+    assert slurm.calls[0][7] == "--partition=freetrain"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import uuid
 from functools import lru_cache
 
 from freetrain.elastic.on_disk.members import Member, start_ticks, this_host
+from freetrain.errors import InputError
 
 MEMBER_VARIABLE = "FREETRAIN_MEMBER"
 AGENT_VARIABLE = "FREETRAIN_AGENT"
@@ -27,6 +28,7 @@ _END_VARIABLE = "SLURM_JOB_END_TIME"
 """Slurm tells every task when its job's time limit ends, and so, of a fragment, the hole that it lies in."""
 
 _SIOCGIFADDR = 0x8915
+_LONGEST_INTERFACE = 15
 
 
 def new_id() -> str:
@@ -56,6 +58,24 @@ def use_interface_of_this_address() -> None:
             os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={interface}")
 
 
+def use_interface(names: str) -> None:
+    """Be reached by the first of these interfaces that has an address here, unless an address was named.
+
+    Args:
+        names: of interfaces, separated by commas: not all nodes need to have the same.
+
+    Raises:
+        InputError: none of them has an address.
+    """
+    if os.environ.get(ADDRESS_VARIABLE):
+        return
+    address = next(filter(None, (_address_of(name.strip()) for name in names.split(","))), None)
+    if address is None:
+        there = ", ".join(sorted(name for _, name in socket.if_nameindex() if _address_of(name)))
+        raise InputError(f"this node has no network interface {names} with an IPv4 address.", f"It has {there}.")
+    os.environ[ADDRESS_VARIABLE] = address
+
+
 def _interface_of(name: str) -> str | None:
     """The network interface that has this address, loopback apart."""
     try:
@@ -64,12 +84,14 @@ def _interface_of(name: str) -> str | None:
         return None
     if address.startswith("127."):
         return None
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        for _, interface in socket.if_nameindex():
-            request = struct.pack("256s", interface.encode())
-            with contextlib.suppress(OSError):
-                if fcntl.ioctl(asked, _SIOCGIFADDR, request)[20:24] == socket.inet_aton(address):
-                    return interface
+    return next((name for _, name in socket.if_nameindex() if _address_of(name) == address), None)
+
+
+def _address_of(interface: str) -> str | None:
+    """The IPv4 address of a network interface of this machine."""
+    request = struct.pack("256s", interface.encode()[:_LONGEST_INTERFACE])
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        return socket.inet_ntoa(fcntl.ioctl(asked, _SIOCGIFADDR, request)[20:24])
     return None
 
 

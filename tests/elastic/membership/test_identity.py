@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from freetrain.elastic.membership import identity
+from freetrain.errors import InputError
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +38,21 @@ def test_what_the_user_said_of_interfaces_stays(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "^docker")
     identity.use_interface_of_this_address()
     assert (os.environ["GLOO_SOCKET_IFNAME"], os.environ["NCCL_SOCKET_IFNAME"]) == ("ib0", "^docker")
+
+
+def test_of_several_interfaces_the_first_that_has_an_address_counts() -> None:
+    identity.use_interface("ib9, lo")
+    assert os.environ["FREETRAIN_ADDRESS"] == "127.0.0.1"
+
+
+def test_an_address_that_the_user_named_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREETRAIN_ADDRESS", "10.7.0.1")
+    identity.use_interface("lo")
+    assert os.environ["FREETRAIN_ADDRESS"] == "10.7.0.1"
+
+
+@pytest.mark.parametrize("names", ["ib9", "a-name-that-is-longer-than-any-interface", ""])
+def test_an_interface_that_is_not_there_is_named_with_those_that_are(names: str) -> None:
+    with pytest.raises(InputError, match=f"no network interface {names} ") as raised:
+        identity.use_interface(names)
+    assert "lo" in raised.value.hint

@@ -1,0 +1,59 @@
+"""The launcher and the way to Slurm that docs/extending.md shows, as they stand there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs/extending.md").read_text()
+FILES = {name: text for text, name in re.findall(r"```python\n(# (\S+)\n.*?)```", PAGE, re.DOTALL)}
+
+
+def test_both_pass_their_own_tests(tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout
+    assert "4 passed" in done.stdout
+    assert set(FILES) == {"warning_first.py", "test_warning_first.py", "over_ssh.py", "test_over_ssh.py"}
+
+
+def test_they_are_typed_as_freetrain_is(tmp_path: Path) -> None:
+    for name in ("warning_first.py", "over_ssh.py"):
+        (tmp_path / name).write_text(FILES[name])
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--follow-imports=silent",
+        "--cache-dir",
+        str(tmp_path / "c"),
+    ]
+    environment = os.environ | {"MYPYPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, *map(str, sorted(tmp_path.glob("*.py")))],
+        env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_file_that_is_named_is_there() -> None:
+    named = set(re.findall(r"`((?:freetrain|tests)/[a-z_/]+(?:\.py)?)`", PAGE))
+    assert len(named) > 10
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_every_place_that_is_named_is_there() -> None:
+    for name, path in (
+        ("launcher_of", "freetrain/daemon/setup.py"),
+        ("open_gateway", "freetrain/slurm/opening.py"),
+    ):
+        assert f"def {name}(" in (ROOT / path).read_text()
+        assert f"`{name}` (`{path}`)" in PAGE
