@@ -41,7 +41,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.classes import NodeClass, first_of_life
+from freetrain.core.classes import NodeClass
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table, Terms
 
@@ -89,6 +89,8 @@ def ends_of(counts: Counts, first_of_life: NDArray[np.int64]) -> NDArray[np.bool
         counts: nodes of each class, shape (…, classes).
         first_of_life: ``Problem.first_of_life``.
     """
+    if len(first_of_life) == 1:
+        return counts > 0
     alive = np.zeros((*counts.shape[:-1], counts.shape[-1] + 1), dtype=np.int64)
     np.cumsum(counts, axis=-1, out=alive[..., 1:])
     return np.asarray(alive[..., 1:] > alive[..., first_of_life])
@@ -103,11 +105,12 @@ def useful_time(terms: Terms, classes: Sequence[NodeClass], *, booted: bool = Fa
         booted: from when new nodes train, instead of from now.
     """
     after_s = terms.boot_s[:, None] if booted else 0.0
-    lives_s = np.array([node_class.life_s for node_class in classes]) - after_s
+    whole_s = np.array([node_class.life_s for node_class in classes])
+    lives_s = whole_s - after_s
     taken_back = np.array([float(node_class.taken_back) for node_class in classes]) * (lives_s > 0)
     alone_s, leaving = map(_beyond_the_next, (np.maximum(lives_s, 0.0), taken_back))
-    first = first_of_life(classes)
-    is_last = np.append(first[1:] > first[:-1], True)[: len(first)]
+    is_last = np.ones(len(classes), dtype=bool)
+    is_last[:-1] = whole_s[1:] < whole_s[:-1]
     end_s = taken_back * is_last * terms.known_end_s[:, None]
     return UsefulTime(alone_s - terms.leaving_s[:, None] * leaving, end_s)
 

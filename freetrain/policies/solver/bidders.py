@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,24 +84,39 @@ class Bidders:
         """Nodes each kind of trainer has now, shape (kinds, classes)."""
         return self.held[np.searchsorted(self.whose, np.arange(len(self.number)))]
 
+    @cached_property
+    def _bids_of(self) -> list[list[int]]:
+        """Of each kind."""
+        return [np.flatnonzero(self.whose == kind).tolist() for kind in range(len(self.number))]
+
+    @cached_property
+    def _leave_apart(self) -> bool:
+        """Whether no two classes live equally long."""
+        return bool((np.diff(self.first_of_life) > 0).all())
+
+    @cached_property
+    def _covers_all(self) -> list[bool]:
+        """Whether the nodes of each bid may be of any class."""
+        return [bool(covers.all()) for covers in self.covers]
+
     def values_of(self, kind: int, counts: Counts) -> NDArray[np.float64]:
         """What some choices of one kind are worth, shape of ``counts`` without its last axis; -inf: impossible."""
-        first, end = np.searchsorted(self.whose, (kind, kind + 1)).tolist()
+        first, *others = self._bids_of[kind]
         values = self._values_of_bid(first, counts)
-        for bid in range(first + 1, end):
+        for bid in others:
             values = np.maximum(values, self._values_of_bid(bid, counts))
         return values
 
     def _values_of_bid(self, bid: int, counts: Counts) -> NDArray[np.float64]:
         alive = np.cumsum(counts, axis=-1)
         worth, sizes = self.worth[bid][alive], alive[..., -1]
-        ends = ends_of(counts, self.first_of_life)
+        ends = counts > 0 if self._leave_apart else ends_of(counts, self.first_of_life)
         values = _worth_of(self.now, bid, ends, worth)
         if self.booted is not None:
             grown = self.before[bid] + _worth_of(self.booted, bid, ends, worth)
             values = np.where(sizes > self.held[bid].sum(), grown, values)
         values = np.asarray(values - self.switching[bid][sizes])
-        if not self.covers[bid].all():
+        if not self._covers_all[bid]:
             values = np.where((counts * ~self.covers[bid]).any(axis=-1), -np.inf, values)
         return values
 

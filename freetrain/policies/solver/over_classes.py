@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,11 @@ class _End:
     taken: list[Table] = field(default_factory=list)
 
 
+_Step = tuple[Table, Table | None, tuple[Table, Table] | None, float]
+"""Of one class: the best value before its end, and before it with nodes of that end; gain and loss where it is the
+last class of the end; the price."""
+
+
 @dataclass(frozen=True)
 class Programme:
     """A solved dynamic programme over the classes; a state is a number of nodes beyond the fewest possible.
@@ -83,6 +89,20 @@ class Programme:
     ends: list[_End]
     final: Table
     change: Table
+
+    @cached_property
+    def _steps(self) -> list[_Step]:
+        """What is to be known of each class when one goes back over them."""
+        return [
+            (
+                end.before,
+                end.taken[place] if place else None,
+                (end.gain, end.loss) if column == end.columns[-1] else None,
+                float(self.prices[column]),
+            )
+            for end in self.ends
+            for place, column in enumerate(end.columns)
+        ]
 
     def best(self) -> tuple[NDArray[np.float64], Counts]:
         """Value and counts of the best choice of each bid."""
@@ -116,35 +136,31 @@ class Programme:
 
     def worth_at_least(self, row: int, least: float) -> Iterator[Counts]:
         """All choices of one row that are worth so much, prices paid."""
+        last = len(self.prices) - 1
         for state in np.flatnonzero(self.final[row] >= least).tolist():
-            yield from self._before_end(row, len(self.ends), state, -float(self.change[row, state]), least)
-
-    def _before_end(self, row: int, number: int, state: int, after: float, least: float) -> Iterator[Counts]:
-        """Choices of the classes before this end that lead to the state; what follows them is worth ``after``."""
-        if number == 0:
-            yield self.fewest[row].copy()
-            return
-        end = self.ends[number - 1]
-        after += float(end.gain[row, state])
-        yield from self._ways(row, number - 1, len(end.columns), state, float(end.loss[row, state]), after, least)
+            yield from self._ways(row, last, state, -float(self.change[row, state]), 0.0, least)
 
     def _ways(
-        self, row: int, number: int, place: int, state: int, loss: float, after: float, least: float
+        self, row: int, column: int, state: int, after: float, loss: float, least: float
     ) -> Iterator[Counts]:
-        """The same before a class of one end; ``loss`` as for the best step."""
-        end = self.ends[number]
-        if place == 0:
-            yield from self._before_end(row, number, state, after, least)
+        """Choices of the classes up to this one that lead to the state; what follows them is worth ``after``.
+
+        ``loss`` is as for the best step, where nodes leave after a later class.
+        """
+        if column < 0:
+            yield self.fewest[row].copy()
             return
-        column, taken = end.columns[place - 1], end.taken[place - 1] if place > 1 else None
-        price = float(self.prices[column])
+        before, taken, end, price = self._steps[column]
+        if end is not None:
+            gain, losses = end
+            after, loss = after + float(gain[row, state]), float(losses[row, state])
         for more in range(min(state, int(self.most[row, column])) + 1):
             here, left = after - price * more - (loss if more else 0.0), 0.0 if more else loss
-            best = float(end.before[row, state - more])
+            best = float(before[row, state - more])
             if taken is not None:
                 best = max(best, float(taken[row, state - more]) - left)
             if best + here >= least:
-                for counts in self._ways(row, number, place - 1, state - more, left, here, least):
+                for counts in self._ways(row, column - 1, state - more, here, left, least):
                     counts[column] += more
                     yield counts
 
@@ -165,10 +181,11 @@ def solve_programme(bidders: Bidders, prices: Prices, way: Way) -> Programme:
         paid = (fewest[:, columns] * prices[columns]).sum(axis=1)[:, None]
         gain = use.alone_s[:, last, None] * worth_now - paid - np.where(must, loss, 0.0)
         end = _End(columns, best, gain, np.where(must, 0.0, loss))
-        taken = np.full_like(best, -np.inf) if len(columns) > 1 else best
+        taken = best
         for place, column in enumerate(columns):
             end.taken.append(taken)
-            with_more = _best_with_more(np.maximum(best, taken), prices[column], most[:, column])
+            start = np.maximum(best, taken) if place else best
+            with_more = _best_with_more(start, prices[column], most[:, column])
             taken = np.maximum(taken, with_more) if place else with_more
         best = np.maximum(best, taken - end.loss) + gain
         ends.append(end)
