@@ -25,7 +25,7 @@ class EqualShare:
         """Equal sizes, longest-lived nodes first to whom an eviction would cost most."""
         counts = problem.held
         if counts.size:
-            counts = spread_as_decided(problem, lambda most: _equal_sizes(problem, most))
+            counts = spread_as_decided(problem, lambda most: _equal_sizes(problem, most), evenly=True)
         return Allocation(counts, "equal-share")
 
 

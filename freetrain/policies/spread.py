@@ -12,16 +12,21 @@ from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import boots_in_time
 
-_ROUNDS = 4
-"""Where kinds of nodes differ each trainer gets one part of so many of what it lacks, and so on."""
+_EVENLY = 4
+"""Where nodes are given out evenly each trainer gets one part of so many of what it lacks, and so on."""
 
 
-def spread(problem: Problem, sizes: Sizes) -> Counts:
+def spread(problem: Problem, sizes: Sizes, *, evenly: bool = False) -> Counts:
     """Nodes of each class for trainers of given sizes, shape (trainers, classes); nobody migrates.
 
     Who shrinks gives up its shortest-lived nodes; who grows takes the longest-lived left, those first whom an
     eviction would cost most, and none that leaves before it would have booted. Where kinds of nodes differ, each
     takes those on which it is worth most, and where they do not suffice, some get less than their size.
+
+    Args:
+        problem: what is decided.
+        sizes: of the trainers.
+        evenly: whether all get a part where nodes of a kind do not suffice.
     """
     choices = problem.choices
     joins = choices.may_join & boots_in_time(choices.terms, problem.classes)
@@ -35,7 +40,7 @@ def spread(problem: Problem, sizes: Sizes) -> Counts:
     if choices.is_free:
         _grow_in_turn(problem, counts, change, growing)
     else:
-        _grow_in_rounds(problem, counts, change, growing)
+        _grow_in_rounds(problem, counts, change, growing, _EVENLY if evenly else 1)
     return counts
 
 
@@ -53,7 +58,9 @@ def _grow_in_turn(problem: Problem, counts: Counts, change: Sizes, growing: NDAr
             counts[row] = 0
 
 
-def _grow_in_rounds(problem: Problem, counts: Counts, change: Sizes, growing: NDArray[np.int64]) -> None:
+def _grow_in_rounds(
+    problem: Problem, counts: Counts, change: Sizes, growing: NDArray[np.int64], parts: int
+) -> None:
     """First what each trainer needs at least, then a part of what it lacks, and so on, so that all get some.
 
     Who may have fewest nodes comes first, then whom an eviction would cost most.
@@ -74,7 +81,7 @@ def _grow_in_rounds(problem: Problem, counts: Counts, change: Sizes, growing: ND
                 least = problem.trainers[row].min_nodes - int(counts[row].sum())
                 step = max(least, min(1, lacks))
             else:
-                least, step = 1, -(-lacks // _ROUNDS)
+                least, step = 1, -(-lacks // parts)
             taken = _take(left * joins[made[row]], step)
             if taken.sum() >= least:
                 counts[row] += taken
@@ -100,12 +107,13 @@ def _loss(problem: Problem, sizes: Sizes) -> NDArray[np.float64]:
     return np.asarray(terms.eviction_s * terms.worth[np.arange(len(sizes)), sizes])
 
 
-def spread_as_decided(problem: Problem, decide_sizes: Callable[[Sizes], Sizes]) -> Counts:
+def spread_as_decided(problem: Problem, decide_sizes: Callable[[Sizes], Sizes], *, evenly: bool = False) -> Counts:
     """Nodes of each class for trainers whose sizes are decided anew while kinds of nodes do not suffice for them.
 
     Args:
         problem: what is decided.
         decide_sizes: sizes of the trainers by how many nodes each can get at most, both of shape (trainers,).
+        evenly: whether all get a part where nodes of a kind do not suffice.
     """
     choices = problem.choices
     most = np.full(len(problem.trainers), problem.node_count)
@@ -116,7 +124,7 @@ def spread_as_decided(problem: Problem, decide_sizes: Callable[[Sizes], Sizes]) 
     np.maximum.at(most, choices.trainer, reach)
     while True:
         sizes = decide_sizes(most)
-        counts = spread(problem, sizes)
+        counts = spread(problem, sizes, evenly=evenly)
         got = counts.sum(axis=1)
         if (got >= sizes).all():
             return counts

@@ -131,6 +131,16 @@ def test_a_baseline_leaves_no_node_idle_that_somebody_could_use(baseline: str) -
     assert {trainer: len(names) for trainer, names in decision.placement.items()} == {"a": 6, "b": 2}
 
 
+def test_who_can_use_one_kind_of_node_only_shares_it_equally() -> None:
+    curve = tuple((nodes, 10.0 * nodes) for nodes in range(1, 9))
+    trainers = tuple(
+        Trainer(f"t{number}", curve, choices=(KindChoice(("a" if number else "b",)),)) for number in range(3)
+    )
+    nodes = tuple(Offer(f"n{number}", kind="a" if number < 4 else "b") for number in range(10))
+    decision = decide(find_policy("equal-share"), Problem(NOW_S, nodes, trainers))
+    assert {trainer: len(names) for trainer, names in decision.placement.items()} == {"t0": 6, "t1": 2, "t2": 2}
+
+
 @pytest.mark.parametrize("policy", ["freetrain", *BASELINES])
 def test_nobody_gets_a_new_node_that_leaves_before_it_has_booted(policy: str) -> None:
     for seed in range(200):
