@@ -101,8 +101,8 @@ class LiveCluster:
         told = self._ask()
         queue = told.roster_rules.queue
         snapshot = self._gateway.snapshot()
-        if queue.partition not in snapshot.partitions:
-            raise SlurmRefusedError(f"Slurm shows no partition {queue.partition} any more.")
+        if missing := queue.missing(snapshot.partitions):
+            raise SlurmRefusedError(f"Slurm shows no partition {missing} any more.")
         self._ended += self._books.bring_up_to_date(snapshot, queue)
         answered = self._housekeeping.answered
         self.registered = self._registry.look(snapshot, self._ended, told.reports, answered, told.roster_rules)

@@ -6,7 +6,7 @@ Nothing of it harms the site's jobs; all of it is said once, when the configurat
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.durations import show_duration
@@ -30,6 +30,7 @@ class Terms:
         spares_suspendable: whether nodes that Slurm powers down are left alone.
         qos: by name; none where there is no accounting.
         in_parts: whether parts of nodes are lent.
+        most_nodes: how many may be lent in all partitions of the queue together; 0: as many as this one has.
     """
 
     layout: SlurmLayout
@@ -38,6 +39,7 @@ class Terms:
     spares_suspendable: bool
     qos: Mapping[str, QosTerms] = field(default_factory=dict)
     in_parts: bool = False
+    most_nodes: int = 0
 
     @property
     def ours(self) -> PartitionRules:
@@ -65,14 +67,24 @@ def judge_terms(terms: Terms) -> list[Finding]:
     5. Somebody has decided about nodes that Slurm powers down.
     6. Where parts of nodes are lent, a fragment is confined to its own, and ends with all that it started.
     """
-    return [
-        *_of_submission(terms),
-        *_of_time(terms),
-        *_of_fence(terms),
-        *_of_charges(terms),
-        *_of_power(terms),
-        *_of_confinement(terms),
-    ]
+    partitions = {name: one.partition for name, one in terms.layout.partitions.items()}
+    nodes = len(terms.queue.among(partitions).nodes)
+    return list(
+        dict.fromkeys(
+            finding
+            for name in terms.queue.partitions
+            for finding in _of_one(replace(terms, queue=FragmentQueue(name, terms.queue.qos), most_nodes=nodes))
+        )
+    )
+
+
+def _of_one(terms: Terms) -> Iterator[Finding]:
+    yield from _of_submission(terms)
+    yield from _of_time(terms)
+    yield from _of_fence(terms)
+    yield from _of_charges(terms)
+    yield from _of_power(terms)
+    yield from _of_confinement(terms)
 
 
 def _of_submission(terms: Terms) -> Iterator[Finding]:
@@ -127,7 +139,7 @@ def _of_fence(terms: Terms) -> Iterator[Finding]:
             False,
         )
         return
-    nodes = len(ours.partition.nodes)
+    nodes = terms.most_nodes or len(ours.partition.nodes)
     if name := terms.queue.qos:
         yield from _of_limits_of_each(terms)
         if not terms.qos.get(name, QosTerms(name)).fences:

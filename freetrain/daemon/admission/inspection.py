@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from freetrain.config import Config, ConfigError, find_setting
+from freetrain.core.cluster import Nodes
 from freetrain.daemon.admission.checks import lacking_rights
 from freetrain.daemon.admission.choices import wrong_choices
 from freetrain.daemon.admission.contradictions import find_contradictions
@@ -110,14 +111,14 @@ def inspect(config: Config, sources: Sequence[Path], gateway: Gateway, account: 
     if missing := missing_partition(config, layout):
         found.append(missing)
     planned = with_proposed_partition(config, layout)
-    if config.slurm.partition in planned.partitions:
+    if not config.slurm.queue.missing(planned.partitions):
         found += judge(question_of(config, planned, snapshot))
         qos = _qos_terms(layout, gateway, not_checked)
         spares = config.lend.spare_suspendable
         terms = Terms(planned, config.slurm.queue, config.lend.shortest_hole, spares, qos, config.lend.in_parts)
         found += judge_terms(terms)
         found += _of_people(config, layout, gateway, not_checked)
-        found += find_contradictions(config, planned.partitions[config.slurm.partition].partition.nodes)
+        found += find_contradictions(config, _nodes_lent(config, planned))
     if unknown := unknown_nodes(config, snapshot):
         found.append(unknown)
     if closed := closed_wake_file(Path(config.state.directory), layout.settings):
@@ -132,6 +133,11 @@ def inspect(config: Config, sources: Sequence[Path], gateway: Gateway, account: 
     except FreetrainError as error:
         not_checked.append(f"the rights of {account} ({error.what})")
     return _sorted(found, layout, not_checked)
+
+
+def _nodes_lent(config: Config, layout: SlurmLayout) -> Nodes:
+    """All that may be lent."""
+    return config.slurm.queue.among({name: one.partition for name, one in layout.partitions.items()}).nodes
 
 
 def _sorted(found: Sequence[Finding], layout: SlurmLayout | None, not_checked: Sequence[str]) -> Inspection:
