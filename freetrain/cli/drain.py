@@ -114,11 +114,11 @@ def _require_known(names: Nodes, snapshot: Snapshot, config: Config) -> None:
     unknown = names - snapshot.node.keys()
     if unknown:
         raise InputError(f"Slurm has no node {fold_nodes(unknown)}.", "'sinfo -N' lists the nodes.")
-    partition = snapshot.partitions.get(config.slurm.partition)
-    if partition is not None and (outside := names - partition.nodes):
-        click.echo(
-            f"freetrain: {fold_nodes(outside)} is not in partition {partition.name} and is never lent.", err=True
-        )
+    queue = config.slurm.queue
+    if queue.missing(snapshot.partitions):
+        return
+    if outside := names - queue.among(snapshot.partitions).nodes:
+        click.echo(f"freetrain: {fold_nodes(outside)} is not in {queue} and is never lent.", err=True)
 
 
 def _tell_daemon(directory: Path, must_run: bool) -> None:

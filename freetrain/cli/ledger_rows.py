@@ -39,7 +39,7 @@ class Books:
     """What was lent about a range of time.
 
     Attributes:
-        lendings: each node at most once at a time; those of a day before the range are among them.
+        lendings: no node more than once at a time; those of a day before the range are among them.
         trainers: by id.
         from_s: UTC epoch seconds.
         until_s: likewise.
@@ -103,6 +103,7 @@ def _lending(fragment: Fragment, now_s: float) -> Lending | None:
         goes_on=fragment.ended_s is None,
         was_evicted=fragment.end is End.PREEMPTED,
         was_cut_off=fragment.end not in (None, End.COMPLETED, End.FAILED),
+        share=fragment.share,
     )
 
 

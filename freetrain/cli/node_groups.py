@@ -41,9 +41,9 @@ def find_node_groups(config: Config, standing: Standing, gateway: Gateway) -> Se
         ConfigError: Slurm has no such partition.
         SlurmError: Slurm does not answer.
     """
-    snapshot, partition = gateway.snapshot(), config.slurm.partition
-    if partition not in snapshot.partitions:
-        raise ConfigError(f"Slurm has no partition {partition}.", "Set slurm.partition.")
+    snapshot = gateway.snapshot()
+    if missing := config.slurm.queue.missing(snapshot.partitions):
+        raise ConfigError(f"Slurm has no partition {missing}.", "Set slurm.partition.")
     running = _running_fragments(snapshot, config, gateway)
     if standing.look:
         return _brought_up_to_date(standing.look.nodes, snapshot, running, config.lend.in_parts)

@@ -102,7 +102,8 @@ def panic_orders(snapshot: Snapshot, config: Config, launcher: Launcher) -> Sequ
 def _close(queue: FragmentQueue) -> str:
     if queue.qos:
         return f"Let nothing start: sacctmgr -i modify qos {queue.qos} set GrpJobs=0"
-    return f"Close the partition: scontrol update PartitionName={queue.partition} State=DOWN"
+    lines = (f"scontrol update PartitionName={name} State=DOWN" for name in queue.partitions)
+    return f"Close the partition: {'; '.join(lines)}"
 
 
 def _stop(path: Path) -> str:

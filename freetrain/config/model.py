@@ -36,7 +36,7 @@ class Slurm(Section):
         str,
         Field(
             description="The partition in which fragments run; its nodes are those that may be lent. It is "
-            "preemptible and freetrain's own, unless slurm.qos is set."
+            "preemptible and freetrain's own, unless slurm.qos is set; then there may be several, as a,b."
         ),
     ] = "freetrain"
     qos: Annotated[
@@ -48,6 +48,12 @@ class Slurm(Section):
         ),
     ] = ""
     timeout: Annotated[Duration, Field(description="How long one question to Slurm may take.")] = 30.0
+
+    @model_validator(mode="after")
+    def _several_partitions_have_a_qos(self) -> Slurm:
+        if "," in self.partition and not self.qos:
+            raise ValueError("partition names several: fragments need a QOS of their own then (slurm.qos)")
+        return self
 
     @property
     def queue(self) -> FragmentQueue:

@@ -79,6 +79,7 @@ class Fragment:
 
     Attributes:
         id: freetrain's own number of it; 0: not stored yet.
+        share: how much of its node it has: the largest of its parts of the CPUs, the memory and the GPUs.
         job: Slurm's id: of the array task (``123_4``) or of the job.
         trainer: who has it.
         node: what it has.
@@ -102,6 +103,7 @@ class Fragment:
     end: End | None = None
     decision: str | None = None
     id: int = 0
+    share: float = 1.0
 
     @property
     def place(self) -> str:

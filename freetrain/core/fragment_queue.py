@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
-from freetrain.core.cluster import Job
+from freetrain.core.cluster import Job, Nodes, Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,17 +13,50 @@ class FragmentQueue:
     """Where fragments wait and run.
 
     Attributes:
-        partition: whose nodes may be lent.
+        partition: whose nodes may be lent; several, with commas between, where fragments have a QOS of their own.
         qos: that fragments have, where the site's jobs run in that partition, too; empty: none of them do.
     """
 
     partition: str
     qos: str = ""
 
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The partitions by name."""
+        return tuple(self.partition.split(","))
+
     def has(self, job: Job) -> bool:
         """Whether a job waits or runs in it: any other job is the site's own."""
-        return job.partition == self.partition and self.qos in ("", job.qos)
+        if self.qos not in ("", job.qos):
+            return False
+        return job.partition == self.partition or set(job.partition.split(",")) <= set(self.partitions)
+
+    def missing(self, known: Container[str]) -> str:
+        """The first of its partitions that is not known; empty: all are."""
+        return next((name for name in self.partitions if name not in known), "")
+
+    def among(self, partitions: Mapping[str, Partition]) -> Partition:
+        """The partition whose nodes may be lent; of several what those that are up are together.
+
+        Raises:
+            KeyError: there is no such partition.
+        """
+        if self.partition in partitions:
+            return partitions[self.partition]
+        every = [partitions[name] for name in self.partitions]
+        those = [one for one in every if one.is_up] or every
+        return Partition(
+            self.partition,
+            Nodes().union(*(one.nodes for one in those)),
+            those[0].is_up,
+            max(one.priority_tier for one in those),
+            those[0].preempt_mode,
+            max(one.grace_s for one in those),
+            min(one.max_time_s for one in those),
+            max(one.default_memory_mb for one in those),
+        )
 
     def __str__(self) -> str:
         """As people call it."""
-        return f"partition {self.partition}" + (f" with QOS {self.qos}" if self.qos else "")
+        several = "s" if len(self.partitions) > 1 else ""
+        return f"partition{several} {', '.join(self.partitions)}" + (f" with QOS {self.qos}" if self.qos else "")

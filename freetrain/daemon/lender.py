@@ -213,7 +213,7 @@ class Lender:
         if memory.blocked.new:
             self._guard.ask_now()
         self._keep(memory.stays, snapshot.time_s)
-        self._follow_progress(len(snapshot.partitions[self._config.slurm.partition].nodes))
+        self._follow_progress(len(self._config.slurm.queue.among(snapshot.partitions).nodes))
 
     def _keep(self, stays: Stays, now_s: float) -> None:
         if now_s - self._stays_kept_s >= _KEEP_STAYS_S:

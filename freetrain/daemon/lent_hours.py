@@ -45,8 +45,8 @@ class LentHours:
         since_s = max(self._counted_s, now_s - _REMEMBERED_HALF_LIVES * half_life_s)
         fade = 0.5 ** ((now_s - since_s) / half_life_s)
         hours = defaultdict(float, {user: each * fade for user, each in self._hours.items()})
-        for user, started_s, ended_s in self._ledger.lent_spans(since_s):
+        for user, started_s, ended_s, share in self._ledger.lent_spans(since_s):
             until_s = now_s if ended_s is None else min(ended_s, now_s)
-            hours[user] += faded_hours(max(started_s, since_s), until_s, now_s, half_life_s)
+            hours[user] += share * faded_hours(max(started_s, since_s), until_s, now_s, half_life_s)
         self._hours = dict(hours)
         self._counted_s = now_s

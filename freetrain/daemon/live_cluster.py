@@ -101,8 +101,8 @@ class LiveCluster:
         told = self._ask()
         queue = told.roster_rules.queue
         snapshot = self._gateway.snapshot()
-        if queue.partition not in snapshot.partitions:
-            raise SlurmRefusedError(f"Slurm shows no partition {queue.partition} any more.")
+        if missing := queue.missing(snapshot.partitions):
+            raise SlurmRefusedError(f"Slurm shows no partition {missing} any more.")
         self._ended += self._books.bring_up_to_date(snapshot, queue)
         answered = self._housekeeping.answered
         self.registered = self._registry.look(snapshot, self._ended, told.reports, answered, told.roster_rules)
@@ -180,8 +180,12 @@ class LiveCluster:
             self._advise(entry, wanted, amounts, decision)
             return
         # Written down before Slurm is told: whatever happens then, the next look finds out what became of them.
-        fragments = self._books.save([replace(one, decision=decision) for one in wanted])
-        pairs = zip(fragments, amounts, strict=False)  # there may be fewer tasks than places
+        # There may be fewer tasks than places.
+        shares = [self._share(entry, one, amount) for one, amount in zip(wanted, amounts, strict=False)]
+        fragments = self._books.save(
+            [replace(one, decision=decision, share=share) for one, share in zip(wanted, shares, strict=True)]
+        )
+        pairs = zip(fragments, amounts, strict=False)
         placed = [one for one, amount in pairs if self._place(entry, one, amount, decision)]
         for order in self._launcher.start(placed):
             self._executor.carry_out(order, decision)
@@ -195,6 +199,10 @@ class LiveCluster:
             *self._launcher.start(wanted),
         ):
             self._executor.carry_out(order, decision)
+
+    def _share(self, entry: Entry, fragment: Fragment, amount: Amount | None) -> float:
+        node = self._seen.snapshot.node[fragment.node]
+        return (amount or entry.submission.needs.amount_on(node)).part_of(node.total)
 
     def _place(self, entry: Entry, fragment: Fragment, amount: Amount | None, decision: str | None) -> bool:
         node = self._seen.snapshot.node[fragment.node]

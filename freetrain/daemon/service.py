@@ -107,7 +107,7 @@ class Service:
                 status = StatusFile(directory, poll_s, settings.hides_jobs, self._clock_s)
                 store = _open_store(directory / DAEMONS_STORE)
                 ledger = store.ledger()
-                names = tuple(sorted(first.partitions[self._config.slurm.partition].nodes))
+                names = tuple(sorted(self._config.slurm.queue.among(first.partitions).nodes))
                 with store.begin_run(self._new_run(settings, names), batch_decisions=1) as journal:
                     lender = Lender(
                         self._config, self._gateway, settings, ledger, journal, admission.guard, self._clock_s

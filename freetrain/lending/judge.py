@@ -248,7 +248,7 @@ def _select(facts: Facts, offers: Offers, eligible: Eligible, tasks: Tasks, rule
     places = {needs: tasks.places(needs, nodes) for needs, nodes in eligible.items()}
     reach = {one.id: max(places[one.needs], held[one.id]) for one in facts.requests}
     partition = rules.nodes.partition
-    is_up = facts.snapshot.partitions[partition].is_up
+    is_up = rules.nodes.queue.among(facts.snapshot.partitions).is_up
     requests = [one for one in facts.requests if is_up or held[one.id]]
     found = select(requests, reach, len(offers.offered), rules.sharing, facts.used_hours)
     others = dict.fromkeys(

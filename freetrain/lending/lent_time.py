@@ -1,7 +1,8 @@
 """Lent time: how many node-seconds trainings had, and how many of them were lost to changes. Pure.
 
-A node-second is counted once: of intervals on one node that overlap, the one that began later counts from its
-start on. Everything is clipped to the range that is asked for, so ranges that lie side by side add up.
+Of a part of a node as much is counted as it is of the node. A node-second is counted once: where intervals on one
+node overlap that are more than the node together, those that began later count from their start on. Everything is
+clipped to the range that is asked for, so ranges that lie side by side add up.
 
 What a change costs is what the training's tag says (start, grow, shrink), as in every decision about it: for so
 long all nodes that it has then are lost. While several such times overlap, each second is lost once. The nodes of
@@ -14,13 +15,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+_ROUNDING = 1e-6
+
 LONGEST_LOSS_S = 86400.0
 """No change is taken to cost more, whatever a tag says: so far back from a range one must look."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lending:
-    """One node lent to one trainer, once.
+    """One node, or part of one, lent to one trainer, once.
 
     Attributes:
         job: Slurm's id.
@@ -31,6 +34,7 @@ class Lending:
         goes_on: whether it does.
         was_evicted: whether Slurm took the node for one of the site's jobs.
         was_cut_off: whether it ended before its program did.
+        share: how much of the node it is.
     """
 
     job: str
@@ -41,6 +45,7 @@ class Lending:
     goes_on: bool = False
     was_evicted: bool = False
     was_cut_off: bool = False
+    share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +95,15 @@ class LentTime:
 
 
 def each_node_once(lendings: Iterable[Lending]) -> list[Lending]:
-    """The same, such that no node is lent twice at a time; those of which nothing is left are left out."""
+    """The same, such that no more than a node is lent of it; those of which nothing is left are left out."""
     kept: list[Lending] = []
-    on_node: dict[str, int] = {}
+    on_node: defaultdict[str, list[int]] = defaultdict(list)
     for one in sorted(lendings, key=lambda each: (each.start_s, each.end_s)):
-        before = on_node.get(one.node)
-        if before is not None and kept[before].end_s > one.start_s:
-            kept[before] = replace(kept[before], end_s=one.start_s, goes_on=False)
-        on_node[one.node] = len(kept)
+        there = [number for number in on_node[one.node] if kept[number].end_s > one.start_s]
+        while there and sum(kept[number].share for number in there) + one.share > 1.0 + _ROUNDING:
+            first = there.pop(0)
+            kept[first] = replace(kept[first], end_s=one.start_s, goes_on=False)
+        on_node[one.node] = [*there, len(kept)]
         kept.append(one)
     return [one for one in kept if one.end_s > one.start_s]
 
@@ -128,20 +134,22 @@ def _time_of(own: Sequence[Lending], costs: ChangeCosts, from_s: float, until_s:
     """Goes from change to change; between two of them the trainer has so many nodes, and loses them or not."""
     if costs.independent:
         return sum((_time_alone(one, costs, from_s, until_s) for one in own), LentTime())
-    came: defaultdict[float, int] = defaultdict(int)
-    went: defaultdict[float, int] = defaultdict(int)
-    go_on: defaultdict[float, int] = defaultdict(int)  # what comes after is not known
+    came, went = defaultdict[float, int](int), defaultdict[float, int](int)
+    go_on = defaultdict[float, int](int)  # what comes after is not known
+    more_nodes = defaultdict[float, float](float)
     for one in own:
         came[one.start_s] += 1
         (go_on if one.goes_on else went)[one.end_s] += 1
+        more_nodes[one.start_s] += one.share
+        more_nodes[one.end_s] -= one.share
     lent_s, lost_s = 0.0, {"starts": 0.0, "ends": 0.0}
-    size, at_s, lost_until_s, kind = 0, from_s, -float("inf"), "starts"
+    size, nodes, at_s, lost_until_s, kind = 0, 0.0, from_s, -float("inf"), "starts"
     for next_s in sorted({*came, *went, *go_on, until_s}):
         low_s, high_s = max(at_s, from_s), min(next_s, until_s)
-        lent_s += size * max(0.0, high_s - low_s)
-        lost_s[kind] += size * max(0.0, min(high_s, lost_until_s) - low_s)
+        lent_s += nodes * max(0.0, high_s - low_s)
+        lost_s[kind] += nodes * max(0.0, min(high_s, lost_until_s) - low_s)
         stayed = size - went[next_s] - go_on[next_s]
-        size, at_s = stayed + came[next_s], next_s
+        size, nodes, at_s = stayed + came[next_s], nodes + more_nodes[next_s], next_s
         change, cost_s = _change(stayed, came[next_s], went[next_s], costs)
         if next_s + cost_s > lost_until_s:
             lost_until_s, kind = next_s + cost_s, change
@@ -165,7 +173,7 @@ def _time_alone(one: Lending, costs: ChangeCosts, from_s: float, until_s: float)
     """What one node that works by itself came to."""
 
     def within(begin_s: float, end_s: float) -> float:
-        return max(0.0, min(end_s, until_s) - max(begin_s, from_s))
+        return one.share * max(0.0, min(end_s, until_s) - max(begin_s, from_s))
 
     begun_s = min(one.start_s + costs.start_s, one.end_s)
     kept_s = max(begun_s, one.end_s - costs.shrink_s) if one.was_cut_off else one.end_s

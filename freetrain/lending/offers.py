@@ -160,9 +160,9 @@ def _why_unfit(
         why |= {name: "it was lent in parts before" for name, count in going_on.items() if count > 1}
     why |= drained
     if rules.power is not None:
-        why |= dict.fromkeys(rules.power.suspendable(snapshot, rules.partition), "Slurm powers it down when idle")
+        why |= dict.fromkeys(rules.power.suspendable(snapshot, rules.queue), "Slurm powers it down when idle")
     why |= dict.fromkeys(rules.exclude, "excluded by the site")
-    missing = snapshot.partitions[rules.partition].nodes - snapshot.node.keys()
+    missing = rules.queue.among(snapshot.partitions).nodes - snapshot.node.keys()
     return why | dict.fromkeys(missing, "Slurm does not show it")
 
 
@@ -185,7 +185,7 @@ def _why_between(fragment: Fragment) -> str:
 def _not_yet(snapshot: Snapshot, offered: Iterable[Offer], rules: NodeRules, seen: Sightings) -> Mapping[str, str]:
     """Nodes that nobody has and that should not be lent just now."""
     now_s = snapshot.time_s
-    is_up = snapshot.partitions[rules.partition].is_up
+    is_up = rules.queue.among(snapshot.partitions).is_up
     reasons = {}
     for node in offered:
         if node.held_by is not None:

@@ -24,7 +24,7 @@ def whole_nodes(
     snapshot: Snapshot, holder: Mapping[str, str], why_not: Mapping[str, str], rules: NodeRules
 ) -> Places:
     """Each node is one place."""
-    names = sorted(snapshot.partitions[rules.partition].nodes)
+    names = sorted(rules.queue.among(snapshot.partitions).nodes)
     offered = [(name, holder.get(name)) for name in names if name not in why_not]
     out = [name for name in names if name in why_not]
     back = {name for name in out if name in holder and _is_wanted_back(snapshot, name)}
@@ -43,7 +43,7 @@ def parts_of_nodes(
     offered: list[tuple[str, str | None]] = []
     due: dict[str, str] = {}
     withheld: dict[str, str] = {}
-    for name in sorted(snapshot.partitions[rules.partition].nodes):
+    for name in sorted(rules.queue.among(snapshot.partitions).nodes):
         if name not in why_not:
             offered += [(one.place, one.trainer) for one in on[name]]
             if name in rooms and rooms[name].free.cpus:

@@ -96,10 +96,10 @@ def find_rooms(
     for one in fragments:
         if one.state is FragmentState.ASKED:
             asked[one.node].append(one)
-    sites = _nodes_of_the_site(snapshot, rules.queue)
+    sites, ours = _nodes_of_the_site(snapshot, rules.queue), rules.queue.among(snapshot.partitions).nodes
     rooms = {}
     for node in snapshot.nodes:
-        if node.used is None or node.name not in snapshot.partitions[rules.partition].nodes:
+        if node.used is None or node.name not in ours:
             continue
         free = node.total.without(node.used)
         for one in asked[node.name]:

@@ -27,10 +27,10 @@ class PowerRules:
     nodes: Nodes = frozenset()
     partitions: frozenset[str] = frozenset()
 
-    def suspendable(self, snapshot: Snapshot, partition: str) -> Nodes:
-        """The nodes of a partition that Slurm powers down when they are idle."""
+    def suspendable(self, snapshot: Snapshot, queue: FragmentQueue) -> Nodes:
+        """The nodes that may be lent and that Slurm powers down when they are idle."""
         named = (snapshot.partitions[name].nodes for name in self.partitions & snapshot.partitions.keys())
-        return snapshot.partitions[partition].nodes.difference(self.nodes, *named)
+        return queue.among(snapshot.partitions).nodes.difference(self.nodes, *named)
 
 
 class Share(StrEnum):
@@ -196,6 +196,6 @@ class Rules:
 
     def limit_s(self, free_until_s: float, snapshot: Snapshot) -> float:
         """Time limit of a fragment that starts now on a node whose hole ends then."""
-        most_s = snapshot.partitions[self.nodes.partition].max_time_s
+        most_s = self.nodes.queue.among(snapshot.partitions).max_time_s
         hole_s = free_until_s - snapshot.time_s - self.fragments.planning_s
         return min(hole_s, self.fragments.longest_s, most_s)

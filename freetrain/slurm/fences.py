@@ -41,7 +41,7 @@ def _of_what_runs(terms: Terms) -> Iterator[Finding]:
     fencing = _fencing(terms)
     if all(one.fences for one in fencing):
         return
-    nodes = len(ours.partition.nodes)
+    nodes = terms.most_nodes or len(ours.partition.nodes)
     if own or ours.qos:
         what = "with it" if own else "there"
         which = f"QOS {own}" if own else f"QOS {ours.qos} of partition {ours.name}"
@@ -90,7 +90,8 @@ def _modify(qos: str) -> str:
 
 
 def _submit_limit(terms: Terms) -> str:
-    most = max(_FEWEST_SUBMITTED, _SUBMITTED_A_NODE * len(terms.ours.partition.nodes))
+    nodes = terms.most_nodes or len(terms.ours.partition.nodes)
+    most = max(_FEWEST_SUBMITTED, _SUBMITTED_A_NODE * nodes)
     return f"MaxSubmitJobsPU={most}"
 
 

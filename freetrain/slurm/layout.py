@@ -27,17 +27,23 @@ def judge(question: Question) -> list[Finding]:
     5. Fragments can start, and their owners may hand them in. What they have counts in no limit of the site's.
     6. This machine's clock and that of Slurm's controller tell the same time.
 
+    Of several partitions in which fragments run each is judged by itself.
+
     Raises:
         KeyError: Slurm has no such partition.
     """
+    found = (finding for one in question.apart for finding in _judge_one(one))
+    return sorted(dict.fromkeys(found), key=lambda finding: not finding.is_unsafe)
+
+
+def _judge_one(question: Question) -> list[Finding]:
     preempt_type = question.layout.settings.preempt_type
     found = [*_of_the_partition(question), *_of_the_cluster(question), *_of_the_clock(question)]
     if preempt_type == BY_PARTITION:
         found += _by_partition(question)
     elif preempt_type == BY_QOS:
         found += judge_by_qos(question)
-    found += exempt_findings(question)
-    return sorted(dict.fromkeys(found), key=lambda finding: not finding.is_unsafe)
+    return [*found, *exempt_findings(question)]
 
 
 def _of_the_partition(question: Question) -> Iterator[Finding]:

@@ -70,7 +70,7 @@ def _of_sites(question: Question, partition: PartitionRules, known: Mapping[str,
             continue
         if name not in fragments:
             yield from _of_site(known[name], fragments)
-        elif partition != question.ours:
+        elif partition.name not in question.queue.partitions:
             yield Finding(
                 f"Jobs in partition {partition.name} that ask for QOS {name} do not preempt fragments.",
                 update(partition.name, partition.without_qos(fragments, known)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from freetrain.core.fragment_queue import FragmentQueue
@@ -21,17 +21,24 @@ class Question:
         queue: where fragments wait and run.
         tolerable_s: the longest delay of a job of the site's that is not too much.
         owners: users whose trainings are known, with the accounts that they are charged to.
+        of: which of several partitions of the queue.
     """
 
     layout: SlurmLayout
     queue: FragmentQueue
     tolerable_s: float = 60.0
     owners: frozenset[tuple[str, str]] = frozenset()
+    of: str = ""
+
+    @property
+    def apart(self) -> list[Question]:
+        """The same of each partition in which fragments run."""
+        return [replace(self, of=name) for name in self.queue.partitions]
 
     @property
     def ours(self) -> PartitionRules:
-        """The partition in which fragments run."""
-        return self.layout.partitions[self.queue.partition]
+        """The partition in which fragments run; of several the one that is judged, see :attr:`apart`."""
+        return self.layout.partitions[self.of or self.queue.partition]
 
     @property
     def is_shared(self) -> bool:
@@ -66,7 +73,7 @@ class Question:
     @property
     def exempt_s(self) -> float:
         """For how long after its start a fragment may be safe from preemption."""
-        return max((exempt_s for exempt_s, _ in self.exempt_times()), default=0.0)
+        return max((exempt_s for one in self.apart for exempt_s, _ in one.exempt_times()), default=0.0)
 
     def exempt_times(self) -> Iterator[tuple[float, Qos | None]]:
         """For how long fragments are safe, each with the QOS that says so; None: the cluster's settings do.

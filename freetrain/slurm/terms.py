@@ -6,7 +6,9 @@ Nothing of it harms the site's jobs; all of it is said once, when the configurat
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.durations import show_duration
 from freetrain.slurm.fences import judge_fences
 from freetrain.slurm.finding import Finding, update
@@ -26,14 +28,24 @@ def judge_terms(terms: Terms) -> list[Finding]:
     5. Somebody has decided about nodes that Slurm powers down.
     6. Where parts of nodes are lent, a fragment is confined to its own, and ends with all that it started.
     """
-    return [
-        *_of_submission(terms),
-        *_of_time(terms),
-        *judge_fences(terms),
-        *_of_charges(terms),
-        *_of_power(terms),
-        *_of_confinement(terms),
-    ]
+    partitions = {name: one.partition for name, one in terms.layout.partitions.items()}
+    nodes = len(terms.queue.among(partitions).nodes)
+    return list(
+        dict.fromkeys(
+            finding
+            for name in terms.queue.partitions
+            for finding in _of_one(replace(terms, queue=FragmentQueue(name, terms.queue.qos), most_nodes=nodes))
+        )
+    )
+
+
+def _of_one(terms: Terms) -> Iterator[Finding]:
+    yield from _of_submission(terms)
+    yield from _of_time(terms)
+    yield from judge_fences(terms)
+    yield from _of_charges(terms)
+    yield from _of_power(terms)
+    yield from _of_confinement(terms)
 
 
 def _of_submission(terms: Terms) -> Iterator[Finding]:

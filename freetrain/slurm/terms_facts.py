@@ -58,6 +58,7 @@ class Terms:
         spares_suspendable: whether nodes that Slurm powers down are left alone.
         qos: by name; none where there is no accounting.
         in_parts: whether parts of nodes are lent.
+        most_nodes: how many may be lent in all partitions of the queue together; 0: as many as this one has.
     """
 
     layout: SlurmLayout
@@ -66,6 +67,7 @@ class Terms:
     spares_suspendable: bool
     qos: Mapping[str, QosTerms] = field(default_factory=dict)
     in_parts: bool = False
+    most_nodes: int = 0
 
     @property
     def ours(self) -> PartitionRules:

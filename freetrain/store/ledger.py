@@ -89,16 +89,18 @@ class Ledger:
         with self._reading() as session:
             return [float(ended_s or 0.0) for ended_s in session.scalars(query)]
 
-    def lent_spans(self, since_s: float) -> list[tuple[str, float, float | None]]:
-        """(user, start, end or None) of every fragment that ran after ``since_s``."""
+    def lent_spans(self, since_s: float) -> list[tuple[str, float, float | None, float]]:
+        """(user, start, end or None, share of the node) of every fragment that ran after ``since_s``."""
         query = (
-            select(LiveTrainerRow.owner, FragmentRow.started_s, FragmentRow.ended_s)
+            select(LiveTrainerRow.owner, FragmentRow.started_s, FragmentRow.ended_s, FragmentRow.share)
             .join(LiveTrainerRow, LiveTrainerRow.id == FragmentRow.trainer)
             .where(FragmentRow.started_s.is_not(None))
             .where(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s > since_s))
         )
         with self._reading() as session:
-            return [(owner, float(start or 0.0), end) for owner, start, end in session.execute(query)]
+            return [
+                (owner, float(start or 0.0), end, share) for owner, start, end, share in session.execute(query)
+            ]
 
     def lent_nodes(self, since_s: float, most: int) -> list[tuple[str, str, float, float | None]]:
         """(node, trainer, start, end or None) of the fragments that ran after ``since_s``.
@@ -262,6 +264,7 @@ def _fragment(row: FragmentRow) -> Fragment:
         end=End(row.end) if row.end else None,
         decision=row.decision,
         id=row.id,
+        share=row.share,
     )
 
 

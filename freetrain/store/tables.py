@@ -96,6 +96,7 @@ class FragmentRow(Base):
     ended_s: Mapped[float | None]
     end: Mapped[str | None]
     decision: Mapped[str | None]
+    share: Mapped[float] = mapped_column(default=1.0, server_default="1")
 
 
 class LiveTrainerRow(Base):

@@ -44,6 +44,24 @@ def test_a_node_is_lent_once_at_a_time_to_who_came_last() -> None:
     assert [(one.start_s, one.end_s) for one in twice] == [(100, 300)], "found twice"
 
 
+def test_parts_of_a_node_count_beside_each_other_as_far_as_they_are_no_more_than_the_node() -> None:
+    quarters = [replace(lending("n1", 100 + 10 * number, 300, str(number)), share=0.25) for number in range(4)]
+    assert each_node_once(quarters) == quarters
+    found = each_node_once([*quarters, replace(lending("n1", 200, 300, "late"), share=0.5)])
+    assert [(one.trainer, one.end_s) for one in found] == [
+        ("0", 200), ("1", 200), ("2", 300), ("3", 300), ("late", 300),
+    ]  # fmt: skip
+    whole = each_node_once([*quarters, lending("n1", 200, 300, "late")])
+    assert [one.end_s for one in whole] == [200] * 4 + [300]
+
+
+def test_of_a_part_as_much_counts_as_it_is_of_the_node() -> None:
+    parts = [replace(lending("n1", 100, 400), share=0.25), replace(lending("n1", 200, 300), share=0.5)]
+    assert time_of(*parts) == LentTime(300 / 4 + 50, 10 / 4 + 2 * 3 / 4, 3 / 4, starts=2)
+    alone = lent_times(parts, {"7": replace(COSTS, independent=True)}, 0.0, 1000.0)["7"]
+    assert (alone.lent_s, alone.lost_to_starts_s) == (125, 10 * 3 / 4)
+
+
 def test_nodes_that_work_each_by_itself_lose_their_own_start_and_what_was_cut_off() -> None:
     costs = ChangeCosts(start_s=10.0, shrink_s=60.0, independent=True)
     cut_off = replace(lending("n2", 120, 320, evicted=True), was_cut_off=True)

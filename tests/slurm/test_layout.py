@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -345,3 +346,19 @@ def test_a_signal_that_scripts_ask_for_delays_fragments_in_their_grace_time_only
         ("sacctmgr -i modify qos scavenger set GraceTime=0", False),
         ("PreemptParameters=strict_order", False),
     ]
+
+
+def test_of_several_partitions_of_fragments_each_is_judged_and_none_is_warned_of_the_others() -> None:
+    second = DEBUG.replace("PartitionName=debug", "PartitionName=second").replace("State=INACTIVE", "State=UP")
+    rules, _ = parse_partition_rules(f"{MAIN}\n{second}")
+    known, _ = parse_qos(QOS.replace("\n", "|||\n"))
+    layout = SlurmLayout(parse_settings(BY_QOS), rules, known)
+    question = Question(layout, FragmentQueue("main,second", "scavenger"))
+    assert [one.what for one in judge(question)] == [
+        "Partition second does not admit QOS scavenger: no fragment can start."
+    ]
+    assert question.exempt_s == 0.0
+    rules["second"] = replace(rules["second"], deny_qos=frozenset())
+    assert judge(question) == []
+    (found,) = judge(replace(question, queue=FragmentQueue("main", "scavenger")))
+    assert "Jobs in partition second that ask for QOS scavenger do not preempt fragments" in found.what

@@ -128,10 +128,15 @@ def test_the_curve_is_the_owners_else_the_fit_else_an_assumption_to_scale() -> N
 def test_spans_lent_are_told_with_their_users(ledger: Ledger) -> None:
     ledger.save_trainers([TRAINER])
     running = replace(ASKED, trainer=TRAINER.id, state=FragmentState.RUNNING, started_s=800.0)
-    over = replace(running, state=FragmentState.ENDED, started_s=100.0, ended_s=200.0, end=End.RELEASED)
+    over = replace(
+        running, state=FragmentState.ENDED, started_s=100.0, ended_s=200.0, end=End.RELEASED, share=0.25
+    )
     ledger.save_fragments([running, over, replace(ASKED, trainer=TRAINER.id)])
-    assert sorted(ledger.lent_spans(0.0)) == [(TRAINER.owner, 100.0, 200.0), (TRAINER.owner, 800.0, None)]
-    assert ledger.lent_spans(300.0) == [(TRAINER.owner, 800.0, None)]
+    assert sorted(ledger.lent_spans(0.0)) == [
+        (TRAINER.owner, 100.0, 200.0, 0.25),
+        (TRAINER.owner, 800.0, None, 1.0),
+    ]
+    assert ledger.lent_spans(300.0) == [(TRAINER.owner, 800.0, None, 1.0)]
 
 
 def test_stays_are_kept_for_each_partition_as_they_were_last(ledger: Ledger) -> None:

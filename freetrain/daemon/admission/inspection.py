@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from freetrain.config import Config, ConfigError, find_setting
+from freetrain.core.cluster import Nodes
 from freetrain.daemon.admission.checks import lacking_rights
 from freetrain.daemon.admission.choices import wrong_choices
 from freetrain.daemon.admission.contradictions import find_contradictions
@@ -129,7 +130,7 @@ def inspect(
     if missing := missing_partition(config, layout):
         found.append(missing)
     planned = with_proposed_partition(config, layout)
-    if config.slurm.partition in planned.partitions:
+    if not config.slurm.queue.missing(planned.partitions):
         question = question_of(config, planned, snapshot)
         found += judge(question)
         notes += filter(None, [what_preemption_means(question, config.lend.launcher == "steer")])
@@ -139,7 +140,7 @@ def inspect(
         found += judge_terms(terms)
         found += judge_rate_limit(planned, config.slurm.partition, account)
         found += _of_people(config, layout, gateway, not_checked)
-        found += find_contradictions(config, planned.partitions[config.slurm.partition].partition.nodes)
+        found += find_contradictions(config, _nodes_lent(config, planned))
     if unknown := unknown_nodes(config, snapshot):
         found.append(unknown)
     if closed := closed_wake_file(Path(config.state.directory), layout.settings):
@@ -159,6 +160,11 @@ def inspect(
         found += proof.findings
         notes += filter(None, [proof.done])
     return _sorted(found, layout, not_checked, notes)
+
+
+def _nodes_lent(config: Config, layout: SlurmLayout) -> Nodes:
+    """All that may be lent."""
+    return config.slurm.queue.among({name: one.partition for name, one in layout.partitions.items()}).nodes
 
 
 def _sorted(

@@ -94,7 +94,7 @@ class LayoutGuard:
         """
         hurries, self._ask_now = self._ask_now > 0, max(0, self._ask_now - 1)
         layout = self._gateway.layout(0.0 if hurries else self._max_age_s, 1)
-        if config.slurm.partition not in layout.partitions:
+        if config.slurm.queue.missing(layout.partitions):
             return ""  # the look itself says so
         question = Question(layout, config.slurm.queue, config.harm.limit, owners)
         self.exempt_s = question.exempt_s

@@ -24,8 +24,8 @@ _A_DAY_S = 86400.0
 
 def missing_partition(config: Config, layout: SlurmLayout) -> Finding | None:
     """``slurm.partition``, if Slurm has no such one: another one's name, or the line that makes it."""
-    name = config.slurm.partition
-    if name in layout.partitions:
+    name = config.slurm.queue.missing(layout.partitions)
+    if not name:
         return None
     near = _near(name, layout) or (_usual(layout) if config.slurm.qos else None)
     return Finding(
@@ -36,8 +36,8 @@ def missing_partition(config: Config, layout: SlurmLayout) -> Finding | None:
 
 def with_proposed_partition(config: Config, layout: SlurmLayout) -> SlurmLayout:
     """The layout with the partition that the line would make; as it is where only the name is wrong."""
-    name = config.slurm.partition
-    if name in layout.partitions or _near(name, layout) or config.slurm.qos:
+    name = config.slurm.queue.missing(layout.partitions)
+    if not name or _near(name, layout) or config.slurm.qos:
         return layout
     proposed = PartitionRules(_proposed_partition(name, layout))
     return replace(layout, partitions={**layout.partitions, name: proposed})

@@ -222,7 +222,7 @@ def status_of(
 def _count_idle(judgement: Judgement, fragments: Iterable[Fragment]) -> int:
     """Nodes of the partition that the site's own jobs do not use."""
     snapshot = judgement.facts.snapshot
-    ours = snapshot.partitions[judgement.rules.nodes.partition].nodes
+    ours = judgement.rules.nodes.queue.among(snapshot.partitions).nodes
     idle = {node.name for node in snapshot.nodes if node.state is NodeState.IDLE}
     running = {one.node for one in fragments if one.state is FragmentState.RUNNING}
     return len(ours & (idle | running))

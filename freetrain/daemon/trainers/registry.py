@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.needs import find_misfit, kinds_of, most_places
 from freetrain.daemon.fragments import Fragments
@@ -86,7 +87,7 @@ class Registry:
         news = News(
             time_s=snapshot.time_s,
             known=self._known,
-            unfit=self._find_unfit(snapshot, submissions, rules.queue.partition),
+            unfit=self._find_unfit(snapshot, submissions, rules.queue),
             fragments=self._fragments.open,
             ended=ended,
             past=Past(self._fragments.last, self._fragments.some_completed),
@@ -98,10 +99,10 @@ class Registry:
         return self._with_requests(entries, snapshot, rules)
 
     def _find_unfit(
-        self, snapshot: Snapshot, submissions: Mapping[str, Submission], partition: str
+        self, snapshot: Snapshot, submissions: Mapping[str, Submission], queue: FragmentQueue
     ) -> Mapping[str, str]:
         """Submissions that cannot be trainers → why; what runs already has found a node that it can run on."""
-        names = snapshot.partitions[partition].nodes
+        names = queue.among(snapshot.partitions).nodes
         kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         running = {fragment.trainer for fragment in self._fragments.open}
         misfit = {needs: find_misfit(needs, kinds) for needs in {one.needs for one in submissions.values()}}
@@ -127,7 +128,7 @@ class Registry:
 
     def _with_requests(self, entries: Iterable[Entry], snapshot: Snapshot, rules: RosterRules) -> Registered:
         """What is wrong with one of them is its own, and said once."""
-        names = snapshot.partitions[rules.queue.partition].nodes
+        names = rules.queue.among(snapshot.partitions).nodes
         kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         noted, requests, waits_for = [], [], {}
         for entry in entries:

@@ -56,12 +56,15 @@ class SubmissionReader:
         found = find_submissions(jobs, queue)
         is_old = snapshot.time_s - self._asked_s > _ASK_AGAIN_S
         if found and (is_old or not found.keys() <= self._needs.keys()):
-            default_mb = snapshot.partitions[queue.partition].default_memory_mb or default_memory_mb
+            default_mb = queue.among(snapshot.partitions).default_memory_mb or default_memory_mb
             answered = self._gateway.needs(queue, default_mb)
             waiting = [id_ for id_, one in found.items() if _waits(one)]
             if waiting and not answered:
                 raise SlurmUnclearError("squeue -O", "it shows no job")
-            needs = {id_: self._needs_of(one, answered) for id_, one in found.items()}
+            needs = {
+                id_: _within_its_partitions(self._needs_of(one, answered), one, snapshot, queue)
+                for id_, one in found.items()
+            }
             self._needs = {
                 id_: one.lent_in_part(shares_out_memory) if share.in_part(one) else one
                 for id_, one in needs.items()
@@ -79,6 +82,17 @@ class SubmissionReader:
         if _waits(submission):
             return answered.get(submission.id, _NOT_SHOWN)
         return self._needs.get(submission.id) or answered.get(submission.id, Needs())
+
+
+def _within_its_partitions(
+    needs: Needs, submission: Submission, snapshot: Snapshot, queue: FragmentQueue
+) -> Needs:
+    """The needs of one that came to some of the partitions only: it never runs on the nodes of the others."""
+    task = next((one for one in submission.tasks if one.state.is_waiting), None)
+    if task is None or set(task.partition.split(",")) >= set(queue.partitions):
+        return needs  # of one that runs Slurm names only the partition in which it does
+    its = FragmentQueue(task.partition).among(snapshot.partitions).nodes
+    return replace(needs, excluded=needs.excluded | (queue.among(snapshot.partitions).nodes - its))
 
 
 def _waits(submission: Submission) -> bool:

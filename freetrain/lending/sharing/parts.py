@@ -154,7 +154,7 @@ def deal_parts(
     held = Counter(one.held_by for one in offered if one.held_by is not None)
     demand = demands([one.trainer for one in competing], held, rules.objective, rules.horizon_s)
     claimants = claimants_of(competing, demand, eligible, offered, sharing, tasks)
-    partition_nodes = len(facts.snapshot.partitions[rules.nodes.partition].nodes)
+    partition_nodes = len(rules.nodes.queue.among(facts.snapshot.partitions).nodes)
     shares = shares_of(claimants, facts.used_hours, partition_nodes, sharing)
     left = _still(left, claimants, now_s)
     most = {key: one.took for key, one in left.items()} if len(claimants) > 1 else {}

@@ -1,4 +1,4 @@
-"""Fragments in the site's own partition of a real Slurm: its jobs take nodes from them by QOS."""
+"""Fragments in the site's own partitions of a real Slurm: its jobs take nodes from them by QOS."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from tests.needed import several_people
 pytestmark = [pytest.mark.slurm, several_people]
 
 NODES = 2
-QUEUE = '[slurm]\npartition = "main"\nqos = "spare"\n'
+QUEUE = '[slurm]\npartition = "first,last"\nqos = "spare"\n'
+PARTITIONS = {"first": "Nodes=n001", "last": "Nodes=n002"}
 EXEMPT_S = 20
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
     """A Slurm that preempts by QOS, and has none yet that may be preempted."""
-    with site_of(LabOptions(nodes=NODES, accounting=True), {"PreemptType": "preempt/qos"}) as site:
+    with site_of(
+        LabOptions(nodes=NODES, accounting=True, partitions=PARTITIONS), {"PreemptType": "preempt/qos"}
+    ) as site:
         yield site
 
 
@@ -58,8 +61,8 @@ def mended(site: Site) -> bool:
 
 def submit_trainer(site: Site) -> str:
     return site.run(
-        "alice", "sbatch", "--parsable", "--hold", f"--array=0-{NODES - 1}", "-N1", "--requeue", "-p", "main",
-        "--qos=spare", "--comment=freetrain:min=1", "-o", "/dev/null", stdin=TRAINER,
+        "alice", "sbatch", "--parsable", "--hold", f"--array=0-{NODES - 1}", "-N1", "--requeue",
+        "-p", "first,last", "--qos=spare", "--comment=freetrain:min=1", "-o", "/dev/null", stdin=TRAINER,
     )  # fmt: skip
 
 

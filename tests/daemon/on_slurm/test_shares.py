@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.live.site import TRAINER, Site
 from freetrain.lab import LabOptions
+from freetrain.store.store import Store
 from tests.daemon.on_slurm.site import POLL_S, daemon_that_polls_every, site_of, wait_until
 
 pytestmark = pytest.mark.slurm
@@ -74,6 +75,10 @@ def test_the_gpus_that_the_site_leaves_are_lent_and_no_more(daemon: Site) -> Non
     lent = lambda: (used(daemon, "n001"), used(daemon, "n002"))  # noqa: E731
     wait_until(lambda: lent() == ((3 + 5 * 2, 2 + 5), (8 + 3 * 2, 3)), LIMIT_S, daemon)
     assert running(daemon, *jobs) == {"n001": 1, "n002": 1}
+    books = Store.open_existing(daemon.directory / "state" / "freetrain.db").ledger()
+    assert {one.share for one in books.open_fragments()} == {1 / 8}, (
+        "each has one GPU of eight, and two CPUs of 16"
+    )
 
 
 def progress_that_waits_for_data(site: Site, share: float) -> str:

@@ -1,0 +1,17 @@
+"""Fragments know how much of their node they have."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0011"
+down_revision = "0010"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the share; whatever was lent before had all of its node, as far as anybody knows."""
+    with op.batch_alter_table("fragments") as batch:
+        batch.add_column(sa.Column("share", sa.Float(), nullable=False, server_default="1"))
