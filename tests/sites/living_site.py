@@ -155,7 +155,7 @@ def _lent(judgement: Judgement) -> str:
 def _dealt(judgement: Judgement) -> list[str]:
     """Trainer by trainer: the nodes that it may have, with how many parts of each."""
     said = []
-    for claimant, _ in judgement.parts:
+    for claimant in (one for some, _ in judgement.parts for one in some):
         parts = Counter(node_of(name) for name in judgement.parts.dealt.parts[claimant.key])
         in_parts = judgement.rules.nodes.in_parts
         named = [f"{count} x {name}" for name, count in sorted(parts.items())] if in_parts else [fold_nodes(parts)]
