@@ -82,7 +82,7 @@ def test_the_monthly_ledger_unit_runs_its_command(tmp_path: Path) -> None:
     unit = (ROOT / "systemd/freetrain-ledger.service").read_text()
     command = re.search(r"ExecStart=/bin/sh -c '(.*)'", unit)
     assert command is not None
-    state, page = tmp_path / "freetrain", tmp_path / "freetrain-ledger"
+    state, page = tmp_path / "state", tmp_path / "freetrain-ledger"
     page.mkdir()
     Store.open(state / "freetrain.db")
     (tmp_path / "freetrain.toml").write_text(f"[state]\ndirectory = '{state}'\n")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from freetrain.durations import show_duration
 from freetrain.slurm.finding import Finding
-from freetrain.slurm.layout_facts import SlurmLayout
+from freetrain.slurm.settings import SlurmSettings
 
 _ORDERS_A_NODE = 2
 """A fragment is pinned and released."""
@@ -44,17 +44,15 @@ def parse_rate_limit(controller_parameters: str) -> RateLimit | None:
     return RateLimit(bucket, rate / period)
 
 
-def judge_rate_limit(layout: SlurmLayout, partition: str, account: str) -> Iterator[Finding]:
+def judge_rate_limit(settings: SlurmSettings, nodes: int, account: str) -> Iterator[Finding]:
     """That all nodes cannot be lent, or given back, at once.
 
     Args:
-        layout: Slurm's.
-        partition: in which fragments run.
+        settings: Slurm's.
+        nodes: how many may be lent.
         account: the daemon's; root and SlurmUser have no limit.
     """
-    settings = layout.settings
     limit = parse_rate_limit(settings.controller_parameters)
-    nodes = len(layout.partitions[partition].partition.nodes)
     orders = nodes * _ORDERS_A_NODE + _QUESTIONS
     if limit is None or account in ("root", settings.slurm_user) or orders <= limit.tokens:
         return

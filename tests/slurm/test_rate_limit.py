@@ -2,20 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.core.cluster import Partition
-from freetrain.slurm.layout_facts import PartitionRules, SlurmLayout
 from freetrain.slurm.rate_limit import RateLimit, judge_rate_limit, parse_rate_limit
 from freetrain.slurm.settings import parse_settings
 
 CONFIG = "PreemptType = preempt/partition_prio\nSlurmUser = slurm(64030)\nSlurmctldParameters = {}\n"
-FIFTY = frozenset(f"n{number}" for number in range(50))
 
 
 def said(parameters: str, account: str = "freetrain") -> list[tuple[str, str]]:
-    layout = SlurmLayout(
-        parse_settings(CONFIG.format(parameters)), {"freetrain": PartitionRules(Partition("freetrain", FIFTY))}
-    )
-    found = list(judge_rate_limit(layout, "freetrain", account))
+    found = list(judge_rate_limit(parse_settings(CONFIG.format(parameters)), 50, account))
     assert not any(one.is_unsafe for one in found)
     return [(one.what, one.mend) for one in found]
 

@@ -138,7 +138,7 @@ def inspect(
         spares = config.lend.spare_suspendable
         terms = Terms(planned, config.slurm.queue, config.lend.shortest_hole, spares, qos, config.lend.in_parts)
         found += judge_terms(terms)
-        found += judge_rate_limit(planned, config.slurm.partition, account)
+        found += judge_rate_limit(planned.settings, len(_nodes_lent(config, planned)), account)
         found += _of_people(config, layout, gateway, not_checked)
         found += find_contradictions(config, _nodes_lent(config, planned))
     if unknown := unknown_nodes(config, snapshot):

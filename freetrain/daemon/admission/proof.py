@@ -74,9 +74,9 @@ def _steps(
 ) -> Iterator[tuple[str, str, Command]]:
     """What is tried, what mends it where it is refused, and the command."""
     operator = f"sacctmgr -i modify user {account} set AdminLevel=Operator"
-    partition = snapshot.partitions.get(config.slurm.partition)
-    node = min(partition.nodes, default="") if partition else ""
-    if node:
+    queue = config.slurm.queue
+    nodes = () if queue.missing(snapshot.partitions) else queue.among(snapshot.partitions).nodes
+    if node := min(nodes, default=""):
         yield "pin a job to a node", operator, commands.pin(job, node, 120.0)
     yield "change a job's time limit", operator, commands.set_limit(180.0, job)
     yield "change a job's comment", operator, commands.set_comment(job, _NAME)

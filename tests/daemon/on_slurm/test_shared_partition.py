@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -41,8 +42,10 @@ def admin(site: Site, command: str) -> None:
 
 def mends(site: Site) -> list[str]:
     """The commands that 'config check' prints, apart from those that close freetrain's usual partition."""
-    path = site.directory / "check.toml"
-    path.write_text(f'{QUEUE}[state]\ndirectory = "{site.directory}"\n')
+    path, state = site.directory / "check.toml", site.directory / "checked"
+    state.mkdir(exist_ok=True)
+    shutil.chown(state, site.lab.users["daemon"])
+    path.write_text(f'{QUEUE}[state]\ndirectory = "{state}"\n')
     done = site.freetrain(
         "root", "config", "check", "--config", str(path), "--user", site.lab.users["daemon"], "--json"
     )
