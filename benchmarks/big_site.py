@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from freetrain.core.cluster import Job, JobRun, Snapshot
-from freetrain.slurm.commands import NEED_FIELDS, SEPARATOR, Command
+from freetrain.slurm.commands import Command
 from freetrain.slurm.layout_facts import SlurmLayout, parse_partition_rules
 from freetrain.slurm.parsing import (
     fold_nodes,
@@ -15,6 +15,7 @@ from freetrain.slurm.parsing import (
     parse_nodes,
     parse_reservations,
 )
+from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
 from freetrain.slurm.questions import Questions
 from freetrain.slurm.settings import SlurmSettings
 from freetrain.slurm.tags import TAG_PREFIX

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from freetrain.core.cluster import JobState, Snapshot
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.trainers.entries import Entry
-from freetrain.slurm import commands
+from freetrain.slurm import queries
 from freetrain.slurm.errors import SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.parsing import parse_cancellers
@@ -79,7 +79,7 @@ class OwnersDeeds:
     def _settle(self, one: _Cancelled, now_s: float) -> None:
         """Ask who cancelled it, and write it down; later, where accounting does not know of it yet."""
         try:
-            found = parse_cancellers(self._gateway.perform(commands.ask_who_cancelled(one.id)))
+            found = parse_cancellers(self._gateway.perform(queries.ask_who_cancelled(one.id)))
             tries = one.tries + 1
         except SlurmRefusedError:  # there is no accounting here
             found, tries = frozenset(), _MOST_TRIES

@@ -6,7 +6,7 @@ import logging
 
 from freetrain.config import Config
 from freetrain.core.topology import FLAT, Topology
-from freetrain.slurm import commands
+from freetrain.slurm import queries
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
 from freetrain.slurm.patterns import PatternReader, act_as
@@ -32,7 +32,7 @@ def switches_of(config: Config, gateway: Gateway) -> Topology:
     """
     if config.decide.place == "first":
         return FLAT
-    topology, rejected = parse_topology(gateway.perform(commands.ask_topology()))
+    topology, rejected = parse_topology(gateway.perform(queries.ask_topology()))
     for line in rejected:
         log.warning("a line of Slurm's topology was not understood: %s", line)
     return topology

@@ -7,8 +7,8 @@ taken for a Slurm without jobs, reservations or nodes. Unknown is not gone.
 from __future__ import annotations
 
 from freetrain.core.cluster import Snapshot
-from freetrain.slurm.commands import SEPARATOR
 from freetrain.slurm.errors import SlurmUnclearError
+from freetrain.slurm.queries import SEPARATOR
 
 _SHOWN = 80
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from freetrain.core.amounts import Amount, Gres, count_gres
 from freetrain.core.needs import Needs
-from freetrain.slurm.commands import NEED_FIELDS, SEPARATOR
 from freetrain.slurm.parsing import expand_nodes, parse_gres, text_or_nothing
+from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
 
 _FACTORS = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
 
@@ -25,8 +25,8 @@ def parse_needs(asked: str, excluded: str, default_memory_mb: int) -> Mapping[st
     Tasks that wait count before others: what Slurm shows of a running one is what it got.
 
     Args:
-        asked: what :func:`freetrain.slurm.commands.ask_needs` printed.
-        excluded: what :func:`freetrain.slurm.commands.ask_excluded_nodes` printed.
+        asked: what :func:`freetrain.slurm.queries.ask_needs` printed.
+        excluded: what :func:`freetrain.slurm.queries.ask_excluded_nodes` printed.
         default_memory_mb: what a job that asks for no memory is shown to ask for; 0: nothing.
     """
     rows = _rows(asked)
@@ -38,7 +38,7 @@ def parse_asks(asked: str, shares_out_memory: bool = True) -> Mapping[str, Amoun
     """Array or job → how much of each of its nodes it wants or has; None: all of them, or that is not clear.
 
     Args:
-        asked: what :func:`freetrain.slurm.commands.ask_needs_of` printed.
+        asked: what :func:`freetrain.slurm.queries.ask_needs_of` printed.
         shares_out_memory: whether memory counts: elsewhere a job is shown to have all of a node's and takes none.
     """
     found = {id_: _asks(row) for id_, row in _rows(asked).items()}

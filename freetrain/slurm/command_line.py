@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Job, JobRun, Snapshot, WaitsFor
-from freetrain.slurm import commands
+from freetrain.slurm import commands, queries
 from freetrain.slurm.answers import check_not_empty, rows_below_header, whole_lines
 from freetrain.slurm.asking import parse_asks
 from freetrain.slurm.commands import Command
@@ -80,11 +80,11 @@ class CommandLine(Questions):
         whenever there are new jobs, and then and now: what they ask of their nodes, or have.
         """
         self._check_answering()
-        jobs = self._tell_apart(self._jobs(commands.ask_jobs, TAG_PREFIX))
+        jobs = self._tell_apart(self._jobs(queries.ask_jobs, TAG_PREFIX))
         jobs = self._with_asks(jobs) if self._in_parts else jobs
-        nodes = self._understood(parse_nodes(self._lines(commands.ask_nodes(self._in_parts), "NodeName=")))
+        nodes = self._understood(parse_nodes(self._lines(queries.ask_nodes(self._in_parts), "NodeName=")))
         reservations = self._understood(
-            parse_reservations(self._lines(commands.ask_reservations(), "ReservationName=", _NO_RESERVATIONS))
+            parse_reservations(self._lines(queries.ask_reservations(), "ReservationName=", _NO_RESERVATIONS))
         )
         partitions = self._layout.partitions()
         rejected, self._rejected = (*self._rejected, *self._layout.rejected), []
@@ -95,7 +95,7 @@ class CommandLine(Questions):
     def job(self, id_: str) -> list[Job]:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
         try:
-            return self._jobs(lambda mark: commands.ask_job(mark, id_), "")
+            return self._jobs(lambda mark: queries.ask_job(mark, id_), "")
         except SlurmRefusedError:
             return []  # it has forgotten the job, or never knew one
 
@@ -118,7 +118,7 @@ class CommandLine(Questions):
         mixed = {job.array for job in jobs if "," in job.reason and job.comment.startswith(TAG_PREFIX)}
         if not mixed:
             return jobs
-        tasks = self._jobs(lambda mark: commands.ask_tasks(mark, *sorted(mixed)), TAG_PREFIX)
+        tasks = self._jobs(lambda mark: queries.ask_tasks(mark, *sorted(mixed)), TAG_PREFIX)
         return [job for job in jobs if job.array not in mixed] + tasks
 
     def _with_asks(self, jobs: list[Job]) -> list[Job]:
@@ -145,7 +145,7 @@ class CommandLine(Questions):
 
     def _asks_of(self, arrays: Sequence[str]) -> Mapping[str, Amount | None]:
         try:
-            return parse_asks(self._ask(commands.ask_needs_of(arrays)), self._layout.shares_out_memory)
+            return parse_asks(self._ask(queries.ask_needs_of(arrays)), self._layout.shares_out_memory)
         except SlurmRefusedError:
             return {}  # it has just forgotten the only one
 
@@ -162,7 +162,7 @@ class CommandLine(Questions):
         asked_before, self._asked_for_layout = self._asked_for_layout, self._layout.asked
         if asked_before == self._asked_for_layout and not self._asked_for_asks:
             try:
-                self._last_plan_s = parse_last_plan_s(self._ask(commands.ask_statistics()))
+                self._last_plan_s = parse_last_plan_s(self._ask(queries.ask_statistics()))
             except SlurmRefusedError:
                 self._last_plan_s = None  # not everybody may ask everywhere
         return self._last_plan_s
@@ -172,7 +172,7 @@ class CommandLine(Questions):
         if not jobs:
             return []
         try:
-            return self._understood(parse_runs(self._ask(commands.ask_runs(jobs))))
+            return self._understood(parse_runs(self._ask(queries.ask_runs(jobs))))
         except SlurmRefusedError:
             return []  # no accounting here
 
@@ -182,7 +182,7 @@ class CommandLine(Questions):
 
     def _check_answering(self) -> None:
         """After a failure ask first what is answered at once; others take ten seconds with nobody there."""
-        if self._was_away and "is UP" not in self._ask(commands.ping()):
+        if self._was_away and "is UP" not in self._ask(queries.ping()):
             raise SlurmUnreachableError("Slurm's controller is still away.", "See whether slurmctld runs.")
 
     def _ask(self, command: Command, stdin: str = "") -> str:

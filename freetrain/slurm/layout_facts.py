@@ -9,8 +9,8 @@ from math import inf
 
 from freetrain.core.cluster import Partition
 from freetrain.durations import parse_duration
-from freetrain.slurm.commands import QOS_FIELDS, QOS_LIMITS
 from freetrain.slurm.parsing import parse_partitions, partition_fields
+from freetrain.slurm.queries import QOS_FIELDS, QOS_LIMITS
 from freetrain.slurm.settings import SlurmSettings, parse_over_time
 
 Names = frozenset[str]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from math import inf
 
 from freetrain.core.cluster import Partition
-from freetrain.slurm import commands
+from freetrain.slurm import queries
 from freetrain.slurm.answers import whole_lines
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmError, SlurmRefusedError, SlurmUnclearError
@@ -93,20 +93,20 @@ class LayoutReader:
         if what == "settings":
             self._read_settings()
         elif what == "partitions":
-            self._read_partitions(self._ask(commands.ask_partitions()))
+            self._read_partitions(self._ask(queries.ask_partitions()))
         else:
             self._read_qos()
         self._as_of_s[what] = self._clock_s()
 
     def _read_settings(self) -> None:
         asked_s = self._clock_s()
-        text = self._ask(commands.ask_settings())
+        text = self._ask(queries.ask_settings())
         self._settings = parse_settings(text)
         self._clock_ahead_s = round(clock_ahead_s(parse_told_s(text), asked_s, self._clock_s()))
 
     def _read_partitions(self, text: str) -> None:
         """A partition whose line is not understood is not gone: then those of before count."""
-        asked = " ".join(commands.ask_partitions())
+        asked = " ".join(queries.ask_partitions())
         lines, stray = whole_lines(text, "PartitionName=", asked)
         partitions, unclear = parse_partition_rules(lines)
         self.rejected = stray + unclear
@@ -120,7 +120,7 @@ class LayoutReader:
     def _read_qos(self) -> None:
         """Where accounting does not answer, what it said before still counts, or nothing depends on it."""
         try:
-            qos, rejected = parse_qos(self._ask(commands.ask_qos()))
+            qos, rejected = parse_qos(self._ask(queries.ask_qos()))
             self._problem = "; ".join(rejected) if qos else "it shows none"
             self._qos = qos if qos and not rejected else self._qos
         except SlurmError as error:

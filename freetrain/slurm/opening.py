@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from freetrain.core.cluster import Job, JobRun, Snapshot
-from freetrain.slurm import commands
+from freetrain.slurm import commands, queries
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmError, SlurmMissingError, SlurmUnreachableError
@@ -163,6 +163,6 @@ def _insist_on(client: PyslurmClient) -> Gateway:
 def _answers_commands(client: PyslurmClient) -> bool:
     """Whether only pyslurm gets no answer: Slurm hangs up on a client that is newer than itself."""
     try:
-        return "is UP" in client.perform(commands.ping())
+        return "is UP" in client.perform(queries.ping())
     except SlurmError:
         return False

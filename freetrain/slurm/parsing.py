@@ -13,8 +13,8 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 from freetrain.core.amounts import Amount, Gres
 from freetrain.core.cluster import Job, JobRun, JobState, Node, Nodes, Partition, Reservation
 from freetrain.durations import parse_duration
-from freetrain.slurm.commands import JOB_FIELDS, RUN_FIELDS, SEPARATOR
 from freetrain.slurm.errors import SlurmUnclearError
+from freetrain.slurm.queries import JOB_FIELDS, RUN_FIELDS, SEPARATOR
 from freetrain.slurm.states import facts_of_state, job_state, unknown_job_state, waits_for
 
 _NOTHING = frozenset({"", "(null)", "N/A", "Unknown", "None", "NONE", "n/a"})

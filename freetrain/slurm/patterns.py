@@ -6,7 +6,7 @@ import os
 import pwd
 import re
 
-from freetrain.slurm import commands
+from freetrain.slurm import queries
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
@@ -34,8 +34,8 @@ class PatternReader:
             SlurmRefusedError: Slurm keeps no script of it, or does not show it.
         """
         if submission not in self._known:
-            script = self._gateway.perform(commands.ask_script(submission))
-            facts = self._gateway.perform(commands.show_job(submission))
+            script = self._gateway.perform(queries.ask_script(submission))
+            facts = self._gateway.perform(queries.show_job(submission))
             directory = _found(_WORK_DIRECTORY, facts)
             if not directory:
                 raise SlurmRefusedError(f"Slurm does not say where job {submission} was submitted.")

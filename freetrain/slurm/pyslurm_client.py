@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from freetrain.core.cluster import Job, JobRun, Snapshot
-from freetrain.slurm import commands
+from freetrain.slurm import queries
 from freetrain.slurm.answers import check_not_empty
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command
@@ -47,7 +47,7 @@ class PyslurmClient(Questions):
     def snapshot(self) -> Snapshot:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
         if self._was_away:
-            self.perform(commands.ping())  # fails at once where nobody is there, pyslurm after ten seconds
+            self.perform(queries.ping())  # fails at once where nobody is there, pyslurm after ten seconds
         self._was_away = True
         self._calls += len(WANTED)
         answer = self._process.ask(*WANTED)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs
-from freetrain.slurm import commands
+from freetrain.slurm import queries
 from freetrain.slurm.asking import parse_needs
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError
@@ -31,19 +31,19 @@ class Questions(ABC):
 
     def needs(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, Needs]:
         """See :class:`freetrain.slurm.gateway.Gateway`: two questions."""
-        asked = self.perform(commands.ask_needs(queue))
-        return parse_needs(asked, self.perform(commands.ask_excluded_nodes(queue)), default_memory_mb)
+        asked = self.perform(queries.ask_needs(queue))
+        return parse_needs(asked, self.perform(queries.ask_excluded_nodes(queue)), default_memory_mb)
 
     def preempted_at(self, jobs: Sequence[str]) -> Mapping[str, float]:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
         try:
-            return parse_preemptions(self.perform(commands.ask_preemptions(*jobs))) if jobs else {}
+            return parse_preemptions(self.perform(queries.ask_preemptions(*jobs))) if jobs else {}
         except SlurmRefusedError:  # it knows none of them any more
             return {}
 
     def rights(self, user: str) -> Rights | None:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
         try:
-            return parse_rights(self.perform(commands.ask_rights(user)))
+            return parse_rights(self.perform(queries.ask_rights(user)))
         except SlurmRefusedError:
             return None

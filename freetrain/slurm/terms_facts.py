@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.slurm.commands import ASSOCIATION_FIELDS, QOS_TERM_FIELDS, SUBMIT_LIMITS
 from freetrain.slurm.layout_facts import PartitionRules, SlurmLayout
+from freetrain.slurm.queries import ASSOCIATION_FIELDS, QOS_TERM_FIELDS, SUBMIT_LIMITS
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from freetrain.slurm.command_line import CommandLine
-from freetrain.slurm.commands import JOB_FIELDS, QOS_FIELDS, QOS_TERM_FIELDS, SEPARATOR, Command
+from freetrain.slurm.commands import Command
+from freetrain.slurm.queries import JOB_FIELDS, QOS_FIELDS, QOS_TERM_FIELDS, SEPARATOR
 
 RECORDED = Path(__file__).parents[1] / "slurm" / "recorded"
 MAIN, FREETRAIN, DEBUG = (RECORDED / "layout_22.05.txt").read_text().splitlines()

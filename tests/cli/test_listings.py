@@ -19,7 +19,7 @@ from freetrain.config import Config
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.errors import ExitCode
-from freetrain.slurm.commands import JOB_FIELDS, SEPARATOR
+from freetrain.slurm.queries import JOB_FIELDS, SEPARATOR
 from tests.cli.fake_slurm import FakeSlurm
 
 PARTITION = (

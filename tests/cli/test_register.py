@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
 from freetrain.errors import ExitCode
-from freetrain.slurm.commands import JOB_FIELDS, SEPARATOR
+from freetrain.slurm.queries import JOB_FIELDS, SEPARATOR
 from tests.cli.fake_slurm import FakeSlurm
 
 ME = pwd.getpwuid(os.geteuid()).pw_name

@@ -10,9 +10,10 @@ from ClusterShell.RangeSet import RangeSet
 
 from freetrain.core.cluster import Job, JobRun, JobState, NodeState, Partition, Reservation, Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.slurm.commands import NEED_FIELDS, SEPARATOR, Command
+from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.layout_facts import PartitionRules, Qos, SlurmLayout
+from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
 from freetrain.slurm.questions import Questions
 from freetrain.slurm.settings import parse_settings
 from freetrain.slurm.states import waits_for

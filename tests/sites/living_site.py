@@ -16,11 +16,12 @@ from freetrain.daemon.rules import rules_of
 from freetrain.daemon.trainers.submission_reader import SubmissionReader
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.judge import Judgement, Memory, judge
-from freetrain.slurm.commands import JOB_FIELDS, NEED_FIELDS, SEPARATOR, Command
+from freetrain.slurm.commands import Command
 from freetrain.slurm.finding import Finding
 from freetrain.slurm.layout import judge as judge_layout
 from freetrain.slurm.layout_facts import SlurmLayout
 from freetrain.slurm.parsing import fold_nodes
+from freetrain.slurm.queries import JOB_FIELDS, NEED_FIELDS, SEPARATOR
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.terms import judge_terms
 from freetrain.slurm.terms_facts import Terms

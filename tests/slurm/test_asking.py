@@ -9,8 +9,8 @@ import pytest
 from freetrain.core.amounts import Amount
 from freetrain.core.needs import Needs, find_misfit, kinds_of
 from freetrain.slurm.asking import parse_asks, parse_needs
-from freetrain.slurm.commands import NEED_FIELDS, SEPARATOR
 from freetrain.slurm.parsing import parse_amount, parse_gres, parse_nodes
+from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
 from tests import facts
 
 RECORDED = Path(__file__).parent / "recorded"

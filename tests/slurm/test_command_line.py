@@ -10,8 +10,8 @@ from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.errors import ExitCode
 from freetrain.slurm.command_line import CommandLine
-from freetrain.slurm.commands import JOB_FIELDS, NEED_FIELDS, SEPARATOR
 from freetrain.slurm.errors import SlurmUnclearError, SlurmUnreachableError
+from freetrain.slurm.queries import JOB_FIELDS, NEED_FIELDS, SEPARATOR
 from tests.cli.fake_slurm import FakeSlurm
 
 NODES = "NodeName=n1 State=IDLE Partitions=freetrain\nNodeName=n2 State=ALLOCATED Partitions=freetrain\n"

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from freetrain.core.cluster import JobState, NodeState
-from freetrain.slurm.commands import SEPARATOR
 from freetrain.slurm.errors import (
     SlurmBusyError,
     SlurmMissingError,
@@ -29,6 +28,7 @@ from freetrain.slurm.parsing import (
     parse_runs,
     waiting_tasks,
 )
+from freetrain.slurm.queries import SEPARATOR
 
 
 def recorded(name: str, version: str = "22.05") -> str:

@@ -28,7 +28,7 @@ from freetrain.daemon.admission.state_check import closed_state
 from freetrain.daemon.admission.wake_check import closed_wake_file
 from freetrain.daemon.state_directory import network_file_system
 from freetrain.errors import FreetrainError
-from freetrain.slurm import commands
+from freetrain.slurm import queries
 from freetrain.slurm.finding import Finding
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.layout import judge
@@ -179,7 +179,7 @@ def _qos_terms(layout: SlurmLayout, gateway: Gateway, not_checked: list[str]) ->
     if not layout.settings.has_accounting:
         return {}
     try:
-        qos, rejected = parse_qos_terms(gateway.perform(commands.ask_qos_terms()))
+        qos, rejected = parse_qos_terms(gateway.perform(queries.ask_qos_terms()))
         problem = "; ".join(rejected)
     except FreetrainError as error:
         qos, problem = {}, error.what
@@ -192,7 +192,7 @@ def _of_people(config: Config, layout: SlurmLayout, gateway: Gateway, not_checke
     if not config.slurm.qos or not layout.settings.has_accounting:
         return []
     try:
-        associations, rejected = parse_associations(gateway.perform(commands.ask_associations()))
+        associations, rejected = parse_associations(gateway.perform(queries.ask_associations()))
         problem = "; ".join(rejected)
     except FreetrainError as error:
         associations, problem = [], error.what

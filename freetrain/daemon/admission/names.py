@@ -11,7 +11,7 @@ from dataclasses import replace
 from freetrain.config import Config
 from freetrain.core.cluster import Partition, Snapshot
 from freetrain.durations import show_duration
-from freetrain.slurm import commands
+from freetrain.slurm import queries
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.finding import Finding
 from freetrain.slurm.gateway import Gateway
@@ -109,7 +109,7 @@ def _people(kind: str, wanted: Iterable[str], layout: SlurmLayout, gateway: Gate
     """Those there are; None: nobody can say."""
     if not layout.settings.has_accounting:
         return frozenset(filter(_has_login, wanted)) if kind == "user" else None
-    question = commands.ask_users() if kind == "user" else commands.ask_accounts()
+    question = queries.ask_users() if kind == "user" else queries.ask_accounts()
     with suppress(SlurmRefusedError):  # PrivateData hides them from some
         return parse_names(gateway.perform(question))
     return None
