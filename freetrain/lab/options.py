@@ -96,8 +96,8 @@ class LabOptions:
         for kind in self.gpu_types:
             _require(kind.isalnum(), f"{kind!r} is not a type of GPUs.")
         _require(
-            len(self.gpu_types) <= max(1, len(self.gpu_node_names)),
-            f"There is no node for each of {self.gpu_type}.",
+            len(self.gpu_types) <= len(self.gpu_node_names),
+            f"There is no node for each of {self.gpu_type}: {len(self.gpu_node_names)} nodes have GPUs.",
         )
         for name, value in self.partitions.items():
             _require(

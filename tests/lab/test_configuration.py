@@ -112,6 +112,8 @@ def test_there_may_be_several_types_of_gpus() -> None:
     )
     with pytest.raises(InputError, match="no node for each"):
         LabOptions(nodes=2, gpus=8, gpu_type="a100,h100,v100")
+    with pytest.raises(InputError, match="no node for each of a100: 0 nodes have GPUs"):
+        LabOptions(nodes=2, gpu_type="a100")
 
 
 def test_the_site_may_have_further_partitions_that_overlap() -> None:

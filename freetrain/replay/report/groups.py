@@ -12,8 +12,6 @@ from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.logs.model import SiteLog
 from freetrain.replay.node_groups import nodes_by_kind, nodes_by_partition
 
-MOST_GROUPS = 20
-
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:

@@ -12,6 +12,7 @@ from freetrain.core.harm import Harm
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.lending.lent_time import LentTime
 from freetrain.replay.report.page import fill, write_page
+from freetrain.replay.report.tile import Tile
 from freetrain.replay.worth import Worth, worth_of, worth_rows
 from freetrain.showing.words import count, duration, number, share
 
@@ -57,15 +58,6 @@ class LedgerReport:
     def total(self) -> LentTime:
         """Of all users."""
         return sum((lent for _, lent in self.users), LentTime())
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One of the figures on top."""
-
-    figure: str
-    name: str
-    meaning: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs.model import RowCount
 from freetrain.replay.outcome import Outcome, SiteOutcome
+from freetrain.replay.report.tile import Tile
 from freetrain.replay.report.units import work_done
 from freetrain.replay.study import Study
 from freetrain.showing.words import (
@@ -25,15 +26,6 @@ from freetrain.showing.words import (
 )
 
 _DAY_S = 86_400
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """A key figure: the figure, what it is, and what it means."""
-
-    figure: str
-    name: str
-    meaning: str
 
 
 @dataclass(frozen=True, slots=True)
