@@ -134,6 +134,32 @@ def with_boots(problem: Problem, seed: int) -> Problem:
     return replace(problem, trainers=tuple(replace(one, boot_s=boot_s) for one, boot_s in trainers))
 
 
+def with_watts(problem: Problem, seed: int) -> Problem:
+    """The same problem; its nodes take up to three different powers, and that counts, little or much."""
+    draw = random.Random(seed + 4000)
+    watts = [draw.uniform(100, 3000) for _ in range(draw.randint(1, 3))]
+    nodes = tuple(replace(node, watts=draw.choice(watts)) for node in problem.nodes)
+    # As much as a node trains by itself in a while, per kWh.
+    unit = 100.0 if problem.objective == "throughput" else 1.0
+    energy = unit * draw.choice((300.0, 1800.0, 3600.0, 20000.0))
+    return replace(problem, nodes=nodes, objective=f"{problem.objective},energy={energy}")
+
+
+def with_deadlines(problem: Problem, seed: int) -> Problem:
+    """The same problem; most trainers have a deadline: early, late, out of reach or past."""
+    draw = random.Random(seed + 5000)
+    trainers, done = [], {}
+    for one in problem.trainers:
+        target = draw.uniform(1e3, 1e6)
+        usual_s = target / max(float(one.samples_per_s.max()), 1e-9)
+        due_s = problem.now_s + usual_s * draw.choice((-1.0, 0.5, 0.95, 1.05, draw.uniform(1, 4), 100.0))
+        trainers.append(replace(one, target_samples=target, deadline_s=due_s if draw.random() < 0.8 else None))
+        if draw.random() < 0.5:
+            done[one.id] = target * draw.uniform(0, 1.1)
+    objective = f"{problem.objective},deadlines={draw.choice((0.5, 3.0, 50.0))}"
+    return replace(problem, trainers=tuple(trainers), done_samples=done, objective=objective)
+
+
 def with_kinds(problem: Problem, seed: int, kinds: int = 3, *, orderly: bool = False) -> Problem:
     """The same problem; its nodes are of different kinds, which trainers may use, and mix, or not.
 

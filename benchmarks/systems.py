@@ -26,6 +26,7 @@ FIGURES = (
     Figure("completed", lambda found: found["trainers_completed"], "{:,}"),
     Figure("mean h to complete", lambda found: _hours(found["completion_mean_s"]), "{:.2f}"),
     Figure("rescales", lambda found: found["rescales"], "{:,}"),
+    Figure("TB between leaves", lambda found: _tera(found.get("leaf_bytes")), "{:,.0f}"),
     Figure("links between leaves", lambda found: found["leaf_links"], "{:.2f}"),
     Figure("decision, ms: median", lambda found: 1000 * found["solve_p50_s"], "{:.1f}"),
     Figure("95 %", lambda found: 1000 * found["solve_p95_s"], "{:.1f}"),
@@ -64,6 +65,10 @@ def table(measured: Sequence[Measured]) -> Iterator[str]:
     for log, of_log in groupby(measured, key=lambda one: one.log):
         for one in of_log:
             yield f"| {log} | {one.method} | {' | '.join(figure.show(one.outcome) for figure in FIGURES)} |"
+
+
+def _tera(count: float | None) -> float | None:
+    return None if count is None else count / 1e12
 
 
 def _hours(seconds: float | None) -> float | None:

@@ -6,7 +6,8 @@ import re
 import shlex
 from pathlib import Path
 
-from freetrain.slurm.tags import KEYS, Kind, Tag, WrongTag, parse_tag
+from freetrain.slurm.tag_values import Kind
+from freetrain.slurm.tags import KEYS, Tag, WrongTag, parse_tag
 from tests.test_docs import block
 
 PAGE = Path(__file__).parents[1] / "docs/submitting.md"
@@ -32,13 +33,15 @@ def test_the_documented_script_is_a_batch_script() -> None:
 
 def test_the_documented_filler_is_one() -> None:
     comments = re.findall(r"--comment=(\S+?)(?: |`)", FILLERS.read_text())
-    assert [parse_tag(comment) for comment in comments] == 2 * [Tag(kind=Kind.TASKS, save_s=300)]
+    filler = Tag(kind=Kind.TASKS, save_s=300)
+    moldable = Tag(kind=Kind.TASKS, task_nodes=(2, 8), save_s=300)
+    assert [parse_tag(comment) for comment in comments] == [filler, filler, moldable]
     assert block("docs/fillers.md", "bash", "SLURM_ARRAY_TASK_ID").startswith("#!/bin/bash\n")
 
 
 def test_the_keys_of_fillers_are_those_of_the_grammar() -> None:
-    table = dict(re.findall(r"^\| `(\w+)=(\w+)` \|", FILLERS.read_text(), re.MULTILINE))
+    table = dict(re.findall(r"^\| `(\w+)=([\w:/-]+)` \|", FILLERS.read_text(), re.MULTILINE))
     its_own = {name for name, key in KEYS.items() if key.only is Kind.TASKS}
-    assert its_own == {"shortest"}
-    assert table.keys() == its_own | {"save", "start", "boot", "notice"}
+    assert its_own == {"nodes", "shortest"}
+    assert table.keys() == its_own | {"curve", "save", "start", "boot", "notice"}
     assert not isinstance(parse_tag("freetrain:kind=tasks," + ",".join(map("=".join, table.items()))), WrongTag)

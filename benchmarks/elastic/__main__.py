@@ -19,7 +19,7 @@ from benchmarks.elastic.processes import no_survivors
 from benchmarks.elastic.progress import measure_progress
 from benchmarks.elastic.servers import measure_pauses, measure_steps
 from benchmarks.elastic.sizes import PARAMETERS, measure_sizes
-from benchmarks.elastic.systems import FREETRAIN, RESTART, TORCHRUN
+from benchmarks.elastic.systems import FREETRAIN, RESTART, TORCHRUN, TORCHRUN_AGREEING
 from benchmarks.elastic.tables import (
     Table,
     checkpoint_table,
@@ -76,7 +76,7 @@ def _arguments() -> argparse.Namespace:
         ("--torchrun-repeats", 10, "torchrun"),
         ("--restart-repeats", 5, "freetrain's restart mode"),
         ("--size-repeats", 3, "each size of model"),
-        ("--membership-repeats", 3, "both systems' steps"),
+        ("--membership-repeats", 3, "the systems' steps"),
     ):
         parser.add_argument(name, type=int, default=repeats, metavar="N", help=f"of {what} (default {repeats})")
     parser.add_argument("--optimizer", choices=("sgd", "adam"), default="adam", help="of the models by size")
@@ -109,7 +109,7 @@ def _measure(part: str, given: argparse.Namespace) -> tuple[Table, Any]:
             outcomes = _told(measure_pauses(given.repeats))
             return pause_table(outcomes), [asdict(outcome) for outcome in outcomes]
         case "membership":
-            times = list(measure_membership((FREETRAIN, TORCHRUN), given.membership_repeats))
+            times = list(measure_membership((FREETRAIN, TORCHRUN, TORCHRUN_AGREEING), given.membership_repeats))
             return membership_table(times), [asdict(one) for one in times]
         case _:
             cost = measure_progress()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+
+from benchmarks.elastic.scripts.restarted import SUMS_VARIABLE
 
 LIVING = "benchmarks.elastic.scripts.living"
 RESTARTED = "benchmarks.elastic.scripts.restarted"
@@ -89,3 +91,7 @@ TORCHRUN = System(
     # Without it the workers' store is the agents', and a restart finds the keys of the world before.
     environment={"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
 )
+TORCHRUN_AGREEING = replace(
+    TORCHRUN, name="torchrun, one small sum", environment={**TORCHRUN.environment, SUMS_VARIABLE: "9"}
+)
+"""Whoever agrees on anything in each step adds up some numbers at least."""

@@ -114,23 +114,41 @@ def served_table(steps: Sequence[ServedStep]) -> Table:
 
 def membership_table(times: Sequence[StepTime]) -> Table:
     """One row per size of world: the steps of each system, and by how much longer those of the first are."""
-    systems = list(dict.fromkeys(one.system for one in times))
+    first, *others = dict.fromkeys(one.system for one in times)
     rows = []
     for ranks in dict.fromkeys(one.ranks for one in times):
-        found = [[one.step_s for one in times if (one.system, one.ranks) == (name, ranks)] for name in systems]
-        pairs = [
-            (ours, theirs) for ours, theirs in zip(*found, strict=True) if ours is not None and theirs is not None
+        steps_s = {
+            (one.system, one.repeat): one.step_s for one in times if one.ranks == ranks and one.step_s is not None
+        }
+        medians = [
+            _milliseconds([s for (name, _), s in steps_s.items() if name == system]) for system in (first, *others)
         ]
-        shares = [ours / theirs - 1 for ours, theirs in pairs]
-        cells = [
-            f"{1000 * statistics.median(each):.3f}" if pairs else NOTHING for each in zip(*pairs, strict=True)
+        longer = [
+            _longer(
+                [
+                    s / steps_s[other, at] - 1
+                    for (name, at), s in steps_s.items()
+                    if name == first and (other, at) in steps_s
+                ]
+            )
+            for other in others
         ]
-        longer = f"{100 * statistics.median(shares):+.2f} %" if pairs else NOTHING
-        extent = f"{100 * min(shares):+.2f} to {100 * max(shares):+.2f} %" if pairs else NOTHING
-        rows.append((str(ranks), *(cells or [NOTHING] * len(systems)), longer, extent, f"{len(pairs)}"))
-    columns = ("ranks", *(f"{name}, ms" for name in systems), "longer p50", "min to max", "pairs")
+        rows.append((str(ranks), *medians, *longer))
+    columns = ("ranks", *(f"{name}, ms" for name in (first, *others)), *(f"longer than {name}" for name in others))
     note = "medians of some hundred steps, in each of which every rank sleeps for 10 ms; all ranks on one machine"
     return Table("Steps of worlds that do not change", columns, rows, (note,))
+
+
+def _milliseconds(steps_s: Sequence[float]) -> str:
+    return f"{1000 * statistics.median(steps_s):.3f}" if steps_s else NOTHING
+
+
+def _longer(shares: Sequence[float]) -> str:
+    """The median, and between what."""
+    if not shares:
+        return NOTHING
+    middle, *extent = (f"{100 * share:+.2f}" for share in (statistics.median(shares), min(shares), max(shares)))
+    return f"{middle} % ({' to '.join(extent)})"
 
 
 def progress_table(cost: ProgressCost) -> Table:

@@ -20,7 +20,7 @@ Chained:  call it from the script that the site has already:
         return freetrain.modify(job, record)
     end
 
-The grammar is that of freetrain/slurm/tags.py; a test holds the two together. ]]
+The grammar is that of freetrain/slurm/tags.py and tag_values.py; a test holds the two together. ]]
 
 local freetrain = {
     partition = "freetrain", -- as slurm.partition in freetrain.toml
@@ -29,6 +29,7 @@ local freetrain = {
 }
 
 local PREFIX, ANSWER, MOST_NODES = "freetrain:", " | ", 100000
+local MOST_SERVERS, MOST_STEP_S = 16, 1e6
 
 ---- Words for a terminal ------------------------------------------------------------------------------------------
 
@@ -63,6 +64,17 @@ local function nodes(text)
     local count = #text <= 6 and text:match("^[0-9]+$") and tonumber(text)
     if count and count >= 1 and count <= MOST_NODES then return count end
     return nil, "is not a number of nodes from 1 to " .. MOST_NODES
+end
+
+local function range_of_nodes(text)
+    local least, dash, most = text:match("^([^-]*)(-?)(.*)$")
+    local fewest, why = nodes(least)
+    if not fewest then return nil, why end
+    local largest = fewest
+    if dash ~= "" then largest, why = nodes(most) end
+    if not largest then return nil, why end
+    if fewest > largest then return nil, "names more nodes at least than at most" end
+    return { fewest, largest }
 end
 
 local function seconds(text)
@@ -127,9 +139,48 @@ local function speeds(text)
     return found
 end
 
+local function servers(text)
+    local count = #text <= 3 and text:match("^[0-9]+$") and tonumber(text)
+    if count and count >= 1 and count <= MOST_SERVERS then return count end
+    return nil, "is not a number of servers from 1 to " .. MOST_SERVERS
+end
+
+local function step(text)
+    local found = {}
+    for part in (text .. "/"):gmatch("([^/]*)/") do found[#found + 1] = part end
+    if #found ~= 5 then return nil, "must be five numbers, as 'freetrain curve' prints them" end
+    for number, part in ipairs(found) do
+        local value, why = seconds(part)
+        if not value then return nil, why end
+        if value > MOST_STEP_S then return nil, "has a number above 1e+06" end
+        found[number] = value
+    end
+    return found
+end
+
+local function megabytes(text)
+    local count = #text <= 8 and text:match("^[0-9]+$") and tonumber(text)
+    if count and count > 0 then return count end
+    return nil, "is not a number of megabytes"
+end
+
 local function kind(text)
     if text == "training" or text == "tasks" then return text end
     return nil, "is neither training nor tasks"
+end
+
+-- A time that there is, or a span.
+local function deadline(text)
+    local year, month, day, hour, minute = text:match("^(20%d%d)%-(%d%d)%-(%d%d)T(%d%d):(%d%d)$")
+    if year then
+        year, month, day = tonumber(year), tonumber(month), tonumber(day)
+        local is_leap = year % 4 == 0 and (year % 100 ~= 0 or year % 400 == 0)
+        local days = ({ 31, is_leap and 29 or 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 })[month] or 0
+        if day >= 1 and day <= days and tonumber(hour) < 24 and tonumber(minute) < 60 then return text end
+    elseif text:match("^[1-9]%d?%d?%d?%d?[mhd]$") then
+        return text
+    end
+    return nil, "is neither a time, as 2026-12-01T08:00, nor how long after its submission, as 90m, 12h, 3d"
 end
 
 local function yes(text)
@@ -139,18 +190,20 @@ end
 
 local KEYS = {
     "min", "max", "name", "dir", "weight", "target", "grow", "shrink", "start", "curve",
-    "kind", "shortest", "save", "boot", "notice", "speed", "mixed",
+    "kind", "nodes", "shortest", "save", "boot", "notice", "speed",
+    "servers", "step", "cache", "mixed", "deadline",
 }
 local READ = {
     min = nodes, max = nodes, name = name, dir = path, weight = weight, target = positive,
     grow = seconds, shrink = seconds, start = seconds, curve = curve,
-    kind = kind, shortest = seconds, save = positive, boot = seconds, notice = yes,
-    speed = speeds, mixed = yes,
+    kind = kind, nodes = range_of_nodes, shortest = seconds, save = positive, boot = seconds, notice = yes,
+    speed = speeds, servers = servers, step = step, cache = megabytes, mixed = yes, deadline = deadline,
 }
 -- Keys that only one kind has.
 local ONLY = {
     min = "training", dir = "training", target = "training", grow = "training", shrink = "training",
-    curve = "training", shortest = "tasks", speed = "training", mixed = "training",
+    nodes = "tasks", shortest = "tasks", speed = "training", servers = "training", step = "training",
+    cache = "training", mixed = "training", deadline = "training",
 }
 
 local function unknown(word)
@@ -190,9 +243,18 @@ function freetrain.parse(comment)
             return nil, ("%s is for kind=%s only"):format(key, ONLY[key])
         end
     end
+    if values.curve and values.kind == "tasks" and not values.nodes then
+        return nil, "curve is for kind=training, and for tasks with nodes=2-8"
+    end
+    if values.max and values.nodes and values.nodes[1] > values.max then
+        return nil, ("nodes=%d of each task is more than max=%d"):format(values.nodes[1], values.max)
+    end
     local least = values.min or 1
     if values.max and least > values.max then
         return nil, ("min=%d is more than max=%d"):format(least, values.max)
+    end
+    if values.deadline and not values.target then
+        return nil, "deadline needs target=…: without it nobody knows how much is left to do"
     end
     return values
 end
@@ -242,6 +304,8 @@ local function convert(job)
         why = "kind=tasks is for arrays: write --array=0-99"
     elseif not job.array_inx then
         why = into_array(job, tag)
+    elseif tag.nodes then
+        why = one_node(job)
     elseif given(job.max_nodes, slurm.NO_VAL) and job.max_nodes > 1 then
         why = "each task of a trainer's array has one node: write -N1"
     end
@@ -249,8 +313,9 @@ local function convert(job)
     job.partition, job.requeue, job.priority = freetrain.partition, 1, 0 -- priority 0: held
     job.shared = 0 -- as --exclusive: whole nodes, in partitions that share them, too
     if freetrain.qos then job.qos = freetrain.qos end
-    slurm.log_user("%s", ("freetrain: array %s of one-node tasks in partition %s, held until nodes are idle"):format(
-        job.array_inx, freetrain.partition))
+    local what = tag.nodes and "tasks" or "one-node tasks"
+    slurm.log_user("%s", ("freetrain: array %s of %s in partition %s, held until nodes are idle"):format(
+        job.array_inx, what, freetrain.partition))
 end
 
 local function check_change(job)

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from freetrain.cli.output import show_value
+from freetrain.core.servers import MOST_SERVERS
 from freetrain.elastic.on_disk.progress_line import Rate
 from freetrain.policies.smd.inner import Limits, fastest
-from freetrain.policies.smd.speed import LEAST_POINTS, Point, fit_servers
+from freetrain.policies.smd.speed import LEAST_POINTS, Point, ServerModel, fit_servers
 
 _BEYOND = 2
 """So many times the most workers and servers seen: farther out a fit says little."""
@@ -36,13 +37,25 @@ def describe_servers(rates: Sequence[Rate]) -> Iterator[str]:
         missing = LEAST_POINTS - len(points)
         yield f"SMD's model of workers and servers needs {missing} more sizes of them to be fitted."
     else:
-        yield _fastest(points, batch)
+        model = fit_servers(points, batch)
+        yield _fastest(points, model)
+        each = {rate.world / rate.nodes for rate in served}
+        if len(each) == 1:
+            yield _for_the_tag(model, each.pop(), max(one.servers for one in points))
 
 
-def _fastest(points: Sequence[Point], batch: float) -> str:
+def _for_the_tag(model: ServerModel, workers_each: float, seen_servers: int) -> str:
+    """The model by nodes instead of workers, as a submission's tag has it."""
+    a, b, c, d, e = model.coefficients
+    by_nodes = (a * model.batch / workers_each, b, c * workers_each, d * workers_each, e)
+    most = min(_BEYOND * seen_servers, MOST_SERVERS)
+    step = "/".join(f"{value:.6f}".rstrip("0").rstrip(".") for value in by_nodes)
+    return f"For its tag: servers={most},step={step}"
+
+
+def _fastest(points: Sequence[Point], model: ServerModel) -> str:
     most_workers = _BEYOND * max(one.workers for one in points)
     most_servers = _BEYOND * max(one.servers for one in points)
-    model = fit_servers(points, batch)
     workers, servers = fastest(model, Limits((), (), (), most_workers, most_servers)) or (1, 1)
     off = max(abs(float(model.step_s(one.workers, one.servers)) / one.step_s - 1) for one in points)
     return (

@@ -11,6 +11,7 @@ import click
 from freetrain.cli.daemons_ledger import daemons_store
 from freetrain.cli.explain_decisions import explain_decision
 from freetrain.cli.explain_nodes import explain_node, group_of
+from freetrain.cli.explain_tasks import explain_tasks, is_task_of
 from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json
 from freetrain.config import Config, load_config
@@ -114,8 +115,10 @@ def _explain_trainer(known: TrainerStatus, standing: Standing, journal: _Journal
     found = _last_decision(journal.store, known.id)
     if found is None:
         yield "None of the last decisions was about it."
-    else:
+    elif any(one.id == known.id for one in found[1].trainers):
         yield from explain_decision(known.id, *found)
+    else:
+        yield from explain_tasks(known.id, *found)
 
 
 def _last_decision(store: Store, trainer: str) -> tuple[str, Problem, Decision] | None:
@@ -128,7 +131,7 @@ def _last_decision(store: Store, trainer: str) -> tuple[str, Problem, Decision] 
             problem, decision = store.decision(run.id, number)
         except InputError:
             return None  # forgotten, as are those before it
-        if any(one.id == trainer for one in problem.trainers):
+        if any(one.id == trainer or is_task_of(trainer, one) for one in problem.trainers):
             return f"{run.id}:{number}", problem, decision
     return None
 

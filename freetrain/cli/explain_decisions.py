@@ -1,4 +1,4 @@
-"""Why a training has as many nodes as it has: its last decision, and what another would have been worth. Pure."""
+"""Why a training has as many nodes as it has: its last decision, and what another would have been worth."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from math import inf
 
 import numpy as np
 
+from freetrain.cli.explain_aims import explain_aims
 from freetrain.cli.output import show_value
 from freetrain.core.decision import Decision
 from freetrain.core.problem import Counts, Problem
@@ -35,6 +36,7 @@ def explain_decision(trainer: str, name: str, problem: Problem, decision: Decisi
     counts = counts_of(problem, decision.placement)
     one = problem.trainers[row]
     yield from _weighed(decision.solver, problem, row, sizes[trainer])
+    yield from explain_aims(row, problem, decision)
     if sizes[trainer] >= one.most_nodes:
         yield f"It can use no more than {_nodes(one.most_nodes)}."
     else:

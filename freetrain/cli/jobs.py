@@ -20,11 +20,12 @@ from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.daemon.setup import launcher_of
 from freetrain.showing.words import NOTHING
+from freetrain.slurm.comments import answer_in, asked_to_resume
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
 from freetrain.slurm.submissions import Submission, find_submissions
-from freetrain.slurm.tags import Tag, WrongTag, answer_in, asked_to_resume, parse_tag
+from freetrain.slurm.tags import Tag, WrongTag, parse_tag
 
 _COLUMNS = (
     "ID", "NAME", "USER", "NODES", "ASKED", "WANTS", "SAMPLES", "EVICTIONS", "COSTS", "STATE", "NODELIST",
@@ -99,13 +100,20 @@ def _facts(
         "nodes": sorted(lent),
         "asked_nodes": sorted(asked),
         "min_nodes": good.min_nodes if good else None,
-        "max_nodes": (good.max_nodes or len(submission.tasks)) if good else None,
+        "max_nodes": _most_nodes(good, submission) if good else None,
+        "task_nodes": good.task_nodes if good else None,
         "samples": known.samples_done if known else None,
         "ends": dict(known.ends) if known else None,
         "costs": dict(known.costs) if known else None,
+        "speeds": dict(known.speeds) if known else None,
         "fault": known.fault if known else "",
         "state": _state(submission, tag, known, standing, len(lent), len(asked)),
     }
+
+
+def _most_nodes(tag: Tag, submission: Submission) -> int:
+    _, each = tag.task_nodes or (1, 1)
+    return tag.max_nodes or each * len(submission.tasks)
 
 
 def _state(
@@ -126,7 +134,7 @@ def _state(
     said = _said_by_daemon(known, standing)
     if said:
         return said
-    now = _now(known, standing, lent, asked)
+    now = f"{_now(known, standing, lent, asked)}{_speeds(known)}"
     if tag is not None and tag.is_filler:
         return f"{now}{_done(known)}"
     return f"{now}; {UNKNOWN_END}" if _cannot_tell_end(submission, tag, known) else now
@@ -144,6 +152,12 @@ def _now(known: TrainerStatus | None, standing: Standing, lent: int, asked: int)
     if lent:
         return "running" if standing.is_at_work else "running; no daemon is at work"
     return f"waits for Slurm to start it on {asked} nodes" if asked else _why_waiting(known, standing)
+
+
+def _speeds(known: TrainerStatus | None) -> str:
+    """How fast it is taken to be on which nodes, as its tag would say it; empty: its owner names none."""
+    speeds = known.speeds if known else {}
+    return f"; speed={'/'.join(f'{name}:{speed:g}' for name, speed in speeds.items())}" if speeds else ""
 
 
 def _done(known: TrainerStatus | None) -> str:
@@ -176,6 +190,8 @@ def _costs(costs: Mapping[str, float] | None) -> str:
 
 def _cells(facts: Mapping[str, Any]) -> tuple[str, ...]:
     wants = NOTHING if facts["min_nodes"] is None else f"{facts['min_nodes']}-{facts['max_nodes']}"
+    if facts["task_nodes"]:
+        wants = "{}-{} each".format(*facts["task_nodes"])
     samples = NOTHING if facts["samples"] is None else f"{facts['samples']:,.0f}"
     evictions = NOTHING if facts["ends"] is None else str(facts["ends"].get(str(End.PREEMPTED), 0))
     nodes, asked = facts["nodes"], facts["asked_nodes"]

@@ -46,6 +46,11 @@ def print_table(
     _console().print(table)
 
 
+def print_figures(rows: Iterable[Sequence[str]]) -> None:
+    """Print figures: of each its name, its value and what it means."""
+    print_table(("figure", "value", "meaning"), rows, right=("value",), header=False)
+
+
 def print_heading(text: str) -> None:
     """Print a line that leads a section."""
     console = _console()

@@ -39,7 +39,7 @@ def register_command(
     settings = read_slurm_settings(partition)
     slurm = OpenedWhenAsked(settings.backend, settings.timeout)
     tasks = slurm.job(job)
-    obstacle = find_obstacle(job, tasks, pwd.getpwuid(os.geteuid()).pw_name, wanted.most_nodes)
+    obstacle = find_obstacle(job, tasks, pwd.getpwuid(os.geteuid()).pw_name, wanted.fewest_tasks)
     if obstacle is not None:
         raise InputError(obstacle, _HINT)
     plan = _plan(job, tasks[0], wanted.comment, settings.queue)

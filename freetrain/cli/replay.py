@@ -21,6 +21,7 @@ from freetrain.cli.replay_options import (
     aim_options,
     as_options,
     costs,
+    draw,
     log_options,
     output_options,
     prices,
@@ -28,6 +29,7 @@ from freetrain.cli.replay_options import (
     topology,
     trainer_options,
 )
+from freetrain.cli.replay_share import share_options, task_asked
 from freetrain.cli.replay_summary import Result, print_definitions, print_summary, result_document
 from freetrain.core.holes import Holes
 from freetrain.core.objectives import find_objective
@@ -60,6 +62,7 @@ def _definitions(context: click.Context, option: click.Parameter, wanted: bool) 
 @policy_options
 @aim_options
 @as_options
+@share_options
 @output_options
 @store_option
 @click.option(
@@ -87,9 +90,10 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     trainers = find_trainers(given["trainers_source"])
     report_path = _report_path(given)
     costs_of_site = prices(given)
+    task = task_asked(given)
     recorder = _recorder(given)
     with reading(given["quiet"]) as stage:
-        log = read_site_log(logs, read_options(given), stage)
+        log = read_site_log(logs, replace(read_options(given), task=task), stage)
     switches = topology(given, log.holes.node_names)
     goal = replace(goal, placer=find_placer(given["place"], switches))
     settings = {"logs": [path.name for path in logs], **_settings(given)}
@@ -132,6 +136,7 @@ def _replay(
             given["poll_s"],
             log.logged,
             switches,
+            draw(given),
         )
 
 
@@ -156,6 +161,8 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
         "max_running": given["max_running"],
         "as": given["played_as"],
     }
+    if given["share"] is not None:
+        chosen |= {"share": given["share"], "task": given["task"] or ""}
     for name in ("scale_up", "scale_down", "forced_loss", "start", "boot"):
         if given[name] is not None:
             chosen[f"{name}_s"] = given[name]

@@ -12,7 +12,9 @@ import click
 from freetrain.cli.options import options
 from freetrain.cli.times import Duration
 from freetrain.config import Config, Prices, load_config
+from freetrain.core.aim import PARTS, no_watts, read_aim
 from freetrain.core.objectives import OBJECTIVES
+from freetrain.core.power import NO_DRAW, PowerDraw
 from freetrain.core.topology import FLAT, Topology
 from freetrain.daemon.rules import rules_of
 from freetrain.errors import InputError
@@ -120,8 +122,8 @@ aim_options = options(
         metavar="NAME",
         default="speedup",
         show_default=True,
-        help=f"What is maximised: {', '.join(OBJECTIVES)}, or your own module:function; behind it, evictions=60: "
-        "seconds that each loss of nodes at a known time counts for besides what is lost.",
+        help=f"What is maximised: {', '.join(OBJECTIVES)}, or your own module:function; behind it, as "
+        f"weighted,evictions=60, {'; '.join(f'{word}: {part.means}' for word, part in PARTS.items())}.",
     ),
     click.option(
         "--horizon",
@@ -259,6 +261,7 @@ def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
     else:
         sharing = replace(rules.sharing, max_running=given["max_running"])
         rules = replace(rules, sharing=sharing, objective=goal.objective, horizon_s=given["horizon_s"])
+    rules = replace(rules, draw=draw(given, goal.objective))
     rules = replace(rules, by_age=given["foresight"] in (Knows.LEARNED, Knows.PLAN))
     boot_s = _USUAL.boot_s if given["boot"] is None else given["boot"]
     timing = Timing(config.pace.poll, Wakes() if given["wake"] else None, given["launch_s"], boot_s)
@@ -277,10 +280,28 @@ def prices(given: Mapping[str, Any]) -> Prices | None:
     found = load_config(path).config.prices if path else Prices()
     if given["prices"] and not found.say_anything:
         raise InputError(
-            f"{path} says in no table [prices] what nodes have: gpus_per_node or watts_per_node.",
+            f"{path} says in no table [prices] what nodes have: gpus_per_node, watts_per_node or watts_of.",
             "docs/configuration.md describes the table.",
         )
     return found if found.say_anything else None
+
+
+def draw(given: Mapping[str, Any], objective: str | None = None) -> PowerDraw:
+    """What lent nodes take beyond idle, by the prices that were given.
+
+    Args:
+        given: the command's options.
+        objective: name of what is maximised; None: as the options say.
+
+    Raises:
+        InputError: the objective counts it, and nobody says it.
+    """
+    known = prices(given)
+    found = known.draw if known is not None else NO_DRAW
+    name = objective or given["objective"]
+    if read_aim(name).energy and not found.is_known:
+        raise no_watts(name)
+    return found
 
 
 def daemons_place(given: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,14 @@ from typing import Any
 import click
 
 from freetrain import __version__
-from freetrain.cli.output import print_heading, print_table
+from freetrain.cli.output import print_figures, print_heading, print_table
+from freetrain.cli.summary_of_shares import print_shares
 from freetrain.config import Prices
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.full_hours import without_empty_hours
 from freetrain.replay.logs import RowCount, SiteLog
 from freetrain.replay.outcome import Outcome, SiteOutcome, definitions, outcome_to_dict
-from freetrain.replay.share_outcome import ShareOutcome, share_document, share_outcome
+from freetrain.replay.share_outcome import ShareOutcome, share_document
 from freetrain.replay.study import DaemonStudy, Study
 from freetrain.replay.worth import Worth, worth_of, worth_rows
 from freetrain.showing.words import NOTHING, show_time
@@ -42,7 +43,7 @@ class Result:
         if self.prices is None:
             return None
         outcome = (self.study.as_daemon or self.study).outcome
-        return worth_of(outcome.lent_node_hours, outcome.useful_node_hours, self.prices)
+        return worth_of(outcome.lent_node_hours, outcome.useful_node_hours, self.prices, outcome.lent_watts)
 
 
 def result_document(result: Result) -> dict[str, Any]:
@@ -107,16 +108,14 @@ def print_summary(result: Result) -> None:
     _print_rows(result.log)
     if result.study.as_daemon is not None:
         print_heading("What the daemon would have got")
-        _print_figures(_daemon_rows(result.study.as_daemon))
+        print_figures(_daemon_rows(result.study.as_daemon))
     print_heading("What the holes allow")
-    _print_figures(_outcome_rows(result.log, result.study))
-    if result.log.shares is not None and result.log.shares.partly_used_s.any():
-        print_heading("Idle beside it: parts of nodes that jobs used")
-        _print_figures(_share_rows(share_outcome(result.log.shares, result.log.holes)))
+    print_figures(_outcome_rows(result.log, result.study))
+    print_shares(result.log)
     if result.prices and result.worth:
         print_heading("What it is worth")
         rows = worth_rows(result.worth, result.prices)
-        _print_figures((row.name, row.shown, row.reckoned) for row in rows)
+        print_figures((row.name, row.shown, row.reckoned) for row in rows)
     for note in result.log.notes:
         click.echo(f"Note: {note}")
     if result.report is not None:
@@ -138,26 +137,6 @@ def _print_rows(log: SiteLog) -> None:
         f"Window: {show_time(holes.from_s)} to {show_time(holes.until_s)} "
         f"({holes.duration_s / 86400:.1f} days), {len(holes.node_names):,} nodes, {len(holes):,} holes"
     )
-
-
-def _print_figures(rows: Iterable[tuple[str, str, str]]) -> None:
-    print_table(("figure", "value", "meaning"), rows, right=("value",), header=False)
-
-
-def _share_rows(parts: ShareOutcome) -> Iterator[tuple[str, str, str]]:
-    yield (
-        "nodes",
-        f"{parts.partly_used_node_hours:,.0f}",
-        "node-hours with jobs and an idle CPU; these are not lent",
-    )
-    for name, idle, whole in (
-        ("CPUs", parts.partly_idle_cpu_hours, parts.idle_nodes_cpu_hours),
-        ("memory", parts.partly_idle_memory_gib_hours, parts.idle_nodes_memory_gib_hours),
-        ("GPUs", parts.partly_idle_gpu_hours, parts.idle_nodes_gpu_hours),
-    ):
-        unit = {"CPUs": "CPU-hours", "memory": "GiB-hours", "GPUs": "GPU-hours"}[name]
-        if idle is not None and whole is not None:
-            yield name, f"{idle:,.0f}", f"{unit} that no job held there; nodes without jobs had {whole:,.0f}"
 
 
 def rows_sentence(rows: RowCount) -> str:

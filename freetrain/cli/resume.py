@@ -18,10 +18,11 @@ from freetrain.daemon.controls.nudge import send_nudge
 from freetrain.daemon.reports.standing import find_standing
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.slurm import commands
+from freetrain.slurm.comments import answer_in, ask_to_resume, asked_to_resume, says_paused
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.submissions import Submission, find_submissions
-from freetrain.slurm.tags import WrongTag, answer_in, ask_to_resume, asked_to_resume, parse_tag, says_paused
+from freetrain.slurm.tags import WrongTag, parse_tag
 
 _WHEN = "from the daemon's next look on"
 

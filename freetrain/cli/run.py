@@ -25,6 +25,15 @@ from freetrain.errors import InputError
 _ALWAYS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
+def _server_count(context: click.Context, option: click.Parameter, given: str) -> int | None:
+    """A number of servers; None for ``auto``: as freetrain says."""
+    if given == "auto":
+        return None
+    if not given.isascii() or not given.isdigit():
+        raise click.BadParameter(f"{given!r} is neither a number nor auto.", context, option)
+    return int(given)
+
+
 @click.command("run")
 @click.option(
     "--trainer",
@@ -37,11 +46,12 @@ _ALWAYS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 @click.option("--nproc", type=click.IntRange(1), help="Workers on this node.  [default: one per GPU, else 1]")
 @click.option(
     "--servers",
-    type=click.IntRange(0),
-    default=0,
+    callback=_server_count,
+    default="0",
     show_default=True,
-    metavar="N",
-    help="Let N servers add up the workers' gradients: processes that run on as many of the trainer's nodes.",
+    metavar="N|auto",
+    help="Let N servers add up the workers' gradients: processes that run on as many of the trainer's nodes. "
+    "auto: as many as freetrain says, on the nodes that it names (the tag's servers and step).",
 )
 @click.option(
     "--restart", is_flag=True, help="For unmodified torchrun-style scripts: start them anew at every rescale."
@@ -98,7 +108,7 @@ _ALWAYS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 def run_command(
     root: Path | None,
     nproc: int | None,
-    servers: int,
+    servers: int | None,
     restart: bool,
     steps_path: Path | None,
     steps_pattern: str,
@@ -127,7 +137,7 @@ def run_command(
         click.echo(f"freetrain: the training is complete; remove {directory.finished_path} to go on", err=True)
         return
     end_timeout_s = _end_timeout_s(restart, leave_timeout_s, save_timeout_s)
-    if restart and servers:
+    if restart and servers != 0:
         raise InputError(
             "--servers is not for --restart: its scripts add their gradients up themselves.",
             "Leave it out, or let the script train with freetrain.elastic.",

@@ -15,7 +15,7 @@ from freetrain.slurm import commands, handing_in
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.opening import OpenedWhenAsked
-from freetrain.slurm.tags import Kind
+from freetrain.slurm.tag_values import Kind
 
 _PATIENCE_S = 90.0
 """Longer than sbatch itself tries, a minute without a configuration: what it says in the end is clearer."""
@@ -119,5 +119,9 @@ def _submit(command: commands.Command, gateway: Gateway) -> str:
 def _what_next(job: str, wanted: Wanted) -> str:
     size = f"{wanted.tag.min_nodes} to {wanted.most_nodes} nodes"
     if wanted.tag.is_filler:
-        size = "idle nodes, one for each of its tasks"
+        least, most = wanted.tag.task_nodes or (1, 1)
+        each = f"{least}" if least == most else f"{least} to {most}"
+        size = (
+            "idle nodes, one for each of its tasks" if most == 1 else f"idle nodes, {each} for each of its tasks"
+        )
     return f"Job {job} waits for {size}; see it with 'freetrain jobs', end it with 'scancel {job}'."

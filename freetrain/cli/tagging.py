@@ -13,10 +13,14 @@ from freetrain.cli.options import options
 from freetrain.cli.times import Duration
 from freetrain.config import ConfigError, Slurm, load_config
 from freetrain.errors import InputError
-from freetrain.slurm.tags import KEYS, Key, Kind, Tag, WrongTag, check_values, format_tag
+from freetrain.slurm.tag_values import Kind
+from freetrain.slurm.tags import KEYS, Key, Tag, WrongTag, check_values, format_tag
 
-_BY_NODES = ("min", "max")
+_BY_NODES = ("min", "max", "nodes")
 
+
+_KEY_OF = {"task_nodes": "nodes"}
+"""Option → key of the tag, where they differ: --nodes are those of all tasks together."""
 
 _METAVARS = {
     "name": "NAME",
@@ -26,6 +30,8 @@ _METAVARS = {
     "speed": "NAME:NUMBER/…",
     "notice": "YES|NO",
     "mixed": "YES|NO",
+    "step": "A/B/C/D/E",
+    "deadline": "TIME",
 }
 
 
@@ -42,6 +48,11 @@ tag_options: Callable[[Callable[..., Any]], Callable[..., Any]] = options(
         metavar="MIN-MAX",
         help="Fewest nodes it can train on and most it can use; a single number is MAX, MIN is then 1. A filler "
         "(--kind tasks) has no MIN, and without --nodes as many as it has tasks.",
+    ),
+    click.option(
+        "--task-nodes",
+        metavar="MIN-MAX",
+        help="Of a filler: fewest and most nodes of each task. Its size is chosen when it starts, and stays.",
     ),
     *(_option(name, key) for name, key in KEYS.items() if name not in _BY_NODES),
     click.option(
@@ -70,6 +81,11 @@ class Wanted:
         """The most that it says it can use."""
         return self.tag.max_nodes or 1
 
+    @property
+    def fewest_tasks(self) -> int:
+        """How many tasks an array must have for that."""
+        return 1 if self.tag.is_moldable else self.most_nodes
+
 
 def read_wanted(nodes: str | None, given: Mapping[str, str | float | None]) -> Wanted:
     """The tag of these options.
@@ -83,7 +99,7 @@ def read_wanted(nodes: str | None, given: Mapping[str, str | float | None]) -> W
     least, dash, most = (nodes or "").partition("-")
     fewest = {"min": least if dash else "1"} if dash or not is_filler else {}
     values = fewest | ({"max": most if dash else least} if nodes else {})
-    values |= {name: _text(value) for name, value in given.items() if value is not None}
+    values |= {_KEY_OF.get(name, name): _text(value) for name, value in given.items() if value is not None}
     if values.get("dir"):
         values["dir"] = os.path.abspath(values["dir"])  # noqa: PTH100 (Path.resolve would follow links)
     tag = check_values(values)

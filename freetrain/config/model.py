@@ -17,6 +17,7 @@ from freetrain.config.values import (
     Words,
 )
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.power import PowerDraw
 
 
 class Section(BaseModel):
@@ -180,10 +181,11 @@ class Decide(Section):
         ),
     ] = "first"
     finish: Annotated[
-        Literal["as-asked", "synergy-tune"],
+        Literal["as-asked", "synergy-tune", "synergy-opt"],
         Field(
             description="Where parts of nodes are lent: as-asked: what a task asks for; synergy-tune: with GPUs "
-            "more CPUs, of those that are left, for trainings that wait for data."
+            "more CPUs or memory, of what is left, for trainings that wait for data; synergy-opt: the same, "
+            "divided such that they are fastest together."
         ),
     ] = "as-asked"
     objective: Annotated[str, Field(description="As in 'freetrain replay --objective'.")] = "weighted"
@@ -326,6 +328,17 @@ class Prices(Section):
     idle_watts_per_node: Annotated[
         Amount, Field(description="What a node takes without a job, which is switched on anyway.")
     ] = 0.0
+    watts_of: Annotated[
+        dict[str, Amount],
+        Field(
+            description="What nodes of some kinds take that train, by feature or type of GPU (in a replay by "
+            'pool of the machine file), as {"a100"=2400}; all others, and all in the ledger, take watts_per_node.'
+        ),
+    ] = {}
+    idle_watts_of: Annotated[
+        dict[str, Amount],
+        Field(description="What they take without a job, likewise; all others take idle_watts_per_node."),
+    ] = {}
     per_kwh: Annotated[
         Amount, Field(description="Price of a kWh of electricity, cooling included; 0: not known.")
     ] = 0.0
@@ -334,7 +347,17 @@ class Prices(Section):
     @property
     def say_anything(self) -> bool:
         """Whether anything follows from them."""
-        return bool(self.gpus_per_node or self.watts_per_node)
+        return bool(self.gpus_per_node or self.draw.is_known)
+
+    @property
+    def draw(self) -> PowerDraw:
+        """What lent nodes take beyond what they take idle."""
+
+        def beyond_idle(watts: float, kind: str) -> float:
+            return max(watts - self.idle_watts_of.get(kind, self.idle_watts_per_node), 0.0)
+
+        of_kind_w = {kind: beyond_idle(watts, kind) for kind, watts in self.watts_of.items()}
+        return PowerDraw(beyond_idle(self.watts_per_node, "") if self.watts_per_node else 0.0, of_kind_w)
 
 
 Level = Literal["debug", "info", "warning", "error"]

@@ -12,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
+MOST_WATTS = 1e7
+"""More than any node takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -22,6 +25,7 @@ class Offer:
         free_until_s: when it is expected to be taken back, UTC epoch seconds; None: not within the horizon.
         held_by: trainer that has it now; None: nobody.
         kind: what it is to the trainers; nodes that none of them tells apart are of one kind.
+        watts: electricity that it takes while it is lent, beyond what it takes idle; 0: it counts for nothing.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -30,23 +34,26 @@ class Offer:
     free_until_s: Annotated[float | None, Field(alias="free_until", allow_inf_nan=False)] = None
     held_by: str | None = None
     kind: str = ""
+    watts: Annotated[float, Field(ge=0, le=MOST_WATTS)] = 0.0
 
 
 @dataclass(frozen=True)
 class NodeClass:
-    """Nodes of one kind that are expected to be taken back at the same time.
+    """Nodes of one kind that are expected to be taken back at the same time, and take as much electricity.
 
     Attributes:
         life_s: how long they are expected to stay, at most the horizon.
         taken_back: whether they leave before the horizon ends (and hurt whoever has them).
         names: holder (None: nobody) → names of the nodes it holds, in the problem's order.
         kind: theirs.
+        watts: of each while it is lent.
     """
 
     life_s: float
     taken_back: bool
     names: Mapping[str | None, list[str]]
     kind: str = ""
+    watts: float = 0.0
 
     @cached_property
     def count(self) -> int:
@@ -55,22 +62,22 @@ class NodeClass:
 
 
 def group_nodes(nodes: Iterable[Offer], now_s: float, horizon_s: float) -> tuple[NodeClass, ...]:
-    """Put nodes of one kind together by the time they are expected to stay, longest first, then by kind.
+    """Put nodes of one kind together by the time they are expected to stay, longest first, then by kind and watts.
 
     Those already due are left out.
     """
-    groups: defaultdict[tuple[float | None, str, str | None], list[str]] = defaultdict(list)
+    groups: defaultdict[tuple[float | None, str, float, str | None], list[str]] = defaultdict(list)
     for node in nodes:
-        groups[node.free_until_s, node.kind, node.held_by].append(node.name)
-    classes: defaultdict[tuple[float, str], defaultdict[str | None, list[str]]] = defaultdict(
+        groups[node.free_until_s, node.kind, node.watts, node.held_by].append(node.name)
+    classes: defaultdict[tuple[float, str, float], defaultdict[str | None, list[str]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for (end_s, kind, holder), names in groups.items():
+    for (end_s, kind, watts, holder), names in groups.items():
         life_s = horizon_s if end_s is None else min(end_s - now_s, horizon_s)
-        classes[-life_s, kind][holder] += names
+        classes[-life_s, kind, watts][holder] += names
     return tuple(
-        NodeClass(-minus_s, -minus_s < horizon_s, classes[minus_s, kind], kind)
-        for minus_s, kind in sorted(classes)
+        NodeClass(-minus_s, -minus_s < horizon_s, classes[minus_s, kind, watts], kind, watts)
+        for minus_s, kind, watts in sorted(classes)
         if minus_s < 0
     )
 

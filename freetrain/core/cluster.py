@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from freetrain.core.amounts import Amount, Gres
+from freetrain.core.amounts import GPU, Amount, Gres
 
 Nodes = frozenset[str]
 
@@ -86,7 +86,7 @@ class WaitsFor(StrEnum):
     TIME = "time"
     """The time at which it may begin; Slurm sets one for what it requeues."""
     OWNERS_LIMIT = "owner's limit"
-    """Its owner's, account's or QOS's limit."""
+    """Its owner's, account's or QOS's limit, or the partition's for jobs of so many nodes."""
     POSSIBILITY = "possibility"
     """No node will ever do."""
     OTHER = "other"
@@ -136,6 +136,12 @@ class Node:
     cores_per_socket: int = 0
     threads_per_core: int = 0
     used: Amount | None = None
+
+    @property
+    def gpu_types(self) -> frozenset[str]:
+        """The types of its GPUs."""
+        prefix = f"{GPU}:"
+        return frozenset(name.removeprefix(prefix) for name, _ in self.gres if name.startswith(prefix))
 
     @property
     def total(self) -> Amount:

@@ -20,6 +20,11 @@ _STEP = 1.25
 """Ratio of the sizes at which a long curve keeps its points."""
 
 
+def linear_curve(most_nodes: int) -> Curve:
+    """N nodes do as much as N times one."""
+    return ((1, 1.0), (most_nodes, float(most_nodes))) if most_nodes > 1 else ((1, 1.0),)
+
+
 def prior_curve(most_nodes: int) -> Curve:
     """What is assumed of a trainer that was never measured, in samples/s of one node."""
     return tuple((nodes, _prior_rate(nodes)) for nodes in range(1, most_nodes + 1))

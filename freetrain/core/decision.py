@@ -5,11 +5,12 @@ Its JSON form, ``freetrain-result/1``, is described in docs/formats.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from freetrain.core.placement import Placement
+from freetrain.core.servers import Serving
 
 RESULT_FORMAT = "freetrain-result/1"
 GOOD_ENOUGH = 5e-4
@@ -41,6 +42,7 @@ class Decision:
         gap: relative distance to the best bound known; 0 where proven optimal, None where unknown.
         solve_s: wall seconds it took.
         notes: sentences for whoever asks why.
+        serving: on which of its nodes each trainer that uses servers has one.
     """
 
     status: Status
@@ -50,6 +52,7 @@ class Decision:
     gap: float | None = None
     solve_s: float = 0.0
     notes: tuple[str, ...] = ()
+    serving: Serving = field(default_factory=dict)
 
 
 def decision_to_dict(decision: Decision) -> dict[str, Any]:
@@ -63,4 +66,9 @@ def decision_to_dict(decision: Decision) -> dict[str, Any]:
         "solver": decision.solver,
         "allocation": {trainer: list(nodes) for trainer, nodes in decision.placement.items()},
         "notes": list(decision.notes),
+        **(
+            {"serving": {trainer: list(nodes) for trainer, nodes in decision.serving.items()}}
+            if decision.serving
+            else {}
+        ),
     }

@@ -7,13 +7,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from freetrain.core.classes import NodeClass
+from freetrain.core.deadlines import Hurries
 from freetrain.core.terms import terms_of
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import distinct_tables
 
 
 def demands(
-    trainers: Sequence[Trainer], held: Mapping[str, int], objective: str, horizon_s: float
+    trainers: Sequence[Trainer],
+    held: Mapping[str, int],
+    objective: str,
+    horizon_s: float,
+    *,
+    hurries: Hurries,
+    watts: float = 0.0,
 ) -> Mapping[str, int]:
     """Trainer → the size at which it is worth most over the horizon, the smallest of them; 0: it would not start.
 
@@ -22,11 +29,14 @@ def demands(
         held: nodes that they have now; 0 where one is missing.
         objective: name of what is maximised.
         horizon_s: how far ahead value is counted.
+        hurries: what their deadlines ask for.
+        watts: the least that a node takes.
     """
     if not trainers:
         return {}
-    terms = terms_of(tuple(trainers), objective)
+    every = range(len(trainers))
+    terms = hurries.on(terms_of(tuple(trainers), objective), every, np.ones(len(every)))
     now = np.array([held.get(trainer.id, 0) for trainer in trainers], dtype=np.int64)
-    tables, row = distinct_tables(terms, now, NodeClass(horizon_s, False, {}))
+    tables, row = distinct_tables(terms, now, NodeClass(horizon_s, False, {}, watts=watts))
     best = tables.argmax(axis=1)[row]
     return dict(zip((trainer.id for trainer in trainers), best.tolist(), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -77,6 +78,8 @@ class End(StrEnum):
 class Fragment:
     """One node, or a part of it, lent to one trainer, from the asking to the end.
 
+    A job of several nodes, a moldable task, is as many fragments: they begin and end together.
+
     Attributes:
         id: freetrain's own number of it; 0: not stored yet.
         share: how much of its node it has: the largest of its parts of the CPUs, the memory and the GPUs.
@@ -123,3 +126,8 @@ class Fragment:
     def holds_node(self) -> bool:
         """Whether its node is spoken for."""
         return self.state is not FragmentState.ENDED
+
+
+def jobs_of(fragments: Iterable[Fragment]) -> list[str]:
+    """The jobs that these are, each once, in the order of the fragments."""
+    return list(dict.fromkeys(fragment.job for fragment in fragments))

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from freetrain.core.node_rows import order_by_node, some_nodes_at_a_time
+
 SECONDS_PER_HOUR = 3600.0
 
 
@@ -77,21 +79,12 @@ def find_holes(
         from_s: start of the window.
         until_s: end of the window.
     """
-    takes_time = busy_end_s > busy_start_s
-    busy_node, busy_start_s, busy_end_s = busy_node[takes_time], busy_start_s[takes_time], busy_end_s[takes_time]
-    count = len(node_names)
-    everywhere = np.arange(count, dtype=np.int32)
-    # Two intervals of no length at the window's ends spare every special case for first and last holes.
-    node = np.concatenate([everywhere, np.asarray(busy_node, np.int32), everywhere])
-    start_s = np.concatenate([np.full(count, from_s), busy_start_s, np.full(count, until_s)]).clip(from_s, until_s)
-    end_s = np.concatenate([np.full(count, from_s), busy_end_s, np.full(count, until_s)]).clip(from_s, until_s)
-    order = np.lexsort((start_s, node))
-    node, start_s, end_s = node[order], start_s[order], end_s[order]
-    busy_until_s = _running_maximum_within(node, end_s)
-    follows = (node[1:] == node[:-1]) & (start_s[1:] > busy_until_s[:-1])
-    return sorted_holes(
-        node_names, node[1:][follows], busy_until_s[:-1][follows], start_s[1:][follows], from_s, until_s
-    )
+    found = [
+        _holes_of(nodes, busy_node[rows], busy_start_s[rows], busy_end_s[rows], from_s, until_s)
+        for nodes, rows in some_nodes_at_a_time(busy_node, busy_end_s > busy_start_s, len(node_names))
+    ]
+    node, start_s, end_s = (np.concatenate(column) for column in zip(*found, strict=True))
+    return sorted_holes(node_names, node, start_s, end_s, from_s, until_s)
 
 
 def seen_by_polls(holes: Holes, poll_s: float) -> Holes:
@@ -125,10 +118,33 @@ def sorted_holes(
     return Holes(node_names, node[order], start_s[order], end_s[order], from_s, until_s)
 
 
+def _holes_of(
+    nodes: slice,
+    busy_node: NDArray[np.int32],
+    busy_start_s: NDArray[np.float64],
+    busy_end_s: NDArray[np.float64],
+    from_s: float,
+    until_s: float,
+) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+    """Nodes, starts and ends of the holes of some nodes."""
+    everywhere = np.arange(nodes.start, nodes.stop, dtype=np.int32)
+    # Two intervals of no length at the window's ends spare every special case for first and last holes.
+    first_s, last_s = np.full(len(everywhere), from_s), np.full(len(everywhere), until_s)
+    node = np.concatenate([everywhere, busy_node, everywhere]).astype(np.int32)
+    start_s = np.concatenate([first_s, busy_start_s, last_s]).clip(from_s, until_s)
+    end_s = np.concatenate([first_s, busy_end_s, last_s]).clip(from_s, until_s)
+    order = order_by_node(node, start_s - from_s, until_s - from_s)
+    node, start_s, end_s = node[order], start_s[order], end_s[order]
+    busy_until_s = _running_maximum_within(node, end_s)
+    follows = (node[1:] == node[:-1]) & (start_s[1:] > busy_until_s[:-1])
+    return node[1:][follows], busy_until_s[:-1][follows], start_s[1:][follows]
+
+
 def _running_maximum_within(group: NDArray[np.int32], value: NDArray[np.float64]) -> NDArray[np.float64]:
     """Largest value so far within each run of equal group numbers (groups sorted ascending)."""
-    # Ranks instead of values, each group lifted above the one before: one exact running maximum serves all.
-    distinct, rank = np.unique(value, return_inverse=True)
-    lift = group.astype(np.int64) * len(distinct)
-    running: NDArray[np.float64] = distinct[np.maximum.accumulate(rank + lift) - lift]
+    # Each group is lifted above the one before: one running maximum serves all.
+    low = value.min()
+    lifted = group * (value.max() - low + 1.0) + (value - low)
+    is_largest = lifted == np.maximum.accumulate(lifted)
+    running: NDArray[np.float64] = value[np.maximum.accumulate(np.where(is_largest, np.arange(len(value)), 0))]
     return running

@@ -116,10 +116,15 @@ class Needs:
         """
         return not self.in_parts and (self.cpus <= 1 or self.cpus == self.usable_cpus(node))
 
-    @property
+    @cached_property
     def gpus(self) -> int:
         """GPUs of all types that it asks for."""
         return count_gres(self.gres, GPU)
+
+    @cached_property
+    def named_features(self) -> frozenset[str]:
+        """The features that its constraint names."""
+        return frozenset(re.findall(r"[^&|()\[\]\s*!,]+", self.features))
 
     @property
     def request(self) -> str:
@@ -192,11 +197,6 @@ def find_misfit(needs: Needs, kinds: NodeKinds) -> str:
 def has_gpus(node: Node) -> bool:
     """Whether it has any."""
     return bool(node.gres) and count_gres(node.gres, GPU) > 0
-
-
-def named_features(text: str) -> frozenset[str]:
-    """The features that a constraint names."""
-    return frozenset(re.findall(r"[^&|()\[\]\s*!,]+", text))
 
 
 def meets_constraint(text: str, present: frozenset[str]) -> bool | None:

@@ -2,19 +2,19 @@
 
 Every objective is one function from a trainer to its worth per second on 0, 1, …, ``most_nodes`` nodes.
 A site names its own as ``module:function``; docs/objectives.md shows how. Behind any of them may stand what a
-decision weighs besides (:class:`Aim`): ``weighted,evictions=60``. What was trained is counted without.
+decision weighs besides (``freetrain.core.aim``): ``weighted,evictions=60``. What was trained is counted without.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from freetrain.core.aim import read_aim
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
 
@@ -39,46 +39,6 @@ def weighted(trainer: Trainer) -> NDArray[np.float64]:
 
 
 OBJECTIVES: dict[str, Objective] = {"speedup": speedup, "throughput": throughput, "weighted": weighted}
-
-
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """What is maximised.
-
-    Attributes:
-        objective: name of the objective.
-        evictions_s: seconds that each loss of nodes at a known time counts for besides what is lost.
-    """
-
-    objective: str
-    evictions_s: float = 0.0
-
-
-_PARTS = {"evictions": ("evictions_s", 1e9)}
-"""Word → field of an aim, and the most that it may be."""
-
-
-@lru_cache(maxsize=64)
-def read_aim(name: str) -> Aim:
-    """What a name such as ``weighted,evictions=60`` means.
-
-    Raises:
-        InputError: a part behind the objective's name is none.
-    """
-    objective, *parts = name.split(",")
-    values: dict[str, float] = {}
-    for part in parts:
-        word, _, text = part.partition("=")
-        field, most = _PARTS.get(word, ("", 0.0))
-        try:
-            value = float(text)
-        except ValueError:
-            value = -1.0
-        if not field or field in values or not 0.0 <= value <= most:
-            known = ", ".join(f"{each}=0 … {limit:g}" for each, (_, limit) in _PARTS.items())
-            raise InputError(f"The objective {name!r} cannot be: {part!r}.", f"Each of {known} may follow once.")
-        values[field] = value
-    return Aim(objective, **values)
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from freetrain.core.amounts import Amount
 from freetrain.core.placement import Placement
+from freetrain.core.servers import Serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,20 @@ class PutRight:
     trainer: str
 
 
-Action = Release | PutRight | Limit | Lend
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """Let a trainer have its servers on these of its nodes, and on no others.
+
+    Attributes:
+        trainer: whose.
+        nodes: by name, in alphabetical order; none: its workers add up their gradients themselves.
+    """
+
+    trainer: str
+    nodes: tuple[str, ...]
+
+
+Action = Release | PutRight | Limit | Lend | Serve
 
 
 def plan_moves(now: Placement, wanted: Placement) -> Iterator[Release | Lend]:
@@ -81,6 +95,17 @@ def plan_moves(now: Placement, wanted: Placement) -> Iterator[Release | Lend]:
     for trainer in changing:
         if gained := _without(wanted.get(trainer, ()), now.get(trainer, ())):
             yield Lend(trainer, gained)
+
+
+def plan_serving(now: Serving, wanted: Serving) -> Iterator[Serve]:
+    """The actions that move servers; they come after those that move nodes.
+
+    Between the two a trainer's servers are where they were, or its workers do without them: either is safe.
+    """
+    for trainer in sorted(
+        trainer for trainer in now.keys() | wanted.keys() if now.get(trainer) != wanted.get(trainer)
+    ):
+        yield Serve(trainer, wanted.get(trainer, ()))
 
 
 def _without(names: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:

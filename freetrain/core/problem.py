@@ -15,10 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from freetrain.core.aim import read_aim
 from freetrain.core.choices import Choices, choices_of
 from freetrain.core.classes import NodeClass, Offer, first_of_life, group_nodes
+from freetrain.core.deadlines import Hurries, hurries_of
 from freetrain.core.objectives import find_objective
-from freetrain.core.terms import Sizes, Terms, read_only, terms_of
+from freetrain.core.servers import Serving
+from freetrain.core.terms import Sizes, Terms, read_only, terms_of, with_sizes_that_stay
 from freetrain.core.trainer import MOST_SECONDS, Trainer
 from freetrain.errors import InputError
 
@@ -46,7 +49,8 @@ class Problem:
         horizon_s: how far ahead value is counted.
         objective: name of what is maximised (see ``freetrain.core.objectives``).
         done_samples: trainer → samples that it has done so far, for policies that need to know them
-            (``freetrain.policies.policy``); for others it is empty.
+            (``freetrain.policies.policy``) and for deadlines; where neither is the case it is empty.
+        serving: which nodes have a server now, of trainers that use servers.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -57,6 +61,7 @@ class Problem:
     horizon_s: Annotated[float, Field(gt=0, le=MOST_SECONDS)] = 120.0
     objective: str = "speedup"
     done_samples: Mapping[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = field(default_factory=dict)
+    serving: Serving = field(default_factory=dict)
 
     @cached_property
     def classes(self) -> tuple[NodeClass, ...]:
@@ -122,12 +127,21 @@ class Problem:
     @cached_property
     def terms(self) -> Terms:
         """The trainers' limits, worth and costs as arrays, on nodes on which they are as fast as they say."""
-        return terms_of(self.trainers, self.objective)
+        rows = range(len(self.trainers))
+        return self._hurries.on(self._without_deadlines, rows, np.ones(len(rows)))
 
     @cached_property
     def choices(self) -> Choices:
         """On which kinds of nodes each trainer may be, and what it is worth there."""
-        return choices_of(self.trainers, self.terms, self.classes, self.held)
+        return choices_of(self.trainers, self._without_deadlines, self.classes, self.held, self._hurries)
+
+    @cached_property
+    def _without_deadlines(self) -> Terms:
+        return with_sizes_that_stay(terms_of(self.trainers, self.objective), self.held_nodes)
+
+    @cached_property
+    def _hurries(self) -> Hurries:
+        return hurries_of(self.trainers, self.done_samples, self.now_s, read_aim(self.objective).deadlines)
 
 
 @dataclass(frozen=True)
@@ -151,7 +165,15 @@ def problem_from_json(text: str | bytes) -> Problem:
         file = _FILE.validate_json(text)
     except ValidationError as error:
         raise InputError(f"This problem cannot be solved: {first_error(error)}.") from error
-    problem = Problem(file.now_s, file.nodes, file.trainers, file.horizon_s, file.objective, file.done_samples)
+    problem = Problem(
+        file.now_s,
+        file.nodes,
+        file.trainers,
+        file.horizon_s,
+        file.objective,
+        file.done_samples,
+        file.serving,
+    )
     _check_names(problem)
     _check_size(problem)
     find_objective(problem.objective)
@@ -161,11 +183,19 @@ def problem_from_json(text: str | bytes) -> Problem:
 def problem_to_dict(problem: Problem) -> dict[str, Any]:
     """The problem in its JSON form."""
     document = {"format": PROBLEM_FORMAT, **_PROBLEM.dump_python(problem, mode="json", by_alias=True)}
-    if not problem.done_samples:
-        del document["done_samples"]
+    for name in ("done_samples", "serving"):
+        if not document[name]:
+            del document[name]
+    for trainer in document["trainers"]:
+        for name in ("servers", "bytes_per_sample"):
+            if not trainer[name]:
+                del trainer[name]
     if not any(node.kind for node in problem.nodes):
         for node in document["nodes"]:
             del node["kind"]
+    if not any(node.watts for node in problem.nodes):
+        for node in document["nodes"]:
+            del node["watts"]
     return document
 
 

@@ -15,11 +15,14 @@ class NewPart:
         place: its name.
         asks: what its task asks for, and has in any case.
         data_wait_share: part of a step that its training waited for data lately.
+        cache_mb: memory beyond what it asks for with which its training would read all data from memory; 0: its
+            owner says of none.
     """
 
     place: str
     asks: Amount
     data_wait_share: float
+    cache_mb: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.objectives import read_aim, worth_per_s
+from freetrain.core.aim import read_aim
+from freetrain.core.objectives import worth_per_s
 from freetrain.core.trainer import Trainer
 
 Table = NDArray[np.float64]
@@ -41,7 +42,9 @@ class Terms:
         leaving_s: cost of each node that leaves at a time that was known; 0 for all others.
         start_s: cost of starting from nothing.
         boot_s: how long a new node does nothing.
+        moldable: whose size stays, shape (trainers,).
         independent: whose nodes work each by itself, shape (trainers,).
+        per_joule: what each must train for a joule of its nodes, in worth, shape (trainers,).
         kind: a number for each trainer, the same for those of which all this is the same, shape (trainers,).
         warnings: what in the trainers is not as their owners may think.
     """
@@ -56,7 +59,9 @@ class Terms:
     leaving_s: NDArray[np.float64]
     start_s: NDArray[np.float64]
     boot_s: NDArray[np.float64]
+    moldable: NDArray[np.bool_]
     independent: NDArray[np.bool_]
+    per_joule: NDArray[np.float64]
     kind: Sizes
     warnings: tuple[str, ...] = ()
 
@@ -68,20 +73,22 @@ class Terms:
 @lru_cache(maxsize=512)
 def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     """The trainers' terms under an objective; callers share them."""
+    aim = read_aim(objective)
     numbers = np.array([_numbers(trainer) for trainer in trainers]).reshape(-1, _NUMBERS)
-    numbers += read_aim(objective).evictions_s * _avoids(numbers)
+    numbers += aim.evictions_s * _avoids(numbers)
+    per_joule = np.array([aim.per_joule * aim.scale_of(trainer.weight) for trainer in trainers], dtype=float)
     most, fewest = numbers[:, :2].T.astype(np.int64)
-    up_s, down_s, eviction_s, known_end_s, leaving_s, start_s, boot_s, independent = map(
+    up_s, down_s, eviction_s, known_end_s, leaving_s, start_s, boot_s, moldable, independent = map(
         read_only, numbers[:, 2:].T.copy()
     )
     size = np.arange(int(most.max(initial=0)) + 1)
     worth = np.zeros((len(trainers), len(size)))
     for row, trainer in enumerate(trainers):
         worth[row, : most[row] + 1] = worth_per_s(trainer, objective)[: most[row] + 1]
-    kinds: dict[tuple[bytes, bytes], int] = {}
+    kinds: dict[tuple[bytes, bytes, float], int] = {}
     kind = [
-        kinds.setdefault((row.tobytes(), each.tobytes()), len(kinds))
-        for row, each in zip(numbers, worth, strict=True)
+        kinds.setdefault((row.tobytes(), each.tobytes(), joule), len(kinds))
+        for row, each, joule in zip(numbers, worth, per_joule.tolist(), strict=True)
     ]
     return Terms(
         read_only(worth),
@@ -94,13 +101,25 @@ def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
         leaving_s,
         start_s,
         boot_s,
+        read_only(moldable.astype(bool)),
         read_only(independent.astype(bool)),
+        read_only(per_joule),
         read_only(np.array(kind, dtype=np.int64)),
         (*_cut(trainers), *_stuck(trainers)),
     )
 
 
-_NUMBERS, _KNOWN_END, _LEAVING = 10, 5, 6
+_NUMBERS, _KNOWN_END, _LEAVING = 11, 5, 6
+
+
+def with_sizes_that_stay(terms: Terms, held_nodes: Sizes) -> Terms:
+    """The same, where a moldable trainer that has nodes may have just so many, or none."""
+    stays = terms.moldable & (held_nodes > 0)
+    if not stays.any():
+        return terms
+    size = np.arange(terms.possible.shape[1])
+    its = (size == 0) | (size == held_nodes[:, None])
+    return replace(terms, possible=read_only(terms.possible & (its | ~stays[:, None])))
 
 
 def _avoids(numbers: Table) -> Table:
@@ -125,6 +144,7 @@ def _numbers(trainer: Trainer) -> tuple[float, ...]:
         trainer.known_end_s if alone else 0.0,
         trainer.start_s,
         trainer.boot_s,
+        trainer.moldable,
         alone,
     )
 

@@ -12,7 +12,7 @@ as large ones. Where a size was measured, the curve goes through the measurement
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import combinations
 
@@ -43,11 +43,15 @@ class Observation:
         nodes: how many.
         samples_per_s: the rate.
         weight: how much it counts, for example the seconds it was observed for.
+        kind: of the nodes, as the trainer's owner names it; empty: one that he does not name.
+        began_s: when it began, UTC epoch seconds; 0: that is not kept.
     """
 
     nodes: int
     samples_per_s: float
     weight: float = 1.0
+    kind: str = ""
+    began_s: float = field(default=0.0, compare=False)
 
 
 def usable(observations: Iterable[Observation]) -> tuple[Observation, ...]:

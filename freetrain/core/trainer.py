@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, ConfigDict, Field
 
+from freetrain.core.servers import Servers
 from freetrain.core.throughput import Curve, check_curve, rates
 
 # Far beyond anything real, and such that no sum or product of them is infinite.
@@ -18,6 +19,7 @@ MOST_SECONDS = 1e9
 _MOST_WEIGHT = 1e9
 _MOST_SIZE = 1_000_000_000
 _MOST_SPEED = 1e6
+_MOST_BYTES = 1e15
 
 Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
 
@@ -61,6 +63,9 @@ class Trainer:
     that it gets, ``scale_down_s`` on each that it gives up, ``forced_loss_s`` on each that leaves otherwise, and
     nothing on the others.
 
+    A moldable trainer gets all of its nodes at once, and its size stays: it keeps all of them, or gives them up.
+    When the first of them leaves it has ended, and then the others are of no more use to it.
+
     Attributes:
         id: name, unique among the trainers.
         throughput: measured points (nodes, samples/s).
@@ -75,8 +80,15 @@ class Trainer:
         weight: how much its samples count against those of others.
         submitted_s: when it was submitted, UTC epoch seconds; None: before everything else.
         target_samples: samples after which it is complete; None: never.
+        deadline_s: when its owner wants it complete, UTC epoch seconds; None: no time is named.
+        owner: whose it is; empty: nobody says.
+        account: to which it is charged; likewise.
         independent: whether its nodes work each by itself.
+        moldable: whether its size is chosen when it starts and stays.
         choices: what kinds of nodes it may have, one entry at a time; None: any kind, one at a time.
+        bytes_per_sample: bytes of its gradients / samples of a node in a step; 0: nobody knows. It decides
+            nothing; replays count what goes from leaf to leaf.
+        servers: how it uses parameter servers; None: its workers add up their gradients themselves.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -94,12 +106,20 @@ class Trainer:
     submitted_s: Annotated[Instant | None, Field(alias="submitted")] = None
     target_samples: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
     independent: bool = False
+    moldable: bool = False
     choices: tuple[KindChoice, ...] | None = None
+    servers: Servers | None = None
+    bytes_per_sample: Annotated[float, Field(ge=0, le=_MOST_BYTES)] = 0.0
+    deadline_s: Annotated[Instant | None, Field(alias="deadline")] = None
+    owner: str = ""
+    account: str = ""
 
     def __post_init__(self) -> None:
         check_curve(self.throughput)
         if self.max_nodes is not None and self.min_nodes > self.max_nodes:
             raise ValueError(f"min_nodes {self.min_nodes} is more than max_nodes {self.max_nodes}")
+        if self.independent and self.moldable:
+            raise ValueError("it is independent or moldable: a size that stays is one of nodes that work together")
         kinds = [kind for choice in self.choices or () for kind in choice.kinds]
         if len(kinds) > len(set(kinds)):
             raise ValueError("each kind of node may stand in one of its choices only")
@@ -129,9 +149,9 @@ class Trainer:
         """Seconds lost when nodes leave at a time that was known.
 
         They are given back in good order before that, or it is evicted where that costs less. For an independent
-        trainer there is no good order: what runs on a node ends with it.
+        or a moldable trainer there is no good order: what runs on a node ends with it.
         """
-        return self.eviction_s if self.independent else min(self.scale_down_s, self.eviction_s)
+        return self.eviction_s if self.independent or self.moldable else min(self.scale_down_s, self.eviction_s)
 
     def speed_on(self, kinds: Collection[str]) -> float:
         """How fast it is on nodes of these kinds: as on the slowest."""

@@ -27,6 +27,13 @@ a node that leaves until *b* being of no use, and no loss, unless it is held alr
 not depend on the decision, since who grows keeps all its nodes (:func:`worth_while_booting`); with *N* = *H* the
 two together are what keeping them is worth. Nodes that are held count as booted.
 
+A moldable trainer ends when the first of its nodes leaves: until then it is worth :math:`o(N_0)`, and nothing
+afterwards; at a known end it loses :math:`f\,o(N_0)`. It has a choice for each time at which it may end
+(``freetrain.core.choices``).
+
+Where electricity counts (``energy`` behind the objective), each node that a trainer has takes off what must be
+trained for the joules that it takes from now until it leaves, also while it boots.
+
 Where nodes differ in kind, *o* is that of the trainer's choice to which its nodes belong
 (``freetrain.core.choices``). Classes of different kinds that live equally long follow each other; no time lies
 between them (:math:`\Delta` = 0), and whoever loses nodes of several of them loses *f* once, which stands with the
@@ -72,14 +79,16 @@ class UsefulTime:
             independent trainers lose on each node that leaves then.
         end_s: seconds that a trainer loses, once, when any nodes of the class leave, or of those before it that
             live as long; 0 for all but the last of these.
+        power: what the electricity of each node of the class counts from now until it leaves, in worth.
     """
 
     alone_s: Table
     end_s: Table
+    power: Table
 
     def of(self, rows: NDArray[np.int64] | list[int]) -> UsefulTime:
         """That of some trainers."""
-        return UsefulTime(self.alone_s[rows], self.end_s[rows])
+        return UsefulTime(self.alone_s[rows], self.end_s[rows], self.power[rows])
 
 
 def ends_of(counts: Counts, first_of_life: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -96,12 +105,16 @@ def ends_of(counts: Counts, first_of_life: NDArray[np.int64]) -> NDArray[np.bool
     return np.asarray(alive[..., 1:] > alive[..., first_of_life])
 
 
-def useful_time(terms: Terms, classes: Sequence[NodeClass], *, booted: bool = False) -> UsefulTime:
+def useful_time(
+    terms: Terms, classes: Sequence[NodeClass], last: Sizes | None = None, *, booted: bool = False
+) -> UsefulTime:
     """How long the nodes of each class are of use.
 
     Args:
         terms: the trainers'.
         classes: longest-lived first.
+        last: of each trainer the class with whose end all of its nodes are of no more use, as ``Choices.last``
+            tells it; None: nobody has one.
         booted: from when new nodes train, instead of from now.
     """
     after_s = terms.boot_s[:, None] if booted else 0.0
@@ -112,7 +125,17 @@ def useful_time(terms: Terms, classes: Sequence[NodeClass], *, booted: bool = Fa
     is_last = np.ones(len(classes), dtype=bool)
     is_last[:-1] = whole_s[1:] < whole_s[:-1]
     end_s = taken_back * is_last * terms.known_end_s[:, None]
-    return UsefulTime(alone_s - terms.leaving_s[:, None] * leaving, end_s)
+    watts = np.array([node_class.watts for node_class in classes])
+    power = terms.per_joule[:, None] * whole_s * watts
+    alone_s = alone_s - terms.leaving_s[:, None] * leaving
+    if last is not None and (together := np.flatnonzero(last >= 0)).size:
+        where = together, last[together]
+        left_s, taken = (np.broadcast_to(each, alone_s.shape)[where] for each in (lives_s, taken_back))
+        alone_s[together], end_s[together] = 0.0, 0.0
+        alone_s[together, -1] = np.maximum(left_s, 0.0) - terms.known_end_s[together] * taken
+        until_s = np.minimum(whole_s, whole_s[last[together], None])
+        power[together] = terms.per_joule[together, None] * until_s * watts
+    return UsefulTime(alone_s, end_s, power)
 
 
 def _beyond_the_next(by_class: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -176,13 +199,13 @@ def distinct_tables(
     _, first, row = np.unique(key, return_index=True, return_inverse=True)
     terms, held_nodes = terms.of(first), held_nodes[first]
     now = useful_time(terms, [node_class])
-    switching = switching_costs(terms, held_nodes)
-    table: Table = (now.alone_s - now.end_s) * terms.worth - switching
+    costs = switching_costs(terms, held_nodes) + now.power * np.arange(terms.worth.shape[1])
+    table: Table = (now.alone_s - now.end_s) * terms.worth - costs
     if terms.boot_s.any():
         booted = useful_time(terms, [node_class], booted=True)
         held = held_nodes[:, None]
         before = worth_while_booting(terms, held, held > 0, now, booted)
-        grown = before[:, None] + (booted.alone_s - booted.end_s) * terms.worth - switching
+        grown = before[:, None] + (booted.alone_s - booted.end_s) * terms.worth - costs
         grown = np.where(boots_in_time(terms, [node_class]), grown, -np.inf)
         table = np.where(np.arange(table.shape[1]) > held_nodes[:, None], grown, table)
     table[~terms.possible] = -np.inf
@@ -196,28 +219,28 @@ def total_value(problem: Problem, counts: Counts) -> float:
     """Value of an allocation, the sum over all trainers."""
     if not counts.size:
         return 0.0
-    made, terms = problem.choices.made_by(counts), problem.choices.terms
+    made, terms, last = problem.choices.made_by(counts), problem.choices.terms, problem.choices.last
     if (made < 0).any():
         return -np.inf
     if not problem.choices.is_free:
-        terms = terms.of(made)
+        terms, last = terms.of(made), last[made]
     rows = np.arange(len(counts))
     alive, ends = np.cumsum(counts, axis=1), ends_of(counts, problem.first_of_life)
     if (alive[:, -1] > terms.most_nodes).any():
         return -np.inf
     sizes = alive[:, -1]
     switching = _costs_of(terms, problem.held_nodes, sizes[:, None], terms.worth[rows, sizes][:, None])
-    value = -float(switching[:, 0].sum())
-    use = useful_time(terms, problem.classes)
+    use = useful_time(terms, problem.classes, last)
+    value = -float(switching[:, 0].sum()) - float((use.power * counts).sum())
     if terms.boot_s.any():
-        grown, booted = sizes > problem.held_nodes, useful_time(terms, problem.classes, booted=True)
+        grown, booted = sizes > problem.held_nodes, useful_time(terms, problem.classes, last, booted=True)
         held_ends = ends_of(problem.held, problem.first_of_life)
         value += float(worth_while_booting(terms, problem.held, held_ends, use, booted)[grown].sum())
         alone_s, end_s = (
             np.where(grown[:, None], then, now)
             for now, then in ((use.alone_s, booted.alone_s), (use.end_s, booted.end_s))
         )
-        use = UsefulTime(alone_s, end_s)
+        use = UsefulTime(alone_s, end_s, use.power)
     for column, node_class in enumerate(problem.classes):
         worth = terms.worth[rows, alive[:, column]]
         value += float((use.alone_s[:, column] * worth).sum())

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from freetrain.core.decision import Decision
+from freetrain.core.fragment import node_of
 from freetrain.core.placement import Placement
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.trainer import Trainer
@@ -45,7 +46,7 @@ def _limits_and_migrations(problem: Problem, counts: Counts) -> Iterator[str]:
     yield from _wrong_kinds(problem, counts)
     possible = (sizes <= terms.most_nodes) & terms.possible[rows, np.minimum(sizes, terms.most_nodes)]
     for row in np.flatnonzero(~possible).tolist():
-        yield _outside_limits(problem.trainers[row], int(sizes[row]))
+        yield _outside_limits(problem.trainers[row], int(sizes[row]), int(problem.held_nodes[row]))
     change = counts - problem.held
     for row in np.flatnonzero((change < 0).any(axis=1) & (change > 0).any(axis=1)).tolist():
         lost, gained = np.flatnonzero(change[row] < 0)[0], np.flatnonzero(change[row] > 0)[0]
@@ -65,7 +66,9 @@ def _wrong_kinds(problem: Problem, counts: Counts) -> Iterator[str]:
         yield f"trainer {problem.trainers[row].id} gets nodes that it may not have together: {', '.join(kinds)}"
 
 
-def _outside_limits(trainer: Trainer, nodes: int) -> str:
+def _outside_limits(trainer: Trainer, nodes: int, held: int) -> str:
+    if trainer.moldable and held:
+        return f"trainer {trainer.id} gets {nodes} nodes instead of its {held}: its size stays"
     return f"trainer {trainer.id} gets {nodes} nodes, outside its {trainer.min_nodes} to {trainer.most_nodes}"
 
 
@@ -93,7 +96,8 @@ def verify(problem: Problem, decision: Decision) -> tuple[str, ...]:
 
     Checked are: only nodes of the problem that are not due back, one owner per node, sizes within each
     trainer's limits, kinds of nodes that each may have together, no migration (a trainer keeps all its nodes or
-    gets no new one), and the value that it states.
+    gets no new one), the value that it states, and that servers run on nodes of their trainers, and on no more
+    than these may have.
     """
     wrong = (
         *_foreign_or_shared_nodes(problem, decision.placement),
@@ -102,7 +106,11 @@ def verify(problem: Problem, decision: Decision) -> tuple[str, ...]:
     if wrong:
         return wrong
     counts = counts_of(problem, decision.placement)
-    return (*_wrong_kinds(problem, counts), *_wrong_value(problem, counts, decision.objective))
+    return (
+        *_wrong_kinds(problem, counts),
+        *_wrong_value(problem, counts, decision.objective),
+        *_wrong_servers(problem, decision),
+    )
 
 
 def _foreign_or_shared_nodes(problem: Problem, placement: Placement) -> Iterator[str]:
@@ -119,11 +127,22 @@ def _sizes_and_migrations(problem: Problem, placement: Placement) -> Iterator[st
         yield f"{min(strangers)} is none of the problem's trainers"
     for trainer in problem.trainers:
         now, names = problem.held_names.get(trainer.id, ()), placement.get(trainer.id, ())
-        if names and not trainer.min_nodes <= len(names) <= trainer.most_nodes:
-            yield _outside_limits(trainer, len(names))
+        is_changed = trainer.moldable and bool(now) and len(names) != len(now)
+        if names and (is_changed or not trainer.min_nodes <= len(names) <= trainer.most_nodes):
+            yield _outside_limits(trainer, len(names), len(now))
         if now != names and not set(names).issubset(now) and not set(now).issubset(names):
             lost, gained = min(set(now).difference(names)), min(set(names).difference(now))
             yield f"trainer {trainer.id} would migrate: it loses {lost} and gains {gained}"
+
+
+def _wrong_servers(problem: Problem, decision: Decision) -> Iterator[str]:
+    most = {trainer.id: trainer.servers.most for trainer in problem.trainers if trainer.servers is not None}
+    for trainer, nodes in decision.serving.items():
+        own = set(map(node_of, decision.placement.get(trainer, ())))
+        if foreign := set(nodes) - own:
+            yield f"trainer {trainer} has a server on {min(foreign)}, which is none of its nodes"
+        if len(set(nodes)) < len(nodes) or len(nodes) > most.get(trainer, 0):
+            yield f"trainer {trainer} has servers on {', '.join(nodes)}, and may have {most.get(trainer, 0)}"
 
 
 def _wrong_value(problem: Problem, counts: Counts, claimed: float) -> Iterator[str]:

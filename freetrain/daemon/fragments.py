@@ -25,6 +25,11 @@ _LOST_FOR_GOOD_S = 3600.0
 """For so long a fragment that Slurm does not show any more is looked for in accounting."""
 
 
+def _is_moldable(job: Job) -> bool:
+    tag = parse_tag(job.comment)
+    return isinstance(tag, Tag) and tag.is_moldable
+
+
 def _may_have_left(fragment: Fragment, job: Job | None) -> bool:
     """Whether a fragment that ended by itself may only have left when it was asked to.
 
@@ -71,11 +76,15 @@ class Fragments:
     def save(self, fragments: Iterable[Fragment]) -> list[Fragment]:
         """Keep new or changed ones; new ones get their number."""
         saved = self._ledger.save_fragments(fragments)
+        counted: set[str] = set()
         for fragment in saved:
             if fragment.holds_node:
                 self._open[fragment.id] = fragment
             else:
-                if self._open.pop(fragment.id, None) is not None and fragment.end is not None:
+                was_open = self._open.pop(fragment.id, None) is not None
+                # Those of a job of several nodes end together, once.
+                if was_open and fragment.end is not None and fragment.job not in counted:
+                    counted.add(fragment.job)
                     self.ends.setdefault(fragment.trainer, Counter())[fragment.end] += 1
                 if fragment.started_s is not None:
                     self._note_end(fragment)
@@ -86,9 +95,10 @@ class Fragments:
         running = [one for one in fragments if one.state is FragmentState.RUNNING]
         self.save([replace(one, state=FragmentState.LEAVING) for one in running])
 
-    def call_off(self, fragment: Fragment) -> None:
-        """One that Slurm refused."""
-        self.save([replace(fragment, state=FragmentState.ENDED, end=End.NEVER_STARTED, ended_s=fragment.asked_s)])
+    def call_off(self, fragments: Iterable[Fragment]) -> None:
+        """Those of a job that Slurm refused."""
+        ended = FragmentState.ENDED
+        self.save([replace(one, state=ended, end=End.NEVER_STARTED, ended_s=one.asked_s) for one in fragments])
 
     def bring_up_to_date(self, snapshot: Snapshot, queue: FragmentQueue) -> list[Fragment]:
         """Compare with Slurm; those that ended.
@@ -169,6 +179,8 @@ class Fragments:
         of_ours = [
             (job, trainer)
             for job in snapshot.jobs
-            if queue.has(job) and (trainer := self._launcher.of_trainer(job)) is not None
+            if queue.has(job)
+            and (trainer := self._launcher.of_trainer(job)) is not None
+            and (len(job.nodes) == 1 or _is_moldable(job))
         ]
         return find_strangers(self.open, of_ours)

@@ -9,8 +9,8 @@ from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.slurm import commands
+from freetrain.slurm.comments import answer_in, with_servers
 from freetrain.slurm.launcher import Launcher, Order
-from freetrain.slurm.tags import answer_in
 
 _TOLD_AGAIN_S = 60.0
 """After so long an answer that is still not in the comment is given again."""
@@ -72,10 +72,30 @@ class Housekeeping:
             self._told.pop(trainer.id, None)
             return
         why = f"answer {trainer.owner}: {answer_in(comment)}" if answer_in(comment) else f"{trainer.id} goes on"
-        order = Order(commands.set_comment(tasks, comment), why)
-        told, told_s = self._told.get(trainer.id, (None, now_s))
-        if told == order and now_s - told_s < _TOLD_AGAIN_S:
-            return
-        self._told[trainer.id] = (order, now_s)
-        if self._executor.carry_out(order) is not None and trainer.state is TrainerState.PAUSED:
+        was_told = self._tell(trainer.id, Order(commands.set_comment(tasks, comment), why), now_s)
+        if was_told and trainer.state is TrainerState.PAUSED:
             self.answered.add(trainer.id)
+
+    def tell_servers(self, entry: Entry, nodes: Sequence[str], now_s: float, decision: str | None) -> None:
+        """Tell the trainer's agents on which nodes its servers are to run; they read the comment, too.
+
+        Args:
+            entry: the trainer.
+            nodes: by name.
+            now_s: UTC epoch seconds.
+            decision: that says so.
+        """
+        tasks, comment = entry.submission.open_tasks, with_servers(entry.submission.comment, nodes)
+        if tasks:
+            why = f"{entry.trainer.id} has servers on {', '.join(nodes) or 'no node'}"
+            self._tell(
+                f"servers of {entry.trainer.id}", Order(commands.set_comment(tasks, comment), why), now_s, decision
+            )
+
+    def _tell(self, what: str, order: Order, now_s: float, decision: str | None = None) -> bool:
+        """Whether Slurm took it; what has been told is told again after a while only."""
+        self._told = {key: one for key, one in self._told.items() if now_s - one[1] < _TOLD_AGAIN_S}
+        if what in self._told and self._told[what][0] == order:
+            return False
+        self._told[what] = (order, now_s)
+        return self._executor.carry_out(order, decision) is not None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import End, Fragment, FragmentState, node_of
-from freetrain.core.plan import Action, Lend, Limit, PutRight, Release
+from freetrain.core.fragment import End, Fragment, FragmentState, jobs_of, node_of
+from freetrain.core.plan import Action, Lend, Limit, PutRight, Release, Serve
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.housekeeping import Housekeeping
@@ -20,6 +20,7 @@ from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.daemon.trainers.registry import Registered, Registry
 from freetrain.lending.facts import Facts
 from freetrain.slurm import commands
+from freetrain.slurm.comments import servers_on
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher, Order, Place
@@ -112,8 +113,8 @@ class LiveCluster:
         self._amounts = {job: amount for job, amount in self._amounts.items() if job in asked}
         self._seen = Facts(
             snapshot=snapshot,
-            fragments=self._books.open,
-            ended=ended,
+            fragments=self._as_lent(self._books.open),
+            ended=self._as_lent(ended),
             requests=self.registered.requests,
             used_hours=self._lent_hours.hours(snapshot.time_s, told.half_life_s),
             drained=told.drained,
@@ -129,6 +130,11 @@ class LiveCluster:
                 if report.data_wait_share is not None
             },
             amounts=dict(self._amounts),
+            serving={
+                entry.trainer.id: nodes
+                for entry in self.registered.entries
+                if (nodes := servers_on(entry.submission.comment))
+            },
         )
         return self._seen
 
@@ -145,20 +151,33 @@ class LiveCluster:
                 self._housekeeping.put_right(self._entry(action.trainer), self._seen.snapshot.time_s)
             case Limit():
                 self._limit(action)
+            case Serve():
+                self._housekeeping.tell_servers(
+                    self._entry(action.trainer), action.nodes, self._seen.snapshot.time_s, decision
+                )
             case Lend():
                 self._lend(self._entry(action.trainer), action, decision)
             case _:
                 assert_never(action)
 
     def _entry(self, trainer: str) -> Entry:
-        return next(entry for entry in self.registered.entries if entry.trainer.id == trainer)
+        """The trainer, or the filler of which it is a task."""
+        handed_in = {one.id: one.handed_in for one in self.registered.requests}.get(trainer, trainer)
+        return next(entry for entry in self.registered.entries if entry.trainer.id == handed_in)
+
+    def _as_lent(self, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
+        """The fragments, where each task of a moldable filler is a trainer of its own."""
+        moldable = {entry.trainer.id for entry in self.registered.entries if entry.is_moldable}
+        return tuple(replace(one, trainer=one.job) if one.trainer in moldable else one for one in fragments)
 
     def _on(self, places: Collection[str]) -> list[Fragment]:
         """The fragments that have these places, or any part of these nodes."""
         return [one for one in self._books.open if one.node in places or one.place in places]
 
     def _release(self, action: Release, decision: str | None) -> None:
-        fragments = [one for one in self._on(action.nodes) if action.trainer in (None, one.trainer)]
+        there = [one for one in self._on(action.nodes) if action.trainer in (None, one.trainer, one.job)]
+        jobs = set(jobs_of(there))  # Slurm ends all of a job, on whichever of its nodes
+        fragments = [one for one in self._books.open if one.job in jobs]
         for order in self._launcher.stop(fragments, _why(action)):
             self._executor.carry_out(order, decision)
         if self._executor.acts:
@@ -166,16 +185,16 @@ class LiveCluster:
 
     def _limit(self, action: Limit) -> None:
         fragments = [one for one in self._on(action.nodes) if one.goes_on]
-        jobs = [one.job for one in fragments]
+        jobs = jobs_of(fragments)
         order = Order(commands.set_limit(action.limit_s, *jobs), f"fit {len(jobs)} fragments to their holes")
         if self._executor.carry_out(order) is not None:
             self._books.save([replace(one, limit_s=action.limit_s) for one in fragments])
 
     def _lend(self, entry: Entry, action: Lend, decision: str | None) -> None:
         places = [Place(node_of(name), s) for name, s in zip(action.nodes, action.limits_s, strict=True)]
-        wanted = self._launcher.lend(entry.submission, entry.fragments, places, self._seen.snapshot.time_s)
-        gives_more = self._launcher.gives_more(entry.submission)
-        amounts = [action.amounts.get(name) if gives_more else None for name in action.nodes]
+        now_s, task = self._seen.snapshot.time_s, action.trainer if entry.is_moldable else ""
+        wanted = self._launcher.lend(entry.submission, entry.fragments, places, now_s, task)
+        amounts = [self._given(entry, name, action.amounts.get(name)) for name in action.nodes]
         if not self._executor.acts:
             self._advise(entry, wanted, amounts, decision)
             return
@@ -185,38 +204,56 @@ class LiveCluster:
         fragments = self._books.save(
             [replace(one, decision=decision, share=share) for one, share in zip(wanted, shares, strict=True)]
         )
-        pairs = zip(fragments, amounts, strict=False)
-        placed = [one for one, amount in pairs if self._place(entry, one, amount, decision)]
+        jobs = _by_job(fragments, amounts)
+        placed = [one for its, amount in jobs if self._place(entry, its, amount, decision) for one in its]
         for order in self._launcher.start(placed):
             self._executor.carry_out(order, decision)
 
     def _advise(
         self, entry: Entry, wanted: Sequence[Fragment], amounts: Sequence[Amount | None], decision: str | None
     ) -> None:
-        nodes, pairs = self._seen.snapshot.node, zip(wanted, amounts, strict=False)
-        for order in (
-            *(self._launcher.place(entry.submission, one, nodes[one.node], amount) for one, amount in pairs),
-            *self._launcher.start(wanted),
-        ):
+        orders = [self._order_of(entry, its, amount) for its, amount in _by_job(wanted, amounts)]
+        for order in (*orders, *self._launcher.start(wanted)):
             self._executor.carry_out(order, decision)
+
+    def _order_of(self, entry: Entry, its: Sequence[Fragment], amount: Amount | None) -> Order:
+        node, *beside = (self._seen.snapshot.node[one.node] for one in its)
+        return self._launcher.place(entry.submission, its[0], node, amount, beside)
+
+    def _given(self, entry: Entry, place: str, amount: Amount | None) -> Amount | None:
+        """What the launcher can give of it; None: what the task asks for."""
+        if amount is None:
+            return None
+        asked = entry.submission.needs.amount_on(self._seen.snapshot.node[node_of(place)])
+        given = self._launcher.gives(entry.submission, amount, asked)
+        return None if given == asked else given
 
     def _share(self, entry: Entry, fragment: Fragment, amount: Amount | None) -> float:
         node = self._seen.snapshot.node[fragment.node]
         return (amount or entry.submission.needs.amount_on(node)).part_of(node.total)
 
-    def _place(self, entry: Entry, fragment: Fragment, amount: Amount | None, decision: str | None) -> bool:
-        node = self._seen.snapshot.node[fragment.node]
-        order = self._launcher.place(entry.submission, fragment, node, amount)
-        said = self._executor.carry_out(order, decision)
+    def _place(self, entry: Entry, its: Sequence[Fragment], amount: Amount | None, decision: str | None) -> bool:
+        """Tie a job to its node, or nodes; where Slurm refuses, it is called off."""
+        said = self._executor.carry_out(self._order_of(entry, its, amount), decision)
         if said is None:
-            self._books.call_off(fragment)
+            self._books.call_off(its)
             return False
-        placed = self._launcher.placed(fragment, said)
+        placed = [self._launcher.placed(one, said) for one in its]
         if amount is not None:
-            self._amounts[placed.job] = amount
-        if placed != fragment:
-            self._books.save([placed])
+            self._amounts[placed[0].job] = amount
+        if placed != its:
+            self._books.save(placed)
         return True
+
+
+def _by_job(
+    fragments: Sequence[Fragment], amounts: Sequence[Amount | None]
+) -> list[tuple[list[Fragment], Amount | None]]:
+    """The fragments of each job, and how much of its node it is given; there may be more amounts."""
+    jobs: dict[str, tuple[list[Fragment], Amount | None]] = {}
+    for one, amount in zip(fragments, amounts, strict=False):
+        jobs.setdefault(one.job, ([], amount))[0].append(one)
+    return list(jobs.values())
 
 
 def _why(action: Release) -> str:

@@ -10,10 +10,10 @@ from freetrain.core.cluster import JobState, Snapshot
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.slurm import queries
+from freetrain.slurm.comments import asked_to_resume
 from freetrain.slurm.errors import SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.parsing import parse_cancellers
-from freetrain.slurm.tags import asked_to_resume
 from freetrain.store.ledger import Ledger
 
 _MOST_TRIES = 3

@@ -67,6 +67,7 @@ def rules_of(config: Config, settings: SlurmSettings) -> Rules:
         ),
         objective=config.decide.objective,
         horizon_s=config.decide.horizon,
+        draw=config.prices.draw,
     )
 
 

@@ -63,8 +63,11 @@ def evictions_after(
         now_s: the instant of the look.
         limits: how far back they count.
     """
-    new_s = (one.ended_s for one in ended if one.end is End.PREEMPTED and one.ended_s is not None)
-    return tuple(at_s for at_s in (*before_s, *new_s) if at_s > now_s - limits.remembered_s)
+    # A job of several nodes is evicted once.
+    preempted = {one.job: one.ended_s for one in ended if one.end is End.PREEMPTED}
+    new_s = (at_s for at_s in preempted.values() if at_s is not None)
+    oldest_s = now_s - limits.remembered_s
+    return tuple(at_s for at_s in (*before_s, *new_s) if at_s > oldest_s)
 
 
 def find_back_off(

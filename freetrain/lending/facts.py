@@ -9,6 +9,7 @@ from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.needs import NO_NEEDS, Needs
+from freetrain.core.servers import Serving
 from freetrain.core.trainer import Trainer
 
 
@@ -23,6 +24,8 @@ class Request:
         needs: what each of its tasks asks of a node.
         speeds: feature or type of GPU → how fast it is on nodes with it.
         mixed: whether its nodes may differ in what it asks for.
+        filler: of which it is one task, whose nodes work together; empty: it is not part of anything.
+        cache_mb: memory beyond what a task asks for that would hold all of its data; 0: nothing is said of any.
     """
 
     trainer: Trainer
@@ -31,11 +34,18 @@ class Request:
     needs: Needs = NO_NEEDS
     speeds: tuple[tuple[str, float], ...] = ()
     mixed: bool = False
+    filler: str = ""
+    cache_mb: int = 0
 
     @property
     def id(self) -> str:
         """The trainer's."""
         return self.trainer.id
+
+    @property
+    def handed_in(self) -> str:
+        """What its owner handed in: the filler of which it is a task, or itself."""
+        return self.filler or self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,7 @@ class Facts:
         done_samples: trainer → samples that it has done, as its progress says.
         exempt_s: for how long after its start Slurm may preempt no fragment.
         data_wait_shares: trainer → part of a step that it waits for data, as its progress says.
+        serving: trainer → those of its nodes that it was told to have servers on.
         amounts: fragment that was asked for → how much of its node, where that is more than its task asks for.
     """
 
@@ -73,3 +84,4 @@ class Facts:
     exempt_s: float = 0.0
     data_wait_shares: Mapping[str, float] = field(default_factory=dict)
     amounts: Mapping[str, Amount] = field(default_factory=dict)
+    serving: Serving = field(default_factory=dict)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from math import inf
+from statistics import fmean
 from types import MappingProxyType
 
 from freetrain.core.amounts import Amount, left_of
@@ -125,32 +126,37 @@ def planned_ends_s(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, float]:
 def in_few_classes(
     offered: Sequence[Offer], now_s: float, horizon_s: float, trainers: Iterable[Trainer] = ()
 ) -> tuple[Offer, ...]:
-    """The nodes, the time until their ends rounded down to 1/2, 1/4, 1/8 or 1/16 of the horizon.
+    """The nodes, those that leave at about the same time given the mean of their ends.
 
-    Each different end makes the decision harder; ends beyond the horizon make no difference to it, and what comes
-    sooner than 1/16 counts as that, but for nodes that would be gone before they had booted: for the quickest of
-    the trainers, or for the slowest.
+    Each different end makes the decision harder. So the ends within the second half of the horizon count as one,
+    and so do those within the second quarter, within the second eighth, and before. Kept apart from these are the
+    ends of nodes that would be gone before they had booted: for the quickest of the trainers, or for the slowest.
+    Ends beyond the horizon are left out, since they make no difference. An end that is past counts as now.
+
+    The mean keeps what nodes that leave together are worth to who has them all; any rounding down makes decisions
+    refuse nodes that would pay for their boot and their start.
     """
-    boots_s = {one.boot_s for one in trainers if one.boot_s}
+    boots_s = [one.boot_s for one in trainers if one.boot_s]
     bounds_s = (min(boots_s), max(boots_s)) if boots_s else ()
-    ends_s = {node.free_until_s for node in offered if node.free_until_s is not None}
-    coarse_s = {end_s: _coarse_s(end_s, now_s, horizon_s, bounds_s) for end_s in ends_s}
+    nodes = Counter(node.free_until_s for node in offered if node.free_until_s is not None)
+    if not nodes:
+        return tuple(offered)
+    groups: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
+    for end_s in nodes:
+        groups[_group_of(end_s - now_s, horizon_s, bounds_s)].append(end_s)
+    mean_s: dict[float | None, float | None] = {None: None}
+    for (halvings, _), ends_s in groups.items():
+        left_s = fmean((max(end_s - now_s, 0.0) for end_s in ends_s), [nodes[end_s] for end_s in ends_s])
+        mean_s |= dict.fromkeys(ends_s, now_s + left_s if halvings else None)
     return tuple(
         node
         if node.free_until_s is None
-        else cached_offer(node.name, coarse_s[node.free_until_s], node.held_by, node.kind)
+        else cached_offer(node.name, mean_s[node.free_until_s], node.held_by, node.kind)
         for node in offered
     )
 
 
-def _coarse_s(end_s: float, now_s: float, horizon_s: float, boots_s: Sequence[float]) -> float | None:
-    """One end, rounded; None: it lies beyond the horizon."""
-    left_s = end_s - now_s
+def _group_of(left_s: float, horizon_s: float, boots_s: Sequence[float]) -> tuple[int, int]:
+    """How often the horizon is halved until it is as short, and how many of these boots are over by then."""
     halvings = next((number for number in range(_HALVINGS) if left_s >= horizon_s / 2**number), _HALVINGS)
-    if halvings == 0:
-        return None
-    rounded_s: float = horizon_s / 2**halvings
-    too_long_s = [boot_s for boot_s in boots_s if left_s <= boot_s < rounded_s]
-    if too_long_s:  # between it and the next shorter one, so that nobody's boot ends with it
-        rounded_s = (min(too_long_s) + max((each for each in boots_s if each < left_s), default=0.0)) / 2
-    return now_s + rounded_s
+    return halvings, sum(boot_s < left_s for boot_s in boots_s)

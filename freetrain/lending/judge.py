@@ -12,17 +12,19 @@ from freetrain.core.cluster import Nodes
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment, node_of
 from freetrain.core.plan import Action, PutRight, Release
-from freetrain.core.problem import Question
+from freetrain.core.problem import Offer, Question
+from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
 from freetrain.lending.back_off import BackOff, evictions_after, find_back_off
 from freetrain.lending.blocked_jobs import Blocked, find_waits
+from freetrain.lending.electricity import with_watts
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.limits import limits
 from freetrain.lending.lost_nodes import LostNodes
 from freetrain.lending.meter import Meter
 from freetrain.lending.next_in_line import nodes_of_next, parts_of_next
-from freetrain.lending.offers import Offers, find_offers, shadow_of, take_back
+from freetrain.lending.offers import Offers, find_offers, set_aside, shadow_of, take_back
 from freetrain.lending.part_claims import claims_of_starting
 from freetrain.lending.rooms import LentParts, Rooms, find_lent_parts, find_rooms
 from freetrain.lending.rules import NodeRules, Rules
@@ -35,6 +37,7 @@ from freetrain.lending.sharing.selection import Selection, select
 from freetrain.lending.sharing.tasks import Tasks, find_tasks
 from freetrain.lending.sightings import Sightings
 from freetrain.lending.stays import Stays, idle_for_the_site, idle_units_for_the_site
+from freetrain.lending.whole_tasks import cut_tasks, doubtful_nodes, waits_of_handed_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,11 @@ class Judgement:
         return self.facts.done_samples
 
     @property
+    def serving(self) -> Serving:
+        """Trainer → those of its nodes that it was told to have servers on."""
+        return self.facts.serving
+
+    @property
     def questions(self) -> Sequence[Question]:
         """What is to be decided: which trainers of an owner get which of his nodes.
 
@@ -141,8 +149,12 @@ class Judgement:
             groups = [([requests[want.trainer] for want in one.wants], one.eligible) for one in claimants]
             nodes, own = ask_by_kind(nodes, groups, self.facts.snapshot)
             own = tuple(sorted(own, key=lambda trainer: order[trainer.id]))
-            questions.append((in_few_classes(nodes, self.now_s, self.rules.horizon_s, own), own))
+            nodes = in_few_classes(nodes, self.now_s, self.rules.horizon_s, own)
+            questions.append((self._with_watts(nodes, claimants[0].worth), own))
         return questions or [((), ())]
+
+    def _with_watts(self, nodes: Sequence[Offer], part: float) -> tuple[Offer, ...]:
+        return with_watts(nodes, self.facts.snapshot, self.rules.draw, self.rules.objective, part)
 
     @property
     def plans_compared(self) -> PlansCompared:
@@ -166,8 +178,9 @@ class Judgement:
         memory = replace(self.memory, left=left)
         if self.stopped or self.facts.paused:
             why = f"nothing is lent at the moment: {self.stopped or self.facts.paused}"
-            return memory, dict.fromkeys((one.id for one in self.facts.requests), why)
-        return memory, {**self.selection.waits_for, **waits_for}
+            return memory, dict.fromkeys((one.handed_in for one in self.facts.requests), why)
+        waits_for = {**self.selection.waits_for, **waits_for}
+        return memory, waits_of_handed_in(self.facts, waits_for, sizes)
 
 
 def _preemptible(facts: Facts, planning_s: float) -> list[Fragment]:
@@ -222,6 +235,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     offers = take_back(offers, dict.fromkeys(map(nodes.place_of, in_vain), why_in_vain))
     offers = take_back(offers, _nobodys(offers, f"nothing more is lent: {facts.paused}") if facts.paused else {})
 
+    offers = set_aside(offers, doubtful_nodes(facts, offers, nodes))
     places = [one.name for one in offers.offered]
     eligible = meeting_nodes(facts.requests, dict.fromkeys(map(node_of, places)) if rooms else places, snapshot)
     tasks = find_tasks(facts.requests, offers.offered, rooms, snapshot)
@@ -230,7 +244,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     # In a pause nothing changes hands: who has nodes keeps them.
     offered = () if facts.paused else offers.offered
     parts = deal_parts(facts, offered, selection.competing, eligible, memory.left, rules, tasks)
-    seen = seen.with_fitting(shadow).with_vain(in_vain, now_s)
+    seen = seen.with_fitting(shadow).with_vain(in_vain, now_s, rules.rests_s)
     remembered = Memory(seen, blocked, meter, lost, stays, parts.left, evicted_s)
     return Judgement(facts, rules, remembered, shadow, offers, selection, parts, rooms, stopped, back_off)
 
@@ -249,11 +263,16 @@ def _select(facts: Facts, offers: Offers, eligible: Eligible, tasks: Tasks, rule
     reach = {one.id: max(places[one.needs], held[one.id]) for one in facts.requests}
     partition = rules.nodes.partition
     is_up = rules.nodes.queue.among(facts.snapshot.partitions).is_up
-    requests = [one for one in facts.requests if is_up or held[one.id]]
+    cut = cut_tasks(facts, offers, rules.nodes)
+    if is_up and not cut:
+        return select(facts.requests, reach, len(offers.offered), rules.sharing, facts.used_hours)
+    requests = [one for one in facts.requests if (is_up or held[one.id]) and one.id not in cut]
     found = select(requests, reach, len(offers.offered), rules.sharing, facts.used_hours)
-    others = dict.fromkeys(
-        {one.id for one in facts.requests} - {one.id for one in requests}, f"partition {partition} is down"
-    )
+    left_out = {one.id for one in facts.requests} - {one.id for one in requests}
+    others = {
+        id_: "its nodes are being given back" if id_ in cut else f"partition {partition} is down"
+        for id_ in left_out
+    }
     return replace(found, waits_for={**found.waits_for, **others})
 
 

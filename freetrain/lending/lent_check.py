@@ -67,7 +67,7 @@ def compare(
 
     Args:
         lendings: all that reach into the range.
-        runs: what accounting says of their jobs, of one node each.
+        runs: what accounting says of their jobs; one of several nodes counts on each that was lent.
         from_s: UTC epoch seconds.
         until_s: likewise.
         now_s: until when those last that have not ended.
@@ -80,23 +80,25 @@ def compare(
     for run in runs:
         if run.start_s is not None:
             left[run.id].append(run)
-    accounting_s = sum(within_s(run.start_s or 0.0, run.end_s) for own in left.values() for run in own)
     ledger_s, compared, differences = 0.0, 0, []
+    nodes_of: defaultdict[JobRun, set[str]] = defaultdict(set)
     for one in lendings:
         said_s = within_s(one.start_s, one.end_s)
         if not said_s:
             continue
         ledger_s += said_s
-        same = _same(one, left[one.job])
+        same = _same(one, [run for run in left[one.job] if one.node not in nodes_of[run]])
         if same is None:
             differences.append(Difference(one.job, one.node, one.start_s, said_s, None))
             continue
-        left[one.job].remove(same)
+        nodes_of[same].add(one.node)
         compared += 1
         known_s = within_s(same.start_s or 0.0, same.end_s)
         if abs(said_s - known_s) > _SAME_S:
             differences.append(Difference(one.job, one.node, one.start_s, said_s, known_s))
-    for run in chain.from_iterable(left.values()):
+    known = list(chain.from_iterable(left.values()))
+    accounting_s = sum(within_s(run.start_s or 0.0, run.end_s) * max(1, len(nodes_of[run])) for run in known)
+    for run in (run for run in known if not nodes_of[run]):
         # One that ended in the second of its start may be a second long in the ledger, or nothing.
         if known_s := within_s(run.start_s or 0.0, run.end_s):
             differences.append(Difference(run.id, "", run.start_s or 0.0, None, known_s))

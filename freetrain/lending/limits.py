@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 
 from freetrain.core.cluster import Snapshot
@@ -16,7 +16,7 @@ _LONGER_BY_S = 600.0
 
 
 def limits(
-    fragments: Iterable[Fragment], free_until_s: Mapping[str, float], snapshot: Snapshot, rules: Rules
+    fragments: Sequence[Fragment], free_until_s: Mapping[str, float], snapshot: Snapshot, rules: Rules
 ) -> list[Limit]:
     """What has to be changed.
 
@@ -26,11 +26,17 @@ def limits(
         snapshot: what there is.
         rules: how the site wants it.
     """
+    place_of = rules.nodes.place_of
+    job_until_s: dict[str, float] = {}  # of a job of several nodes the first hole to end counts
+    for one in fragments:
+        node_until_s = free_until_s.get(place_of(one))
+        if node_until_s is not None and one.goes_on:
+            job_until_s[one.job] = min(job_until_s.get(one.job, inf), node_until_s)
     alike: defaultdict[tuple[float | None, float, float], list[str]] = defaultdict(list)
     for one in fragments:
-        place = rules.nodes.place_of(one)
-        until_s = free_until_s.get(place)
-        if until_s is not None and one.goes_on:
+        place = place_of(one)
+        until_s = job_until_s.get(one.job)
+        if until_s is not None and place in free_until_s and one.goes_on:
             alike[one.started_s, one.limit_s, until_s].append(place)
     longest_s = rules.limit_s(inf, snapshot)
     changed: defaultdict[float, list[str]] = defaultdict(list)

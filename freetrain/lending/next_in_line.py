@@ -43,14 +43,15 @@ def nodes_of_next(
     Returns:
         Node → why.
     """
+    plans = [plan for plan in first_in_line(shadow, snapshot).values() if plan.part is None]
+    if not plans:
+        return {}
     names = frozenset(node_of(one.name) for one in offered)
     clear = frozenset(name for name in names if not (rooms and name in rooms and rooms[name].used_by_site))
     jobs_on = Counter(name for job in _running(snapshot, rules) for name in job.nodes)
     ending = [frozenset(name for name in job.nodes if jobs_on[name] == 1) for job in _ending(snapshot, rules)]
     kept: dict[str, str] = {}
-    for plan in first_in_line(shadow, snapshot).values():
-        if plan.part is not None:
-            continue
+    for plan in plans:
         missing = len(plan.nodes - clear)
         reachable = _reachable(plan, snapshot)
         if any(len(nodes & reachable) >= missing for nodes in ending):

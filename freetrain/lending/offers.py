@@ -89,7 +89,8 @@ def find_offers(
     """
     fragments = list(fragments)
     # On a node that changes hands there are two: the one that leaves counts no more.
-    holder = {one.node: one.trainer for one in fragments if one.goes_on}
+    going_on = [one for one in fragments if one.goes_on]
+    holder = {one.node: one.trainer for one in going_on}
     leaving = {one.node: _why_between(one) for one in fragments if one.node not in holder}
     between = {} if rules.in_parts else leaving
     lent, ends = holder.keys() | leaving.keys(), hole_ends(snapshot, shadow)
@@ -98,23 +99,21 @@ def find_offers(
     why_not = {
         **{name: end.why for name, end in ends.items() if name not in in_part and _is_soon(end, snapshot, rules)},
         **between,
-        **_why_unfit(snapshot, fragments, lent, ends, rules, drained),
+        **_why_unfit(snapshot, fragments, lent, ends, rules, drained, _lent_in_parts(going_on, holder, rules)),
     }
     places = (
         parts_of_nodes(snapshot, fragments, rooms or {}, why_not, rules)
         if rules.in_parts
         else whole_nodes(snapshot, holder, why_not, rules)
     )
-    until = [of_parts.get(name) or ends.get(node_of(name)) for name, _ in places.offered]
-    offered = tuple(
-        cached_offer(name, end.time_s - rules.margin_s if end is not None and end.time_s < inf else None, by)
-        for (name, by), end in zip(places.offered, until, strict=True)
-    )
+    names = [name for name, _ in places.offered] if ends or of_parts else []
+    found = ((name, of_parts.get(name) or ends.get(node_of(name))) for name in names)
+    until = {name: end for name, end in found if end is not None}
+    free_until_s = {name: end.time_s - rules.margin_s for name, end in until.items() if end.time_s < inf}
+    offered = tuple(cached_offer(name, free_until_s.get(name), by) for name, by in places.offered)
     offers = Offers(offered, places.due, places.withheld)
-    soon = zip(places.offered, until, strict=True) if in_part else ()
-    offers = take_back(
-        offers, {name: end.why for (name, _), end in soon if end is not None and _is_soon(end, snapshot, rules)}
-    )
+    soon = {name: end.why for name, end in until.items() if _is_soon(end, snapshot, rules)} if in_part else {}
+    offers = take_back(offers, soon)
     offers = take_back(offers, {name: f"job {job} could start here" for name, job in shadow.kept.items()})
     offers = take_back(offers, _not_yet(snapshot, offers.offered, rules, seen))
     return take_back(offers, _beyond_limits(offers.offered, rules))
@@ -140,6 +139,13 @@ def take_back(offers: Offers, why_not: Mapping[str, str]) -> Offers:
     return Offers(kept, {**offers.due, **due}, {**offers.withheld, **withheld})
 
 
+def set_aside(offers: Offers, why: Mapping[str, str]) -> Offers:
+    """The same, but that nothing is done with these nodes or places: they are neither offered nor given back."""
+    kept = tuple(one for one in offers.offered if one.name not in why)
+    withheld = {node_of(one.name): why[one.name] for one in offers.offered if one.name in why}
+    return Offers(kept, offers.due, {**offers.withheld, **withheld}) if withheld else offers
+
+
 def _why_unfit(
     snapshot: Snapshot,
     fragments: Iterable[Fragment],
@@ -147,6 +153,7 @@ def _why_unfit(
     ends: Mapping[str, HoleEnd],
     rules: NodeRules,
     drained: Mapping[str, str],
+    in_parts: Iterable[str],
 ) -> Mapping[str, str]:
     """Node that is not to be lent, whatever the time → the weightiest reason."""
     ours = {fragment.job for fragment in fragments}
@@ -155,15 +162,20 @@ def _why_unfit(
     for node in snapshot.nodes:
         if node.name not in why and not _is_free(node, lent, ends, rules):
             why[node.name] = f"Slurm says {node.said}"
-    if not rules.in_parts:
-        going_on = Counter(one.node for one in fragments if one.goes_on)
-        why |= {name: "it was lent in parts before" for name, count in going_on.items() if count > 1}
+    why |= dict.fromkeys(in_parts, "it was lent in parts before")
     why |= drained
     if rules.power is not None:
         why |= dict.fromkeys(rules.power.suspendable(snapshot, rules.queue), "Slurm powers it down when idle")
     why |= dict.fromkeys(rules.exclude, "excluded by the site")
     missing = rules.queue.among(snapshot.partitions).nodes - snapshot.node.keys()
     return why | dict.fromkeys(missing, "Slurm does not show it")
+
+
+def _lent_in_parts(going_on: Sequence[Fragment], holder: Mapping[str, str], rules: NodeRules) -> list[str]:
+    """Nodes that several fragments have, where nodes are lent whole by now."""
+    if rules.in_parts or len(holder) == len(going_on):
+        return []
+    return [name for name, count in Counter(one.node for one in going_on).items() if count > 1]
 
 
 def _is_free(node: Node, lent: Set[str], ends: Mapping[str, HoleEnd], rules: NodeRules) -> bool:

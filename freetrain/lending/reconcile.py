@@ -57,21 +57,22 @@ def find_strangers(fragments: Iterable[Fragment], running: Iterable[tuple[Job, s
 
     Args:
         fragments: those that it knows.
-        running: jobs that are fragments, each with its trainer.
+        running: jobs that are fragments, each with its trainer; one of several nodes is as many.
     """
     known = {fragment.job for fragment in fragments if fragment.holds_node}
     return [
         Fragment(
             job=job.id,
             trainer=trainer,
-            node=min(job.nodes),
+            node=node,
             state=FragmentState.RUNNING,
             asked_s=job.start_s or job.submitted_s,
             limit_s=job.limit_s,
             started_s=job.start_s,
         )
         for job, trainer in running
-        if job.state is JobState.RUNNING and len(job.nodes) == 1 and job.id not in known
+        if job.state is JobState.RUNNING and job.id not in known
+        for node in sorted(job.nodes)
     ]
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Nodes, Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs
+from freetrain.core.power import NO_DRAW, PowerDraw
 from freetrain.core.topology import FLAT, Topology
 from freetrain.lending.shadow import BackfillRules
+
+_IN_VAIN_S = 60.0
+"""So long at most a node rests on which Slurm did not start a fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,10 @@ class Share(StrEnum):
     def in_part(self, needs: Needs) -> bool:
         """Whether such a task is lent part of a node; Slurm gives all of it to whom the partition gives it."""
         return self is not Share.WHOLE and not needs.is_whole and (self is Share.ANY or needs.gpus > 0)
+
+
+_part_of: Callable[[Fragment], str] = attrgetter("place")
+_node_of: Callable[[Fragment], str] = attrgetter("node")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +104,10 @@ class NodeRules:
         """Whether parts of nodes are lent."""
         return self.share is not Share.WHOLE
 
-    def place_of(self, fragment: Fragment) -> str:
+    @property
+    def place_of(self) -> Callable[[Fragment], str]:
         """The name of what a fragment has: its node's, or one for the part that it has."""
-        return fragment.place if self.in_parts else fragment.node
+        return _part_of if self.in_parts else _node_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +194,7 @@ class Rules:
         objective: name of what is maximised.
         horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
         by_age: whether it counts then how long the nodes have been idle already.
+        draw: what lent nodes take.
     """
 
     nodes: NodeRules
@@ -193,6 +204,15 @@ class Rules:
     objective: str
     horizon_s: float
     by_age: bool = False
+    draw: PowerDraw = NO_DRAW
+
+    @property
+    def rests_s(self) -> tuple[float, float]:
+        """How long a node rests on which Slurm did not start a fragment, the first time in a row and at most.
+
+        Something is the matter with a whole one; of one that is lent in parts others may have taken the room.
+        """
+        return (self.fragments.start_within_s if self.nodes.in_parts else _IN_VAIN_S), _IN_VAIN_S
 
     def limit_s(self, free_until_s: float, snapshot: Snapshot) -> float:
         """Time limit of a fragment that starts now on a node whose hole ends then."""

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, TypeVar
 
+from freetrain.core.aim import read_aim
 from freetrain.core.decision import Decision
-from freetrain.core.plan import Action, Lend, plan_moves
+from freetrain.core.plan import Action, Lend, plan_moves, plan_serving
 from freetrain.core.problem import Problem, Question
+from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
 from freetrain.core.trainer import Trainer
 from freetrain.loop.deciding import decide
@@ -55,6 +57,10 @@ class Judged(Protocol):
     @property
     def done_samples(self) -> Mapping[str, float]:
         """Trainer → samples that it has done so far, as far as is known."""
+
+    @property
+    def serving(self) -> Serving:
+        """Trainer → those of its nodes that it was told to have servers on."""
 
     def limit_s(self, node: str) -> float:
         """For how long the node may be lent from now on."""
@@ -133,21 +139,29 @@ def run_cycle(
         cluster.act(order, None)
     questions = judged.questions
     policy = goal.policy_for(len(questions))
-    decisions = []
+    decisions, told = [], judged.serving
     for nodes, trainers in questions:
-        done = _done_samples(policy, judged, trainers)
-        problem = Problem(judged.now_s, nodes, trainers, judged.horizon_s, goal.objective, done)
+        done = _done_samples(policy, goal.objective, judged, trainers)
+        serving = {one.id: on for one in trainers if (on := told.get(one.id))}
+        problem = Problem(judged.now_s, nodes, trainers, judged.horizon_s, goal.objective, done, serving)
         decision = decide(policy, problem, stopwatch_s, goal.placer)
         for action in plan_moves(problem.held_names, decision.placement):
             cluster.act(_finished(action, judged, goal.finisher), journal.next_decision())
+        for serve in plan_serving(problem.serving, decision.serving):
+            cluster.act(serve, journal.next_decision())
         journal.record(problem, decision)
         decisions.append(decision)
     return judged, decisions
 
 
-def _done_samples(policy: Policy, judged: Judged, trainers: Sequence[Trainer]) -> Mapping[str, float]:
-    """What these trainers have done, if the policy needs to know it: problems are kept, and most need not."""
+def _done_samples(
+    policy: Policy, objective: str, judged: Judged, trainers: Sequence[Trainer]
+) -> Mapping[str, float]:
+    """What these trainers have done, if the policy or a deadline needs it: problems are kept, most without it."""
     if not getattr(policy, NEEDS_PROGRESS, False):
+        by_deadline = read_aim(objective).deadlines > 0
+        trainers = [trainer for trainer in trainers if by_deadline and trainer.deadline_s is not None]
+    if not trainers:
         return {}
     done = judged.done_samples
     return {trainer.id: done[trainer.id] for trainer in trainers if done.get(trainer.id, 0) > 0}

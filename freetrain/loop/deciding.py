@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from freetrain.core.allocation import Allocation
 from freetrain.core.decision import Decision, Status
 from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
+from freetrain.core.servers import Serving
 from freetrain.core.value import total_value
 from freetrain.core.verify import VALUE_TOLERANCE, verify, verify_counts, verify_placement
 from freetrain.policies import FIRST_NODES, Explaining, Placer, Policy
+from freetrain.policies.serving import place_servers
 from freetrain.policies.spread import spread
 
 STAY = "stay"
@@ -34,7 +36,24 @@ def decide(
     solve_s = stopwatch_s() - start_s
     if wrong := verify(problem, decision):
         decision = stay(problem, f"the decision of {decision.solver} was rejected: {'; '.join(wrong)}")
+    decision = _with_servers(problem, decision, placer)
     return replace(decision, solve_s=solve_s, notes=(*decision.notes, *problem.terms.warnings))
+
+
+def _with_servers(problem: Problem, decision: Decision, placer: Placer) -> Decision:
+    """With servers on some of the nodes of those that use them; a placer that fails rates all nodes alike."""
+    try:
+        serving = place_servers(problem, decision.placement, placer)
+        notes = decision.notes
+    except (Exception, SystemExit) as error:  # somebody else's placer may raise anything
+        serving = place_servers(problem, decision.placement, FIRST_NODES)
+        notes = (*decision.notes, f"the placer {type(placer).__name__} rated no servers: {_in_one_line(error)}")
+    return replace(decision, serving=serving, notes=(*notes, *_say_servers(serving)))
+
+
+def _say_servers(serving: Serving) -> Iterator[str]:
+    for trainer, nodes in serving.items():
+        yield f"{trainer} has servers on {', '.join(nodes)}."
 
 
 def stay(problem: Problem, why: str) -> Decision:

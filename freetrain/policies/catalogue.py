@@ -69,8 +69,8 @@ _FINISHERS = (
     About(
         "synergy-opt",
         Stage.FINISHER,
-        "the same, exactly, with HiGHS; for experiments",
-        "profiles by CPUs and memory",
+        "the same, such that all on a node are fastest together, with HiGHS",
+        "how long trainings wait for data, from their progress; parts of nodes (lend.share)",
     ),
 )
 

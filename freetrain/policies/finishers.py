@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from freetrain.core.amounts import Amount
 from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.errors import InputError
+from freetrain.policies.synergy.opt import split_optimally
 from freetrain.policies.synergy.sensitivity import Profile, rate_by_data_wait
-from freetrain.policies.synergy.shares import Server, SharingJob
-from freetrain.policies.synergy.tune import finish
+from freetrain.policies.synergy.shares import Parts, Server, SharingJob, rate_of
+from freetrain.policies.synergy.tune import finish as tune
 
 _WAITS = 0.05
 """A training that waits for data for a smaller part of its steps gains next to nothing by more CPUs."""
+_MOST_WAITING = 0.99
+_MB_OF_A_GB = 1024
+_OPT_TIME_S = 2.0
+"""For one node; it takes milliseconds."""
 
 
 class Finisher(Protocol):
@@ -35,40 +40,72 @@ class AsAsked:
 AS_ASKED = AsAsked()
 
 
-class SynergyTune:
-    """Synergy's TUNE (OSDI 2022), of what a node has left when everybody has what it asks for.
+Split = Callable[[Server, Sequence[SharingJob]], Parts]
+"""Divides what a server offers beyond what is asked for among trainings that have their GPUs of it."""
+
+
+class Synergy:
+    """Synergy (OSDI 2022), of what a node has left when everybody has what it asks for.
 
     Who waits for data gets more CPUs: as many as it would take to wait no more, if reading takes time in
-    proportion to them. What is offered is the share of the new parts' GPUs of all GPUs that are free there, so
-    that the others do not idle for want of CPUs. Memory stays what was asked for, as nobody knows what
-    more would bring.
+    proportion to them. Who has a cache of its own waits for the disk: it gets the memory for all of its data, or
+    none, and no more CPUs. What is offered is the share of the new parts' GPUs of all GPUs that are free there, so
+    that the others do not idle for want of CPUs and memory.
+
+    Args:
+        split: TUNE or OPT.
     """
+
+    def __init__(self, split: Split) -> None:
+        self._split = split
 
     def finish(self, node: SharedNode) -> Mapping[str, Amount]:
         """What those get that wait for data."""
-        gpus = sum(part.asks.gpus for part in node.parts)
-        if not gpus or all(part.data_wait_share < _WAITS for part in node.parts):
+        parts = [part for part in node.parts if part.asks.gpus]
+        gpus = sum(part.asks.gpus for part in parts)
+        if not gpus or all(part.data_wait_share < _WAITS for part in parts):
             return {}
-        offered = Server(node.name, gpus, node.spare.cpus * gpus // max(node.free_gpus, gpus), 0)
-        jobs = [SharingJob(part.place, part.asks.gpus, _gain(part, node)) for part in node.parts if part.asks.gpus]
-        given = finish(offered, jobs)
-        threads = max(node.threads_per_core, 1)
-        more = {place: int(parts[node.name].cpus + 1e-9) // threads * threads for place, parts in given.items()}
-        asked = {part.place: part.asks for part in node.parts}
-        return {
-            place: replace(asked[place], cpus=asked[place].cpus + cpus) for place, cpus in more.items() if cpus
-        }
+        of_gpus, threads = max(node.free_gpus, gpus), max(node.threads_per_core, 1)
+        offered_gb = node.spare.memory_mb * gpus / of_gpus / _MB_OF_A_GB
+        offered = Server(node.name, gpus, node.spare.cpus * gpus // of_gpus, offered_gb)
+        given = self._split(offered, [SharingJob(part.place, part.asks.gpus, _gain(part, node)) for part in parts])
+        finished = {}
+        for part in parts:
+            more = given[part.place][node.name]
+            cpus = int(more.cpus + 1e-9) // threads * threads
+            memory_mb = part.cache_mb if more.memory_gb * _MB_OF_A_GB >= part.cache_mb - 1e-6 else 0
+            if cpus or memory_mb:
+                asks = part.asks
+                finished[part.place] = replace(asks, cpus=asks.cpus + cpus, memory_mb=asks.memory_mb + memory_mb)
+        return finished
 
 
 def _gain(part: NewPart, node: SharedNode) -> Profile:
-    """What CPUs beyond those that it asks for bring, for each of its GPUs."""
+    """What CPUs and memory beyond those that it asks for bring, for each of its GPUs."""
     asked, gpus, threads = max(part.asks.cpus, 1), part.asks.gpus, max(node.threads_per_core, 1)
-    steps = range(0, node.spare.cpus + 1, threads) if part.data_wait_share >= _WAITS else range(1)
+    if part.data_wait_share < _WAITS:
+        return Profile((0.0,), (0.0,), ((1.0,),))
+    if part.cache_mb:
+        cached = 1 / (1 - min(part.data_wait_share, _MOST_WAITING))
+        return Profile((0.0,), (0.0, part.cache_mb / _MB_OF_A_GB / gpus), ((1.0,), (cached,)))
+    steps = range(0, node.spare.cpus + 1, threads)
     rates = tuple(rate_by_data_wait(part.data_wait_share, asked, asked + more) for more in steps)
     return Profile(tuple(more / gpus for more in steps), (0.0,), (rates,))
 
 
-FINISHERS: Mapping[str, Finisher] = {"as-asked": AS_ASKED, "synergy-tune": SynergyTune()}
+def _optimally(server: Server, jobs: Sequence[SharingJob]) -> Parts:
+    """OPT; where HiGHS proves nothing in time, the better one of what it found and TUNE."""
+    found, why = split_optimally(server, jobs, _OPT_TIME_S)
+    if not why:
+        return found
+    return max(tune(server, jobs), found, key=lambda parts: sum(rate_of(job, parts[job.id]) for job in jobs))
+
+
+FINISHERS: Mapping[str, Finisher] = {
+    "as-asked": AS_ASKED,
+    "synergy-tune": Synergy(tune),
+    "synergy-opt": Synergy(_optimally),
+}
 
 
 def find_finisher(name: str) -> Finisher:

@@ -51,4 +51,7 @@ def _typical_class(problem: Problem) -> NodeClass:
     """A class with the nodes' mean life."""
     lives_s = [node_class.life_s for node_class in problem.classes]
     taken_back = all(node_class.taken_back for node_class in problem.classes)
-    return NodeClass(float(np.average(lives_s, weights=problem.capacity)), taken_back, {})
+    life_s = float(np.average(lives_s, weights=problem.capacity))
+    joules = [node_class.watts * node_class.life_s for node_class in problem.classes]
+    watts = float(np.average(joules, weights=problem.capacity)) / life_s
+    return NodeClass(life_s, taken_back, {}, watts=watts)

@@ -21,15 +21,18 @@ def spread(problem: Problem, sizes: Sizes, *, evenly: bool = False) -> Counts:
 
     Who shrinks gives up its shortest-lived nodes; who grows takes the longest-lived left, those first whom an
     eviction would cost most, and none that leaves before it would have booted. Where kinds of nodes differ, each
-    takes those on which it is worth most, and where they do not suffice, some get less than their size.
+    takes those on which it is worth most, and where they do not suffice, some get less than their size. A moldable
+    trainer that has nodes and is to have fewer gets none, and no more than it has otherwise.
 
     Args:
         problem: what is decided.
         sizes: of the trainers.
         evenly: whether all get a part where nodes of a kind do not suffice.
     """
-    choices = problem.choices
+    choices, held = problem.choices, problem.held_nodes
     joins = choices.may_join & boots_in_time(choices.terms, problem.classes)
+    stays = problem.terms.moldable & (held > 0)
+    sizes = np.where(stays, np.where(sizes < held, 0, held), sizes)
     if len(problem.classes) == 1 and joins.all():
         return sizes[:, None].astype(np.int64)
     counts = problem.held.copy()

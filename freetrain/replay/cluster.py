@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from types import MappingProxyType
 
+from freetrain.core.aim import read_aim
 from freetrain.core.cluster import Nodes
 from freetrain.core.objectives import worth_per_s
-from freetrain.core.plan import Action, Lend, Release
+from freetrain.core.plan import Action, Lend, Release, Serve
 from freetrain.core.problem import Offer, Question
+from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
 from freetrain.core.trainer import Trainer
 from freetrain.lending.hole_ends import in_few_classes
@@ -37,6 +39,7 @@ class Idle:
         horizon_s: how far ahead value is counted.
         orders: nodes on which jobs would start now, and those of who does not compete any more.
         runs: the same trainers and others, as they run.
+        serving: trainer → those of its nodes that it was told to have servers on.
     """
 
     now_s: float
@@ -45,6 +48,7 @@ class Idle:
     horizon_s: float
     orders: tuple[Action, ...] = ()
     runs: Mapping[str, TrainerRun] = field(default_factory=dict)
+    serving: Serving = field(default_factory=dict)
 
     def among(self, trainers: tuple[Trainer, ...]) -> Idle:
         """The same, for these trainers only; what others have is to be given back first."""
@@ -89,6 +93,7 @@ class ReplayedCluster:
         as_published: charge evictions as the published method does.
         plans: what the site's waiting jobs would do; None: that is not known.
         kind_of: node → its kind, which matters while a trainer competes that tells kinds apart.
+        watts_of: node → what it takes while it is lent; empty: nobody says.
 
     Attributes:
         now_s: that instant.
@@ -107,8 +112,11 @@ class ReplayedCluster:
         as_published: bool = False,
         plans: SitePlans | None = None,
         kind_of: Mapping[str, str] = MappingProxyType({}),
+        watts_of: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self._kind_of = kind_of
+        self._watts_of = watts_of
+        self._counts_watts = bool(watts_of) and read_aim(objective).energy > 0
         self._objective = objective
         self._plans = plans
         self.planned_s: Mapping[str, float] = {}
@@ -122,6 +130,7 @@ class ReplayedCluster:
         self.lent_nodes = 0
         self.retired_samples = 0.0
         self._idle: dict[str, Offer] = {}
+        self._serving: dict[str, tuple[str, ...]] = {}
 
     @property
     def idle_nodes(self) -> int:
@@ -137,10 +146,10 @@ class ReplayedCluster:
         expected_s = self.stays.expected_by_age_s if self._learns else self.stays.expected_s
         horizon_s = self._foresight.horizon_s or expected_s
         nodes = self._foreseen(planned, horizon_s)
-        return Idle(self.now_s, nodes, trainers, horizon_s, self._due(planned), self.running)
+        return Idle(self.now_s, nodes, trainers, horizon_s, self._due(planned), self.running, dict(self._serving))
 
     def act(self, action: Action, decision: str | None = None) -> None:
-        """Lend or release nodes; there is nothing else to be done here."""
+        """Lend or release nodes; how fast a trainer is does not depend on its servers here."""
         if isinstance(action, Lend):
             run = self.running[action.trainer]
             begin = run.boot if run.trainer.boot_s else run.grow
@@ -151,6 +160,8 @@ class ReplayedCluster:
             self.running[action.trainer].shrink(action.nodes, self.now_s)
             self._hold(action.nodes, None)
             self.lent_nodes -= len(action.nodes)
+        elif isinstance(action, Serve):
+            self._serving[action.trainer] = action.nodes
 
     @property
     def next_booted_s(self) -> float:
@@ -188,13 +199,14 @@ class ReplayedCluster:
     def admit(self, trainer: Trainer) -> TrainerRun:
         """Let a trainer compete for nodes from now on."""
         worth = worth_per_s(trainer, self._objective)
-        run = TrainerRun(trainer, worth, self.now_s, self._as_published, self._kind_of)
+        run = TrainerRun(trainer, worth, self.now_s, self._as_published, self._kind_of, self._watts_of)
         self.running[trainer.id] = run
         return run
 
     def retire(self, trainer_id: str) -> None:
         """A trainer has reached its target."""
         run = self.running.pop(trainer_id)
+        self._serving.pop(trainer_id, None)
         held = (*run.nodes, *run.booting_s)
         self._hold(held, None)
         self.lent_nodes -= len(held)
@@ -212,6 +224,8 @@ class ReplayedCluster:
             nodes = in_few_classes(nodes, self.now_s, horizon_s, (run.trainer for run in self.running.values()))
         if any(run.trainer.choices is not None for run in self.running.values()):
             nodes = tuple(replace(node, kind=self._kind_of.get(node.name, "")) for node in nodes)
+        if self._counts_watts:
+            nodes = tuple(replace(node, watts=self._watts_of[node.name]) for node in nodes)
         return nodes
 
     def _due(self, planned: Planned) -> tuple[Action, ...]:

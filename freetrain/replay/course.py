@@ -49,6 +49,7 @@ class ReplayRecord:
         forecast: how good the forecasts of the ends of holes were, whether they were used or not.
         felt: what the site feels; None: it was not asked.
         leaf_links: links between leaves in a training's ring, mean over time; None: no switches are known.
+        leaf_bytes: that went from leaf to leaf; None: no switches are known, or nobody's gradients.
     """
 
     holes: Holes
@@ -59,6 +60,7 @@ class ReplayRecord:
     forecast: ForecastScore
     felt: Felt | None = None
     leaf_links: float | None = None
+    leaf_bytes: float | None = None
 
 
 class Replayed(Pictured, Protocol):
@@ -178,6 +180,7 @@ class Course:
             forecast,
             felt,
             self._links.mean,
+            self._links.bytes,
         )
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 
 from freetrain.core.holes import Holes
+from freetrain.core.power import NO_DRAW, PowerDraw
 from freetrain.core.topology import FLAT, Topology
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, Journal, run_cycle
@@ -15,6 +16,7 @@ from freetrain.replay.foresight import Foresight, Knows
 from freetrain.replay.logs import LoggedJobs
 from freetrain.replay.node_changes import NodeChange, node_changes
 from freetrain.replay.plans import SitePlans
+from freetrain.replay.power import watts_of
 
 
 class Replay:
@@ -34,6 +36,7 @@ class Replay:
         as_published: charge evictions as the published method does.
         logged: the log's jobs; None: it tells of nodes only, so that nothing is known of plans.
         topology: the switches.
+        draw: what lent nodes take.
     """
 
     def __init__(
@@ -48,13 +51,20 @@ class Replay:
         as_published: bool = False,
         logged: LoggedJobs | None = None,
         topology: Topology = FLAT,
+        draw: PowerDraw = NO_DRAW,
     ) -> None:
         self._until_s = holes.until_s
         self._plans = SitePlans(holes, logged) if logged is not None and foresight.knows is Knows.PLAN else None
         self._goal = goal
         self._stopwatch_s = stopwatch_s
         self._cluster = ReplayedCluster(
-            holes.from_s, goal.objective, foresight, as_published, self._plans, holes.kind_of
+            holes.from_s,
+            goal.objective,
+            foresight,
+            as_published,
+            self._plans,
+            holes.kind_of,
+            watts_of(holes, draw),
         )
         self._course = Course(self._cluster, holes, trainers, goal.objective, max_running, journal, topology)
         self._changes = node_changes(holes)

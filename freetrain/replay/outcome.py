@@ -5,6 +5,7 @@ docs/metrics.md says more about the definitions; a test holds the two together.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, get_type_hints
@@ -44,9 +45,20 @@ class Outcome:
     trainers_admitted: Annotated[int, "trainers that came in"]
     trainers_completed: Annotated[int, "trainers that reached their target"]
     completion_mean_s: Annotated[float | None, "seconds from coming in to the target, of those that reached it"]
+    deadlines: Annotated[int, "trainers that came in and whose deadline lies in the window"]
+    deadlines_met: Annotated[int, "those of them that reached their target by then"]
+    node_hours_of: Annotated[
+        dict[str, float], "node-hours in which trainers had nodes, by account/owner, where trainers name owners"
+    ]
+    lent_watts: Annotated[
+        float | None, "watts that a node took while a trainer had it, beyond idle, mean over these; where known"
+    ]
     leaf_links: Annotated[
         float | None,
         "links from one leaf switch to another in the ring of a trainer that has nodes, mean over time",
+    ]
+    leaf_bytes: Annotated[
+        float | None, "bytes of gradients that went from leaf to leaf, of trainers of which they are known"
     ]
     evictions: Annotated[int, "times a node was taken from a trainer for one of the site's jobs"]
     forced_rescales: Annotated[int, "times a trainer paid for evictions (several nodes at once count once)"]
@@ -69,6 +81,7 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> Outcome:
     runs = record.runs
     samples, work = sum(run.samples for run in runs), sum(run.work for run in runs)
     held_node_s = sum(run.node_s for run in runs)
+    joules = sum(run.joules for run in runs)
     lent_node_s = record.felt.lent_node_s if record.felt else held_node_s
     lost_node_s = sum(run.booting_node_s + run.lost_node_s for run in runs)
     solve_s = record.timeline.solve_s or [0.0]
@@ -87,7 +100,12 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> Outcome:
         trainers_admitted=len(runs),
         trainers_completed=sum(run.completed_s is not None for run in runs),
         completion_mean_s=_completion_mean_s(runs),
+        deadlines=len(due := _due(record)),
+        deadlines_met=sum(run.completed_s is not None and run.completed_s <= end_s for run, end_s in due),
+        node_hours_of=_node_hours_of(runs),
+        lent_watts=joules / held_node_s if joules else None,
         leaf_links=record.leaf_links,
+        leaf_bytes=record.leaf_bytes,
         evictions=sum(run.evicted_nodes for run in runs),
         forced_rescales=_times(runs, Loss.EVICTION),
         rescales=_times(runs, Loss.SCALE_UP) + _times(runs, Loss.SCALE_DOWN),
@@ -137,6 +155,22 @@ def definitions(of: type[object] = Outcome) -> dict[str, str]:
     """What each figure means, by name."""
     hints = get_type_hints(of, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+
+def _due(record: ReplayRecord) -> list[tuple[TrainerRun, float]]:
+    """The trainers whose deadlines lie in the window, with these."""
+    named = [(run, run.trainer.deadline_s) for run in record.runs]
+    return [(run, end_s) for run, end_s in named if end_s is not None and end_s <= record.holes.until_s]
+
+
+def _node_hours_of(runs: Iterable[TrainerRun]) -> dict[str, float]:
+    hours: defaultdict[str, float] = defaultdict(float)
+    for run in runs:
+        if run.trainer.owner:
+            hours["/".join(filter(None, (run.trainer.account, run.trainer.owner)))] += (
+                run.node_s / SECONDS_PER_HOUR
+            )
+    return dict(sorted(hours.items()))
 
 
 def _completion_mean_s(runs: Iterable[TrainerRun]) -> float | None:

@@ -27,6 +27,22 @@ CURVES: dict[str, Curve] = {
 }
 """Samples/s of whole jobs on 1 … 64 Summit nodes, ImageNet."""
 
+PARAMETERS = {
+    "AlexNet": 61_100_840,
+    "VGG-16": 138_357_544,
+    "ResNet18": 11_689_512,
+    "DenseNet": 7_978_856,
+    "MnasNet": 4_383_312,
+    "ShuffleNet": 2_278_604,
+    "MobileNet": 3_504_872,
+}
+"""Of the networks as torchvision has them (DenseNet-121, MnasNet 1.0, ShuffleNet v2 1.0, MobileNet v2)."""
+
+NODE_BATCH = 6 * 32
+"""Samples of a node in a step: Summit's nodes have six GPUs. 32 on each is assumed; the data do not say."""
+
+_PARAMETER_BYTES = 4
+
 HUNDRED_EPOCHS_SAMPLES = 1.3e8
 """A hundred times ImageNet's 1.3 million images."""
 
@@ -43,7 +59,11 @@ class Preset:
         """Trainers without end, all there from the start."""
         for number, network in zip(count(1), cycle(self.networks), strict=False):
             yield Trainer(
-                f"{network}-{number:05d}", CURVES[network], max_nodes=64, target_samples=HUNDRED_EPOCHS_SAMPLES
+                f"{network}-{number:05d}",
+                CURVES[network],
+                max_nodes=64,
+                target_samples=HUNDRED_EPOCHS_SAMPLES,
+                bytes_per_sample=_PARAMETER_BYTES * PARAMETERS[network] / NODE_BATCH,
             )
 
 

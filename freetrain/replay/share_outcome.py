@@ -31,6 +31,13 @@ class ShareOutcome:
     held_unknown_node_hours: Annotated[
         float, "node-hours with jobs of which the log does not say how many CPUs they held; they count as used"
     ]
+    partly_fitting_task_hours: Annotated[
+        float | None,
+        "hours of tasks as --task that would have fit beside jobs there, each for lend.shortest_hole or longer",
+    ] = None
+    idle_nodes_fitting_task_hours: Annotated[
+        float | None, "hours of such tasks that would have fit on nodes that ran none of the site's jobs"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,7 @@ def share_document(log: SiteLog) -> dict[str, Any] | None:
         "outcome": asdict(share_outcome(shares, log.holes)),
         "at_least": [name for name, part in parts.items() if part is not None and part.is_least],
         "spread_share": shares.spread,
+        "task": shares.fitting and asdict(shares.fitting.task),
         "groups": [
             {"what": row.what, "name": row.name, "nodes": row.nodes, "outcome": asdict(row.outcome)}
             for row in share_rows(log)
@@ -121,6 +129,8 @@ def _added_up(shares: IdleShares, idle_s: _Numbers, nodes: NDArray[np.intp]) -> 
         idle_nodes_memory_gib_hours=memory[1],
         idle_nodes_gpu_hours=gpus[1],
         held_unknown_node_hours=hours(shares.cpus.unknown_s),
+        partly_fitting_task_hours=hours(shares.fitting.beside_jobs_s) if shares.fitting else None,
+        idle_nodes_fitting_task_hours=hours(shares.fitting.on_empty * idle_s) if shares.fitting else None,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from freetrain.core.holes import Holes, seen_by_polls
+from freetrain.core.power import NO_DRAW, PowerDraw
 from freetrain.core.topology import FLAT, Topology
 from freetrain.core.trainer import Trainer
 from freetrain.lending.rules import Rules
@@ -125,6 +126,7 @@ def study(
     poll_s: float = 0.0,
     logged: LoggedJobs | None = None,
     topology: Topology = FLAT,
+    draw: PowerDraw = NO_DRAW,
 ) -> Study:
     """Replay a log, and compare it with a dedicated machine of as many node-hours.
 
@@ -144,6 +146,7 @@ def study(
         costs.as_published,
         logged,
         topology,
+        draw,
     )
     record = replace(replay.run(progress), holes=holes)
     wall_s = stopwatch_s() - start_s

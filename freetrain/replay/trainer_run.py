@@ -38,10 +38,11 @@ class TrainerRun:
         admitted_s: when it may have nodes, UTC epoch seconds.
         as_published: charge evictions whole, as the published method does, even where less was trained.
         kind_of: node → its kind.
+        watts_of: node → what it takes while it is lent; empty: nobody says.
 
     Attributes:
         trainer: what is trained.
-        request: the same as the daemon's rules see it; all trainers of a replay are one user's.
+        request: the same as the daemon's rules see it; trainers that name no owner are one user's.
         nodes: the nodes it trains on.
         booting_s: other nodes that it has → when they will have booted.
         rate: samples/s on them.
@@ -49,6 +50,7 @@ class TrainerRun:
         work: the same in the objective's unit: worth of the nodes it trained on, losses subtracted.
         node_s: node-seconds lent to it as of ``as_of_s``.
         booting_node_s: node-seconds of them in which nodes booted.
+        joules: electricity that these nodes took.
         lost_node_s: node-seconds of the others that went into losses.
         losses: how often it paid for what.
         lost_s: seconds that it lost to what.
@@ -63,10 +65,12 @@ class TrainerRun:
         admitted_s: float,
         as_published: bool = False,
         kind_of: Mapping[str, str] = MappingProxyType({}),
+        watts_of: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self.trainer = trainer
         self.request = _request(trainer)
         self._kind_of = kind_of
+        self._watts_of = watts_of
         self._worth = worth
         self._as_published = as_published
         self._saved_samples = 0.0
@@ -82,6 +86,7 @@ class TrainerRun:
         self.work = 0.0
         self.node_s = 0.0
         self.booting_node_s = 0.0
+        self.joules = 0.0
         self.lost_node_s = 0.0
         self.losses: Counter[Loss] = Counter()
         self.lost_s: defaultdict[Loss, float] = defaultdict(float)
@@ -99,6 +104,8 @@ class TrainerRun:
         self.work += self.worth_per_s * elapsed_s
         self.node_s += (len(self.nodes) + len(self.booting_s)) * elapsed_s
         self.booting_node_s += len(self.booting_s) * elapsed_s
+        if self._watts_of:
+            self.joules += sum(self._watts_of[name] for name in (*self.nodes, *self.booting_s)) * elapsed_s
         self.as_of_s = now_s
 
     def boot(self, nodes: Collection[str], now_s: float) -> None:
@@ -207,12 +214,14 @@ class TrainerRun:
 
 def _request(trainer: Trainer) -> Request:
     """As the daemon would have read it: kinds of nodes are features there, which its owner asks for."""
+    owner = trainer.owner or "everybody"
     if trainer.choices is None:
-        return Request(trainer, "everybody")
+        return Request(trainer, owner, trainer.account)
     speeds = tuple((kind, choice.speed) for choice in trainer.choices for kind in choice.kinds)
     return Request(
         replace(trainer, choices=None),
-        "everybody",
+        owner,
+        trainer.account,
         needs=Needs("|".join(kind for kind, _ in speeds)),
         speeds=speeds,
         mixed=any(len(choice.kinds) > 1 for choice in trainer.choices),

@@ -58,6 +58,12 @@ def read_trainers(path: Path) -> tuple[Trainer, ...]:
             f"{path} does not describe trainers: {first_error(error)}.",
             "docs/formats.md shows the format freetrain-trainers/1.",
         ) from error
+    moldable = next((trainer.id for trainer in file.trainers if trainer.moldable), None)
+    if moldable is not None:
+        raise InputError(
+            f"{path}: trainer {moldable} is moldable, and a replay does not know how such tasks end.",
+            "Leave moldable out of it; 'freetrain solve' and the daemon know it.",
+        )
     for trainer_id, times in Counter(trainer.id for trainer in file.trainers).items():
         if times > 1:
             raise InputError(f"{path} describes {times} trainers with the id {trainer_id!r}; ids must be unique.")

@@ -36,11 +36,21 @@ class WorthRow:
     reckoned: str
 
 
-def worth_of(lent_node_hours: float, useful_node_hours: float, prices: Prices) -> Worth:
-    """What they are worth at these prices: hours that trained count, hours that were lent cost."""
+def worth_of(
+    lent_node_hours: float, useful_node_hours: float, prices: Prices, lent_watts: float | None = None
+) -> Worth:
+    """What they are worth at these prices: hours that trained count, hours that were lent cost.
+
+    Args:
+        lent_node_hours: in which nodes were lent.
+        useful_node_hours: in which they trained.
+        prices: the site's.
+        lent_watts: what a lent node took on average beyond idle; None: watts_per_node, of whatever kind it was.
+    """
     gpu_hours = _times(useful_node_hours, prices.gpus_per_node)
-    watts = prices.watts_per_node
-    kwh = lent_node_hours * (watts - prices.idle_watts_per_node) / 1000 if watts else None
+    if lent_watts is None and prices.watts_per_node:
+        lent_watts = prices.watts_per_node - prices.idle_watts_per_node
+    kwh = None if lent_watts is None else lent_node_hours * lent_watts / 1000
     return Worth(gpu_hours, _times(gpu_hours, prices.per_gpu_hour), kwh, _times(kwh, prices.per_kwh))
 
 
@@ -93,6 +103,8 @@ def _energy(kwh: float) -> str:
 
 
 def _watts(prices: Prices) -> str:
+    if prices.watts_of:
+        return "watts of their kinds, training less idle"
     busy = number(prices.watts_per_node)
     if not prices.idle_watts_per_node:
         return f"{busy} W, as if idle nodes took nothing"

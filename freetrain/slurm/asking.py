@@ -88,18 +88,20 @@ def _needs(row: Row, excluded: str, default_memory_mb: int) -> Needs:
 
 
 def _understood(row: Row, default_memory_mb: int) -> Needs:
-    tasks, each = _number(row["NumTasks"]) or 1, _number(row["cpus-per-task"]) or 1
+    nodes = max(_in_all(row, "node"), 1)  # those of a task that had several the last time, unless it never ran
+    tasks, each = -(-(_number(row["NumTasks"]) or 1) // nodes), _number(row["cpus-per-task"]) or 1
     sockets, cores, threads = (_number(text) for text in row["sct"].split(":"))
     per_task, per_socket = _gres(row["tres-per-task"]), _gres(row["tres-per-socket"])
     per_job, per_node = _gres(row["tres-per-job"]), _gres(row["tres-per-node"])
-    gres = _sum(per_node, per_job, _times(per_task, tasks), _times(per_socket, sockets or 1))
+    on_one = tuple((name, -(-count // nodes)) for name, count in per_job)
+    gres = _sum(per_node, on_one, _times(per_task, tasks), _times(per_socket, sockets or 1))
     return Needs(
         gres=gres,
         cpus=tasks * each,
         processes=tasks,
-        memory_mb=_memory_mb(row, default_memory_mb),
-        given_cpus=max(_cpus_by_gpu(row, gres), _in_all(row, "cpu")),
-        given_memory_mb=_in_all(row, "mem"),
+        memory_mb=_memory_mb(row, default_memory_mb, nodes),
+        given_cpus=max(_cpus_by_gpu(row, gres), _in_all(row, "cpu") // nodes),
+        given_memory_mb=_in_all(row, "mem") // nodes,
         disk_mb=_megabytes(row["mintmpdisk"]),
         sockets=sockets,
         cores_per_socket=cores,
@@ -116,16 +118,16 @@ def _in_parts(row: Row, is_bound: bool) -> str:
     return "it binds CPUs to GPUs" if text_or_nothing(row["cpus-per-tres"]) else ""
 
 
-def _memory_mb(row: Row, default_memory_mb: int) -> int:
+def _memory_mb(row: Row, default_memory_mb: int, nodes: int) -> int:
     """Memory that the task asks for by itself, on its node; 0: none, or all that there is."""
     least_mb = _megabytes(row["MinMemory"])
     if not text_or_nothing(row["mem-per-tres"]) and least_mb in (0, default_memory_mb):
         return 0
-    return _in_all(row, "mem") or least_mb
+    return _in_all(row, "mem") // nodes or least_mb
 
 
 def _in_all(row: Row, name: str) -> int:
-    """What Slurm will give a task that waits, of the CPUs or of the memory, in megabytes; 0: it does not say."""
+    """What Slurm will give a task that waits, of nodes, CPUs or memory, in megabytes; 0: it does not say."""
     return _given(row, name) if row["State"] == "PENDING" else 0
 
 

@@ -12,26 +12,34 @@ ENVIRONMENT = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C", "SLURM_BIT
 Command = tuple[str, ...]
 
 
-def pin(job: str, node: str, limit_s: float, cpus: int = 0, memory_mb: int | None = 0) -> Command:
-    """Tie a held task to a node and give it its time limit; without StartTime a requeued one waits for minutes.
+def pin(job: str, nodes: tuple[str, ...], limit_s: float, cpus: int = 0, memory_mb: int | None = 0) -> Command:
+    """Tie a held task to nodes and give it its time limit; without StartTime a requeued one waits for minutes.
 
     Args:
         job: the task.
-        node: the only one on which it may run.
+        nodes: all of those on which it is to run, and no others.
         limit_s: its time limit.
-        cpus: that it shall have there; 0: as many as it asked for.
-        memory_mb: that it shall have there; 0: all that there is; None: as much as it asked for.
+        cpus: that it shall have on each; 0: as many as it asked for.
+        memory_mb: that it shall have on each; 0: all that there is; None: as much as it asked for.
     """
     return (
         "scontrol",
         "update",
         f"JobId={job}",
-        f"ReqNodeList={node}",
+        f"ReqNodeList={','.join(nodes)}",
         f"TimeLimit={_minutes(limit_s)}",
         "StartTime=now",
         *((f"MinCPUsNode={cpus}",) if cpus else ()),
         *(() if memory_mb is None else (f"MinMemoryNode={memory_mb}",)),
     )
+
+
+def of_nodes(nodes: int, processes: int) -> Command:
+    """What :func:`pin` says besides of a task that may have several nodes: how many, and processes on each.
+
+    As a range: a number alone is taken for the fewest, which may not exceed the most, and that stays what it was.
+    """
+    return (f"NumNodes={nodes}-{nodes}", f"NumTasks={nodes * processes}")
 
 
 def set_limit(limit_s: float, *jobs: str) -> Command:

@@ -64,7 +64,12 @@ class Launcher(Protocol):
         """
 
     def lend(
-        self, submission: Submission, fragments: Sequence[Fragment], places: Sequence[Place], now_s: float
+        self,
+        submission: Submission,
+        fragments: Sequence[Fragment],
+        places: Sequence[Place],
+        now_s: float,
+        task: str = "",
     ) -> Sequence[Fragment]:
         """The fragments that shall have these places, as many as there is room for; nothing is asked yet.
 
@@ -73,12 +78,26 @@ class Launcher(Protocol):
             fragments: its open ones.
             places: where, and how long.
             now_s: UTC epoch seconds.
+            task: that is to have all of these places together; empty: each place is for a task of its own.
         """
 
-    def gives_more(self, submission: Submission) -> bool:
-        """Whether a fragment can have more CPUs than what was submitted asks for."""
+    def gives(self, submission: Submission, amount: Amount, asked: Amount) -> Amount:
+        """How much of a node a fragment can be given, as far as Slurm lets it have more than its task asks for.
 
-    def place(self, submission: Submission, fragment: Fragment, node: Node, amount: Amount | None = None) -> Order:
+        Args:
+            submission: whose.
+            amount: that it is to have.
+            asked: that it has in any case.
+        """
+
+    def place(
+        self,
+        submission: Submission,
+        fragment: Fragment,
+        node: Node,
+        amount: Amount | None = None,
+        beside: Sequence[Node] = (),
+    ) -> Order:
         """What ties a fragment to its node.
 
         Args:
@@ -86,6 +105,7 @@ class Launcher(Protocol):
             fragment: which.
             node: where.
             amount: how much of the node, where that is more than its task asks for.
+            beside: the other nodes of the same task.
         """
 
     def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:

@@ -40,7 +40,7 @@ _NO_NEW_JOBS = frozenset(
 _NOT_CLEARED = ("Kill task failed", "Epilog error", "Prolog error", "batch job complete failure")
 
 _OWNERS_LIMIT = re.compile(
-    r"Assoc|QOS|Max\w+Per(?:Account|User|Job|Node)|MaxJob|MaxNode|MaxMem|MaxCpu|JobArrayTaskLimit|AccountNot|InvalidAccount"
+    r"Assoc|QOS|Max\w+Per(?:Account|User|Job|Node)|MaxJob|MaxNode|MaxMem|MaxCpu|PartitionNodeLimit|JobArrayTaskLimit|AccountNot|InvalidAccount"
 )
 _BASE_STATES = {
     "SIGNALING": JobState.RUNNING,

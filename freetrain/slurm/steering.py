@@ -7,10 +7,11 @@ coordinator of the account, and nothing more.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Job, JobState, Node
-from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.fragment import Fragment, FragmentState, jobs_of
 from freetrain.slurm import commands
 from freetrain.slurm.launcher import Order, Place
 from freetrain.slurm.submissions import Submission
@@ -24,9 +25,12 @@ class Steering:
 
     def why_not(self, submission: Submission, some_completed: bool = False) -> str:
         """Each task must be a fragment."""
+        tag = parse_tag(submission.comment)
+        if isinstance(tag, Tag) and tag.is_moldable:
+            is_part = "tasks of several nodes have whole ones: submit it with --exclusive"
+            return is_part if submission.needs.in_part else ""
         if any(task.node_count != 1 for task in submission.tasks):
             return "each of its tasks must ask for one node: submit an array with --nodes=1"
-        tag = parse_tag(submission.comment)
         if not some_completed and isinstance(tag, Tag) and tag.min_nodes > len(submission.tasks):
             return f"min={tag.min_nodes}, but it has {len(submission.tasks)} tasks"
         return ""
@@ -36,43 +40,71 @@ class Steering:
         return len(fragments) + len(_free_tasks(submission, fragments))
 
     def lend(
-        self, submission: Submission, fragments: Sequence[Fragment], places: Sequence[Place], now_s: float
+        self,
+        submission: Submission,
+        fragments: Sequence[Fragment],
+        places: Sequence[Place],
+        now_s: float,
+        task: str = "",
     ) -> Sequence[Fragment]:
-        """A free task for each place."""
+        """A free task for each place, or all of them for the one that is named, if it is free."""
         free = _free_tasks(submission, fragments)
+        if task:
+            limit_s = min(place.limit_s for place in places)
+            return [
+                Fragment(task, submission.id, place.node, FragmentState.ASKED, now_s, limit_s)
+                for place in places
+                if any(one.id == task for one in free)
+            ]
         return [
             Fragment(task.id, submission.id, place.node, FragmentState.ASKED, now_s, place.limit_s)
             for task, place in zip(free, places, strict=False)
         ]
 
-    def gives_more(self, submission: Submission) -> bool:
-        """To a task of one CPU; to others some versions of Slurm give what they asked for, whatever they hear."""
-        return submission.needs.cpus <= 1
+    def gives(self, submission: Submission, amount: Amount, asked: Amount) -> Amount:
+        """More CPUs to a task of one, and to nobody more memory.
 
-    def place(self, submission: Submission, fragment: Fragment, node: Node, amount: Amount | None = None) -> Order:
-        """Pin the held task to the node; where its owner and the partition ask for less, let it ask for all of it.
+        To larger ones some versions of Slurm give what they asked for, whatever they hear. Of the memory that a
+        task asked for at first Slurm keeps no other record.
+        """
+        return replace(asked, cpus=amount.cpus) if _may_have_more(submission) else asked
+
+    def place(
+        self,
+        submission: Submission,
+        fragment: Fragment,
+        node: Node,
+        amount: Amount | None = None,
+        beside: Sequence[Node] = (),
+    ) -> Order:
+        """Pin the held task to its nodes; where owner and partition ask for less, let it ask for all of them.
 
         It has the memory that it asks for, and all that there is only where it asks for none: Slurm keeps no other
         record of what it asked for at first, and the next node must have that as well. One that is lent a part of
         the node asks for what it was submitted with, or for more CPUs where it is given more.
         """
         needs = submission.needs
-        cpus = 0 if needs.is_whole or needs.in_part else needs.usable_cpus(node)
+        nodes = (node, *beside)
+        cpus = 0 if needs.is_whole or needs.in_part else min(map(needs.usable_cpus, nodes))
         memory_mb = None if needs.in_part else needs.memory_mb
-        if needs.in_part and self.gives_more(submission):
+        if needs.in_part and _may_have_more(submission):
             cpus = amount.cpus if amount is not None else 1  # it may have been given more the last time
-        command = commands.pin(fragment.job, node.name, fragment.limit_s, cpus, memory_mb)
-        return Order(command, f"lend {fragment.node} to {fragment.trainer}")
+        names = tuple(one.name for one in nodes)
+        command = commands.pin(fragment.job, names, fragment.limit_s, cpus, memory_mb)
+        tag = parse_tag(submission.comment)
+        if isinstance(tag, Tag) and tag.is_moldable:
+            command += commands.of_nodes(len(nodes), needs.processes)
+        return Order(command, f"lend {', '.join(names)} to {fragment.trainer}")
 
     def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:
         """Release the tasks, all at once."""
-        tasks = [fragment.job for fragment in fragments]
+        tasks = jobs_of(fragments)
         return [Order(commands.release(*tasks), f"start {len(tasks)} fragments")] if tasks else []
 
     def stop(self, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """Hold what waits, requeue and hold what runs."""
-        waiting = [one.job for one in fragments if one.state is FragmentState.ASKED]
-        running = [one.job for one in fragments if one.state is FragmentState.RUNNING]
+        waiting = jobs_of(one for one in fragments if one.state is FragmentState.ASKED)
+        running = jobs_of(one for one in fragments if one.state is FragmentState.RUNNING)
         orders = []
         if waiting:
             orders.append(Order(commands.hold(*waiting), why))
@@ -114,6 +146,10 @@ class Steering:
     def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """Cancel the array."""
         return [Order(commands.cancel(submission.id), why)]
+
+
+def _may_have_more(submission: Submission) -> bool:
+    return submission.needs.cpus <= 1
 
 
 def _free_tasks(submission: Submission, fragments: Sequence[Fragment]) -> list[Job]:

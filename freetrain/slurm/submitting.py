@@ -89,7 +89,12 @@ class Submitting:
         return _NO_LIMIT if _waits(submission) else len(fragments)
 
     def lend(
-        self, submission: Submission, fragments: Sequence[Fragment], places: Sequence[Place], now_s: float
+        self,
+        submission: Submission,
+        fragments: Sequence[Fragment],
+        places: Sequence[Place],
+        now_s: float,
+        task: str = "",
     ) -> Sequence[Fragment]:
         """A new job for each place; until Slurm has given it a number it goes by its comment."""
         before = [sum(other.node == one.node for other in places[:number]) for number, one in enumerate(places)]
@@ -105,17 +110,24 @@ class Submitting:
             for place, number in zip(places, before, strict=True)
         ]
 
-    def gives_more(self, submission: Submission) -> bool:
-        """Where there is one process to have them."""
-        return submission.needs.processes == 1
+    def gives(self, submission: Submission, amount: Amount, asked: Amount) -> Amount:
+        """More memory to all, and more CPUs where there is one process to have them."""
+        return amount if submission.needs.processes == 1 else replace(amount, cpus=asked.cpus)
 
-    def place(self, submission: Submission, fragment: Fragment, node: Node, amount: Amount | None = None) -> Order:
+    def place(
+        self,
+        submission: Submission,
+        fragment: Fragment,
+        node: Node,
+        amount: Amount | None = None,
+        beside: Sequence[Node] = (),
+    ) -> Order:
         """Submit it, for this node only and all of it, or as much of it as the pattern asks for, or more."""
         pattern, needs = self._read_pattern(submission.id), submission.needs
         more: Mapping[str, str] = {}
         if amount is not None:
             needs = replace(needs, cpus=amount.cpus, memory_mb=amount.memory_mb)
-            more = {"cpus-per-task": str(amount.cpus)}
+            more = {"cpus-per-task": str(amount.cpus)} if needs.processes == 1 else {}
         command = commands.submit_fragment(
             fragment.node,
             fragment.limit_s,

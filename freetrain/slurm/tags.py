@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import difflib
-import math
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from datetime import datetime
 from typing import Any
 
-from freetrain.core.known_trainer import PAUSE_NOTE
-from freetrain.core.throughput import Curve, check_curve
+from freetrain.core.servers import MOST_SERVERS
+from freetrain.core.throughput import Curve
+from freetrain.slurm.comments import ANSWER
+from freetrain.slurm.tag_values import (
+    Kind,
+    read_curve,
+    read_deadline,
+    read_kind,
+    read_megabytes,
+    read_name,
+    read_nodes,
+    read_path,
+    read_positive,
+    read_range_of_nodes,
+    read_seconds,
+    read_servers,
+    read_speeds,
+    read_step,
+    read_weight,
+    read_yes,
+    seconds_until_deadline,
+)
 
 TAG_PREFIX = "freetrain:"
-ANSWER = " | "
-"""Separates the user's tag from what freetrain answers, where it had to."""
-
-_RESUME = re.compile(r"resume ([0-9]{1,12})")
 _BLANKS = " \t\r\n"
-_MOST_NODES = 100_000
-_LEAST_WEIGHT, _MOST_WEIGHT = 0.01, 100
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_PATH = re.compile(r"/[A-Za-z0-9._/+@:-]{0,400}")
-
-
-class Kind(StrEnum):
-    """What the tasks of an array are."""
-
-    TRAINING = "training"
-    """Together one training, which grows and shrinks."""
-    TASKS = "tasks"
-    """Programs of their own, each of which runs once: a filler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,19 @@ class Tag:
         start_s: when it starts from nothing.
         curve: (nodes, samples/s) as measured by the owner; empty: freetrain finds out.
         kind: what its tasks are.
+        task_nodes: fewest and most nodes of each task, which get their size when they start; None: one each.
         shortest_s: how long a task of a filler must run to be of use; None: until it saves.
         save_s: from one checkpoint to the next; 0: a task makes none, a training loses only what it is doing.
         boot_s: until a new node's program begins, or has joined the others.
         notice: whether SIGTERM lets it save what it has done.
         speeds: feature or type of GPU → how fast it is on nodes with it; on others its speed is 1.
         mixed: whether its nodes may be of different kinds at once.
+        servers: how many parameter servers it may have at most; 0: it uses none.
+        step_s_by_size: seconds of a step by nodes and servers (``freetrain.core.servers``); None: nobody measured
+            any.
+        cache_mb: memory of a node, beyond what it asks for, with which it caches all of its data; 0: it has no
+            cache.
+        deadline: when it shall be complete: a time, or how long after its submission; None: whenever.
     """
 
     min_nodes: int = 1
@@ -69,17 +77,34 @@ class Tag:
     start_s: float = 10.0
     curve: Curve = ()
     kind: Kind = Kind.TRAINING
+    task_nodes: tuple[int, int] | None = None
     shortest_s: float | None = None
     save_s: float = 0.0
     boot_s: float = 0.0
     notice: bool = False
     speeds: tuple[tuple[str, float], ...] = ()
     mixed: bool = False
+    servers: int = 0
+    step_s_by_size: tuple[float, float, float, float, float] | None = None
+    cache_mb: int = 0
+    deadline: str | None = None
 
     @property
     def is_filler(self) -> bool:
         """Whether its tasks are programs of their own."""
         return self.kind is Kind.TASKS
+
+    @property
+    def is_moldable(self) -> bool:
+        """Whether each of its tasks has nodes of its own, as many as are chosen when it starts."""
+        return self.task_nodes is not None
+
+    def deadline_s(self, submitted_s: float) -> float | None:
+        """When it shall be complete, UTC epoch seconds; a time is this machine's, as in Slurm's commands."""
+        if self.deadline is None:
+            return None
+        after_s = seconds_until_deadline(self.deadline)
+        return datetime.fromisoformat(self.deadline).timestamp() if after_s is None else submitted_s + after_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,74 +116,6 @@ class WrongTag:
     """
 
     why: str
-
-
-def _nodes(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,6}", text) or not 1 <= int(text) <= _MOST_NODES:
-        raise ValueError(f"is not a number of nodes from 1 to {_MOST_NODES}")
-    return int(text)
-
-
-def _positive(text: str) -> float:
-    value = _seconds(text)
-    if value == 0:
-        raise ValueError("must be more than 0")
-    return value
-
-
-def _seconds(text: str) -> float:
-    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,6})?(e[0-9]{1,2})?", text):
-        raise ValueError("is not a number")
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError("is too large")
-    return value
-
-
-def _weight(text: str) -> float:
-    value = _seconds(text)
-    if not _LEAST_WEIGHT <= value <= _MOST_WEIGHT:
-        raise ValueError(f"must be from {_LEAST_WEIGHT} to {_MOST_WEIGHT}")
-    return value
-
-
-def _name(text: str) -> str:
-    if not _NAME.fullmatch(text):
-        raise ValueError("may have letters, digits and . _ - only, 64 at most")
-    return text
-
-
-def _path(text: str) -> str:
-    if not _PATH.fullmatch(text) or ".." in text.split("/"):
-        raise ValueError("must be an absolute path of letters, digits and . _ / + @ : -")
-    return text
-
-
-def _curve(text: str) -> Curve:
-    points = [point.partition(":") for point in text.split("/")]
-    curve = tuple((_nodes(nodes), _positive(rate)) for nodes, _, rate in points)
-    check_curve(curve)
-    return curve
-
-
-def _speeds(text: str) -> tuple[tuple[str, float], ...]:
-    pairs = [pair.partition(":") for pair in text.split("/")]
-    speeds = {_name(name): _weight(speed) for name, _, speed in pairs}
-    if len(speeds) < len(pairs):
-        raise ValueError("names something twice")
-    return tuple(speeds.items())
-
-
-def _kind(text: str) -> Kind:
-    if text not in list(Kind):
-        raise ValueError("is neither training nor tasks")
-    return Kind(text)
-
-
-def _yes(text: str) -> bool:
-    if text not in ("yes", "no"):
-        raise ValueError("is neither yes nor no")
-    return text == "yes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,35 +141,73 @@ class Key:
 
 
 KEYS = {
-    "min": Key("min_nodes", _nodes, "fewest nodes it can train on (1)", Kind.TRAINING),
-    "max": Key("max_nodes", _nodes, "most nodes it can use (the array's number of tasks)"),
-    "name": Key("name", _name, "a name for people (the job's id)"),
-    "dir": Key("directory", _path, "the trainer's directory, where freetrain reads its progress", Kind.TRAINING),
-    "weight": Key("weight", _weight, "how much it counts against your other trainers, 0.01 to 100 (1)"),
-    "target": Key(
-        "target_samples", _positive, "samples after which it is complete (when its program says so)", Kind.TRAINING
+    "min": Key("min_nodes", read_nodes, "fewest nodes it can train on (1)", Kind.TRAINING),
+    "max": Key("max_nodes", read_nodes, "most nodes it can use (the array's number of tasks)"),
+    "name": Key("name", read_name, "a name for people (the job's id)"),
+    "dir": Key(
+        "directory", read_path, "the trainer's directory, where freetrain reads its progress", Kind.TRAINING
     ),
-    "grow": Key("grow_s", _seconds, "seconds of training lost when it grows (0.5)", Kind.TRAINING),
-    "shrink": Key("shrink_s", _seconds, "seconds of training lost when it shrinks (0.5)", Kind.TRAINING),
-    "start": Key("start_s", _seconds, "seconds lost when it starts from nothing (10)"),
+    "weight": Key("weight", read_weight, "how much it counts against your other trainers, 0.01 to 100 (1)"),
+    "target": Key(
+        "target_samples",
+        read_positive,
+        "samples after which it is complete (when its program says so)",
+        Kind.TRAINING,
+    ),
+    "grow": Key("grow_s", read_seconds, "seconds of training lost when it grows (0.5)", Kind.TRAINING),
+    "shrink": Key("shrink_s", read_seconds, "seconds of training lost when it shrinks (0.5)", Kind.TRAINING),
+    "start": Key("start_s", read_seconds, "seconds lost when it starts from nothing (10)"),
     "curve": Key(
-        "curve", _curve, "measured throughput, nodes:samples/s, as 1:100/2:190/4:350 (found out)", Kind.TRAINING
+        "curve",
+        read_curve,
+        "measured throughput, nodes:samples/s, as 1:100/2:190/4:350 (found out; of tasks: linear)",
     ),
     "kind": Key(
-        "kind", _kind, "what it is: a training, or tasks, programs of their own that each run once (training)"
+        "kind", read_kind, "what it is: a training, or tasks, programs of their own that each run once (training)"
     ),
-    "shortest": Key("shortest_s", _seconds, "seconds that a task must run to be of use (as save)", Kind.TASKS),
-    "save": Key("save_s", _positive, "seconds from one checkpoint to the next (none)"),
-    "boot": Key("boot_s", _seconds, "seconds that a new node needs before it is of use, as for a container (0)"),
-    "notice": Key("notice", _yes, "whether SIGTERM lets it save what it has done: yes or no (no)"),
+    "nodes": Key(
+        "task_nodes", read_range_of_nodes, "nodes of each task, chosen when it starts, as 2-8 or 4 (1)", Kind.TASKS
+    ),
+    "shortest": Key("shortest_s", read_seconds, "seconds that a task must run to be of use (as save)", Kind.TASKS),
+    "save": Key("save_s", read_positive, "seconds from one checkpoint to the next (none)"),
+    "boot": Key(
+        "boot_s", read_seconds, "seconds that a new node needs before it is of use, as for a container (0)"
+    ),
+    "notice": Key("notice", read_yes, "whether SIGTERM lets it save what it has done: yes or no (no)"),
     "speed": Key(
         "speeds",
-        _speeds,
+        read_speeds,
         "how fast it is on nodes with a feature or type of GPU, as a100:1/v100:0.4 (1 everywhere)",
         Kind.TRAINING,
     ),
+    "servers": Key(
+        "servers",
+        read_servers,
+        f"most parameter servers it can use, 1 to {MOST_SERVERS}; it runs with --servers auto (none)",
+        Kind.TRAINING,
+    ),
+    "step": Key(
+        "step_s_by_size",
+        read_step,
+        "seconds of a step on n nodes with p servers, A/B/C/D/E of A/n + B + C n/p + D n + E p, as "
+        "'freetrain curve' prints them (one server)",
+        Kind.TRAINING,
+    ),
+    "cache": Key(
+        "cache_mb",
+        read_megabytes,
+        "megabytes beyond what a task asks for in which it caches its data itself, all on each node (none)",
+        Kind.TRAINING,
+    ),
     "mixed": Key(
-        "mixed", _yes, "whether its nodes may be of different kinds at once: yes or no (no)", Kind.TRAINING
+        "mixed", read_yes, "whether its nodes may be of different kinds at once: yes or no (no)", Kind.TRAINING
+    ),
+    "deadline": Key(
+        "deadline",
+        read_deadline,
+        "when it shall have done its target, as 2026-12-01T08:00, or how long after its submission, as 90m, 12h, "
+        "3d (whenever)",
+        Kind.TRAINING,
     ),
 }
 
@@ -235,37 +230,6 @@ def format_tag(values: Mapping[str, str]) -> str:
     return TAG_PREFIX + ",".join(f"{name}={value}" for name, value in values.items())
 
 
-def with_answer(comment: str, sentence: str) -> str:
-    """The comment with an answer to its owner behind it, an older answer replaced; 1,000 characters at most."""
-    return f"{comment.partition(ANSWER)[0]}{ANSWER}{sentence}"[:1000]
-
-
-def answer_in(comment: str) -> str:
-    """What stands behind the tag; empty: nothing."""
-    return comment.partition(ANSWER)[2]
-
-
-def without_answer(comment: str) -> str:
-    """The tag alone."""
-    return comment.partition(ANSWER)[0]
-
-
-def says_paused(comment: str) -> bool:
-    """Whether freetrain has answered that the trainer is paused."""
-    return answer_in(comment).startswith(PAUSE_NOTE)
-
-
-def ask_to_resume(comment: str, time_s: float) -> str:
-    """The comment by which an owner asks that his trainer go on; no two of them are equal."""
-    return with_answer(comment, f"resume {max(int(time_s), asked_to_resume(comment) + 1)}")
-
-
-def asked_to_resume(comment: str) -> int:
-    """When the owner asked that his trainer go on, by his own clock; 0: he does not ask."""
-    found = _RESUME.fullmatch(answer_in(comment))
-    return int(found[1]) if found else 0
-
-
 def _read(items: Iterable[tuple[str, str, str]]) -> Tag | WrongTag:
     values: dict[str, Any] = {}
     for name, equals, value in items:
@@ -281,12 +245,29 @@ def _read(items: Iterable[tuple[str, str, str]]) -> Tag | WrongTag:
         except ValueError as error:
             return WrongTag(f"{name}={_shown(value)} {error}")
     tag = Tag(**values)
+    wrong = _wrong_together(tag, values)
+    return WrongTag(wrong) if wrong else tag
+
+
+def _wrong_together(tag: Tag, given: Collection[str]) -> str:
+    """What is wrong with values each of which is right, in a sentence; empty: nothing.
+
+    Args:
+        tag: with all of them.
+        given: fields that were said.
+    """
     for name, key in KEYS.items():
-        if key.field in values and key.only not in (None, tag.kind):
-            return WrongTag(f"{name} is for kind={key.only} only")
+        if key.field in given and key.only not in (None, tag.kind):
+            return f"{name} is for kind={key.only} only"
+    if tag.curve and tag.is_filler and not tag.is_moldable:
+        return "curve is for kind=training, and for tasks with nodes=2-8"
+    if tag.max_nodes is not None and tag.task_nodes is not None and tag.task_nodes[0] > tag.max_nodes:
+        return f"nodes={tag.task_nodes[0]} of each task is more than max={tag.max_nodes}"
     if tag.max_nodes is not None and tag.min_nodes > tag.max_nodes:
-        return WrongTag(f"min={tag.min_nodes} is more than max={tag.max_nodes}")
-    return tag
+        return f"min={tag.min_nodes} is more than max={tag.max_nodes}"
+    if tag.deadline is not None and tag.target_samples is None:
+        return "deadline needs target=…: without it nobody knows how much is left to do"
+    return ""
 
 
 def _unknown(name: str) -> str:

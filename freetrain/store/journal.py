@@ -81,7 +81,8 @@ class RunJournal:
             problem: what was asked.
             decision: the answer; it has passed ``verify``.
         """
-        packed = self._packer.pack(problem, decision.placement, self._call_roll(problem.trainers))
+        roll = self._call_roll(problem.trainers)
+        packed = self._packer.pack(problem, decision.placement, roll, decision.serving)
         self._decisions += 1
         self._new_decisions.append(
             {

@@ -82,9 +82,11 @@ class Ledger:
         return self._fragments(FragmentRow.id.in_(newest) & (FragmentRow.end == str(end)))
 
     def evictions(self, since_s: float) -> list[float]:
-        """When fragments were evicted from then on, UTC epoch seconds."""
-        query = select(FragmentRow.ended_s).where(
-            FragmentRow.end == str(End.PREEMPTED), FragmentRow.ended_s >= since_s
+        """When fragments were evicted from then on, those of one job once, UTC epoch seconds."""
+        query = (
+            select(func.max(FragmentRow.ended_s))
+            .where(FragmentRow.end == str(End.PREEMPTED), FragmentRow.ended_s >= since_s)
+            .group_by(FragmentRow.job, FragmentRow.started_s)
         )
         with self._reading() as session:
             return [float(ended_s or 0.0) for ended_s in session.scalars(query)]
@@ -238,12 +240,15 @@ class Ledger:
             )
 
     def ends_by_trainer(self) -> dict[str, dict[End, int]]:
-        """Trainer → how often its fragments ended in which way."""
-        query = (
-            select(FragmentRow.trainer, FragmentRow.end, func.count())
+        """Trainer → how often its fragments ended in which way; those of one job end together, once."""
+        began_s = func.coalesce(FragmentRow.started_s, FragmentRow.asked_s)
+        runs = (
+            select(FragmentRow.trainer, FragmentRow.end, FragmentRow.job, began_s)
             .where(FragmentRow.end.is_not(None))
-            .group_by(FragmentRow.trainer, FragmentRow.end)
+            .distinct()
+            .subquery()
         )
+        query = select(runs.c.trainer, runs.c.end, func.count()).group_by(runs.c.trainer, runs.c.end)
         counts: dict[str, dict[End, int]] = {}
         with self._reading() as session:
             for trainer, end, count in session.execute(query):
@@ -309,6 +314,9 @@ def _trainer_row(trainer: KnownTrainer) -> LiveTrainerRow:
         rests_until_s=trainer.rests_until_s,
         samples_done=trainer.samples_done,
         progress_bytes=trainer.progress_bytes,
-        observations=[[one.nodes, one.samples_per_s, one.weight] for one in trainer.observations],
+        observations=[
+            [one.nodes, one.samples_per_s, one.weight, *([one.kind] if one.kind else ())]
+            for one in trainer.observations
+        ],
         costs=asdict(trainer.costs),
     )

@@ -24,6 +24,7 @@ from pydantic import TypeAdapter
 
 from freetrain.core.placement import Placement
 from freetrain.core.problem import Offer, Problem
+from freetrain.core.servers import Serving
 from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
 
@@ -69,8 +70,10 @@ class Packer:
     def __init__(self, node_names: Sequence[str]) -> None:
         self._numbers = {name: number for number, name in enumerate(node_names)}
 
-    def pack(self, problem: Problem, placement: Placement, roll: Roll) -> PackedDecision:
-        """Pack a problem and its placement."""
+    def pack(
+        self, problem: Problem, placement: Placement, roll: Roll, serving: Serving | None = None
+    ) -> PackedDecision:
+        """Pack a problem and its placement, and which nodes have servers then."""
         numbers = self._numbers
         nodes = sorted(problem.nodes, key=lambda node: numbers.get(node.name, inf))
         seats: dict[str | None, int | str] = {None: 0}
@@ -91,9 +94,12 @@ class Packer:
                 else {}
             ),
             "holder": [seats.get(node.held_by, node.held_by) for node in nodes],
+            **_serving(problem.serving),
             **({"kind": [node.kind for node in nodes]} if any(node.kind for node in nodes) else {}),
+            **({"watts": [node.watts for node in nodes]} if any(node.watts for node in nodes) else {}),
         }
-        return PackedDecision(compressed(document), compressed(self._moves(nodes, placement, seats)))
+        moves = {**self._moves(nodes, placement, seats), **_serving(serving or {})}
+        return PackedDecision(compressed(document), compressed(moves))
 
     def _moves(
         self, nodes: Sequence[Offer], placement: Placement, seats: Mapping[str | None, int | str]
@@ -136,17 +142,31 @@ def unpack(
         ends_s = [document["ends_s"][position] for position in document["end"]]
         holders = [named(seat) for seat in document["holder"]]
         kinds = document.get("kind", [""] * len(names))
-        nodes = tuple(Offer(*each) for each in zip(names, ends_s, holders, kinds, strict=True))
+        watts = document.get("watts", [0.0] * len(names))
+        nodes = tuple(Offer(*each) for each in zip(names, ends_s, holders, kinds, watts, strict=True))
         counted = zip(trainers, document.get("done", ()), strict=False)
         done = {trainer.id: samples for trainer, samples in counted if samples is not None}
-        problem = Problem(now_s, nodes, trainers, document["horizon_s"], document["objective"], done)
+        serving = _served(document)
+        problem = Problem(now_s, nodes, trainers, document["horizon_s"], document["objective"], done, serving)
         owners = dict(zip(names, holders, strict=True))
         positions = accumulate(moves["moved"])
         owners |= {names[at]: named(seat) for at, seat in zip(positions, moves["to"], strict=True)}
         owners |= {name: named(seat) for seat, name in moves["others"]}
-    except (LookupError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise _damaged(error) from error
     return problem, _by_owner(owners)
+
+
+def unpack_serving(packed: PackedDecision) -> Serving:
+    """Which nodes have servers as was decided.
+
+    Raises:
+        StateError: it is damaged, or of a version that this freetrain does not know.
+    """
+    try:
+        return _served(decompressed(packed.placement))
+    except (AttributeError, TypeError) as error:
+        raise _damaged(error) from error
 
 
 def compressed(document: Mapping[str, Any]) -> bytes:
@@ -173,6 +193,15 @@ def _damaged(error: Exception) -> StateError:
     return StateError(
         f"A recorded decision is damaged: {error}.", "Restore the store from a backup, or replay the log again."
     )
+
+
+def _serving(serving: Serving) -> dict[str, Any]:
+    """Left out where nobody uses servers."""
+    return {"serving": {trainer: list(nodes) for trainer, nodes in serving.items()}} if serving else {}
+
+
+def _served(document: Mapping[str, Any]) -> Serving:
+    return {trainer: tuple(nodes) for trainer, nodes in document.get("serving", {}).items()}
 
 
 def _steps(numbers: Sequence[int]) -> list[int]:

@@ -18,7 +18,7 @@ from freetrain.errors import InputError
 from freetrain.store.engine import make_engine
 from freetrain.store.journal import BATCH_DECISIONS, RunJournal
 from freetrain.store.ledger import Ledger
-from freetrain.store.packing import TRAINER, PackedDecision, unpack
+from freetrain.store.packing import TRAINER, PackedDecision, unpack, unpack_serving
 from freetrain.store.records import (
     DecisionSummary,
     NewRun,
@@ -165,14 +165,22 @@ class Store:
                     f"Run {run_id} has no decision {number}; "
                     + (f"it has 1 to {run.decision_count}." if run.decision_count else "none has been recorded.")
                 )
+            packed = PackedDecision(row.problem, row.placement)
             problem, placement = unpack(
-                PackedDecision(row.problem, row.placement),
+                packed,
                 row.now_s,
                 json.loads(zlib.decompress(run.node_names)),
                 lambda numbers: _trainers(session, run_id, numbers),
             )
             return problem, Decision(
-                Status(row.status), row.objective, placement, row.solver, row.gap, row.solve_s, tuple(row.notes)
+                Status(row.status),
+                row.objective,
+                placement,
+                row.solver,
+                row.gap,
+                row.solve_s,
+                tuple(row.notes),
+                unpack_serving(packed),
             )
 
 

@@ -9,7 +9,7 @@ from benchmarks.systems_picture import Measured, draw
 
 OUTCOME = {
     "u_work": 0.9, "work": 7200.0, "trainers_completed": 3, "completion_mean_s": 5400.0, "rescales": 12,
-    "leaf_links": 1.25, "solve_p50_s": 0.001, "solve_p95_s": 0.0105,
+    "leaf_links": 1.25, "leaf_bytes": 2.5e15, "solve_p50_s": 0.001, "solve_p95_s": 0.0105,
 }  # fmt: skip
 MEASURED = [
     Measured("june", "GADGET", OUTCOME),
@@ -20,7 +20,7 @@ MEASURED = [
 def test_a_table_has_a_line_for_each_replay() -> None:
     head, _, gadget, smd = table(MEASURED)
     assert head.count("|") == len(FIGURES) + 3
-    assert gadget == "| june | GADGET | 0.900 | 2 | 3 | 1.50 | 12 | 1.25 | 1.0 | 10.5 |"
+    assert gadget == "| june | GADGET | 0.900 | 2 | 3 | 1.50 | 12 | 2,500 | 1.25 | 1.0 | 10.5 |"
     assert smd.startswith("| june | SMD | 0.450 | 2 | 3 | – |")
 
 

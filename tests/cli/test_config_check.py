@@ -433,14 +433,12 @@ def test_what_is_proved_with_a_job_needs_a_slurm(new_site: Site) -> None:
 def test_a_state_directory_that_the_daemon_cannot_write_is_an_error(
     new_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed = Finding("freetrain may not write it.", "chown -R freetrain /var/lib/freetrain")
+    closed = Finding("freetrain may not write it.", "chown freetrain /var/lib/freetrain")
     monkeypatch.setattr("freetrain.daemon.admission.inspection.closed_state", lambda *_: closed)
     for arguments in ((), ("--offline",)):
         said = check(new_site(Kind.TIERS), *arguments)
         assert said.exit_code == ExitCode.CONFIGURATION
-        assert (
-            "error: freetrain may not write it.\n    run: chown -R freetrain /var/lib/freetrain\n" in said.stdout
-        )
+        assert "error: freetrain may not write it.\n    run: chown freetrain /var/lib/freetrain\n" in said.stdout
 
 
 def test_the_daemon_has_an_option_that_does_the_same(new_site: Site) -> None:

@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from freetrain.cli.curve import curve_command
 from freetrain.elastic.on_disk.progress import Progress
 from freetrain.errors import InputError
 from freetrain.replay.trainers import read_trainers
+from freetrain.slurm.tags import Tag, parse_tag
 
 
 def write_rate(path: Path, nodes: int, world: int, samples_per_s: float, **more: float) -> None:
@@ -94,11 +96,11 @@ def test_a_curve_by_workers_is_no_trainer_for_replays(tmp_path: Path) -> None:
     assert not (tmp_path / "saved.json").exists()
 
 
-def write_served(path: Path, workers: int, servers: int) -> None:
+def write_served(path: Path, workers: int, servers: int, nodes: int = 0) -> None:
     """Steps of 50 samples that take 1/w + 0.2 w/p + 0.02 w + 0.02 p seconds, ten of them."""
     step_s = 1 / workers + 0.2 * workers / servers + 0.02 * workers + 0.02 * servers
     facts = {"elapsed_s": 10 * step_s, "step_s": step_s, "samples": 500, "servers": servers}
-    write_rate(path, 1, workers, 50 / step_s, **facts)
+    write_rate(path, nodes or workers, workers, 50 / step_s, **facts)
 
 
 def test_with_servers_smds_model_says_how_many_workers_and_servers_are_fastest(tmp_path: Path) -> None:
@@ -108,7 +110,24 @@ def test_with_servers_smds_model_says_how_many_workers_and_servers_are_fastest(t
     assert "3 workers, 1 servers: 1.013 s per step." in curve(tmp_path).output.replace("1.01 s", "1.013 s")
     assert "needs 1 more sizes of them to be fitted" in curve(tmp_path).output
     write_served(path, 3, 4)
-    assert "SMD's model, 0% off at most: fastest with 5 workers and 7 servers" in curve(tmp_path).output
+    printed = curve(tmp_path).output
+    assert "SMD's model, 0% off at most: fastest with 5 workers and 7 servers" in printed
+    (line,) = (line for line in printed.splitlines() if line.startswith("For its tag: "))
+    tag = parse_tag("freetrain:" + line.removeprefix("For its tag: "))
+    assert isinstance(tag, Tag)
+    assert tag.servers == 8
+    assert tag.step_s_by_size == pytest.approx((1.0, 0.0, 0.2, 0.02, 0.02), abs=2e-6)
+
+
+def test_the_model_for_a_tag_counts_nodes_and_not_workers(tmp_path: Path) -> None:
+    """Two workers on a node: n nodes make steps of 1/(2n) + 0.2·2n/p + 0.02·2n + 0.02 p seconds."""
+    path = tmp_path / "progress.jsonl"
+    for nodes, servers in ((1, 1), (2, 1), (3, 1), (2, 2), (3, 4)):
+        write_served(path, 2 * nodes, servers, nodes)
+    (line,) = (line for line in curve(tmp_path).output.splitlines() if line.startswith("For its tag: "))
+    tag = parse_tag("freetrain:" + line.removeprefix("For its tag: "))
+    assert isinstance(tag, Tag)
+    assert tag.step_s_by_size == pytest.approx((0.5, 0.0, 0.4, 0.04, 0.02), abs=2e-6)
 
 
 def test_without_servers_nothing_is_told_of_them(tmp_path: Path) -> None:

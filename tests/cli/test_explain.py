@@ -99,6 +99,31 @@ def test_a_trainings_last_decision_and_what_one_more_node_would_have_been_worth(
     assert float(found[1]) < float(found[2])
 
 
+def test_of_tasks_of_several_nodes_it_says_which_run_on_how_many(state: Path) -> None:
+    store = Store.open(state / "freetrain.db")
+    tasks = tuple(
+        Trainer(f"7_{number}", ((1, 1.0), (4, 4.0)), min_nodes=2, max_nodes=4, start_s=10, moldable=True)
+        for number in range(3)
+    )
+    offers = tuple(Offer(name, None, "7_0" if number < 2 else None) for number, name in enumerate(NAMES))
+    problem = Problem(1000.0, offers, (*tasks, Trainer("6", CURVE)))
+    with store.begin_run(new_run(DAEMON_COMMAND, NAMES), batch_decisions=1) as journal:
+        journal.record(problem, decide(problem, {"7_0": NAMES[:2], "7_1": NAMES[2:4]}))
+        journal.finish({}, [], 1020.0)
+    decision, running, note, more, last = said("7")[2:]
+    assert decision == (
+        "Decision 1:1 of 1970-01-01 00:16:40Z (by hand, heuristic) shared 6 nodes among 3 of its tasks and "
+        "1 other trainings or tasks."
+    )
+    assert running == "2 of them run (7_0 on 2, 7_1 on 2), 1 from now on."
+    assert note == "said the test"
+    assert more == (
+        "With one more started, on 2 nodes that nobody has, all would have been worth 680 instead of 460 "
+        "(speedup, over 120 s)."
+    )
+    assert last.startswith("Each keeps its nodes until it ends")
+
+
 @pytest.mark.usefixtures("store")
 def test_a_task_stands_for_its_training() -> None:
     assert said("7_3") == said("7")
@@ -188,3 +213,62 @@ def test_people_see_how_the_daemon_stands_first() -> None:
     lines = run("n6").stdout.splitlines()
     assert lines[0].startswith("The daemon (process")
     assert lines[2:] == ["", *said("n6")]
+
+
+def explained(state: Path, problem: Problem, sizes: dict[str, int], solver: str = "by hand") -> list[str]:
+    """What is said of training 7 after a decision on this problem."""
+    store, left = Store.open(state / "freetrain.db"), list(NAMES)
+    placement = {trainer: tuple(left.pop(0) for _ in range(size)) for trainer, size in sizes.items()}
+    with store.begin_run(new_run(DAEMON_COMMAND, NAMES), batch_decisions=1) as journal:
+        journal.record(problem, decide(problem, placement, solver))
+        journal.finish({}, [], 1020.0)
+    return said("7")
+
+
+def with_deadline(due_in_s: float, objective: str = "speedup,deadlines=3") -> Problem:
+    trainers = (
+        Trainer("7", CURVE, max_nodes=4, target_samples=1e5, deadline_s=1000.0 + due_in_s),
+        Trainer("6", CURVE, max_nodes=4),
+    )
+    return Problem(1000.0, tuple(Offer(name) for name in NAMES[:4]), trainers, 600.0, objective)
+
+
+def test_what_a_deadline_asks_for_and_what_it_did_is_said(state: Path) -> None:
+    sentences = explained(state, with_deadline(400.0), {"7": 4})
+    at = sentences.index(
+        "Its deadline, 1970-01-01 00:23:20Z, asks for 4 nodes from now on: what it trains on them counts 4 times."
+    )
+    assert sentences[at + 1] == "Without deadlines it would have got 2 nodes."
+
+
+@pytest.mark.parametrize(
+    ("due_in_s", "objective", "why"),
+    [
+        (-1.0, "speedup,deadlines=3", "has passed, so it makes no difference any more."),
+        (200.0, "speedup,deadlines=3", "cannot be met, even on all 4 nodes that it can use from now on, so it"),
+        (400.0, "speedup", "makes no difference: the objective (speedup) counts no deadlines."),
+    ],
+)
+def test_why_a_deadline_makes_no_difference_is_said(
+    state: Path, due_in_s: float, objective: str, why: str
+) -> None:
+    sentences = explained(state, with_deadline(due_in_s, objective), {"7": 2, "6": 2})
+    assert any(each.startswith("Its deadline, 1970-01-01 00:") and why in each for each in sentences)
+    assert not any(each.startswith("Without deadlines") for each in sentences)
+
+
+def test_who_has_no_deadline_is_told_whose_took_nodes_from_it(state: Path) -> None:
+    problem = with_deadline(400.0)
+    swapped = tuple(replace(one, id=other) for one, other in zip(problem.trainers, ("6", "7"), strict=True))
+    sentences = explained(state, replace(problem, trainers=swapped), {"6": 4})
+    assert "Without deadlines of 6 it would have got 2 nodes." in sentences
+
+
+def test_what_electricity_did_is_said(state: Path) -> None:
+    offers = tuple(Offer(name, watts=1000.0) for name in NAMES[:4])
+    trainers = (Trainer("7", CURVE, max_nodes=4, weight=2.0),)
+    sentences = explained(state, Problem(1000.0, offers, trainers, 600.0, "weighted,energy=3000"), {"7": 2})
+    assert (
+        "Electricity counts: what a node adds must be worth 1.67 for one of 1,000 W (weighted a second, "
+        "energy=3000); otherwise it would have got 4 nodes." in sentences
+    )

@@ -141,6 +141,15 @@ def test_of_a_filler_it_says_how_many_of_its_tasks_had_their_turn(site: Site) ->
     assert job_states() == {"1": "running; of its tasks 3 completed and 1 failed"}
 
 
+def test_of_tasks_of_several_nodes_it_says_how_many_each_may_have(site: Site) -> None:
+    tag = "freetrain:kind=tasks,nodes=2-3"
+    site.slurm.answers("squeue", task("1_5", "RUNNING", "n[1-2]", tag=tag) + task("1_6", tag=tag))
+    site.published(replace(LOOK, trainers=(TrainerStatus("1", "news", "active", lent="n[1-2]"),)))
+    (row,) = json.loads(run("jobs", "--json").stdout)["jobs"]
+    assert (row["nodes"], row["task_nodes"], row["max_nodes"]) == (["n1", "n2"], [2, 3], 6)
+    assert "2-3 each" in run("jobs").stdout
+
+
 def test_every_listing_begins_with_how_the_daemon_stands(site: Site) -> None:
     site.published()
     for command in ("status", "jobs", "nodes"):
@@ -164,6 +173,15 @@ def test_where_parts_are_lent_a_node_with_jobs_may_be_free(site: Site, tmp_path:
     else:
         assert node_states()["n3"] == ("not lent", "could be lent, if a daemon were at work")
         assert node_states()["n4"] == ("not lent", "jobs have all of it")
+
+
+def test_the_speeds_that_are_believed_are_shown_as_a_tag_says_them(site: Site) -> None:
+    first, *others = LOOK.trainers
+    known = replace(first, speeds={"a100": 1.0, "v100": 0.11})
+    site.published(replace(LOOK, trainers=(known, *others)))
+    assert json.loads(run("jobs", "--json").stdout)["jobs"][0]["speeds"] == {"a100": 1.0, "v100": 0.11}
+    (line,) = [line for line in run("jobs").stdout.splitlines() if line.startswith("1 ")]
+    assert "running; speed=a100:1/v100:0.11" in line
 
 
 def test_lent_is_told_from_asked(site: Site) -> None:

@@ -67,6 +67,12 @@ def test_a_waiting_array_of_ordinary_tasks_becomes_a_filler(slurm: FakeSlurm) ->
     assert told(slurm)[1][:3] == ["update", "JobId=7", "Comment=freetrain:kind=tasks"]
 
 
+def test_of_tasks_of_several_nodes_the_most_of_all_may_exceed_their_number(slurm: FakeSlurm) -> None:
+    result = register("7", "--kind", "tasks", "--task-nodes", "2-8", "--nodes", "64")
+    assert result.exit_code == 0, result.stderr
+    assert told(slurm)[1][2] == "Comment=freetrain:max=64,kind=tasks,nodes=2-8"
+
+
 def test_a_dry_run_only_looks(slurm: FakeSlurm) -> None:
     result = register("7", "--nodes", "2-4", "--dry-run")
     assert result.stdout == f"scontrol uhold 7\nscontrol update JobId=7 {' '.join(CHANGES)}\n"

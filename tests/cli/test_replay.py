@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,31 @@ def test_the_readers_options_reach_the_reader(log: Path, tmp_path: Path) -> None
     )
 
 
+def test_what_would_fit_beside_jobs_is_told_where_it_is_asked(log: Path) -> None:
+    head, two, one, running = LOG.strip().split("\n")
+    log.write_text(f"{head}|NCPUS|AllocTRES\n{two}|16|\n{one}|2|cpu=2,gres/gpu=1\n{running}|1|cpu=1\n")
+    asked = ("--trainers", "preset:hpo", "--from", "2024-06-03T00:00:00", "--share", "any", "--task", "cpu=3")
+    shares = outcome(log, *asked)["shares"]
+    assert shares["outcome"]["partly_fitting_task_hours"] == 2 * 2.0
+    assert (shares["task"]["each"]["cpus"], shares["task"]["shortest_s"]) == (3, 120.0)
+    said = freetrain("replay", log, *asked, "--as", "ideal", "--no-report", "--no-store").stdout
+    assert "Tasks of 3 CPUs that would have fit there, for 120 s or longer" in said
+    assert re.search(r"^all nodes +2 +4 ", said, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--task", "cpu=1"), "Add --share gpus or any."),
+        (("--share", "gpus", "--task", "cpu=4"), "Add gres/gpu=1, or say --share any."),
+        (("--share", "any", "--task", "cpus=4"), "'cpus=4' is no amount"),
+        (("--share", "any", "--task", "gres/gpu:a100=1"), "Write gres/gpu=1 for any type."),
+    ],
+)
+def test_a_task_that_cannot_be_counted_is_refused(log: Path, options: tuple[str, ...], said: str) -> None:
+    rejected(freetrain("replay", log, *options, "--no-report", "--no-store"), 2, said)
+
+
 def test_every_figure_is_defined_one_flag_away_and_in_the_docs() -> None:
     printed = freetrain("replay", "--definitions").stdout
     documented = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
@@ -165,6 +191,8 @@ def test_idle_parts_of_used_nodes_are_told_beside_the_holes(log: Path) -> None:
         "idle_nodes_memory_gib_hours": 8.0,
         "idle_nodes_gpu_hours": 1.0,
         "held_unknown_node_hours": 0.0,
+        "partly_fitting_task_hours": None,
+        "idle_nodes_fitting_task_hours": None,
     }
     assert shares["at_least"] == ["cpus", "memory", "gpus"]
     assert [(group["what"], group["name"], group["nodes"]) for group in shares["groups"]] == [("GPU", "a100", 1)]
@@ -245,11 +273,27 @@ def test_prices_of_the_daemons_settings_count(log: Path, tmp_path: Path) -> None
     assert as_daemon["gpu_hours"] > 0
 
 
+def test_electricity_counts_by_what_the_site_says_that_nodes_take(log: Path, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text("[prices]\nwatts_per_node = 1000\n")
+    dear = outcome(log, "--prices", prices, "--objective", "speedup,energy=3700")
+    cheap = outcome(log, "--prices", prices, "--objective", "speedup,energy=360")
+    assert dear["outcome"]["lent_node_hours"] == 0.0, "a first node is worth 3,600 s for each kWh"
+    assert cheap["worth"]["energy_kwh"] == pytest.approx(cheap["outcome"]["lent_node_hours"])
+
+
+@pytest.mark.parametrize("how", ["ideal", "daemon"])
+def test_electricity_that_nobody_knows_cannot_count(log: Path, how: str) -> None:
+    done = freetrain("replay", log, "--as", how, "--objective", "speedup,energy=3700", "--no-store", "--no-report")
+    assert done.exit_code == 2
+    assert "counts electricity, and nobody says what nodes take." in done.stderr
+
+
 def test_a_file_without_prices_is_refused(log: Path, tmp_path: Path) -> None:
     (tmp_path / "prices.toml").write_text("[prices]\nper_kwh = 0.3\n")
     done = freetrain("replay", log, "--prices", tmp_path / "prices.toml", "--no-store")
     assert done.exit_code == 2
-    assert "gpus_per_node or watts_per_node" in done.stderr
+    assert "gpus_per_node, watts_per_node or watts_of" in done.stderr
 
 
 def test_the_report_bears_the_machines_name(log: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.errors import ExitCode
-from freetrain.slurm.tags import asked_to_resume
+from freetrain.slurm.comments import asked_to_resume
 from tests.daemon.fake_slurm import FakeSlurm
 
 TAG = "freetrain:min=1,max=4"

@@ -63,6 +63,12 @@ def test_an_ordinary_array_becomes_a_filler(slurm: FakeSlurm) -> None:
     assert "--comment=freetrain:max=4,kind=tasks" in slurm.calls[1]
 
 
+def test_tasks_may_have_several_nodes_each(slurm: FakeSlurm) -> None:
+    result = submit("--array", "0-9", "--task-nodes", "2-8", "train.sh")
+    assert "waits for idle nodes, 2 to 8 for each of its tasks" in result.stderr
+    assert {"--nodes=1", "--comment=freetrain:nodes=2-8,kind=tasks"} < set(slurm.calls[0])
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -70,6 +76,7 @@ def test_an_ordinary_array_becomes_a_filler(slurm: FakeSlurm) -> None:
         (["--kind", "tasks"], "A filler has --array and --kind tasks."),
         (["--kind", "training", "--nodes", "4", "--array", "0-3"], "A filler has --array and --kind tasks."),
         (["--array", "0-9", "--nodes", "2-4"], "min is for kind=training only"),
+        (["--nodes", "4", "--task-nodes", "2-8"], "nodes is for kind=tasks only"),
         (["--nodes", "4", "--shortest", "60"], "shortest is for kind=tasks only"),
     ],
 )

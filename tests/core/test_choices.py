@@ -52,6 +52,24 @@ def test_who_has_nodes_that_do_not_go_together_gets_no_other_and_is_as_fast_as_o
     assert choices.terms.worth[0, 2] == 2 * 18.0
 
 
+def test_a_moldable_trainer_has_a_choice_for_each_time_at_which_nodes_leave() -> None:
+    one = problem(Trainer("A", CURVE, moldable=True), ("a", None), ("b", None), ends_s=(None, 50.0))
+    choices = one.choices
+    assert [(life.kind, life.life_s) for life in one.classes] == [("a", 100), ("b", 100), ("a", 50), ("b", 50)]
+    assert choices.may_join.astype(int).tolist() == [[1, 0, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 1]]
+    assert choices.last.tolist() == [1, 3, 1, 3]
+    assert choices.made_by(np.array([[0, 1, 0, 0]])).tolist() == [2]
+
+
+def test_a_moldable_trainer_that_has_nodes_keeps_them_or_gives_all_up() -> None:
+    one = problem(Trainer("A", CURVE, moldable=True), ("", "A"), ("", "A"), ("", None))
+    assert not one.choices.may_join.any()
+    assert verify_counts(one, np.array([[2]])) == verify_counts(one, np.array([[0]])) == ()
+    for nodes in (1, 3):
+        wrong = verify_counts(one, np.array([[nodes]]))
+        assert f"trainer A gets {nodes} nodes instead of its 2: its size stays" in wrong
+
+
 def test_a_trainer_is_worth_what_it_is_on_the_kind_that_it_gets() -> None:
     trainer = Trainer("A", CURVE, choices=(KindChoice(("a",)), KindChoice(("b",), 0.5)))
     one = problem(trainer, ("a", None), ("b", None), ("b", None))

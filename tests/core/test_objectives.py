@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.core.objectives import Aim, read_aim, worth_per_s
+from freetrain.core.objectives import worth_per_s
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
 
@@ -32,23 +32,6 @@ def test_nothing_below_the_minimum_is_worth_anything() -> None:
 def test_a_curve_that_is_zero_up_to_the_maximum_is_worth_nothing() -> None:
     trainer = Trainer("a", ((4, 0.0), (8, 100.0)), max_nodes=4)
     assert not worth_per_s(trainer, "speedup").any()
-
-
-def test_what_is_weighed_besides_changes_nothing_of_the_worth() -> None:
-    assert worth_per_s(SLOW, "weighted,evictions=60").tolist() == worth_per_s(SLOW, "weighted").tolist()
-
-
-def test_an_aim_has_an_objective_and_what_is_weighed_besides() -> None:
-    assert read_aim("speedup") == Aim("speedup")
-    assert read_aim("a.b:c,evictions=60") == Aim("a.b:c", 60.0)
-
-
-@pytest.mark.parametrize(
-    "part", ["evictions", "evictions=", "evictions=-1", "evictions=nan", "watts=1", "evictions=0,evictions=0", ""]
-)
-def test_what_cannot_be_weighed_is_told(part: str) -> None:
-    with pytest.raises(InputError, match="cannot be"):
-        worth_per_s(FAST, f"speedup,{part}")
 
 
 @pytest.fixture

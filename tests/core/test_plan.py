@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.core.placement import Placement
-from freetrain.core.plan import Lend, Release, plan_moves
+from freetrain.core.plan import Lend, Release, Serve, plan_moves, plan_serving
 
 NODES = tuple("abcdefgh")
 
@@ -44,3 +44,19 @@ def test_releases_come_before_lends() -> None:
         Release(("n2",), trainer="A"),
         Lend("B", ("n2",)),
     ]
+
+
+def test_servers_move_where_they_are_not_where_they_are_to_be() -> None:
+    now = {"A": ("n1",), "B": ("n2",), "C": ("n3",)}
+    wanted = {"A": ("n1",), "B": ("n2", "n4"), "D": ("n5",)}
+    moves = [Serve("B", ("n2", "n4")), Serve("C", ()), Serve("D", ("n5",))]
+    assert list(plan_serving(now, wanted)) == moves
+
+
+@given(placements(), placements())
+def test_servers_that_have_been_moved_need_no_move(now: Placement, wanted: Placement) -> None:
+    told = dict(now)
+    for action in plan_serving(now, wanted):
+        told[action.trainer] = action.nodes
+    assert {trainer: nodes for trainer, nodes in told.items() if nodes} == wanted
+    assert list(plan_serving(wanted, wanted)) == []

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from freetrain.core.problem import problem_from_json, problem_to_dict
+from freetrain.core.servers import Servers
 from freetrain.errors import InputError
 
 
@@ -27,6 +28,15 @@ def test_a_problem_survives_its_json_form() -> None:
     assert problem_from_json(json.dumps(problem_to_dict(problem))) == problem
 
 
+def test_servers_survive_it_too_and_nothing_is_said_of_them_where_nobody_uses_them() -> None:
+    trainer = a_problem()["trainers"][0] | {"servers": {"most": 2, "step_s": [1, 0, 0.02, 0.02, 0.04]}}
+    served = problem_from_json(json.dumps(a_problem(trainers=[trainer], serving={"A": ["n1"]})))
+    assert served.trainers[0].servers == Servers(2, (1.0, 0.0, 0.02, 0.02, 0.04))
+    assert served.serving == {"A": ("n1",)}
+    assert problem_from_json(json.dumps(problem_to_dict(served))) == served
+    assert "serv" not in json.dumps(problem_to_dict(problem_from_json(json.dumps(a_problem()))))
+
+
 def test_nodes_are_put_together_by_the_time_they_stay() -> None:
     problem = problem_from_json(json.dumps(a_problem()))
     assert [(node_class.life_s, node_class.taken_back) for node_class in problem.classes] == [
@@ -43,7 +53,7 @@ def test_whoever_decides_cannot_change_what_is() -> None:
     terms = problem.terms
     shared = [problem.held, problem.held_nodes, problem.capacity]
     shared += [getattr(terms, field.name) for field in dataclasses.fields(terms) if field.name != "warnings"]
-    assert [array.flags.writeable for array in shared] == [False] * 15
+    assert [array.flags.writeable for array in shared] == [False] * 17
 
 
 def test_a_node_that_is_due_back_is_left_out() -> None:
@@ -91,6 +101,8 @@ TRAINER: dict[str, Any] = {"id": "A", "throughput": [[1, 10.0]]}
         ({"trainers": [TRAINER | {"scale_up_s": -1}]}, r"trainers\[0\].scale_up_s: "),
         ({"trainers": [TRAINER | {"throughput": [[2, 1.0], [1, 2.0]]}]}, r"trainers\[0\]: .*ascending"),
         ({"trainers": [TRAINER | {"throughput": []}]}, r"trainers\[0\].throughput: "),
+        ({"trainers": [TRAINER | {"servers": {"most": 17}}]}, r"trainers\[0\].servers.most: "),
+        ({"trainers": [TRAINER | {"servers": {"step_s": [1, 2]}}]}, r"trainers\[0\].servers.step_s"),
         ({"trainers": [{"id": "A"}]}, r"trainers\[0\].throughput: is missing"),
     ],
 )

@@ -30,6 +30,7 @@ def test_an_eviction_costs_as_much_as_shrinking_unless_told_otherwise() -> None:
 def test_a_known_end_costs_a_change_in_good_order_or_an_eviction_where_that_is_less() -> None:
     assert Trainer("a", CURVE, scale_down_s=5, forced_loss_s=60).known_end_s == 5
     assert Trainer("a", CURVE, scale_down_s=5, forced_loss_s=1).known_end_s == 1
+    assert Trainer("a", CURVE, scale_down_s=5, forced_loss_s=60, moldable=True).known_end_s == 60
 
 
 def test_a_minimum_above_the_maximum_is_refused() -> None:

@@ -111,6 +111,24 @@ def test_a_node_that_stays_too_short_to_be_of_use_is_worth_nothing_to_it() -> No
     assert value(one, 0, [0, 1], (None, 59.0)) < 0 < value(one, 0, [0, 1], (None, 61.0))
 
 
+def moldable(**costs: float) -> Trainer:
+    return Trainer("M", LINEAR, min_nodes=2, scale_up_s=99, moldable=True, **costs)  # type: ignore[arg-type]
+
+
+def test_a_size_that_stays_is_worth_what_it_does_until_its_first_node_leaves() -> None:
+    one = moldable(start_s=5, forced_loss_s=7)
+    assert value(one, 0, [3, 0], (None, 40.0)) == (100 - 5) * 30
+    assert value(one, 0, [3, 1], (None, 40.0)) == (40 - 5 - 7) * 40
+    assert value(one, 3, [3, 0], (80.0, 40.0)) == (80 - 7) * 30
+    assert value(moldable(scale_down_s=9), 3, [0]) == -9 * 30
+
+
+def test_a_size_that_stays_does_nothing_until_all_of_its_nodes_have_booted() -> None:
+    one = moldable(boot_s=20, forced_loss_s=0)
+    assert value(one, 0, [2, 1], (None, 50.0)) == (50 - 20) * 30
+    assert value(one, 3, [3, 0], (50.0, 20.0)) == 50 * 30
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -122,6 +140,7 @@ def test_a_node_that_stays_too_short_to_be_of_use_is_worth_nothing_to_it() -> No
         {"start_s": 7.0},
         {"boot_s": 7.0},
         {"independent": True},
+        {"moldable": True},
         {"throughput": ((1, 10.0), (4, 39.0))},
     ],
 )

@@ -9,6 +9,7 @@ from benchmarks.problems import mixed_problem
 from freetrain.core.decision import Decision, Status
 from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Offer, Problem
+from freetrain.core.servers import Servers
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import counts_of, total_value
 from freetrain.core.verify import verify, verify_counts
@@ -119,3 +120,22 @@ def test_a_wrong_value_is_found() -> None:
     good = decide(find_policy("freetrain"), PROBLEM)
     (wrong,) = verify(PROBLEM, replace(good, objective=good.objective + 1))
     assert "claims a value" in wrong
+
+
+@pytest.mark.parametrize(
+    ("serving", "complaint"),
+    [
+        ({"A": ("n2",)}, None),
+        ({"A": ("n3",)}, "trainer A has a server on n3, which is none of its nodes"),
+        ({"A": ("n1", "n2")}, "trainer A has servers on n1, n2, and may have 1"),
+        ({"A": ("n1", "n1")}, "trainer A has servers on n1, n1, and may have 1"),
+        ({"B": ("n3",)}, "trainer B has a server on n3, which is none of its nodes"),
+    ],
+)
+def test_servers_on_wrong_nodes_are_found(serving: dict[str, tuple[str, ...]], complaint: str | None) -> None:
+    served = replace(PROBLEM.trainers[0], servers=Servers(1))
+    problem = replace(PROBLEM, trainers=(served, PROBLEM.trainers[1]))
+    stays = {"A": ("n1", "n2")}
+    decision = Decision(Status.HEURISTIC, total_value(problem, counts_of(problem, stays)), stays, "by hand")
+    found = verify(problem, replace(decision, serving=serving))
+    assert found[:1] == ((complaint,) if complaint else ())

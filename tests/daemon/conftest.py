@@ -52,7 +52,7 @@ class Daemon:
         """Some time goes by, and the daemon looks."""
         self.slurm.advance(after_s)
         self.tell(reports, stopped, drained, paused, exempt_s)
-        look = self.loop.look(Goal.of(find_policy("freetrain"), "weighted"))
+        look = self.loop.look(Goal.of(find_policy("freetrain"), self.loop.rules.objective))
         self.slurm.start_what_can()
         return look.decisions[-1]
 

@@ -151,7 +151,9 @@ class FakeSlurm(Questions):
                 self.jobs[job.id] = waiting(job, "BadConstraints", priority=0)
             elif job.state is JobState.PENDING and not self.stuck:
                 wanted = job.required_nodes or set(sorted(set(self.nodes) - self._taken(lambda one: True))[:1])
-                if wanted and not wanted - (set(self.nodes) - self._taken(lambda one: True)):
+                if len(wanted) == job.node_count and not wanted - (
+                    set(self.nodes) - self._taken(lambda one: True)
+                ):
                     self._start(job, sorted(wanted))
 
     def running(self, array: str) -> list[str]:
@@ -312,8 +314,12 @@ class FakeSlurm(Questions):
             return
         for job in map(self._job, id_.split(",")):
             limit_s = float(values["TimeLimit"]) * 60 if "TimeLimit" in values else job.limit_s
-            required = frozenset({values["ReqNodeList"]}) if "ReqNodeList" in values else job.required_nodes
-            self.jobs[job.id] = replace(job, limit_s=limit_s, required_nodes=required)
+            named = frozenset(values["ReqNodeList"].split(",")) if "ReqNodeList" in values else job.required_nodes
+            least, _, most = values.get("NumNodes", f"{job.node_count}-{job.node_count}").partition("-")
+            if int(least) > int(most or job.node_count):
+                raise SlurmRefusedError("Node count specification invalid")
+            count = int(least)
+            self.jobs[job.id] = replace(job, limit_s=limit_s, required_nodes=named, node_count=count)
 
     def _comment(self, id_: str, comment: str) -> None:
         """As the real one: what has ended is an error, and the others are changed all the same."""

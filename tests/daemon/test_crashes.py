@@ -21,20 +21,27 @@ def one_owner_per_node(daemon: Daemon) -> bool:
 
 
 def same_as_slurm(daemon: Daemon) -> bool:
-    known = {one.job for one in daemon.cluster.fragments if one.state is not FragmentState.LEAVING}
+    known = {(one.job, one.node) for one in daemon.cluster.fragments if one.state is not FragmentState.LEAVING}
     running = {
-        job.id
+        (job.id, name)
         for job in daemon.slurm.jobs.values()
         if job.state is JobState.RUNNING and job.comment.startswith("freetrain:")
+        for name in job.nodes
     }
     return known == running
 
 
-@pytest.mark.parametrize("answers", range(1, 14))
+@pytest.mark.parametrize(
+    ("second", "answers"),
+    [
+        *(("freetrain:min=1", answers) for answers in range(1, 14)),
+        *(("freetrain:kind=tasks,nodes=2-3", answers) for answers in range(2, 14, 3)),
+    ],
+)
 def test_wherever_slurm_falls_silent_the_next_cycles_repair_it(
-    slurm: FakeSlurm, start_daemon: StartDaemon, answers: int
+    slurm: FakeSlurm, start_daemon: StartDaemon, second: str, answers: int
 ) -> None:
-    arrays = [slurm.submit_array("freetrain:min=1", tasks=8) for _ in range(2)]
+    arrays = [slurm.submit_array(tag, tasks=8) for tag in ("freetrain:min=1", second)]
     daemon = start_daemon()
     slurm.deaf_after = answers
     with suppress(SlurmUnreachableError):
@@ -73,6 +80,7 @@ EVENTS = (
     "node up",
     "silence",
     "trainer",
+    "tasks of several nodes",
     "cancel",
 )
 
@@ -132,5 +140,7 @@ def happen(slurm: FakeSlurm, event: str, number: int) -> None:
             slurm.deaf_after = number
         case "trainer":
             slurm.submit_array(f"freetrain:min={1 + number % 3}", tasks=6)
+        case "tasks of several nodes":
+            slurm.submit_array(f"freetrain:kind=tasks,nodes={1 + number % 2}-{2 + number % 3}", tasks=4)
         case "cancel" if trainers:
             slurm.perform(("scancel", trainers[number % len(trainers)]))

@@ -10,9 +10,9 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.commands import Command, set_comment
+from freetrain.slurm.comments import ask_to_resume
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.submissions import find_submissions
-from freetrain.slurm.tags import ask_to_resume
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
 from tests.daemon.test_submitting import fragments_in, submitting

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from freetrain.core.cluster import JobState
 from freetrain.core.known_trainer import TrainerState
-from freetrain.slurm.tags import ANSWER, KEYS
+from freetrain.slurm.comments import ANSWER
+from freetrain.slurm.tags import KEYS
 from freetrain.store.store import Store
 from tests.daemon.training import Site, everybody_is_me, rate
 from tests.hostile import PROGRESS_LINES

@@ -106,7 +106,8 @@ def test_a_task_of_one_cpu_can_be_given_more_and_the_next_time_fewer(
     needs = Needs(cpus=asks, memory_mb=100, gres=(("gpu", 1),), is_whole=False).lent_in_part()
     submission = Submission("7", "news", "", 0.0, (), needs)
     fragment = Fragment("7_1", "7", "n1", FragmentState.ASKED, 0.0, 600.0)
-    assert Steering().gives_more(submission) is (asks == 1)
+    wanted, asked = Amount(6, 900, (("gpu", 1),)), Amount(asks, 100, (("gpu", 1),))
+    assert Steering().gives(submission, wanted, asked) == replace(asked, cpus=6 if asks == 1 else asks)
     amount = None if more is None else Amount(more, 100, (("gpu", 1),))
     words = Steering().place(submission, fragment, node("n1", cpus=16), amount).command
     assert [word.partition("=")[2] for word in words if word.startswith("MinCPUs")] == ([told] if told else [])
@@ -182,3 +183,12 @@ def test_an_answer_that_shows_no_job_is_no_answer(
     with pytest.raises(SlurmUnclearError, match="it shows no job"):
         start_daemon().cycle()
     assert slurm.told == []
+
+
+def test_a_task_of_several_nodes_asks_of_each_for_what_the_smallest_has() -> None:
+    needs = Needs(is_whole=False, processes=2)
+    submission = Submission("7", "news", "freetrain:kind=tasks,nodes=2-4", 0.0, (), needs)
+    fragment = Fragment("7_0", "7", "n1", FragmentState.ASKED, 0.0, 600.0)
+    nodes = [node("n1", cpus=16), node("n2", cpus=8), node("n3", cpus=16)]
+    words = Steering().place(submission, fragment, nodes[0], None, nodes[1:]).command
+    assert {"ReqNodeList=n1,n2,n3", "MinCPUsNode=8", "NumNodes=3-3", "NumTasks=6"} < set(words)

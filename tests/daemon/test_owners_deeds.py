@@ -8,8 +8,8 @@ import pytest
 from freetrain.daemon.executor import Mode
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.commands import Command
+from freetrain.slurm.comments import ask_to_resume
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
-from freetrain.slurm.tags import ask_to_resume
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
 

@@ -42,6 +42,7 @@ def test_a_held_job_is_submitted_changed_as_fragments_are_and_cancelled(picky: P
     assert proof.findings == ()
     assert words(picky) == ["sbatch", "MinMemoryNode", "TimeLimit", "Comment", "Nice", "scancel"]
     assert "--hold" in picky.told[0]
+    assert {f"ReqNodeList={node.name}" for node in picky.snapshot().nodes} & set(picky.told[1])
     (job,) = picky.jobs.values()
     assert job.state is JobState.CANCELLED
     assert proof.done == (

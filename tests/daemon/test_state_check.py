@@ -32,7 +32,7 @@ def test_a_directory_that_the_account_may_not_write_is_found(state: Path) -> Non
     assert found is not None
     assert found.is_unsafe
     assert found.what == f"The daemon's account, freetrain, may not write {state} (state.directory)."
-    assert found.mend == f"chown -R freetrain {state}"
+    assert found.mend == f"chown freetrain {state}"
     state.chmod(0o777)
     assert closed_state(state, "freetrain") is None
 
@@ -45,6 +45,24 @@ def test_a_database_that_root_has_made_in_it_is_found(state: Path) -> None:
     found = closed_state(state, "freetrain")
     assert found is not None
     assert f"may not write {database} " in found.what
+
+
+def test_what_else_is_in_the_directory_keeps_its_owner(state: Path) -> None:
+    database = state / "freetrain.db"
+    for path in (database, state / "of another program"):
+        path.touch()
+        path.chmod(0o640)
+    found = closed_state(state, "freetrain")
+    assert found is not None
+    assert found.mend == f"chown freetrain {state} {database}"
+
+
+def test_the_command_can_be_pasted_where_the_path_has_blanks(state: Path) -> None:
+    spaced = state / "of the daemon"
+    spaced.mkdir(mode=0o755)
+    found = closed_state(spaced, "freetrain")
+    assert found is not None
+    assert found.mend == f"chown freetrain '{spaced}'"
 
 
 def test_to_write_it_one_must_be_able_to_enter_it(state: Path) -> None:

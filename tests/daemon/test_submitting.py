@@ -201,14 +201,16 @@ def test_fragments_on_parts_of_a_node_ask_for_their_parts_and_are_told_apart() -
     assert "gpus-per-node" not in order.stdin.partition("FREETRAIN_END_OF_SCRIPT")[0]
 
 
-@pytest.mark.parametrize(("processes", "gives_more"), [(1, True), (4, False)])
-def test_a_fragment_of_one_process_can_have_more_cpus_than_its_pattern_asks_for(
-    processes: int, gives_more: bool
+@pytest.mark.parametrize(("processes", "cpus"), [(1, 9), (4, 4)])
+def test_a_fragment_of_one_process_can_have_more_cpus_than_its_pattern_asks_for_and_all_can_have_more_memory(
+    processes: int, cpus: int
 ) -> None:
     needs = Needs(cpus=4, memory_mb=300, gres=(("gpu:a100", 2),), is_whole=False, processes=processes)
     pattern = Job("7", "7", "news", "freetrain", JobState.PENDING)
     submission = Submission("7", "news", "", 0.0, (pattern,), needs.lent_in_part())
-    assert submitting().gives_more(submission) is gives_more
-    more = Amount(9, 300, (("gpu:a100", 2),))
-    order = submitting().place(submission, FRAGMENT, node("n1", cpus=64), more)
-    assert {"--mincpus=9", "--cpus-per-task=9", "--mem=300", "--gres=gpu:a100:2"} < set(order.command)
+    gres = (("gpu:a100", 2),)
+    given = submitting().gives(submission, Amount(9, 700, gres), Amount(4, 300, gres))
+    assert given == Amount(cpus, 700, gres)
+    order = submitting().place(submission, FRAGMENT, node("n1", cpus=64), given)
+    assert {f"--mincpus={cpus}", "--mem=700", "--gres=gpu:a100:2"} < set(order.command)
+    assert ("--cpus-per-task=9" in order.command) is (processes == 1)

@@ -45,24 +45,26 @@ def test_training_goes_on_while_a_checkpoint_is_written_and_a_kill_meanwhile_lea
         trainer.start(2, FREETRAIN_MIN_MEMBERS="2")
         trainer.wait_until(lambda: newest(trainer) > 0, "checkpoint")
 
+        writer, other = trainer.ranks()
+
         under_way = get_stuck(trainer)
         trainer.await_world(2)
-        trainer.leave("w0")
+        trainer.leave(writer)
         trainer.await_world(1)
-        assert trainer.processes["w0"].poll() is None
-        assert trainer.directory.is_gone("w0") is None
+        assert trainer.processes[writer].poll() is None
+        assert trainer.directory.is_gone(writer) is None
         get_unstuck(trainer)
-        assert trainer.finish("w0") == {"w0": 0}, trainer.errors()
+        assert trainer.finish(writer) == {writer: 0}, trainer.errors()
         assert newest(trainer) >= under_way
 
         under_way = get_stuck(trainer)
-        trainer.kill("w1")
+        trainer.kill(other)
         good = newest(trainer)
         assert 0 < good < under_way
         get_unstuck(trainer)
         trainer.start()
         trainer.pace(slow=False)
-        assert trainer.finish() == {"w0": 0, "w1": -9, "w2": 0}, trainer.errors()
+        assert trainer.finish() == {writer: 0, other: -9, "w2": 0}, trainer.errors()
         assert min(record["step"] for record in trainer.records("w2")) == good + 1
         assert_exactly_once(trainer, EPOCHS)
 

@@ -65,4 +65,6 @@ def test_it_says_why_and_until_when() -> None:
 def test_only_what_slurm_preempted_is_an_eviction_and_is_remembered_as_long_as_it_counts() -> None:
     given_back = replace(ENDED, end=End.RELEASED)
     assert evictions_after((100.0,), [ENDED, given_back], 950.0, LIMITS) == (100.0, 900.0)
+    of_two_nodes = [ENDED, replace(ENDED, node="n2")]
+    assert evictions_after((), of_two_nodes, 950.0, LIMITS) == (900.0,)
     assert evictions_after((100.0, 900.0), [], 100.0 + 4200.0, LIMITS) == (900.0,)

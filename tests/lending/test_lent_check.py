@@ -35,6 +35,12 @@ def test_each_difference_is_named() -> None:
     assert said([ONE, AGAIN], [RUNS[0], unended]) == [("7_0", 300.0, "500 s less in the ledger")]
 
 
+def test_a_run_on_several_nodes_counts_on_each_that_was_lent() -> None:
+    both = [ONE, replace(ONE, node="n2")]
+    found = compare(both, RUNS[:1], 0.0, 1000.0, 1000.0)
+    assert (found.differences, found.ledger_s, found.accounting_s) == ((), 200, 202)
+
+
 def test_only_what_lies_in_the_range_is_compared() -> None:
     assert said([AGAIN], RUNS, from_s=250.0) == []
     assert said([replace(ONE, start_s=90.0), AGAIN], RUNS, from_s=250.0) == []

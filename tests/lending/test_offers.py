@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
@@ -194,21 +195,33 @@ def test_a_node_must_have_been_idle_for_a_while_and_rests_after_it_was_taken_bac
     assert "a moment ago" in offers_of(snapshot(), [], RULES, seen).withheld["n3"]
 
 
-def test_the_time_until_an_end_is_rounded_down_to_halves_of_the_horizon() -> None:
-    ends = {"n1": 5.0, "n2": 59.0, "n3": 61.0, "n4": 1199.0, "n5": 1200.0, "n6": None, "n7": 300.0}
-    nodes = [Offer(name, None if end is None else NOW_S + end) for name, end in ends.items()]
-    coarse = {node.name: node.free_until_s for node in in_few_classes(nodes, NOW_S, 1200.0)}
-    lives = {name: None if end_s is None else end_s - NOW_S for name, end_s in coarse.items()}
-    assert lives == {"n1": 75.0, "n2": 75.0, "n3": 75.0, "n4": 600.0, "n5": None, "n6": None, "n7": 300.0}
+def lives_of(nodes: Sequence[Offer], *trainers: Trainer) -> dict[str, float | None]:
+    """In how many seconds each node is expected back, once the nodes are in few classes."""
+    few = in_few_classes(nodes, NOW_S, 1200.0, trainers)
+    return {one.name: None if one.free_until_s is None else one.free_until_s - NOW_S for one in few}
+
+
+def leaving_in(*left_s: float) -> list[Offer]:
+    return [Offer(f"n{number}", NOW_S + each) for number, each in enumerate(left_s, 1)]
+
+
+def test_nodes_that_leave_at_about_the_same_time_are_given_the_mean_of_their_ends() -> None:
+    first_eighth, second_eighth, second_half = (6.0, 60.0, 84.0), (180.0, 240.0, 240.0), (600.0, 1199.0)
+    nodes = leaving_in(*first_eighth, *second_eighth, *second_half, 1200.0)
+    means = [50.0] * 3 + [220.0] * 3 + [899.5] * 2
+    assert [*lives_of(nodes).values()] == [*means, None]
+    assert [*lives_of([Offer("n1"), *leaving_in(-30.0, 20.0)[1:]]).values()] == [None, 20.0]
+
+
+def test_an_end_that_is_past_counts_as_now() -> None:
+    assert [*lives_of(leaving_in(-1000.0, 20.0)).values()] == [10.0, 10.0]
 
 
 def test_a_node_that_is_gone_before_it_would_have_booted_is_told_from_others_that_leave_soon() -> None:
     quick, slow, at_once = (Trainer("a", ((1, 1.0),), boot_s=boot_s) for boot_s in (10.0, 40.0, 0.0))
-    nodes = [Offer(f"n{left_s}", NOW_S + left_s) for left_s in (5, 10, 11, 40, 41, 80)]
-    coarse = in_few_classes(nodes, NOW_S, 1200.0, (quick, slow, at_once))
-    lives = [(one.free_until_s or 0.0) - NOW_S for one in coarse]
-    assert lives == [5.0, 5.0, 25.0, 25.0, 75.0, 75.0]
-    assert in_few_classes(nodes, NOW_S, 1200.0, (at_once,)) == in_few_classes(nodes, NOW_S, 1200.0)
+    nodes = leaving_in(5, 10, 11, 40, 41, 80)
+    assert [*lives_of(nodes, quick, slow, at_once).values()] == [7.5, 7.5, 25.5, 25.5, 60.5, 60.5]
+    assert lives_of(nodes, at_once) == lives_of(nodes)
 
 
 def test_every_node_of_the_partition_is_accounted_for() -> None:

@@ -174,6 +174,12 @@ def test_users_share_parts_of_nodes_and_who_has_too_much_gives_parts_up() -> Non
     assert len(places(found, "8")) == 4
 
 
+def test_of_two_types_of_gpus_each_user_has_the_one_that_his_trainer_can_use_beside_the_other() -> None:
+    seen = snapshot(gpu_node("n1"), gpu_node("n2", gres=(("gpu:h100", 8),)))
+    found = judged(seen, request("7", ONE_GPU), request("8", ONE_GPU, owner="games"))
+    assert (places(found, "7"), places(found, "8")) == (["n1"] * 8, ["n2"] * 8)
+
+
 @pytest.mark.parametrize(
     ("used", "left"),
     [((), 8 + 12), ((("gpu:a100", 1),), 0), ((("shard:a100", 1),), 0)],
@@ -292,10 +298,11 @@ def test_what_a_finisher_is_told_of_new_parts() -> None:
     """64 CPUs and eight GPUs, of which jobs have 14 and two; each of four tasks asks for two CPUs and a GPU."""
     seen = snapshot(gpu_node("n1", 14, 100, 2), jobs=[site_job("n1")])
     waits = {"7": 0.5}
-    found = judged(seen, request("7", ONE_GPU, most=2), request("8", ONE_GPU, "games", 2), data_wait_shares=waits)
+    cached = replace(request("7", ONE_GPU, most=2), cache_mb=500)
+    found = judged(seen, cached, request("8", ONE_GPU, "games", 2), data_wait_shares=waits)
     (node,) = found.shared_nodes("7", new_places(found, "7"))
     assert (node.name, node.spare.cpus, node.free_gpus, node.threads_per_core) == ("n1", 50 - 4 * 2, 6, 1)
-    assert [(part.asks.cpus, part.data_wait_share) for part in node.parts] == [(2, 0.5)] * 2
+    assert [(part.asks.cpus, part.data_wait_share, part.cache_mb) for part in node.parts] == [(2, 0.5, 500)] * 2
 
 
 def test_a_fragment_that_was_asked_for_with_more_has_more() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.lending.sharing.past_use import LEAST_TILT, faded_hours, tilts
+from freetrain.lending.sharing.past_use import LEAST_TILT, PastUse, faded_hours, tilts
 
 DAY_S = 86400.0
 
@@ -33,3 +33,12 @@ def test_nobodys_share_is_below_half_of_an_equal_one(hours: dict[str, float]) ->
     weights = tilts(hours, 100, DAY_S)
     assert all(LEAST_TILT <= weight <= 1.0 for weight in weights.values())
     assert max(weights.values()) == 1.0
+
+
+def test_seen_from_instant_to_instant_past_use_is_the_same_as_counted_at_once() -> None:
+    use = PastUse(DAY_S, 0.0)
+    assert use.after(0.0, {"a": 9}) == {"a": 0.0}
+    use.after(3600.0, {"a": 2, "b": 1})
+    found = use.after(3 * 3600.0, {"b": 1})
+    assert found["a"] == pytest.approx(2 * faded_hours(0.0, 3600.0, 3 * 3600.0, DAY_S))
+    assert found["b"] == pytest.approx(faded_hours(0.0, 3 * 3600.0, 3 * 3600.0, DAY_S))

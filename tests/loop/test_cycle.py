@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from freetrain.core.amounts import Amount
 from freetrain.core.decision import Decision
-from freetrain.core.plan import Action, Lend, Release
+from freetrain.core.plan import Action, Lend, Release, Serve
 from freetrain.core.problem import Offer, Problem
+from freetrain.core.servers import Servers
 from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, run_cycle
@@ -28,6 +29,7 @@ class Diary:
         ((Offer("n1"), Offer("n2")), TRAINERS[:1]),
         ((Offer("n3"),), TRAINERS[1:]),
     )
+    serving: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def observe(self) -> str:
         self.written.append("observed")
@@ -85,6 +87,21 @@ def test_orders_come_first_and_each_decision_is_kept_when_it_has_been_carried_ou
     ]
 
 
+def test_servers_move_when_their_nodes_are_lent() -> None:
+    served = replace(TRAINERS[0], servers=Servers())
+    questions = (((Offer("n1"), Offer("n2")), (served,)), ((Offer("n3"),), TRAINERS[1:]))
+    diary = Diary(questions=questions, serving={"a": ("n9",), "somebody": ("n7",)})
+    problems = list[Problem]()
+    diary.record = lambda problem, decision: problems.append(problem)  # type: ignore[method-assign]
+    run_cycle(diary, diary.judge, Goal.of(find_policy("freetrain"), "throughput"), diary, lambda: 0.0)
+    assert [entry[0] for entry in diary.written if isinstance(entry, tuple)][1:] == [
+        Lend("a", ("n1", "n2"), (10.0, 20.0)),
+        Serve("a", ("n1",)),
+        Lend("b", ("n3",), (30.0,)),
+    ]
+    assert [problem.serving for problem in problems] == [{"a": ("n9",)}, {}]
+
+
 def test_of_a_shared_node_a_trainer_is_lent_as_much_as_the_finisher_says() -> None:
     diary = Diary()
     goal = replace(Goal.of(find_policy("freetrain"), "throughput"), finisher=find_finisher("synergy-tune"))
@@ -99,3 +116,17 @@ def test_what_trainers_have_done_is_told_to_policies_that_need_it_and_to_no_othe
         diary.record = lambda problem, decision, problems=problems: problems.append(problem)  # type: ignore[method-assign, misc]
         run_cycle(diary, diary.judge, Goal.of(find_policy(policy), "throughput"), diary, lambda: 0.0)
         assert [problem.done_samples for problem in problems] == told
+
+
+def test_a_problem_says_what_those_have_done_whose_deadlines_count() -> None:
+    due = (replace(TRAINERS[0], deadline_s=9e9, target_samples=1e3), replace(TRAINERS[0], id="somebody"))
+    diary, seen = Diary(questions=(((Offer("n1"), Offer("n2")), due),)), []
+
+    def record(problem: Problem, decision: Decision) -> None:
+        seen.append(problem.done_samples)
+
+    diary.record = record  # type: ignore[method-assign]
+    for objective in ("throughput", "throughput,deadlines=3"):
+        goal = Goal.of(find_policy("freetrain"), objective)
+        run_cycle(diary, diary.judge, goal, diary, lambda: 0.0)
+    assert seen == [{}, {"a": 700.0}]

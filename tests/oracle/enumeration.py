@@ -21,14 +21,14 @@ from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 
 Amounts = tuple[int, ...]
-"""Nodes for each time at which nodes are due back and each kind that they are of, in this order."""
-Slots = Sequence[tuple[float, str]]
-"""These times, in seconds from now, and kinds."""
+"""Nodes for each time at which nodes are due back, each kind and each wattage that they are of, in this order."""
+Slots = Sequence[tuple[float, str, float]]
+"""These times, in seconds from now, kinds and watts."""
 
 
 def best_by_enumeration(problem: Problem) -> float:
     """The most that any allocation of the problem's nodes is worth."""
-    slots = sorted({(_end_s(problem, node), node.kind) for node in _present(problem)})
+    slots = sorted({(_end_s(problem, node), node.kind, node.watts) for node in _present(problem)})
     there = _amounts(problem, slots, _present(problem))
     best = np.zeros([count + 1 for count in there])
     for trainer in problem.trainers:
@@ -59,7 +59,7 @@ def _end_s(problem: Problem, node: Offer) -> float:
 
 
 def _amounts(problem: Problem, slots: Slots, nodes: Sequence[Offer]) -> Amounts:
-    counted = Counter((_end_s(problem, node), node.kind) for node in nodes)
+    counted = Counter((_end_s(problem, node), node.kind, node.watts) for node in nodes)
     return tuple(counted[slot] for slot in slots)
 
 
@@ -67,18 +67,20 @@ def _choices(problem: Problem, trainer: Trainer, slots: Slots) -> dict[Amounts, 
     """Value of everything that the trainer may be given."""
     there = _amounts(problem, slots, _present(problem))
     held = _amounts(problem, slots, [node for node in _present(problem) if node.held_by == trainer.id])
-    has = {kind for count, (_, kind) in zip(held, slots, strict=True) if count}
+    has = {kind for count, (_, kind, _) in zip(held, slots, strict=True) if count}
     choices: dict[Amounts, float] = {}
     for kinds, speed in _kinds(problem, trainer, has):
-        worth = [speed * each for each in _worth(problem, trainer)]
+        worth = _hurried(problem, trainer, [speed * each for each in _worth(problem, trainer)], speed)
         # Who grows gets no node that leaves before it has booted, and none of other kinds.
         room = tuple(
             most if end_s > trainer.boot_s and kind in kinds else now
-            for now, most, (end_s, kind) in zip(held, there, slots, strict=True)
+            for now, most, (end_s, kind, _) in zip(held, there, slots, strict=True)
         )
-        for amounts in _without_migration(held, room):
+        for amounts in _of_one_size(held, room) if trainer.moldable else _without_migration(held, room):
             if sum(amounts) == 0 or trainer.min_nodes <= sum(amounts) < len(worth):
-                choices[amounts] = _value(problem, trainer, worth, [end_s for end_s, _ in slots], held, amounts)
+                ends_s = [end_s for end_s, _, _ in slots]
+                value = _value(problem, trainer, worth, ends_s, held, amounts)
+                choices[amounts] = value - _electricity(problem, trainer, slots, amounts)
     return choices
 
 
@@ -105,6 +107,29 @@ def _without_migration(held: Amounts, room: Amounts) -> Iterator[Amounts]:
     yield from product(*(range(now, most + 1) for now, most in zip(held, room, strict=True)))
 
 
+def _of_one_size(held: Amounts, room: Amounts) -> Iterator[Amounts]:
+    """Nothing, or what the trainer holds; who holds nothing may get anything."""
+    yield tuple(0 for _ in held)
+    yield from [held] if any(held) else product(*(range(most + 1) for most in room))
+
+
+def _value_until_one_leaves(
+    problem: Problem,
+    trainer: Trainer,
+    worth: Sequence[float],
+    ends_s: Sequence[float],
+    is_new: bool,
+    nodes: Amounts,
+) -> float:
+    """Value of a size that stays: until the first node leaves, o(N) a second, less f·o(N) if that is known."""
+    if not sum(nodes):
+        return 0.0
+    end_s = min(due_s for count, due_s in zip(nodes, ends_s, strict=True) if count)
+    forced_s = trainer.scale_down_s if trainer.forced_loss_s is None else trainer.forced_loss_s
+    lost_s = forced_s + _aim(problem)[1].get("evictions", 0.0) if end_s < problem.horizon_s else 0.0
+    return (end_s - (trainer.boot_s if is_new else 0.0) - lost_s) * worth[sum(nodes)]
+
+
 def _value(
     problem: Problem,
     trainer: Trainer,
@@ -127,6 +152,9 @@ def _value(
     booted: until then N is what it holds of them.
     """
     value = -_switch(trainer, worth, sum(held), sum(amounts))
+    if trainer.moldable:
+        is_new = sum(amounts) > sum(held)
+        return value + _value_until_one_leaves(problem, trainer, worth, ends_s, is_new, amounts)
     booted_s = trainer.boot_s if sum(amounts) > sum(held) else 0.0
     avoided_s = _aim(problem)[1].get("evictions", 0.0)
     instants_s = sorted({0.0, *ends_s, *((booted_s,) if booted_s < problem.horizon_s else ())})
@@ -142,6 +170,36 @@ def _value(
             else:
                 value -= (min(forced_s, trainer.scale_down_s) + avoided_s) * worth[nodes]
     return value
+
+
+def _electricity(problem: Problem, trainer: Trainer, slots: Slots, amounts: Amounts) -> float:
+    """What the kWh of its nodes count until they leave; a weight counts for them as for what is trained."""
+    objective, besides = _aim(problem)
+    kwh = sum(count * watts * end_s / 3600 / 1000 for count, (end_s, _, watts) in zip(amounts, slots, strict=True))
+    weight = trainer.weight if objective in ("throughput", "weighted") else 1.0
+    return besides.get("energy", 0.0) * weight * kwh
+
+
+def _hurried(problem: Problem, trainer: Trainer, worth: list[float], speed: float) -> list[float]:
+    """What it trains on the fewest nodes that bring it to its target in time counts so many times more.
+
+    Half of the time left is spare; a deadline that cannot be met at its fastest counts for nothing.
+    """
+    factor = _aim(problem)[1].get("deadlines", 0.0)
+    if trainer.deadline_s is None or trainer.target_samples is None:
+        return worth
+    left = trainer.target_samples - problem.done_samples.get(trainer.id, 0.0)
+    left_s = trainer.deadline_s - problem.now_s
+    rates = {nodes: _rate(trainer, nodes) for nodes in range(trainer.min_nodes, len(worth))}
+    best = max((choice.speed for choice in trainer.choices or ()), default=1.0)
+    fastest = best * max(rates.values(), default=0.0)
+    if left <= 0 or left_s <= 0 or left > fastest * left_s:
+        return worth
+    pace = min(left / (0.5 * left_s), fastest)
+    needed = [nodes for nodes, rate in rates.items() if rate * speed >= pace * (1 - 1e-9)]
+    if not needed:
+        return worth
+    return [each + factor * worth[min(nodes, needed[0])] for nodes, each in enumerate(worth)]
 
 
 def _switch(trainer: Trainer, worth: Sequence[float], held_nodes: int, nodes: int) -> float:

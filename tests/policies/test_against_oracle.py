@@ -7,7 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.problems import NOW_S, mixed_problem, random_problem, with_boots, with_kinds
+from benchmarks.problems import (
+    NOW_S,
+    mixed_problem,
+    random_problem,
+    with_boots,
+    with_deadlines,
+    with_kinds,
+    with_watts,
+)
 from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import KindChoice, Trainer
@@ -62,6 +70,45 @@ def test_freetrain_is_the_best_of_all_allocations_beside_fillers_too(solver: str
         assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
 
 
+def beside_moldable_tasks(problem: Problem, seed: int) -> Problem:
+    """The same problem; the size of every other trainer stays, and some of the rest are fillers."""
+    trainers = (
+        replace(one, moldable=row % 2 == seed % 2, independent=row % 2 != seed % 2 and seed % 3 == 0)
+        for row, one in enumerate(problem.trainers)
+    )
+    return replace(problem, trainers=tuple(trainers))
+
+
+@pytest.mark.parametrize("seeds", [pytest.param(range(40), id="few"), MANY, MORE])
+@pytest.mark.parametrize("lives", [False, True], ids=["alike", "lives"])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_freetrain_is_the_best_of_all_allocations_beside_tasks_whose_size_stays(
+    solver: str, lives: bool, seeds: range
+) -> None:
+    for seed in seeds:
+        problem = (
+            with_boots(mixed_problem(seed, lives=lives), seed)
+            if seed % 4 == 0
+            else mixed_problem(seed, lives=lives)
+        )
+        problem = with_kinds(problem, seed, kinds=2) if seed % 5 == 0 else problem
+        problem = beside_moldable_tasks(problem, seed)
+        problem = replace(problem, objective=f"{problem.objective},evictions={seed}") if seed % 7 == 0 else problem
+        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
+
+
+@pytest.mark.parametrize("policy", ["freetrain", *BASELINES, "gadget", "gadget-log", "smd", "smd-menu"])
+def test_no_policy_changes_a_size_that_stays(policy: str) -> None:
+    for seed in range(100):
+        problem = beside_moldable_tasks(mixed_problem(seed, lives=True), seed)
+        decision = decide(find_policy(policy), problem)
+        assert verify(problem, decision) == (), f"seed {seed}"
+        assert decision.status is not Status.FALLBACK, decision.notes
+        for trainer in problem.trainers:
+            now, then = (set(each.get(trainer.id, ())) for each in (problem.held_names, decision.placement))
+            assert not (trainer.moldable and now) or then in (now, set()), f"seed {seed}"
+
+
 @pytest.mark.parametrize("seeds", [pytest.param(range(20), id="few"), MANY, MORE])
 @pytest.mark.parametrize("lives", [False, True], ids=["alike", "lives"])
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -85,6 +132,44 @@ def test_freetrain_is_the_best_of_all_allocations_where_evictions_are_to_be_avoi
         problem = beside_fillers(problem) if seed % 4 == 0 else problem
         problem = replace(problem, objective=f"{problem.objective},evictions={seed * 7.5}")
         assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
+
+
+def with_much_besides(seed: int) -> Problem:
+    """Deadlines, electricity, or both, on nodes of some kinds here and there."""
+    problem = mixed_problem(seed, lives=seed % 4 > 0)
+    problem = with_kinds(problem, seed, kinds=1 + seed % 3) if seed % 2 else problem
+    problem = with_boots(problem, seed) if seed % 3 == 0 else problem
+    problem = with_watts(problem, seed) if seed % 5 != 1 else problem
+    return with_deadlines(problem, seed) if seed % 5 != 2 else problem
+
+
+@pytest.mark.parametrize("seeds", [pytest.param(range(40), id="few"), MANY, MORE])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_freetrain_is_the_best_of_all_allocations_where_deadlines_and_electricity_count(
+    solver: str, seeds: range
+) -> None:
+    for seed in seeds:
+        problem = with_much_besides(seed)
+        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_a_baseline_is_usable_where_deadlines_and_electricity_count(baseline: str) -> None:
+    for seed in range(60):
+        problem = with_much_besides(seed)
+        decision = decide(find_policy(baseline), problem)
+        optimum = best_by_enumeration(problem)
+        assert verify(problem, decision) == (), f"seed {seed}"
+        assert decision.objective <= optimum + 1e-6 * max(1.0, abs(optimum)), f"seed {seed}"
+
+
+def test_greedy_lends_no_node_that_is_worth_less_than_its_electricity() -> None:
+    nodes = tuple(Offer(f"n{number}", watts=1000.0) for number in range(4))
+    trainer = Trainer("a", ((1, 10.0), (2, 18.0), (4, 30.0)))
+    for energy, lent in ((2100.0, 4), (2200.0, 2), (3500.0, 1), (3700.0, 0)):
+        problem = Problem(NOW_S, nodes, (trainer,), 600.0, f"speedup,energy={energy}")
+        placement = decide(find_policy("greedy"), problem).placement
+        assert len(placement.get("a", ())) == lent, energy
 
 
 def of_kinds(seed: int) -> Problem:

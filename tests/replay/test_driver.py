@@ -11,6 +11,7 @@ import pytest
 
 from freetrain.core.decision import Decision
 from freetrain.core.holes import Holes, sorted_holes
+from freetrain.core.power import PowerDraw
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.core.verify import verify
@@ -299,3 +300,41 @@ def test_a_dedicated_machine_takes_the_next_trainer_when_one_completes() -> None
     record = train_dedicated(trainers, 1.0, 0, 1000, 1, "throughput")
     assert record.samples == pytest.approx(1500.0)
     assert record.at_s == pytest.approx([50.0, 100.0, 150.0])
+
+
+def test_deadlines_that_lie_in_the_window_and_those_that_were_met_are_counted() -> None:
+    due = [
+        Trainer(name, CURVE, max_nodes=1, target_samples=samples, deadline_s=deadline_s)
+        for name, samples, deadline_s in (("met", 1e3, 200.0), ("missed", 3e3, 200.0), ("later", 3e3, 2000.0))
+    ]
+    record, _ = replay(holes(*((number, 0, 1000) for number in range(3))), due)
+    outcome = outcome_of(record, train_dedicated(due, 3.0, 0, 1000, 10, "throughput"))
+    assert (outcome.deadlines, outcome.deadlines_met) == (2, 1)
+    assert (outcome.node_hours_of, outcome.lent_watts) == ({}, None)
+
+
+def test_a_deadline_is_met_that_would_have_been_missed() -> None:
+    idle = holes(*((number, 0, 1000) for number in range(4)))
+    urgent = Trainer("urgent", CURVE, target_samples=1.8e4, deadline_s=600.0, scale_up_s=0.0)
+    other = Trainer("other", ((1, 20.0), (4, 80.0)), scale_up_s=0.0)
+    completed = {}
+    for objective in ("throughput", "throughput,deadlines=2"):
+        goal = Goal.of(find_policy("freetrain"), objective)
+        trainers, foresight = [other, urgent], Foresight(120.0, Knows.NONE)
+        record = Replay(idle, trainers, goal, foresight, 10, Kept(), time.perf_counter).run()
+        completed[objective] = record.runs[1].completed_s
+    assert completed["throughput"] is None
+    assert completed["throughput,deadlines=2"] == pytest.approx(450.0)
+
+
+def test_what_lent_nodes_take_is_added_up_by_their_kinds() -> None:
+    idle = replace(holes((0, 0, 1000), (1, 0, 1000)), kind_of={"n0": "old", "n1": "new", "n2": "new", "n3": "new"})
+    owned = [Trainer("A", CURVE, owner="ann", account="vision")]
+    for objective, nodes, watts in (("throughput", 2, 1500.0), ("throughput,energy=2e4", 1, 1000.0)):
+        goal = Goal.of(find_policy("freetrain"), objective)
+        draw = PowerDraw(1000.0, {"old": 2000.0})
+        foresight = Foresight(120.0, Knows.NONE)
+        record = Replay(idle, owned, goal, foresight, 10, Kept(), time.perf_counter, draw=draw).run()
+        outcome = outcome_of(record, train_dedicated(owned, 2.0, 0, 1000, 10, "throughput"))
+        assert outcome.lent_watts == pytest.approx(watts)
+        assert outcome.node_hours_of == {"vision/ann": pytest.approx(nodes * 1000 / 3600)}

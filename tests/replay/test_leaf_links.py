@@ -13,8 +13,9 @@ from freetrain.replay.trainer_run import TrainerRun
 LEAVES = Topology({"a1": "a", "a2": "a", "b1": "b", "b2": "b", "c1": "c"})
 
 
-def run_on(name: str, *nodes: str) -> TrainerRun:
-    run = TrainerRun(Trainer(name, ((1, 10.0),)), np.zeros(9), 0.0)
+def run_on(name: str, *nodes: str, bytes_per_sample: float = 0.0) -> TrainerRun:
+    trainer = Trainer(name, ((1, 10.0), (2, 20.0), (3, 27.0)), bytes_per_sample=bytes_per_sample)
+    run = TrainerRun(trainer, np.zeros(9), 0.0)
     run.grow(nodes, 0.0)
     return run
 
@@ -36,3 +37,18 @@ def test_where_no_switches_are_known_nothing_is_said() -> None:
     links.note([run_on("near", "a1", "a2")])
     links.pass_time(30.0)
     assert links.mean is None
+
+
+def test_bytes_are_those_of_each_step_of_rings_on_several_leaves() -> None:
+    """Three nodes train on 9 samples/s each, with 100 bytes of gradients for each; of the rings one has links."""
+    links = LeafLinks(LEAVES)
+    near, far = run_on("near", "a1", "a2", bytes_per_sample=100.0), run_on("far", "b1", "b2", "c1")
+    known = run_on("known", "a1", "b1", "c1", bytes_per_sample=100.0)
+    links.note([far])
+    links.pass_time(5.0)
+    assert links.bytes is None, "of whom nothing is known"
+    links.note([near, far, known])
+    links.pass_time(10.0)
+    links.note([near])
+    links.pass_time(10.0)
+    assert links.bytes == pytest.approx(3 * 2 * (2 / 3) * 100 * 9 * 10)

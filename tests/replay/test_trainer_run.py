@@ -96,3 +96,13 @@ def test_a_node_that_is_taken_or_given_back_while_it_boots_costs_nothing() -> No
     run.shrink(("n1",), 30.0)
     assert (run.samples, run.losses, run.booting_s) == (0.0, {}, {})
     assert not run.finish_boots(100.0)
+
+
+def test_nodes_take_their_electricity_while_they_boot_too() -> None:
+    trainer = replace(TRAINER, boot_s=30.0)
+    run = TrainerRun(trainer, worth_per_s(trainer, "throughput"), 0.0, watts_of={"n1": 100.0, "n2": 1000.0})
+    run.boot(("n1",), 0.0)
+    run.finish_boots(30.0)
+    run.boot(("n2",), 100.0)
+    run.settle(110.0)
+    assert run.joules == 110 * 100.0 + 10 * 1000.0

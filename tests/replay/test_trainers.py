@@ -44,6 +44,13 @@ def test_missing_fields_take_the_defaults(tmp_path: Path) -> None:
     assert (trainer.scale_up_s, trainer.scale_down_s, trainer.start_s) == (18.0, 12.0, 0.0)
 
 
+def test_tasks_whose_size_stays_are_refused_in_a_replay(tmp_path: Path) -> None:
+    path = tmp_path / "trainers.json"
+    path.write_text(a_file(A, {**B, "moldable": True}))
+    with pytest.raises(InputError, match="trainer B is moldable, and a replay does not know how such tasks end"):
+        read_trainers(path)
+
+
 def test_presets_are_endless_and_start_afresh() -> None:
     first = [trainer.id for trainer in islice(find_trainers("preset:mix"), 8)]
     assert first == [trainer.id for trainer in islice(find_trainers("preset:mix"), 8)]

@@ -1,5 +1,6 @@
 -- What job_submit.lua makes of tags: lua tags.lua JOB_SUBMIT TAGS, one tag in hexadecimal per line.
--- Prints, in hexadecimal, a wrong tag's sentence, or the values: key=value lines, a curve as nodes:rate/…, speeds likewise.
+-- Prints, in hexadecimal, a wrong tag's sentence, or the values: key=value lines, a curve as nodes:rate/…, speeds likewise, a range as 2/8,
+-- a step as A/B/….
 
 local freetrain = dofile(arg[1])
 
@@ -10,7 +11,10 @@ end
 local function written(value)
     if type(value) == "table" then
         local points = {}
-        for _, point in ipairs(value) do points[#points + 1] = ("%s:%.17g"):format(point[1], point[2]) end
+        for _, point in ipairs(value) do
+            local one = type(point) == "number" and ("%.17g"):format(point)
+            points[#points + 1] = one or ("%s:%.17g"):format(point[1], point[2])
+        end
         return table.concat(points, "/")
     end
     return type(value) == "number" and ("%.17g"):format(value) or value

@@ -76,6 +76,15 @@ def test_a_pinned_task_asks_for_no_more_than_before() -> None:
     assert parse_needs(by_default, "", DEFAULT_MB) == parse_needs(pinned, "", DEFAULT_MB)
 
 
+def test_a_task_that_had_several_nodes_asks_of_each_for_no_more_than_before() -> None:
+    asked = {"cpus-per-task": "2", "tres-per-node": "gres:gpu:2"}
+    before = line(MinMemory="400M", NumTasks="4", **asked, **{"tres-alloc": "cpu=8,mem=400M,node=1"})
+    after = line(MinMemory="400M", NumTasks="12", **asked, **{"tres-alloc": "cpu=24,mem=1200M,node=3"})
+    assert parse_needs(before, "", DEFAULT_MB) == parse_needs(after, "", DEFAULT_MB)
+    needs = parse_needs(after, "", DEFAULT_MB)["7"]
+    assert (needs.cpus, needs.processes, needs.memory_mb, needs.gpus) == (8, 4, 400, 2)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -77,7 +77,7 @@ def test_a_tagged_job_becomes_a_held_array_that_can_be_steered(lab: Lab, slurm: 
     assert {each.comment for each in found} == {"freetrain:name=bert,min=2"}
     assert "Requeue=1" in as_alice(lab, "scontrol", "show", "job", said.stdout.strip()).stdout
 
-    slurm.perform(commands.pin(found[1].id, lab.node_names[1], 600))
+    slurm.perform(commands.pin(found[1].id, (lab.node_names[1],), 600))
     slurm.perform(commands.release(found[1].id))
     wait_for(slurm, found[1].id, JobState.RUNNING)
     (running,) = (each for each in tasks(slurm, said.stdout) if each.id == found[1].id)

@@ -80,6 +80,16 @@ def test_an_array_stays_as_it_is_but_for_partition_hold_and_requeue(interpreter:
     assert done.job["min_nodes"] == UNTOUCHED["min_nodes"]
 
 
+def test_tasks_of_several_nodes_ask_for_what_one_node_needs_until_their_size_is_chosen(
+    interpreter: str, tmp_path: Path
+) -> None:
+    tag = "comment='freetrain:kind=tasks,nodes=2-4', array_inx='0-9'"
+    done = submit(interpreter, tmp_path, f"{tag}, min_nodes=2, max_nodes=4, num_tasks=8, ntasks_per_node=4")
+    assert done.accepted
+    assert {"min_nodes": "1", "max_nodes": "1", "num_tasks": "4", "priority": "0"}.items() <= done.job.items()
+    assert "array 0-9 of tasks in partition" in done.told[0]
+
+
 @pytest.mark.parametrize(
     ("fields", "why"),
     [

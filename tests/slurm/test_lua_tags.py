@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from freetrain.slurm.tags import KEYS, Kind, Tag, WrongTag, parse_tag
+from freetrain.slurm.tag_values import Kind
+from freetrain.slurm.tags import KEYS, Tag, WrongTag, parse_tag
 from tests.slurm.lua import INTERPRETERS, JOB_SUBMIT
 
 VALUES = {
@@ -60,7 +61,25 @@ VALUES["speed"] = [
     *("a100:1", "a100:1/v100:0.4", "a100:0.01/b:100", "a100:0.001", "a100:101", "a100", ":1", "a100:", "a100:1/"),
     *("a100:1/a100:2", "a b:1", "é:1", "a:1:2", "twice:1", "a:x", "/a:1"),
 ]
-KINDS |= {"kind": "kind", "notice": "yes", "mixed": "yes", "speed": "speed"}
+KINDS |= {"kind": "kind", "notice": "yes", "mixed": "yes", "speed": "speed", "nodes": "range"}
+VALUES["range"] = [
+    *("2-8", "4", "1-1", "8-2", "0-2", "2-0", "2-", "-8", "-", "2-8-9", "2--8", "2 - 8", "x-8", "2-x", "2-100001"),
+    *("2-8,max=1", "2-8,max=2", "4,max=3", "2-8,curve=1:1/2:2", "2-8,min=2"),
+]
+VALUES["servers"] = ["1", "16", "016", "0", "17", "0001", "1.0", "-1", "x", ""]
+VALUES["step"] = [
+    *("1/0/0.02/0.02/0.04", "1/2/3/4", "1/2/3/4/5/6", "1/2/3/4/", "////", "1e6/0/0/0/0", "1000001/0/0/0/0"),
+    *("1/x/3/4/5", "0.0000001/0/0/0/0", "1e7/x/0/0/0", "-1/0/0/0/0", "1"),
+]
+VALUES["megabytes"] = ["1", "64000", "0", "00", "99999999", "100000000", "1.5", "-1", "1e3", ""]
+KINDS |= {"servers": "servers", "step": "step", "cache": "megabytes"}
+VALUES["deadline"] = [
+    *("2026-12-01T08:00", "2028-02-29T23:59", "2026-02-29T08:00", "2100-02-29T00:00", "2026-13-01T00:00"),
+    *("2026-00-10T00:00", "2026-04-31T00:00", "2026-04-00T00:00", "2026-12-01T24:00", "2026-12-01T08:60"),
+    *("2026-12-01", "2026-12-01T08:00:00", "2026-12-01 08:00", "1999-12-01T08:00", "2026-12-01T08:00Z", "x"),
+    *("12h", "90m", "3d", "99999d", "100000d", "0h", "012h", "12", "12H", "1.5h", "-1h", "12h ", "1-12", ""),
+]
+KINDS |= {"deadline": "deadline"}
 WHOLE = [
     *("", ",", ",,,", "min", "min=", "=", "=5", "=min", "min==2", "min=2=3", "min=2,min=3", "min=2,,max=4"),
     *("min=8,max=4", "max=4,min=8", "max=1,min=1", "min=2 ,max=3", " min=2", "min=2 ", "\tmin=2\r\n"),
@@ -100,9 +119,11 @@ PAIRS = [
     f"{a},{b}"
     for a, b in product(["min=2", "min=9", "name=x", "curve=1:1/2:2", "q=1"], ["max=4", "weight=0", "x"])
 ]
+DEADLINES = [f"target=1e6,deadline={value}" for value in VALUES["deadline"]]
 FILLERS = [f"kind=tasks,{key}={VALUES[KINDS.get(key, 'number')][0]}" for key in KEYS]
+FILLERS += [f"kind=tasks,nodes={value}" for value in VALUES["range"]]
 FILLERS += ["kind=tasks,shortest=9,save=3,boot=2,notice=yes,max=4", "save=3,min=1,kind=tasks", "notice=no"]
-TAGS = [f"freetrain:{text}" for text in (*WHOLE, *SINGLE, *PAIRS, *FILLERS)]
+TAGS = [f"freetrain:{text}" for text in (*WHOLE, *SINGLE, *PAIRS, *FILLERS, *DEADLINES)]
 
 
 def lua_results(interpreter: str, tags: list[str], directory: Path) -> list[tuple[str, str]]:
@@ -124,6 +145,10 @@ def read_back(said: str) -> Tag:
         kind = KINDS.get(name, "number")
         values[KEYS[name].field] = {
             "nodes": int,
+            "range": lambda text: tuple(map(int, text.split("/"))),
+            "servers": int,
+            "megabytes": int,
+            "step": lambda text: tuple(map(float, text.split("/"))),
             "number": float,
             "kind": Kind,
             "yes": lambda text: text == "yes",

@@ -5,8 +5,8 @@ from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.daemon.trainers.ends import Patience, after_ends
+from freetrain.slurm.comments import ask_to_resume, asked_to_resume, says_paused, with_answer, without_answer
 from freetrain.slurm.submissions import Submission, find_submissions
-from freetrain.slurm.tags import ask_to_resume, asked_to_resume, says_paused, with_answer, without_answer
 
 TAG = "freetrain:min=1"
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.slurm.tags import KEYS, Kind, Tag, WrongTag, check_values, format_tag, parse_tag, with_answer
+from freetrain.slurm.tag_values import Kind
+from freetrain.slurm.tags import KEYS, Tag, WrongTag, check_values, format_tag, parse_tag
 
 
 def test_a_tag_with_everything() -> None:
@@ -19,11 +22,35 @@ def test_a_tag_says_how_fast_it_is_on_which_nodes() -> None:
     assert parse_tag("freetrain:mixed=yes") == Tag(mixed=True)
 
 
+def test_a_deadline_is_a_time_of_this_machine_or_so_long_after_the_submission(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def deadline_s(text: str) -> float | None:
+        tag = parse_tag(f"freetrain:target=1e6,deadline={text}")
+        assert isinstance(tag, Tag)
+        return tag.deadline_s(1000.0)
+
+    assert Tag().deadline_s(1000.0) is None
+    assert [deadline_s(text) for text in ("90m", "12h", "3d")] == [6400.0, 44200.0, 260200.0]
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "Etc/GMT-2")
+        time.tzset()
+        assert deadline_s("2026-12-01T08:00") == 1796104800.0, "06:00 UTC"
+    time.tzset()
+
+
 def test_a_fillers_tag() -> None:
     text = "freetrain:kind=tasks,max=8,start=5,shortest=60,save=30,boot=2,notice=yes"
     assert parse_tag(text) == Tag(
         max_nodes=8, start_s=5.0, kind=Kind.TASKS, shortest_s=60.0, save_s=30.0, boot_s=2.0, notice=True
     )
+
+
+def test_the_tag_of_a_filler_whose_tasks_have_several_nodes() -> None:
+    tag = parse_tag("freetrain:kind=tasks,nodes=2-8,curve=2:1/8:3")
+    assert tag == Tag(kind=Kind.TASKS, task_nodes=(2, 8), curve=((2, 1.0), (8, 3.0)))
+    assert tag.is_moldable
+    assert parse_tag("freetrain:kind=tasks,nodes=4") == Tag(kind=Kind.TASKS, task_nodes=(4, 4))
 
 
 def test_the_shortest_tag() -> None:
@@ -58,10 +85,23 @@ def test_no_tag(comment: str) -> None:
         ("speed=a100", "speed=a100 is not a number"),
         ("speed=a100:1/a100:2", "names something twice"),
         ("kind=tasks,speed=a100:1", "speed is for kind=training only"),
+        ("servers=17", "servers=17 is not a number of servers from 1 to 16"),
+        ("step=1/2/3", "step=1/2/3 must be five numbers"),
+        ("step=1/2/3/4/x", "step=1/2/3/4/x is not a number"),
+        ("kind=tasks,servers=1", "servers is for kind=training only"),
         ("kind=jobs", "kind=jobs is neither training nor tasks"),
         ("kind=tasks,notice=1", "notice=1 is neither yes nor no"),
         ("kind=tasks,dir=/a", "dir is for kind=training only"),
         ("shortest=1", "shortest is for kind=tasks only"),
+        ("nodes=2-8", "nodes is for kind=tasks only"),
+        ("kind=tasks,nodes=8-2", "nodes=8-2 names more nodes at least than at most"),
+        ("kind=tasks,nodes=2-", "nodes=2- is not a number of nodes from 1 to 100000"),
+        ("kind=tasks,nodes=4-8,max=3", "nodes=4 of each task is more than max=3"),
+        ("kind=tasks,curve=1:1/2:2", "curve is for kind=training, and for tasks with nodes=2-8"),
+        ("target=9,deadline=tomorrow", "deadline=tomorrow is neither a time, as 2026-12-01T08:00, nor how long"),
+        ("target=9,deadline=2026-02-30T08:00", "is neither a time"),
+        ("deadline=12h", "deadline needs target=…: without it nobody knows how much is left to do"),
+        ("kind=tasks,deadline=12h", "deadline is for kind=training only"),
     ],
 )
 def test_a_wrong_tag_is_answered(text: str, why: str) -> None:
@@ -90,11 +130,9 @@ def test_what_is_written_is_read(fewest: int, more: int, weight: float) -> None:
         assert not 0.01 <= float(f"{weight:.6f}") <= 100
 
 
-def test_an_answer_leaves_the_tag_as_it_is_and_replaces_an_older_answer() -> None:
-    comment = with_answer("freetrain:min=2", "no node has 3 GPUs")
-    assert parse_tag(comment) == Tag(min_nodes=2)
-    assert with_answer(comment, "paused").count(" | ") == 1
-    assert len(with_answer(comment, "x" * 5000)) == 1000
+def test_servers_and_their_steps_are_read() -> None:
+    tag = parse_tag("freetrain:servers=4,step=1.5/0/0.02/0.02/0.04")
+    assert tag == Tag(servers=4, step_s_by_size=(1.5, 0.0, 0.02, 0.02, 0.04))
 
 
 def test_every_key_sets_a_field_of_the_tag() -> None:

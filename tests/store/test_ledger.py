@@ -42,8 +42,17 @@ def test_a_fragment_keeps_its_number_through_its_life(ledger: Ledger) -> None:
     assert ledger.ends_by_trainer().get("7", {}) == {End.PREEMPTED: 1}
 
 
+def test_the_ends_of_a_job_of_several_nodes_count_once_for_each_of_its_runs(ledger: Ledger) -> None:
+    first = [replace(ended(End.PREEMPTED), node=node) for node in ("n1", "n2", "n3")]
+    later = [replace(one, asked_s=2000.0, started_s=2001.0, ended_s=2100.0) for one in first[:2]]
+    ledger.save_fragments([*first, *later, replace(ended(End.PREEMPTED), job="7_2")])
+    assert ledger.ends_by_trainer()["7"] == {End.PREEMPTED: 3}
+    assert sorted(ledger.evictions(0.0)) == [905.0, 905.0, 2100.0]
+
+
 def test_trainers_commands_and_harms_come_back(ledger: Ledger) -> None:
-    seen = replace(TRAINER, observations=(Observation(2, 50.0, 5.0),), note="well")
+    rates = (Observation(2, 50.0, 5.0), Observation(2, 20.0, 5.0, "v100"))
+    seen = replace(TRAINER, observations=rates, note="well")
     ledger.save_trainers([seen])
     assert ledger.trainers() == {"7": seen}
     ledger.record_command(1.0, ("scontrol", "release", "7_1"), "grow", "1:3", "done")

@@ -15,7 +15,7 @@ from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
 from freetrain.store import schema
-from freetrain.store.packing import PackedDecision, Packer, Roll, compressed, unpack
+from freetrain.store.packing import PackedDecision, Packer, Roll, compressed, unpack, unpack_serving
 from freetrain.store.store import Store
 from tests.store.samples import BERT, NAMES, PLACEMENT, PROBLEM, RESNET, decide, new_run
 
@@ -35,7 +35,10 @@ def problems_with_placements(draw):
     names = draw(st.lists(st.sampled_from([*NAMES, "stranger", "guest"]), unique=True))
     ends = st.sampled_from([None, 0.1 + 0.2, 1.7e9, 1.7e9 + 1 / 3, -5.0])
     kinds = st.sampled_from(["", "a100", "v100"])
-    nodes = tuple(Offer(name, draw(ends), draw(st.sampled_from([None, *IDS])), draw(kinds)) for name in names)
+    watts = st.sampled_from([0.0, 1234.5])
+    nodes = tuple(
+        Offer(name, draw(ends), draw(st.sampled_from([None, *IDS])), draw(kinds), draw(watts)) for name in names
+    )
     owners = {name: draw(st.sampled_from([None, *IDS])) for name in names}
     placement = {
         trainer: tuple(name for name in names if owners[name] == trainer)
@@ -67,6 +70,15 @@ def test_a_problem_in_numbered_order_comes_back_equal():
 def test_what_trainers_have_done_comes_back():
     known = replace(PROBLEM, done_samples={PROBLEM.trainers[1].id: 1234.5678901})
     assert packed_and_back(known, PLACEMENT) == (known, PLACEMENT)
+
+
+def test_which_nodes_had_servers_and_were_to_have_them_comes_back():
+    id_ = PROBLEM.trainers[1].id
+    known = replace(PROBLEM, serving={id_: (NAMES[0],)})
+    assert packed_and_back(known, PLACEMENT) == (known, PLACEMENT)
+    packed = Packer(NAMES).pack(known, PLACEMENT, Roll((1, 2)), {id_: (NAMES[1],)})
+    assert unpack_serving(packed) == {id_: (NAMES[1],)}
+    assert unpack_serving(Packer(NAMES).pack(PROBLEM, PLACEMENT, Roll((1, 2)))) == {}
 
 
 def test_a_problem_without_anything_comes_back_empty():

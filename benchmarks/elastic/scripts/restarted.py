@@ -14,6 +14,8 @@ from benchmarks.elastic.scripts.stamps import FOLDER_VARIABLE, Stamps
 from benchmarks.elastic.scripts.training import BATCH, loss_of, make_model
 
 CHECKPOINT_EVERY_STEPS = 50
+SUMS_VARIABLE = "BENCH_SUMS"
+"""How many numbers all ranks add up in each step while their gradients are summed."""
 
 
 def main() -> None:
@@ -25,15 +27,20 @@ def main() -> None:
     model, optimizer = make_model()
     saved = Path(os.environ[FOLDER_VARIABLE]) / "checkpoint.pt"
     step = _resume(saved, model, optimizer)
+    numbers = torch.zeros(int(os.environ.get(SUMS_VARIABLE, "0")), dtype=torch.float64)
     wrapped = DistributedDataParallel(model, gradient_as_bucket_view=True)
     while True:
         step += 1
         ids = torch.arange(BATCH)[rank::ranks]
         stamps.begin()
-        loss_of(wrapped, ids).backward()  # type: ignore[no-untyped-call]
+        loss = loss_of(wrapped, ids)
+        work = dist.all_reduce(numbers, async_op=True) if len(numbers) else None
+        loss.backward()  # type: ignore[no-untyped-call]
         stamps.end()
         optimizer.step()
         optimizer.zero_grad(set_to_none=False)
+        if work is not None:
+            work.wait()
         if rank == 0:
             stamps.write(step, ranks)
             if step % CHECKPOINT_EVERY_STEPS == 0:

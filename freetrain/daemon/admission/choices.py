@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from freetrain.config import Config, ConfigError
+from freetrain.core.aim import no_watts, read_aim
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
@@ -29,11 +30,25 @@ def wrong_choices(config: Config) -> Mapping[str, ConfigError]:
     wrong = {
         "decide.policy": _why_not(lambda: find_policy(config.decide.policy)),
         "decide.place": _why_not(lambda: find_placer(config.decide.place)),
-        "decide.objective": _why_not(lambda: worth_per_s(_SMALL, config.decide.objective)),
+        "decide.objective": _why_not(lambda: _check_objective(config)),
     }
     return {
         setting: ConfigError(f"{setting}: {error.what}", error.hint) for setting, error in wrong.items() if error
     }
+
+
+def _check_objective(config: Config) -> None:
+    name = config.decide.objective
+    worth_per_s(_SMALL, name)
+    aim = read_aim(name)
+    if aim.deadlines and config.lend.fair_share == "off":
+        raise InputError(
+            f'The objective {name!r} counts deadlines, and with lend.fair_share = "off" all users compete in one '
+            "decision: whoever names a deadline would take the others' nodes.",
+            'Set lend.fair_share = "user" or "account", or leave the deadlines out.',
+        )
+    if aim.energy and not config.prices.draw.is_known:
+        raise no_watts(name)
 
 
 def _why_not(find: Callable[[], object]) -> InputError | None:

@@ -77,7 +77,7 @@ def _steps(
     queue = config.slurm.queue
     nodes = () if queue.missing(snapshot.partitions) else queue.among(snapshot.partitions).nodes
     if node := min(nodes, default=""):
-        yield "pin a job to a node", operator, commands.pin(job, node, 120.0)
+        yield "pin a job to a node", operator, commands.pin(job, (node,), 120.0)
     yield "change a job's time limit", operator, commands.set_limit(180.0, job)
     yield "change a job's comment", operator, commands.set_comment(job, _NAME)
     if as_operator:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def closed_state(directory: Path, account: str) -> Finding | None:
     if not closed:
         return None
     what = f"The daemon's account, {account}, may not write {', '.join(closed)} (state.directory)."
-    return Finding(what, f"chown -R {account} {directory}")
+    return Finding(what, shlex.join(["chown", account, *closed]))
 
 
 def _closed(directory: Path, user: int, groups: list[int]) -> Iterator[Path]:

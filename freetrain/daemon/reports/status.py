@@ -12,6 +12,7 @@ from freetrain.core.fragment import End, Fragment, FragmentState, node_of
 from freetrain.daemon.reports.recent_nodes import RecentNodes
 from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.daemon.trainers.entries import Entry
+from freetrain.daemon.trainers.requests import believed_speeds
 from freetrain.lending.judge import Judgement
 from freetrain.lending.offers import Offers
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
@@ -94,6 +95,7 @@ class TrainerStatus:
         ends: how often its fragments ended in which way.
         costs: what changes are taken to cost it, in seconds by name; empty: a filler, or its tag is wrong.
         account: to which it is charged; empty: nobody said.
+        speeds: feature or type of GPU that its owner names → how fast it is taken to be there.
     """
 
     id: str
@@ -108,6 +110,7 @@ class TrainerStatus:
     ends: Mapping[str, int] = field(default_factory=dict)
     costs: Mapping[str, float] = field(default_factory=dict)
     account: str = ""
+    speeds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +303,7 @@ def _trainer(
         ends={str(end): count for end, count in ends.items()},
         costs=_costs(entry),
         account=trainer.account,
+        speeds=believed_speeds(trainer, entry.tag) if entry.tag is not None else {},
     )
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from freetrain.core.cluster import JobState
+from freetrain.core.cluster import JobState, Node
 from freetrain.core.fragment import Fragment
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.daemon.trainers.ends import Patience, is_finishing
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.lending.rules import Share
+from freetrain.slurm.comments import asked_to_resume, says_paused, with_answer, without_answer
 from freetrain.slurm.submissions import Submission
-from freetrain.slurm.tags import Tag, asked_to_resume, says_paused, with_answer, without_answer
+from freetrain.slurm.tags import Tag
 
 _GOING_ON = (TrainerState.ACTIVE, TrainerState.RESTING, TrainerState.PAUSED)
 
@@ -62,6 +63,11 @@ class Entry:
     def is_filler(self) -> bool:
         """Whether its tasks are programs of their own, as its owner says."""
         return self.tag is not None and self.tag.is_filler
+
+    @property
+    def is_moldable(self) -> bool:
+        """Whether each of its tasks has nodes of its own, and competes for itself."""
+        return self.tag is not None and self.tag.is_moldable
 
     @property
     def needed_again(self) -> Collection[JobState]:
@@ -120,6 +126,7 @@ class News:
         past: what is known of those that have ended.
         reports: trainer → what its directory says.
         answered: trainers whose owner has been told that they are paused.
+        nodes: all, by name.
     """
 
     time_s: float
@@ -130,6 +137,7 @@ class News:
     past: Past
     reports: Mapping[str, Report]
     answered: Collection[str]
+    nodes: Mapping[str, Node]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+from freetrain.core.curves import linear_curve
 from freetrain.core.fragment import FragmentState
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.trainers.entries import Entry
@@ -24,11 +25,11 @@ def filler(entry: Entry, tag: Tag, most_nodes: int, now_s: float) -> Trainer:
     """
     return Trainer(
         id=entry.trainer.id,
-        throughput=((1, 1.0), (most_nodes, float(most_nodes))) if most_nodes > 1 else ((1, 1.0),),
+        throughput=linear_curve(most_nodes),
         max_nodes=most_nodes,
         scale_up_s=0.0,
         scale_down_s=lost_s(entry, tag, now_s),
-        forced_loss_s=_known_end_s(tag),
+        forced_loss_s=known_end_s(tag),
         start_s=tag.start_s,
         boot_s=tag.boot_s,
         weight=tag.weight,
@@ -52,8 +53,8 @@ def most_lost_s(tag: Tag) -> float:
     return tag.save_s / 2 if tag.save_s else inf
 
 
-def _known_end_s(tag: Tag) -> float:
-    """What a node costs that leaves at a known time: no less than a run that is just of use."""
+def known_end_s(tag: Tag) -> float:
+    """What it costs that a task ends at a known time: no less than a run that is just of use."""
     saves_s = 0.0 if tag.notice else tag.save_s
     shortest_s = saves_s if tag.shortest_s is None else tag.shortest_s
     return max(shortest_s, saves_s / 2)

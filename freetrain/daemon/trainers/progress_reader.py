@@ -219,7 +219,10 @@ def _nothing(place: Place) -> Report:
 
 
 def _observations(found: ProgressLog) -> tuple[Observation, ...]:
-    return tuple(Observation(rate.nodes, rate.samples_per_s, rate.elapsed_s) for rate in found.rates)
+    return tuple(
+        Observation(rate.nodes, rate.samples_per_s, rate.elapsed_s, began_s=rate.time_s - rate.elapsed_s)
+        for rate in found.rates
+    )
 
 
 def _changes(found: ProgressLog) -> tuple[Change, ...]:

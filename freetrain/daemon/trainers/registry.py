@@ -15,7 +15,7 @@ from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.trainers.entries import Entry, News, Past, RosterRules
 from freetrain.daemon.trainers.isolation import Fault, Faults, isolated
 from freetrain.daemon.trainers.progress_reader import Report
-from freetrain.daemon.trainers.requests import request_of
+from freetrain.daemon.trainers.requests import requests_of
 from freetrain.daemon.trainers.roster import call_roll
 from freetrain.daemon.trainers.submission_reader import SubmissionReader
 from freetrain.lending.facts import Request
@@ -93,6 +93,7 @@ class Registry:
             past=Past(self._fragments.last, self._fragments.some_completed),
             reports=reports,
             answered=answered,
+            nodes=snapshot.node,
         )
         entries = call_roll(submissions.values(), news, rules)
         self._remember(entries)
@@ -130,27 +131,30 @@ class Registry:
         """What is wrong with one of them is its own, and said once."""
         names = rules.queue.among(snapshot.partitions).nodes
         kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
-        noted, requests, waits_for = [], [], {}
+        noted, requests = [], list[Request]()
+        waits_for: dict[str, str] = {}
         for entry in entries:
             trainer = entry.trainer
             self._faults.say(trainer.id, trainer.owner, "itself", trainer.fault)
             most = most_places(entry.submission.needs, kinds) if entry.submission.needs.in_part else len(names)
-            found = self._request(entry, most, rules.objective, snapshot.time_s)
+            found = self._requests(entry, most, rules.objective, snapshot.time_s)
             if isinstance(found, Fault):
                 self._faults.say(trainer.id, trainer.owner, "competing", found.what)
                 entry = entry.with_fault(found.what)
-            elif isinstance(found, Request):
-                requests.append(found)
-            elif found:
-                waits_for[trainer.id] = found
+            elif isinstance(found, str):
+                waits_for |= {trainer.id: found} if found else {}
+            else:
+                requests += found
             noted.append(entry)
         return Registered(tuple(noted), tuple(requests), waits_for)
 
-    def _request(self, entry: Entry, most: int, objective: str, now_s: float) -> Request | Fault | str:
+    def _requests(
+        self, entry: Entry, most: int, objective: str, now_s: float
+    ) -> tuple[Request, ...] | Fault | str:
         if not entry.competes or entry.tag is None:
             return ""
-        room = min(self._launcher.room(entry.submission, entry.fragments), most)
-        return request_of(entry, room, objective, now_s)
+        room = self._launcher.room(entry.submission, entry.fragments)
+        return requests_of(entry, room, most, objective, now_s)
 
 
 def _say_state(trainer: KnownTrainer) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from freetrain.core.curves import curve_of
+from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.objectives import find_objective
+from freetrain.core.seen_speeds import at_speed_1, seen_speeds
+from freetrain.core.servers import Servers
 from freetrain.core.terms import terms_of
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.daemon.trainers.fillers import filler
 from freetrain.daemon.trainers.isolation import Fault, isolated
+from freetrain.daemon.trainers.moldable import moldable_tasks
 from freetrain.errors import InputError
 from freetrain.lending.facts import Request
 from freetrain.slurm.tags import Tag
@@ -22,12 +28,15 @@ _MOST_WORTH = 1e30
 """Sums of what is worth less stay far from the largest number."""
 
 
-def request_of(entry: Entry, room: int, objective: str, now_s: float) -> Request | Fault | str:
-    """What the trainer asks for; or what is wrong with it; or what it waits for.
+def requests_of(
+    entry: Entry, room: int, most_nodes: int, objective: str, now_s: float
+) -> tuple[Request, ...] | Fault | str:
+    """What the trainer asks for, one for each task where these compete; or what is wrong; or what it waits for.
 
     Args:
         entry: one that competes.
-        room: most nodes it could have by what was submitted.
+        room: how many fragments it could have by what was submitted.
+        most_nodes: for how many there are nodes.
         objective: name of what is maximised.
         now_s: UTC epoch seconds.
 
@@ -35,7 +44,22 @@ def request_of(entry: Entry, room: int, objective: str, now_s: float) -> Request
         InputError: there is no such objective.
     """
     find_objective(objective)
-    return isolated(partial(_request, entry, room, objective, now_s))
+    if entry.is_moldable:
+        return isolated(partial(_of_tasks, entry, most_nodes, objective, now_s))
+    found = isolated(partial(_request, entry, min(room, most_nodes), objective, now_s))
+    return (found,) if isinstance(found, Request) else found
+
+
+def _of_tasks(entry: Entry, most_nodes: int, objective: str, now_s: float) -> tuple[Request, ...] | str:
+    assert entry.tag is not None
+    assert entry.tag.task_nodes is not None
+    fewest = entry.tag.task_nodes[0]
+    if fewest > most_nodes:
+        return f"each of its tasks needs {fewest} nodes at once; there are {most_nodes} for it"
+    trainers = moldable_tasks(entry, entry.tag, most_nodes, now_s)
+    for trainer in trainers:
+        _check_size_of_numbers(trainer, objective)
+    return tuple(replace(_asked(entry, trainer), filler=entry.trainer.id) for trainer in trainers)
 
 
 def _request(entry: Entry, room: int, objective: str, now_s: float) -> Request | str:
@@ -51,20 +75,32 @@ def _request(entry: Entry, room: int, objective: str, now_s: float) -> Request |
         trainer = filler(entry, tag, most_nodes, now_s)
     else:
         trainer = _training(entry, tag, min_nodes, most_nodes)
+    _check_size_of_numbers(trainer, objective)
+    return _asked(entry, trainer)
+
+
+def _check_size_of_numbers(trainer: Trainer, objective: str) -> None:
     worth = float(np.abs(terms_of((trainer,), objective).worth).max())
     costs_s = (trainer.scale_up_s, trainer.scale_down_s, trainer.eviction_s, trainer.start_s, trainer.boot_s)
     if not worth * max(1.0, *costs_s) <= _MOST_WORTH:
         raise InputError("its curve, weight and costs make numbers too large to decide with")
-    submission = entry.submission
+
+
+def _asked(entry: Entry, trainer: Trainer) -> Request:
+    assert entry.tag is not None
+    submission, tag = entry.submission, entry.tag
     account = submission.tasks[0].account
-    return Request(trainer, entry.trainer.owner, account, submission.needs, tag.speeds, tag.mixed)
+    needs, speeds = submission.needs, tuple(believed_speeds(entry.trainer, tag).items())
+    return Request(trainer, entry.trainer.owner, account, needs, speeds, tag.mixed, cache_mb=tag.cache_mb)
 
 
 def _training(entry: Entry, tag: Tag, min_nodes: int, most_nodes: int) -> Trainer:
-    costs = believed_costs(entry.trainer.costs, tag)
+    costs, seen = believed_costs(entry.trainer.costs, tag), entry.trainer.observations
+    if tag.speeds:
+        seen = at_speed_1(seen, believed_speeds(entry.trainer, tag))
     return Trainer(
         id=entry.trainer.id,
-        throughput=curve_of(entry.trainer, tag.curve, most_nodes),
+        throughput=curve_of(replace(entry.trainer, observations=seen), tag.curve, most_nodes),
         min_nodes=min_nodes,
         max_nodes=most_nodes,
         scale_up_s=costs.scale_up_s,
@@ -75,4 +111,16 @@ def _training(entry: Entry, tag: Tag, min_nodes: int, most_nodes: int) -> Traine
         weight=tag.weight,
         submitted_s=entry.trainer.first_seen_s,
         target_samples=tag.target_samples or None,
+        servers=Servers(tag.servers, tag.step_s_by_size) if tag.servers else None,
+        deadline_s=tag.deadline_s(entry.trainer.first_seen_s) if _speed_is_known(entry, tag) else None,
     )
+
+
+def believed_speeds(trainer: KnownTrainer, tag: Tag) -> Mapping[str, float]:
+    """Kind of nodes that its owner names → how fast it is believed to be there."""
+    return seen_speeds(trainer.observations, dict(tag.speeds)) if tag.speeds else {}
+
+
+def _speed_is_known(entry: Entry, tag: Tag) -> bool:
+    """Whether its curve is in samples/s; until it was seen or said, it is relative to one node."""
+    return bool(tag.curve or entry.trainer.observations)

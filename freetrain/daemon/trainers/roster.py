@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from freetrain.core.cluster import JobState, WaitsFor
+from freetrain.core.cluster import JobState, Node, WaitsFor
 from freetrain.core.fragment import End, Fragment
 from freetrain.core.known_trainer import UNKNOWN_END, KnownTrainer, TrainerState
+from freetrain.core.seen_speeds import kind_of_nodes
 from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, resumed
 from freetrain.daemon.trainers.entries import Entry, News, RosterRules
 from freetrain.daemon.trainers.isolation import Fault, isolated
 from freetrain.daemon.trainers.progress_reader import Report
+from freetrain.slurm.comments import asked_to_resume, says_paused
 from freetrain.slurm.submissions import Submission
-from freetrain.slurm.tags import Tag, WrongTag, asked_to_resume, parse_tag, says_paused
+from freetrain.slurm.tags import Tag, WrongTag, parse_tag
 
 _KEPT_OBSERVATIONS = 200
 _LONGEST_REST = 2**10
@@ -56,8 +58,10 @@ def _updated(entry: Entry, news: News, rules: RosterRules) -> Entry:
     """
     id_, tag, report = entry.trainer.id, parse_tag(entry.submission.comment), news.reports.get(entry.trainer.id)
     trainer = _with_tag(entry.trainer, entry.submission.comment, news.unfit.get(id_, ""), tag, news.answered)
-    trainer = _with_report(trainer, report, entry.fragments)
     known_tag = tag if isinstance(tag, Tag) else None
+    if report is not None:
+        report = _on_known_nodes(report, known_tag, entry.fragments, news.nodes)
+    trainer = _with_report(trainer, report, entry.fragments)
     ended = [one for one in news.ended if one.trainer == id_ and not _is_done(one, known_tag)]
     trainer = after_ends(trainer, ended, rules.patience, news.time_s)
     trainer = awake(_after_waiting_in_vain(trainer, entry, rules, news.time_s), news.time_s)
@@ -94,6 +98,24 @@ def _is_resumed(trainer: KnownTrainer, comment: str, answered: Collection[str]) 
         return asked != asked_to_resume(trainer.tag)
     was_told = says_paused(trainer.tag) or trainer.id in answered
     return trainer.state is TrainerState.PAUSED and was_told and not says_paused(comment)
+
+
+def _on_known_nodes(
+    report: Report, tag: Tag | None, fragments: Iterable[Fragment], nodes: Mapping[str, Node]
+) -> Report:
+    """The report, each observation with the kind of nodes on which it was made, where its owner names kinds.
+
+    Who has nodes of one kind changes to another only after it has lost all of them. So since the first of those
+    that it has now was started it was on the kind of these. What was seen before is left out: nobody knows where.
+    """
+    if tag is None or not tag.speeds:
+        return report
+    running = [one for one in fragments if one.started_s is not None and one.node in nodes]
+    since_s = min((one.started_s for one in running if one.started_s is not None), default=math.inf)
+    here = (nodes[one.node] for one in running)
+    kind = kind_of_nodes((node.features | node.gpu_types for node in here), dict(tag.speeds))
+    seen = (replace(one, kind=kind) for one in report.observations if one.began_s >= since_s)
+    return replace(report, observations=tuple(seen))
 
 
 def _with_report(trainer: KnownTrainer, report: Report | None, fragments: Iterable[Fragment]) -> KnownTrainer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -32,34 +32,38 @@ class _Claim(NamedTuple):
     agent: str
 
 
-def hosting(view: View, agent: str, servers: int, now_s: float) -> Hosting:
+def hosting(view: View, agent: str, servers: int, now_s: float, nodes: Collection[str] | None = None) -> Hosting:
     """Whether this agent is to run a server.
 
-    Servers run on the nodes that are expected to stay longest, and stay where they are until the end of their node
-    is near. One that moves goes on until the one in its place is in a world.
+    Servers run on the nodes that freetrain named. Where they are the agents' own affair they run on the nodes that
+    are expected to stay longest, and stay where they are until the end of their node is near. One that moves goes
+    on until the one in its place is in a world.
 
     Args:
         view: the trainer's directory.
         agent: who asks.
-        servers: how many there should be.
+        servers: how many there should be at most.
         now_s: epoch seconds.
+        nodes: those that freetrain named; None: the agents choose.
     """
-    hosts = _hosts(view, servers, now_s)
+    hosts = _hosts(view, servers, now_s, nodes)
     if agent in hosts:
         return Hosting.RUN
+    if not servers:
+        return Hosting.END
     present = set(view.servers) & set(view.everyone)
     with_one = {view.members[id_].agent for id_ in present}
     return Hosting.END if hosts and set(hosts) <= with_one else Hosting.KEEP
 
 
-def _hosts(view: View, servers: int, now_s: float) -> Sequence[str]:
+def _hosts(view: View, servers: int, now_s: float, nodes: Collection[str] | None) -> Sequence[str]:
     """The agents that ought to run one each, of those whose workers are there and stay."""
     out = {*view.leaving, *view.refused}
     stay = [view.members[id_] for id_ in view.present if id_ not in out and view.members[id_].agent]
     with_one = {member.agent for member in stay if member.is_server}
     claims: dict[str, _Claim] = {}
     for member in stay:
-        if not member.is_server:
+        if not member.is_server and (nodes is None or member.node in nodes):
             claim = _claim(member, member.agent in with_one, now_s)
             claims[member.agent] = min(claim, claims.get(member.agent, claim))
     return [claim.agent for claim in sorted(claims.values())[:servers]]

@@ -23,6 +23,7 @@ ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
 
 _SWITCHES_VARIABLE = "SLURM_TOPOLOGY_ADDR"
 """Slurm tells every task the switches above its node."""
+_NODE_VARIABLE = "SLURMD_NODENAME"
 
 _END_VARIABLE = "SLURM_JOB_END_TIME"
 """Slurm tells every task when its job's time limit ends, and so, of a fragment, the hole that it lies in."""
@@ -126,7 +127,7 @@ def this_member(
         joined_s=time.time(),
         slots=slots,
         is_fed=is_fed,
-        switches=os.environ.get(_SWITCHES_VARIABLE, ""),
+        switches=os.environ.get(_SWITCHES_VARIABLE) or os.environ.get(_NODE_VARIABLE, ""),
         replica=replica,
         shard=shard,
         shards=shards,

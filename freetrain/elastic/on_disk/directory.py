@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ class TrainerDirectory:
     """Reads and writes a trainer's directory.
 
     Every fact is a file of its own, written once and never changed (heartbeats apart), so readers need no lock and
-    a stale view shows an earlier truth, never a wrong one. A generation is fenced by its number: the file of
-    generation n can be created only once, whoever tries.
+    a stale view shows an earlier truth, never a wrong one. Where servers are to run is replaced as a whole. A
+    generation is fenced by its number: the file of generation n can be created only once, whoever tries.
     """
 
     def __init__(self, root: Path) -> None:
@@ -35,6 +36,7 @@ class TrainerDirectory:
         self.checkpoints = root / "checkpoints"
         self.progress_path = root / "progress.jsonl"
         self.finished_path = root / "finished.json"
+        self._servers_path = root / "servers.json"
         self._members = root / "members"
         self._generations = root / "generations"
         self._beats = root / "beats"
@@ -233,6 +235,17 @@ class TrainerDirectory:
             return (self._beats / member).read_text()
         except OSError:
             return ""
+
+    # -- servers
+
+    def tell_servers(self, nodes: Sequence[str]) -> None:
+        """Say on which nodes servers are to run from now on."""
+        write_json(self._servers_path, {"nodes": list(nodes)})
+
+    def told_servers(self) -> frozenset[str]:
+        """On which nodes they are to run; none: nobody has said anything, or that there are to be none."""
+        nodes = (read_json(self._servers_path) or {}).get("nodes")
+        return frozenset(map(str, nodes)) if isinstance(nodes, list) else frozenset()
 
     # -- requests to agents, and what became of the agents
 

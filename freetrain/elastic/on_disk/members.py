@@ -57,6 +57,11 @@ class Member:
     ends_s: float = 0.0
     proof: str = ""
 
+    @property
+    def node(self) -> str:
+        """Slurm's name of its node; empty: nobody knows."""
+        return self.switches.rpartition(".")[2]
+
 
 @dataclass(frozen=True)
 class Generation:

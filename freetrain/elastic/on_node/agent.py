@@ -20,6 +20,8 @@ from freetrain.elastic.membership.identity import (
     new_id,
 )
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
+from freetrain.elastic.on_disk.next_generation import View
+from freetrain.elastic.on_node.told_servers import ToldServers
 from freetrain.elastic.on_node.workers import Worker, describe
 from freetrain.errors import ExitCode
 
@@ -49,14 +51,15 @@ class AgentOptions:
         max_restarts: failed workers to replace before giving up.
         end_timeout_s: how long workers may take to end before they are killed: to the next step boundary (the
             others then redo that step without them), or in restart mode to save.
-        servers: how many should add up the workers' gradients, on all nodes of the trainer together.
+        servers: how many should add up the workers' gradients, on all nodes of the trainer together; None: as many
+            as freetrain says, on the nodes that it names.
     """
 
     command: Sequence[str]
     nproc: int
     max_restarts: int = 3
     end_timeout_s: float = END_TIMEOUT_S
-    servers: int = 0
+    servers: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,7 @@ class Agent:
         self._strangers = 0
         self._leaving: str | None = None
         self._hosting_due_s = 0.0
+        self._told = ToldServers(directory, self.id) if options.servers is None else None
         self._complaint = ""
 
     def run(self) -> Ending:
@@ -128,6 +132,8 @@ class Agent:
         finally:
             for worker in self._workers:
                 worker.kill()
+            if self._told is not None:
+                self._told.close()
         self._directory.forget_replica(self._replica)
         ending = self._ending()
         try:
@@ -187,17 +193,23 @@ class Agent:
         server = next((worker for worker in self._workers if worker.is_server), None)
         is_alone = server is not None and len(self._workers) == 1 and not self._missing and not self._untold
         now_s = time.monotonic()
-        if not is_alone and (not self._options.servers or now_s < self._hosting_due_s):
+        if not is_alone and (self._options.servers == 0 or now_s < self._hosting_due_s):
             return
         self._hosting_due_s = now_s + _HOSTING_EVERY_S
         wanted = Hosting.END
         if not is_alone:
-            wanted = hosting(self._directory.view(), self.id, self._options.servers, time.time())
+            wanted = self._hosting(self._directory.view())
         if server is not None and wanted is Hosting.END:
             self._ask_to_leave(server)
         may_start = server is None and len(self._failures) <= self._options.max_restarts
         if wanted is Hosting.RUN and may_start:
             self._start(0, is_server=True)
+
+    def _hosting(self, view: View) -> Hosting:
+        if self._told is None:
+            return hosting(view, self.id, self._options.servers or 0, time.time())
+        nodes = self._told.look(view)
+        return hosting(view, self.id, len(nodes), time.time(), nodes)
 
     def _environment(self, name: str, *, is_server: bool) -> Mapping[str, str]:
         environment = {

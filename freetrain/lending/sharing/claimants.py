@@ -13,7 +13,7 @@ from freetrain.core.needs import NO_NEEDS, Needs, kinds_of, nodes_meeting
 from freetrain.core.problem import Offer
 from freetrain.lending.facts import Request
 from freetrain.lending.rules import FairShare, SharingRules
-from freetrain.lending.sharing.dealing import Claimant, Shares, Want
+from freetrain.lending.sharing.claims import Claimant, Shares, cached_want
 from freetrain.lending.sharing.past_use import tilts
 from freetrain.lending.sharing.tasks import Tasks
 
@@ -61,15 +61,17 @@ def claimants_of(
         members[_key(request, sharing)].append(request)
     may_use = [eligible[requests[0].needs] for requests in members.values()]
     number_of = {one.id: number for number, requests in enumerate(members.values()) for one in requests}
+    for_all = may_use[0].intersection(*may_use[1:]) if may_use else Nodes()
     keeps: list[set[str]] = [set() for _ in members]
     for node in offered:
-        number = None if node.held_by is None else number_of.get(node.held_by)
-        if number is not None and node_of(node.name) not in may_use[number]:
-            keeps[number].add(node_of(node.name))
+        if node.held_by is not None and (name := node_of(node.name)) not in for_all:
+            number = number_of.get(node.held_by)
+            if number is not None and name not in may_use[number]:
+                keeps[number].add(name)
     found = []
     for (key, requests), fitting, others in zip(members.items(), may_use, keeps, strict=True):
         first, nodes = requests[0], fitting | others if others else fitting
-        wants = tuple(Want(one.id, one.trainer.min_nodes, demand[one.id]) for one in requests)
+        wants = tuple(cached_want(one.id, one.trainer.min_nodes, demand[one.id]) for one in requests)
         task = tasks.of(first.needs)
         found.append(
             Claimant(

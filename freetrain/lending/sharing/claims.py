@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import inf
 
 from freetrain.core.amounts import Amount
@@ -24,6 +24,10 @@ class Want:
     trainer: str
     fewest: int
     most: int
+
+
+cached_want = lru_cache(maxsize=65536)(Want)
+"""Wants are the same from look to look, but for a few."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ def shared_nodes(
         rooms: what is left of each node.
         parts: who was dealt what of it.
     """
-    needs = next(one.needs for one in facts.requests if one.id == trainer)
+    request = next(one for one in facts.requests if one.id == trainer)
+    needs = request.needs
     if rooms is None or not needs.in_part:
         return
     new: defaultdict[str, list[str]] = defaultdict(list)
@@ -37,7 +38,8 @@ def shared_nodes(
             asks = needs.amount_on(node)
             spare = room.free.without(_dealt_on(name, parts))
             waits = facts.data_wait_shares.get(trainer, 0.0)
-            its_parts = tuple(NewPart(place, asks, waits) for place in its)
+            cache_mb = request.cache_mb if needs.takes_memory else 0
+            its_parts = tuple(NewPart(place, asks, waits, cache_mb) for place in its)
             yield SharedNode(name, spare, room.free.gpus, node.threads_per_core, its_parts)
 
 

@@ -12,10 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from freetrain.core.amounts import GPU
 from freetrain.core.cluster import Node, Nodes, Snapshot
 from freetrain.core.fragment import node_of
-from freetrain.core.needs import named_features
 from freetrain.core.problem import Offer, Question
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.lending.facts import Request
@@ -53,7 +51,7 @@ def ask_by_kind(
     """
     requests = [request for members, _ in groups for request in members]
     trainers = tuple(request.trainer for request in requests)
-    named = frozenset().union(*map(_named_by, requests))
+    named = frozenset().union(*map(named_by, requests))
     by_gpus = any(request.needs.gpus for request in requests)
     if len(groups) == 1 and not named and not by_gpus:
         return tuple(nodes), trainers
@@ -88,15 +86,29 @@ def _open_to(node: Offer, groups: Sequence[tuple[Sequence[Request], Nodes]]) -> 
     return tuple(node_of(node.name) in usable for _, usable in groups)
 
 
-def _named_by(request: Request) -> frozenset[str]:
+def named_by(request: Request) -> frozenset[str]:
     """The features, and types of GPUs, that its owner names."""
-    return named_features(request.needs.features) | {name for name, _ in request.speeds}
+    named = request.needs.named_features
+    return named.union(name for name, _ in request.speeds) if request.speeds else named
+
+
+def told_apart(request: Request, features: frozenset[str], gpu_types: frozenset[str]) -> frozenset[str]:
+    """What of a node with these features and GPUs counts for a trainer, whose nodes are alike in that."""
+    if request.mixed or request.trainer.independent:
+        return frozenset()
+    own = named_by(request)
+    return (features & own) | (gpu_types if request.needs.gpus else gpu_types & own)
+
+
+def speed_on(request: Request, features: frozenset[str], gpu_types: frozenset[str]) -> float:
+    """As fast as its owner says that it is there, at the slowest of what is true of the node."""
+    return min((speed for name, speed in request.speeds if name in features | gpu_types), default=1.0)
 
 
 def _kind_of(node: Node | None, named: frozenset[str], by_gpus: bool, open_to: tuple[bool, ...]) -> _Kind:
     if node is None:
         return _Kind(frozenset(), frozenset(), open_to)
-    types = frozenset(name.removeprefix(f"{GPU}:") for name, _ in node.gres if name.startswith(f"{GPU}:"))
+    types = node.gpu_types
     return _Kind(node.features & named, types if by_gpus else types & named, open_to)
 
 
@@ -113,19 +125,14 @@ def _names(kinds: Iterable[_Kind]) -> Mapping[_Kind, str]:
 
 def _choices(request: Request, group: int, names: Mapping[_Kind, str]) -> tuple[KindChoice, ...]:
     """The kinds that a trainer may have, those together that it does not tell apart."""
-    own, mixes = _named_by(request), request.mixed or request.trainer.independent
     together: defaultdict[frozenset[str], list[_Kind]] = defaultdict(list)
     for kind in names:
         if kind.open_to[group]:
-            types = kind.gpu_types if request.needs.gpus else kind.gpu_types & own
-            together[frozenset() if mixes else types | (kind.features & own)].append(kind)
+            together[told_apart(request, kind.features, kind.gpu_types)].append(kind)
     return tuple(
-        KindChoice(tuple(names[kind] for kind in kinds), min(_speed(request, kind) for kind in kinds))
+        KindChoice(
+            tuple(names[kind] for kind in kinds),
+            min(speed_on(request, kind.features, kind.gpu_types) for kind in kinds),
+        )
         for kinds in together.values()
     )
-
-
-def _speed(request: Request, kind: _Kind) -> float:
-    """As fast as its owner says, at the slowest of what is true of the node."""
-    said = (speed for name, speed in request.speeds if name in kind.features or name in kind.gpu_types)
-    return min(said, default=1.0)

@@ -8,15 +8,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 
+from freetrain.core.aim import read_aim
+from freetrain.core.deadlines import hurries_of
 from freetrain.core.demand import demands
 from freetrain.core.fragment import node_of
 from freetrain.core.needs import has_gpus
 from freetrain.core.plan import Release
 from freetrain.core.problem import Offer
+from freetrain.core.trainer import Trainer
+from freetrain.lending.electricity import with_watts
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rules import Rules
 from freetrain.lending.sharing.claimants import Eligible, bounded, claimants_of, shares_of
 from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, deal
+from freetrain.lending.sharing.one_kind import keep_to_kinds
 from freetrain.lending.sharing.tasks import Tasks
 from freetrain.lending.sharing.why_waiting import Served, waits_for
 
@@ -58,6 +63,7 @@ class Parts:
         dealt: claimant → its nodes, and which nodes must change hands.
         offered: all nodes by name.
         left: claimants that left nodes lately.
+        counts_power: whether a node is lent only for what is worth its electricity.
     """
 
     claimants: tuple[Claimant, ...] = ()
@@ -65,6 +71,7 @@ class Parts:
     dealt: Deal = field(default_factory=lambda: Deal({}, {}))
     offered: Mapping[str, Offer] = field(default_factory=dict)
     left: LeftNodes = field(default_factory=dict)
+    counts_power: bool = False
 
     def __iter__(self) -> Iterator[tuple[Together, tuple[Offer, ...]]]:
         """Claimants that were dealt nodes, and these; those that others are giving up are held by nobody here."""
@@ -121,7 +128,7 @@ class Parts:
                 if sum(own.values()) < sum(dealt.values()) and took[one.key] < dealt[one.key]:
                     left[one.key] = Left(_trainers_of(one), took[one.key], now_s + _CONTENT_S)
                 caps = {name: self.shares.caps[name] for name in one.capped_by}
-                waiting.update(waits_for(Served(one, own, sum(dealt.values()), caps)))
+                waiting.update(waits_for(Served(one, own, sum(dealt.values()), caps, self.counts_power)))
         return left, waiting
 
 
@@ -152,8 +159,9 @@ def deal_parts(
     gpus = {one.name for one in facts.snapshot.nodes if has_gpus(one)}
     offered = sorted(offered, key=lambda one: node_of(one.name) in gpus) if gpus else list(offered)
     held = Counter(one.held_by for one in offered if one.held_by is not None)
-    demand = demands([one.trainer for one in competing], held, rules.objective, rules.horizon_s)
+    demand = _demand(facts, offered, [one.trainer for one in competing], held, rules, tasks)
     claimants = claimants_of(competing, demand, eligible, offered, sharing, tasks)
+    claimants = keep_to_kinds(claimants, competing, offered, facts.snapshot, tasks)
     partition_nodes = len(rules.nodes.queue.among(facts.snapshot.partitions).nodes)
     shares = shares_of(claimants, facts.used_hours, partition_nodes, sharing)
     left = _still(left, claimants, now_s)
@@ -162,7 +170,24 @@ def deal_parts(
     spare = _places(claimants, tasks, len(offered)) - sum(map(len, dealt.parts.values()))
     if most and spare > 0:
         dealt = deal(offered, bounded(claimants, most, spare), shares, tasks.rooms, sharing.topology)
-    return Parts(tuple(claimants), shares, dealt, {one.name: one for one in (*offered, *dealt.new)}, left)
+    every = {one.name: one for one in (*offered, *dealt.new)}
+    return Parts(tuple(claimants), shares, dealt, every, left, read_aim(rules.objective).energy > 0)
+
+
+def _demand(
+    facts: Facts,
+    offered: Sequence[Offer],
+    trainers: Sequence[Trainer],
+    held: Mapping[str, int],
+    rules: Rules,
+    tasks: Tasks,
+) -> Mapping[str, int]:
+    """Trainer → most nodes that it would take; parts of nodes as if they took no electricity."""
+    aim, now_s = read_aim(rules.objective), facts.snapshot.time_s
+    hurries = hurries_of(trainers, facts.done_samples, now_s, aim.deadlines)
+    taking = with_watts(offered if tasks.rooms is None else (), facts.snapshot, rules.draw, rules.objective)
+    watts = min((one.watts for one in taking), default=0.0)
+    return demands(trainers, held, rules.objective, rules.horizon_s, hurries=hurries, watts=watts)
 
 
 def _places(claimants: Iterable[Claimant], tasks: Tasks, offered: int) -> int:

@@ -23,6 +23,38 @@ def faded_hours(from_s: float, until_s: float, now_s: float, half_life_s: float)
     return (math.exp(-rate * (now_s - until_s)) - math.exp(-rate * (now_s - from_s))) / rate / 3600
 
 
+class PastUse:
+    """Node-hours that users had, faded, where they are seen from one instant to the next.
+
+    Between two instants everybody has as many nodes as at the later one.
+
+    Args:
+        half_life_s: in which they fade to one half.
+        now_s: the first instant, UTC epoch seconds.
+    """
+
+    def __init__(self, half_life_s: float, now_s: float) -> None:
+        self._half_life_s = half_life_s
+        self._as_of_s = now_s
+        self._hours: dict[str, float] = {}
+
+    def after(self, now_s: float, nodes: Mapping[str, int]) -> Mapping[str, float]:
+        """User → node-hours until now.
+
+        Args:
+            now_s: UTC epoch seconds.
+            nodes: user → how many nodes he has.
+        """
+        each = faded_hours(self._as_of_s, now_s, now_s, self._half_life_s)
+        fade = 0.5 ** ((now_s - self._as_of_s) / self._half_life_s)
+        self._hours = {
+            user: self._hours.get(user, 0.0) * fade + nodes.get(user, 0) * each
+            for user in dict.fromkeys((*self._hours, *nodes))
+        }
+        self._as_of_s = now_s
+        return dict(self._hours)
+
+
 def tilts(hours: Mapping[str, float], nodes: int, half_life_s: float) -> Mapping[str, float]:
     """Weights from :data:`LEAST_TILT` to 1 of who had these node-hours, faded: 1 for who had least.
 

@@ -34,7 +34,7 @@ def select(
 ) -> Selection:
     """Choose so many trainers, one of each user after the other.
 
-    1. Trainers that need more nodes at once than there are do not count.
+    1. Trainers that need more nodes at once than there are do not count; the tasks of a filler count as one.
     2. The user who had least comes first; of one user's trainers those that fit into his share come before the
        others, and older ones before newer ones.
 
@@ -46,19 +46,22 @@ def select(
         hours: user → node-hours that he had, faded.
     """
     requests = tuple(requests)
-    if (
-        len(requests) <= sharing.max_running
-        and not sharing.most_trainers_per_user
-        and all(one.trainer.min_nodes <= reach[one.id] for one in requests)
-    ):
-        return Selection(requests)
-    waits_for: dict[str, str] = {}
+    waits_for = {
+        one.id: _out_of_reach(one.trainer.min_nodes, reach[one.id])
+        for one in requests
+        if one.trainer.min_nodes > reach[one.id]
+    }
+    fitting = tuple(one for one in requests if one.id not in waits_for)
+    easiest: dict[str, Request] = {}
+    for one in fitting:
+        other = easiest.setdefault(one.handed_in, one)
+        if one.trainer.min_nodes < other.trainer.min_nodes:
+            easiest[one.handed_in] = one
+    if len(easiest) <= sharing.max_running and not sharing.most_trainers_per_user:
+        return Selection(fitting, waits_for)
     people: defaultdict[str, list[Request]] = defaultdict(list)
-    for one in requests:
-        if one.trainer.min_nodes > reach[one.id]:
-            waits_for[one.id] = _out_of_reach(one.trainer.min_nodes, reach[one.id])
-        else:
-            people[person_of(one, sharing.by)].append(one)
+    for one in easiest.values():
+        people[person_of(one, sharing.by)].append(one)
     share = offered_nodes // max(len(people), 1)
     queues = []
     for person in sorted(people, key=lambda person: hours.get(person, 0.0)):
@@ -70,8 +73,8 @@ def select(
     most = sharing.max_running
     in_turn = [one for one in chain.from_iterable(zip_longest(*queues)) if one is not None]
     waits_for.update({one.id: f"{most} trainings run before it (lend.max_running)" for one in in_turn[most:]})
-    chosen = {one.id for one in in_turn[:most]}
-    return Selection(tuple(one for one in requests if one.id in chosen), waits_for)
+    chosen = {one.handed_in for one in in_turn[:most]}
+    return Selection(tuple(one for one in fitting if one.handed_in in chosen), waits_for)
 
 
 def _out_of_reach(min_nodes: int, reach: int) -> str:

@@ -18,12 +18,14 @@ class Served:
         sizes: trainer of it that has nodes → how many.
         dealt: how many nodes the policy could give them.
         caps: limit that counts its nodes → most nodes.
+        counts_power: whether a node is lent only for what is worth its electricity.
     """
 
     claimant: Claimant
     sizes: Mapping[str, int]
     dealt: int
     caps: Mapping[str, int]
+    counts_power: bool = False
 
     @cached_property
     def lent_to(self) -> str:
@@ -44,7 +46,8 @@ def waits_for(served: Served) -> Mapping[str, str]:
 
 def _why(want: Want, served: Served) -> str:
     if want.most < want.fewest:
-        return "starting it now would cost more than it gains within decide.horizon"
+        counted = ", electricity counted (decide.objective)" if served.counts_power else ""
+        return f"starting it now would cost more than it gains within decide.horizon{counted}"
     cap = _cap_below(want.fewest, served)
     if cap is not None:
         return cap

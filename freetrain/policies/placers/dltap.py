@@ -33,6 +33,14 @@ class Dltap:
         """Who is on several leaves."""
         return say_leaves(placement, self._topology)
 
+    def rate_for_server(self, node: str, nodes: Sequence[str]) -> float:
+        """The published score of a server for a leaf instead of a node: 1 to 11, by the workers that are on it.
+
+        Of nodes that all have as many workers the published one, for nodes, is the same everywhere.
+        """
+        on_leaf = nodes_by_leaf(nodes, self._topology)[self._topology.leaf_of(node)]
+        return aggregation_score(on_leaf, len(nodes))
+
     def _choose(self, there: Sequence[str], count: int, beside: Sequence[str]) -> Sequence[str]:
         free: defaultdict[str, list[str]] = defaultdict(list)
         for name in there:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from freetrain.core.placement import Placement, place
@@ -29,6 +29,19 @@ class Explaining(Protocol):
 
     def explain(self, placement: Placement) -> Iterable[str]:
         """Sentences for the decision's record."""
+
+
+@runtime_checkable
+class RatingServers(Protocol):
+    """A placer that prefers some of a trainer's nodes for its servers, where all are expected to stay as long."""
+
+    def rate_for_server(self, node: str, nodes: Sequence[str]) -> float:
+        """How good the node is for a server.
+
+        Args:
+            node: one of the trainer's.
+            nodes: all of them, each of which has workers.
+        """
 
 
 class FirstNodes:

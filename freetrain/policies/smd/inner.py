@@ -57,6 +57,12 @@ def fastest(model: ServerModel, limits: Limits) -> tuple[int, int] | None:
     return int(workers.flat[best]), int(servers.flat[best])
 
 
+def best_servers(model: ServerModel, workers: int, most_servers: int) -> int:
+    """With how many servers so many workers make the shortest step; the fewest of those that are equally good."""
+    servers = np.arange(1, most_servers + 1, dtype=np.float64)
+    return int(servers[np.argmin(model.step_s(workers, servers))])
+
+
 def fastest_on_grid(model: ServerModel, limits: Limits, epsilon: float = 0.05) -> tuple[int, int] | None:
     """The same, within 1 + ``epsilon`` of it but for rounding, by trying ratios of workers to servers.
 

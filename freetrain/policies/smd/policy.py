@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from freetrain.core.allocation import Allocation
 from freetrain.core.problem import Problem
 from freetrain.core.terms import Table
 from freetrain.core.trainer import Trainer
+from freetrain.policies.serving import best_step_s
 from freetrain.policies.sizes import best_by_tables
 from freetrain.policies.smd.outer import sigmoid
 
@@ -19,9 +22,11 @@ _STEEPNESS = 0.2
 class Smd:
     """Inner problem: the fastest size of each trainer. Outer problem: the knapsack of those worth most.
 
-    In the method of SMD (INFOCOM 2021) for trainers of whole nodes, which have no parameter servers. Trainers name
-    no deadlines, so freetrain takes a day from now for each: what is complete sooner is worth more, however long
-    it has waited.
+    In the method of SMD (INFOCOM 2021) for trainers of whole nodes. Where a trainer uses parameter servers and
+    its steps were measured, the fastest size is that of the shortest step over nodes and servers; these run
+    beside the workers and take no node. What a size is worth follows from the throughput in any case. freetrain
+    takes a deadline of a day from now for each: what is complete sooner is worth more, however long it has
+    waited. A trainer's own is not heeded, since by SMD's worth who names an early one only loses.
 
     Args:
         menu: smaller sizes may be chosen, too; freetrain's extension.
@@ -45,11 +50,19 @@ class Smd:
             sizes = np.flatnonzero(problem.terms.possible[row, : most + 1])[1:].tolist()
             if not self._menu and sizes:
                 values[row, 1:] = -np.inf
-                sizes = [max(sizes, key=lambda size: (trainer.rate(size), -size))]
+                sizes = [_fastest(trainer, sizes)]
             done = problem.done_samples.get(trainer.id, 0.0)
             for size in sizes:
                 values[row, size] = _worth(trainer, done, int(problem.held_nodes[row]), size)
         return values
+
+
+def _fastest(trainer: Trainer, sizes: Sequence[int]) -> int:
+    """SMD's inner problem, all sizes tried; the smallest of those that are equally fast."""
+    if trainer.servers is not None and trainer.servers.step_s is not None:
+        steps_s = {size: best_step_s(trainer.servers, size) or 0.0 for size in sizes}
+        return min(sizes, key=lambda size: (steps_s[size], size))
+    return max(sizes, key=lambda size: (trainer.rate(size), -size))
 
 
 def _worth(trainer: Trainer, done_samples: float, held: int, size: int) -> float:

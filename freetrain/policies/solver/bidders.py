@@ -61,24 +61,6 @@ class Bidders:
         """The same trainers, and the nodes that are left."""
         return replace(self, capacity=capacity)
 
-    def only(self, kinds: NDArray[np.int64]) -> Bidders:
-        """Some of the kinds, in ascending order."""
-        bids = np.flatnonzero(np.isin(self.whose, kinds))
-        return Bidders(
-            np.searchsorted(kinds, self.whose[bids]),
-            self.worth[bids],
-            self.switching[bids],
-            self.now.of(bids),
-            self.booted and self.booted.of(bids),
-            self.before[bids],
-            self.joins[bids],
-            self.covers[bids],
-            self.held[bids],
-            self.number[kinds],
-            self.capacity,
-            self.first_of_life,
-        )
-
     @property
     def held_by_kind(self) -> Counts:
         """Nodes each kind of trainer has now, shape (kinds, classes)."""
@@ -95,9 +77,48 @@ class Bidders:
         return bool((np.diff(self.first_of_life) > 0).all())
 
     @cached_property
+    def last_of_life(self) -> Sizes:
+        """The last class of each time at which nodes leave, shape (times,)."""
+        return np.flatnonzero(np.diff(self.first_of_life, append=len(self.first_of_life)))
+
+    def sizes_of(self, counts: Counts) -> Counts:
+        """Nodes that live until each time at which some leave, shape of ``counts`` with times for classes."""
+        return np.cumsum(counts, axis=-1)[..., self.last_of_life]
+
+    def bids_of(self, kind: int) -> list[int]:
+        """Those of one kind."""
+        return self._bids_of[kind]
+
+    def bids_for(self, kind: int, counts: Counts) -> list[int]:
+        """The bids of one kind to which these nodes may belong."""
+        if len(self._bids_of[kind]) == 1:
+            return self._bids_of[kind]
+        return [bid for bid in self._bids_of[kind] if not (counts * ~self.covers[bid]).any()]
+
+    @cached_property
+    def places(self) -> list[list[Sizes]]:
+        """For each time at which nodes leave, the last one first, classes that leave then, of each bid as many.
+
+        They are as many as any bid covers, each of shape (bids,); a bid that covers fewer has others there whose
+        nodes it cannot get.
+        """
+        lives = []
+        for first, last in zip(np.unique(self.first_of_life), self.last_of_life, strict=True):
+            columns = np.arange(first, last + 1)
+            covers = self.covers[:, columns]
+            most = max(1, int(covers.sum(axis=1).max(initial=0)))
+            order = columns[np.argsort(~covers, axis=1, kind="stable")]
+            lives.append([order[:, place] for place in range(most)])
+        return lives
+
+    @cached_property
     def _covers_all(self) -> list[bool]:
         """Whether the nodes of each bid may be of any class."""
         return [bool(covers.all()) for covers in self.covers]
+
+    def bid_of(self, kind: int, counts: Counts) -> int:
+        """To which bid of one kind these nodes are worth most, the first of equals."""
+        return max(self._bids_of[kind], key=lambda bid: float(self._values_of_bid(bid, counts)))
 
     def values_of(self, kind: int, counts: Counts) -> NDArray[np.float64]:
         """What some choices of one kind are worth, shape of ``counts`` without its last axis; -inf: impossible."""
@@ -115,7 +136,7 @@ class Bidders:
         if self.booted is not None:
             grown = self.before[bid] + _worth_of(self.booted, bid, ends, worth)
             values = np.where(sizes > self.held[bid].sum(), grown, values)
-        values = np.asarray(values - self.switching[bid][sizes])
+        values = np.asarray(values - self.switching[bid][sizes] - counts @ self.now.power[bid])
         if not self._covers_all[bid]:
             values = np.where((counts * ~self.covers[bid]).any(axis=-1), -np.inf, values)
         return values
@@ -131,9 +152,10 @@ def bidders_of(problem: Problem) -> tuple[Bidders, list[list[int]]]:
     choices, classes, first_of_life = problem.choices, problem.classes, problem.first_of_life
     terms, held = choices.terms, problem.held[choices.trainer]
     switching = np.where(terms.possible, switching_costs(terms, problem.held_nodes[choices.trainer]), np.inf)
-    now, boots = useful_time(terms, classes), bool(terms.boot_s.any())
-    booted = useful_time(terms, classes, booted=True) if boots else now
-    parts = (terms.worth, switching, now.alone_s, now.end_s, booted.alone_s, booted.end_s, held, choices.may_join)
+    now, boots = useful_time(terms, classes, choices.last), bool(terms.boot_s.any())
+    booted = useful_time(terms, classes, choices.last, booted=True) if boots else now
+    use = (now.alone_s, now.end_s, now.power, booted.alone_s, booted.end_s)
+    parts = (terms.worth, switching, *use, held, choices.may_join)
     rows, bids, whose = _alike(choices.trainer, parts)
     sizes = min(terms.worth.shape[1], problem.node_count + 1)
     bidders = Bidders(

@@ -1,4 +1,4 @@
-r"""Columns: the choices of trainers that matter, of which HiGHS combines the best ones that fit together.
+r"""Columns: the choices of trainers that matter, which HiGHS combines; and what whole trainers make of it.
 
 There are too many choices to write down; those that matter are generated (Dantzig and Wolfe 1960): HiGHS combines
 the known ones as a linear programme, its duals are prices of the nodes, and each trainer's best reply to them is a
@@ -8,53 +8,42 @@ new column, until none is better than what is known. The prices bound every allo
 
 From there to whole trainers:
 
-1. *Dive*: what is whole in the relaxed combination stays, then its largest fraction, and so on; columns are
-   generated anew for what is left.
-2. *Prove*: a column worth less than its trainer's best by more than the bound lies above a known allocation
+1. *Share out*: the combination says of nearly all trainers how they change; what each of them gets then is a flow,
+   and flows are whole (``whole_plans.py``).
+2. *Branch*, where that is not good enough (Barnhart et al. 1998): what the combination does in part is done, or is
+   not (``splitting.py``); columns are generated anew for both, the better bound first.
+3. *Prove*: a column worth less than its trainer's best by more than the bound lies above a known allocation
    is in no better one. Where few are left, the best combination of them is the optimum.
-3. *Improve*, where many are left and the allocation is not good enough: some trainers put their nodes together and
-   share them out anew; and so on from 2.
 """
 
 from __future__ import annotations
 
+import heapq
 import itertools
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from freetrain.core.decision import GOOD_ENOUGH
-from freetrain.core.problem import Counts
 from freetrain.policies.solver.answer import Answer
 from freetrain.policies.solver.bidders import Bidders
-from freetrain.policies.solver.master import Master, Plan, Times
+from freetrain.policies.solver.limits import Limits, no_limits
+from freetrain.policies.solver.master import Master, Plan
 from freetrain.policies.solver.replies import Replies, best_replies
+from freetrain.policies.solver.splitting import Halves, split
+from freetrain.policies.solver.whole_plans import whole_plans
 
 _EXACT = 1e-9
 """Relative difference of values that counts as none."""
-_WHOLE = 1e-6
-"""As much may a number of trainers lie below a whole one."""
 _MOST_ROUNDS = 200
 """Times that columns are generated for the relaxed combination, where they stop getting better long before."""
-_MOST_DIVING_ROUNDS = 4
-"""The same, each time that a dive has fixed some trainers."""
+_MOST_BRANCHES = 200
+"""Of the search for a plan that is good enough."""
 _FEW_COLUMNS = 200
 """So many more columns can HiGHS combine with proof in a moment."""
 _LAST_BRANCHES = 1000
 """Of the search for that proof, at most."""
-_NEIGHBOURS = 8
-"""Kinds of trainers that share out their nodes anew at a time."""
-_MANY_COLUMNS = 1200
-"""Of these, the nearest to its best reply, are the columns drawn which a neighbour may choose from, ..."""
-_COLUMNS_OF_EACH = 60
-"""... and so many of them, ..."""
-_BRANCHES = 200
-"""... which HiGHS combines with so many branches at most."""
-_MOST_IMPROVEMENTS = 40
-_MOST_IN_VAIN = 8
-"""Improvements in a row that improve nothing, after which no other is tried."""
 
 Clock = Callable[[], float]
 """Wall seconds that are left."""
@@ -71,6 +60,25 @@ class _Relaxed:
 
     bound: float
     replies: Replies
+
+
+@dataclass(slots=True)
+class _Best:
+    """The best plan so far, and what it is worth."""
+
+    plan: Plan
+    value: float
+
+    @property
+    def enough(self) -> float:
+        """A bound at which it is good enough."""
+        return self.value + GOOD_ENOUGH * abs(self.value)
+
+    def take_if_better(self, plan: Plan, bidders: Bidders) -> None:
+        """Go on with another plan, where that is worth more."""
+        value = _value_of(bidders, plan)
+        if value > self.value:
+            self.plan, self.value = plan, value
 
 
 def solve(bidders: Bidders, rows: Sequence[Sequence[int]], *, left_s: Clock) -> Answer:
@@ -93,97 +101,83 @@ def solve(bidders: Bidders, rows: Sequence[Sequence[int]], *, left_s: Clock) -> 
 def combine(bidders: Bidders, left_s: Clock) -> tuple[Plan, float]:
     """The same, kind by kind."""
     master = _begin(bidders)
-    relaxed = _generate(master, bidders, left_s)
-    plan = master.plan_of(_dive(master, bidders, left_s))
-    bound, value, vain, draw = relaxed.bound, _value_of(bidders, plan), 0, random.Random(1)
-    for _ in range(_MOST_IMPROVEMENTS):
-        slack = bound - value
-        if slack <= _EXACT * max(1.0, abs(bound)) or left_s() <= 0:
-            break
-        if _add_all_within(slack, relaxed.replies, master):
-            plan, best_of_these = master.whole(plan, _EXACT * abs(bound), _LAST_BRANCHES, left_s())
-            bound = min(bound, max(best_of_these, value))
-            break
-        if slack <= GOOD_ENOUGH * abs(bound) or vain == _MOST_IN_VAIN:
-            break
-        _improve(plan, bidders, _least_happy(plan, bidders, relaxed.replies, draw), draw, left_s)
-        former, value = value, _value_of(bidders, plan)
-        vain = 0 if value > former else vain + 1
-    return plan, max(bound, _value_of(bidders, plan))
+    root = _generate(master, bidders, no_limits(bidders), -np.inf, left_s)
+    nobody = [np.zeros((number, len(bidders.capacity)), np.int64) for number in bidders.number.tolist()]
+    best = _Best(nobody, _value_of(bidders, nobody))
+    bound = _branch(master, bidders, root, best, left_s)
+    if bound - best.value > _EXACT * max(1.0, abs(bound)) and left_s() > 0:
+        master.allow(no_limits(bidders))
+        if _add_all_within(root.bound - best.value, root.replies, master):
+            master.add_plan(best.plan)
+            plan, best_of_these = master.whole(best.plan, _EXACT * abs(bound), _LAST_BRANCHES, left_s())
+            bound = min(bound, max(best_of_these, best.value))
+            best.take_if_better(plan, bidders)
+    return best.plan, max(bound, best.value)
 
 
-def _begin(bidders: Bidders, plan: Plan | None = None) -> Master:
-    """A master that knows what is always possible: that nobody gets anything, what is now, and a plan."""
+def _begin(bidders: Bidders) -> Master:
+    """A master that knows what is always possible: that nobody gets anything, and what is now."""
     master = Master(bidders)
     held = bidders.held_by_kind
     master.add_all(np.zeros_like(held))
     master.add_all(held)
-    for kind, each in enumerate(plan or []):
-        for column in each:
-            master.add(kind, column)
     return master
 
 
-def _generate(master: Master, bidders: Bidders, left_s: Clock) -> _Relaxed:
-    """Add columns until the prices say that no other is better."""
+def _generate(master: Master, bidders: Bidders, limits: Limits, enough: float, left_s: Clock) -> _Relaxed:
+    """Add columns until the prices say that no other is better, or that nothing is worth more than is enough.
+
+    Args:
+        master: the columns known, and to which others are added.
+        bidders: the trainers.
+        limits: of what they may have.
+        enough: a bound that need not be any lower.
+        left_s: wall seconds that are left.
+    """
+    master.allow(limits)
     best = None
     for _ in range(_MOST_ROUNDS):
-        worth, prices, _ = master.relax()
-        replies = best_replies(bidders, prices)
-        bound = float(prices @ bidders.capacity + replies.value @ bidders.number)
+        worth, duals, _ = master.relax()
+        replies = best_replies(bidders, duals, limits)
+        bound = duals.bound(bidders, replies, limits)
         if best is None or bound < best.bound:
             best = _Relaxed(bound, replies)
-        is_best = best.bound - worth <= _EXACT * max(1.0, abs(worth))
+        is_best = best.bound <= max(enough, worth + _EXACT * max(1.0, abs(worth)))
         if is_best or not master.add_all(replies.counts) or left_s() <= 0:
             break
     assert best is not None
     return best
 
 
-def _dive(master: Master, bidders: Bidders, left_s: Clock) -> Times:
-    """A whole combination near the relaxed one."""
-    taken = master.relax()[2]
-    fixed = np.zeros(len(taken), np.int64)
-    while (np.bincount(master.kinds, weights=fixed) < bidders.number).any():
-        more = np.floor(taken + _WHOLE).astype(np.int64) - fixed
-        if not more.any():
-            more[np.argmax(taken - fixed)] = 1
-        fixed += more
-        left = bidders.on(bidders.capacity - fixed @ master.counts)
-        for more_rounds in reversed(range(_MOST_DIVING_ROUNDS)):
-            fixed = np.append(fixed, np.zeros(len(master) - len(fixed), np.int64))
-            master.bar(fixed, left.capacity)
-            _, prices, taken = master.relax()
-            if not more_rounds or left_s() <= 0 or not master.add_all(best_replies(left, prices).counts):
-                break
-    return fixed
+def _branch(master: Master, bidders: Bidders, root: _Relaxed, best: _Best, left_s: Clock) -> float:
+    """Look for a better plan, where the bound is highest, until it is good enough; the bound that is left."""
+    limits, bound, settled = no_limits(bidders), root.bound, -np.inf
+    waiting: list[tuple[float, int, Limits]] = []
+    for number in itertools.count():
+        halves = _look(master, bidders, limits, bound, best, left_s) if bound > best.enough else None
+        if halves is None:
+            settled = max(settled, bound)
+        else:
+            for which, half in enumerate(halves):
+                heapq.heappush(waiting, (-bound, 2 * number + which, half))
+        if not waiting or -waiting[0][0] <= best.enough or number == _MOST_BRANCHES or left_s() <= 0:
+            break
+        minus, _, limits = heapq.heappop(waiting)
+        bound = min(-minus, _generate(master, bidders, limits, best.enough, left_s).bound)
+    return max(settled, best.value, *(-minus for minus, _, _ in waiting))
 
 
-def _least_happy(plan: Plan, bidders: Bidders, replies: Replies, draw: random.Random) -> list[int]:
-    """Some kinds whose choices lie far below their best replies, and some by lot."""
-    worst = [(bidders.values_of(kind, each) - each @ replies.prices).min() for kind, each in enumerate(plan)]
-    missed = replies.value - np.array(worst)
-    lot = np.array([draw.random() for _ in plan])
-    order = np.argsort(-(missed / max(float(missed.max()), _EXACT) + lot), kind="stable")
-    return sorted(order[:_NEIGHBOURS].tolist())
-
-
-def _improve(plan: Plan, bidders: Bidders, some: Sequence[int], draw: random.Random, left_s: Clock) -> None:
-    """Some kinds of trainers put their nodes together and share them out anew."""
-    others = [each for kind, each in enumerate(plan) if kind not in some]
-    left = bidders.capacity - sum((each.sum(axis=0) for each in others), np.zeros_like(bidders.capacity))
-    few, now = bidders.only(np.array(some)).on(left), [plan[kind] for kind in some]
-    master = _begin(few, now)
-    relaxed = _generate(master, few, left_s)
-    slack, gap = relaxed.bound - _value_of(few, now), GOOD_ENOUGH / 4 * abs(relaxed.bound)
-    if slack <= gap:
-        return
-    for kind in range(len(some)):
-        for column in _some_within(slack, relaxed.replies, kind, draw):
-            master.add(kind, column)
-    better, _ = master.whole(now, gap, _BRANCHES, left_s())
-    for kind, each in zip(some, better, strict=True):
-        plan[kind] = each
+def _look(
+    master: Master, bidders: Bidders, limits: Limits, bound: float, best: _Best, left_s: Clock
+) -> Halves | None:
+    """Make whole plans of the combination, and split what is not clear in it."""
+    _, duals, taken = master.relax()
+    plan = best.plan
+    for plan in whole_plans(master, bidders, taken, limits, left_s):
+        best.take_if_better(plan, bidders)
+        if bound <= best.enough:
+            break
+    return split(master, bidders, (duals.nodes, taken), plan, limits)
 
 
 def _add_all_within(slack: float, replies: Replies, master: Master) -> bool:
@@ -195,17 +189,6 @@ def _add_all_within(slack: float, replies: Replies, master: Master) -> bool:
             if len(master) - known > _FEW_COLUMNS:
                 return False
     return True
-
-
-def _some_within(slack: float, replies: Replies, kind: int, draw: random.Random) -> list[Counts]:
-    """Some columns that are worth so much less than the kind's best, of the nearest ones."""
-    near: list[Counts] = []
-    while slack > 0:
-        near = list(itertools.islice(replies.nearly_best(kind, slack), _MANY_COLUMNS))
-        if len(near) < _MANY_COLUMNS:
-            break
-        slack = slack / 4 if slack > _EXACT * abs(replies.value[kind]) else 0.0
-    return draw.sample(near, min(_COLUMNS_OF_EACH, len(near)))
 
 
 def _value_of(bidders: Bidders, plan: Plan) -> float:

@@ -224,16 +224,17 @@ def ends_hurt(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) -> Non
 
 
 def value_is_maximal(model: Any, menus: Sequence[Menu]) -> None:
-    """Max Σ_{j,c,p} (value_p · picks[j,c,p] + slope_p · part[j,c,p])."""
-    model.value = pyo.Objective(
-        expr=sum(
-            piece.value * model.picks[j, c, p] + piece.slope * model.part[j, c, p]
-            for j, menu in enumerate(menus)
-            for c, pieces in enumerate(menu.pieces)
-            for p, piece in enumerate(pieces)
-        ),
-        sense=pyo.maximize,
+    """Max Σ_{j,c,p} (value_p · picks[j,c,p] + slope_p · part[j,c,p]) − Σ_{j,c} power_jc · nodes[j,c]."""
+    worth = sum(
+        piece.value * model.picks[j, c, p] + piece.slope * model.part[j, c, p]
+        for j, menu in enumerate(menus)
+        for c, pieces in enumerate(menu.pieces)
+        for p, piece in enumerate(pieces)
     )
+    power = sum(
+        each * model.nodes[j, c] for j, menu in enumerate(menus) for c, each in enumerate(menu.power) if each
+    )
+    model.value = pyo.Objective(expr=worth - power, sense=pyo.maximize)
 
 
 def _length(piece: Piece) -> int:

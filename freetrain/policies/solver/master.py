@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.problem import Counts
-from freetrain.core.terms import Sizes
 from freetrain.policies.quiet_highs import quiet_highs
 from freetrain.policies.solver.bidders import Bidders
-from freetrain.policies.solver.over_classes import Prices
+from freetrain.policies.solver.limits import Limits
+from freetrain.policies.solver.replies import Duals
 
 Plan = list[Counts]
 """For each kind what each of its trainers gets, shape (trainers of the kind, classes)."""
@@ -33,9 +33,13 @@ class Master:
 
     def __init__(self, bidders: Bidders) -> None:
         self._bidders = bidders
+        self._held_nodes = bidders.held_by_kind.sum(axis=1).tolist()
         self._position: dict[tuple[int, bytes], int] = {}
         self._kinds: list[int] = []
         self._counts: list[Counts] = []
+        self._sizes: list[Counts] = []
+        self._owners: list[tuple[int, int]] = []
+        self._values: list[float] = []
         self._highs = quiet_highs()
         self._highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
         nobody = np.array([], np.int32), np.array([])
@@ -43,6 +47,10 @@ class Master:
             self._highs.addRow(number, number, 0, *nobody)
         for nodes in bidders.capacity.tolist():
             self._highs.addRow(-highspy.kHighsInf, nodes, 0, *nobody)
+        for kind, number in enumerate(bidders.number.tolist()):
+            self._highs.addRow(-highspy.kHighsInf, highspy.kHighsInf, 0, *nobody)
+            # It stands for trainers that ought to grow and cannot, so that there always is a combination.
+            self._highs.addCol(-1.0, 0.0, number, 1, np.array([self._row_of_growth(kind)]), np.array([1.0]))
 
     def __len__(self) -> int:
         return len(self._kinds)
@@ -51,6 +59,16 @@ class Master:
     def kinds(self) -> NDArray[np.int64]:
         """Whose choice each column is, shape (columns,)."""
         return np.array(self._kinds)
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """What each column is worth, shape (columns,)."""
+        return np.array(self._values)
+
+    @property
+    def sizes(self) -> Counts:
+        """Nodes that live until each time at which some leave (``Bidders.sizes_of``), shape (columns, times)."""
+        return np.array(self._sizes)
 
     @property
     def counts(self) -> Counts:
@@ -71,23 +89,46 @@ class Master:
         self._position[key] = len(self)
         self._kinds.append(kind)
         self._counts.append(column)
+        self._sizes.append(self._bidders.sizes_of(column))
+        self._owners += [(len(self._kinds) - 1, bid) for bid in self._bidders.bids_for(kind, column)]
+        self._values.append(value)
         taken = np.flatnonzero(column)
-        rows = np.concatenate([[kind], taken + len(self._bidders.number)]).astype(np.int32)
-        number = float(self._bidders.number[kind])
-        self._highs.addCol(value, 0.0, number, len(rows), rows, np.concatenate([[1.0], column[taken]]))
+        grows = [self._row_of_growth(kind)] if column.sum() > self._held_nodes[kind] else []
+        rows = np.concatenate([[kind], taken + len(self._bidders.number), grows]).astype(np.int32)
+        number, ones = float(self._bidders.number[kind]), np.ones(len(grows))
+        self._highs.addCol(value, 0.0, number, len(rows), rows, np.concatenate([[1.0], column[taken], ones]))
         return True
 
-    def relax(self) -> tuple[float, Prices, NDArray[np.float64]]:
-        """What the columns are worth if they may be mixed; the prices of the nodes; how often each is taken."""
-        self._highs.run()
-        solution = self._highs.getSolution()
-        prices = np.maximum(np.array(solution.row_dual[len(self._bidders.number) :]), 0.0)
-        return self._highs.getInfo().objective_function_value, prices, np.array(solution.col_value)
+    def add_plan(self, plan: Plan) -> None:
+        """Add the columns of a plan."""
+        for kind, columns in enumerate(plan):
+            for column in columns:
+                self.add(kind, column)
 
-    def bar(self, taken: Times, left: Sizes) -> None:
-        """Take at least these columns, and more only of those that fit into what is left."""
-        fits = (self.counts <= left).all(axis=1)
-        self._bound(taken, np.where(fits, self._bidders.number[self.kinds], taken))
+    def relax(self) -> tuple[float, Duals, NDArray[np.float64]]:
+        """What the columns are worth if they may be mixed; the prices; how often each is taken."""
+        self._highs.run()
+        solution, kinds = self._highs.getSolution(), len(self._bidders.number)
+        nodes, growth = np.split(np.array(solution.row_dual[kinds:]), [len(self._bidders.capacity)])
+        duals = Duals(np.maximum(nodes, 0.0), growth)
+        return self._highs.getInfo().objective_function_value, duals, np.array(solution.col_value[kinds:])
+
+    def allow(self, limits: Limits) -> None:
+        """Let only columns within these limits be taken; others where nothing else is possible, at a loss."""
+        columns, bids = np.array(self._owners).T
+        within = np.zeros(len(self), dtype=bool)
+        within[columns[limits.hold(bids, np.array(self._sizes)[columns])]] = True
+        values = np.array(self._values)
+        loss = 2 * float(np.abs(values).max() * self._bidders.number.sum())  # more than all together are worth
+        never = np.full(len(self._bidders.number), -loss)
+        self._highs.changeColsCost(
+            *self._every(), np.concatenate([never, np.where(within, values, values - loss)])
+        )
+        # A limit that limits nothing has no price.
+        fewest = np.where(limits.fewest_growing > 0, limits.fewest_growing, -highspy.kHighsInf)
+        most = np.where(limits.most_growing < self._bidders.number, limits.most_growing, highspy.kHighsInf)
+        for kind, bounds in enumerate(zip(fewest.tolist(), most.tolist(), strict=True)):
+            self._highs.changeRowBounds(self._row_of_growth(kind), *bounds)
 
     def whole(self, plan: Plan, gap: float, branches: int, time_limit_s: float) -> tuple[Plan, float]:
         """The best whole combination, and a bound on all of them.
@@ -98,20 +139,19 @@ class Master:
             branches: of the search, at most.
             time_limit_s: wall seconds.
         """
-        every = np.arange(len(self), dtype=np.int32)
-        self._bound(np.zeros(len(self), np.int64), self._bidders.number[self.kinds])
         # HiGHS counts the time of all runs together.
         until_s = self._highs.getRunTime() + max(time_limit_s, 0.0)
         limits = {"mip_max_nodes": branches, "time_limit": until_s}
         for option, value in {**limits, "mip_rel_gap": 0.0, "mip_abs_gap": gap}.items():
             self._highs.setOptionValue(option, value)
-        self._are(every, highspy.HighsVarType.kInteger)
-        self._highs.setSolution(len(every), every, self._times_of(plan).astype(float))
+        self._are(highspy.HighsVarType.kInteger)
+        begin = np.concatenate([np.zeros(len(self._bidders.number)), self._times_of(plan)])
+        self._highs.setSolution(*self._every(), begin)
         self._highs.run()
         found = self._highs.getSolution().col_value
         bound = float(self._highs.getInfo().mip_dual_bound)
-        self._are(every, highspy.HighsVarType.kContinuous)
-        times = np.rint(np.array(found)).astype(np.int64)
+        self._are(highspy.HighsVarType.kContinuous)
+        times = np.rint(np.array(found[len(self._bidders.number) :])).astype(np.int64)
         return (self.plan_of(times) if self._is_possible(times) else plan), bound
 
     def plan_of(self, times: Times) -> Plan:
@@ -139,9 +179,14 @@ class Master:
         made = np.bincount(self.kinds, weights=times, minlength=len(self._bidders.number))
         return bool((made == self._bidders.number).all() and (times @ self.counts <= self._bidders.capacity).all())
 
-    def _bound(self, fewest: Times, most: Times) -> None:
-        every = np.arange(len(self), dtype=np.int32)
-        self._highs.changeColsBounds(len(every), every, fewest.astype(float), most.astype(float))
+    def _are(self, kind: Any) -> None:
+        number, every = self._every()
+        self._highs.changeColsIntegrality(number, every, np.full(number, kind.value, dtype=np.uint8))
 
-    def _are(self, every: NDArray[np.int32], kind: Any) -> None:
-        self._highs.changeColsIntegrality(len(every), every, np.full(len(every), kind.value, dtype=np.uint8))
+    def _every(self) -> tuple[int, NDArray[np.int32]]:
+        """How many columns HiGHS has, one for each kind and then those known here, and their numbers."""
+        number = len(self._bidders.number) + len(self)
+        return number, np.arange(number, dtype=np.int32)
+
+    def _row_of_growth(self, kind: int) -> int:
+        return len(self._bidders.number) + len(self._bidders.capacity) + kind

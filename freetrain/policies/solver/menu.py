@@ -31,6 +31,7 @@ class Menu:
         held: nodes it has now, by class.
         joins: whether it may get a new node of each class, and that boots before it leaves.
         first_of_life: of each class the first that lives as long.
+        power: what the electricity of a node of each class counts; empty: nothing, or the pieces say it.
     """
 
     trainer: int
@@ -38,6 +39,7 @@ class Menu:
     held: Sequence[int]
     joins: Sequence[bool]
     first_of_life: Sequence[int] = (0,)
+    power: Sequence[float] = ()
 
 
 def single_class_menus(problem: Problem, priced: Priced) -> Iterator[Menu]:
@@ -53,7 +55,7 @@ def menus_of(problem: Problem) -> Iterator[Menu]:
     choices, classes = problem.choices, problem.classes
     terms, has = choices.terms, problem.held[choices.trainer]
     switching = switching_costs(terms, has.sum(axis=1))
-    now, booted = (useful_time(terms, classes, booted=each) for each in (False, True))
+    now, booted = (useful_time(terms, classes, choices.last, booted=each) for each in (False, True))
     before = worth_while_booting(terms, has, ends_of(has, problem.first_of_life), now, booted)
     joins = boots_in_time(terms, classes) & choices.may_join
     for row, held in enumerate(has.sum(axis=1).tolist()):
@@ -68,7 +70,8 @@ def menus_of(problem: Problem) -> Iterator[Menu]:
         else:
             pieces = _one_way(problem, row, _Way(now, switching[row], range(most + 1)))
         whose, first_of_life = int(choices.trainer[row]), problem.first_of_life.tolist()
-        yield Menu(whose, pieces, has[row].tolist(), joins[row].tolist(), first_of_life)
+        power = now.power[row].tolist() if now.power[row].any() else ()
+        yield Menu(whose, pieces, has[row].tolist(), joins[row].tolist(), first_of_life, power)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import UsefulTime
 from freetrain.policies.solver.bidders import Bidders
+from freetrain.policies.solver.limits import Limits
 
 Rows = NDArray[np.int64]
 Prices = NDArray[np.float64]
@@ -26,18 +26,20 @@ Prices = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """A way to change, of those who may.
+class Ways:
+    """Ways to change, of those who may; a row is one way of one bid, to grow or not.
 
     Attributes:
-        rows: bids of who they are.
+        bids: whose each row is, ascending.
+        grows: whether it gets more nodes than it has; otherwise it gets none that it has not.
         fewest: nodes of each class that must be taken, shape (rows, classes).
         most: how many more may be, likewise.
         use: of the nodes.
         before: what the nodes held are worth until that use begins, shape (rows,).
     """
 
-    rows: Rows
+    bids: Rows
+    grows: NDArray[np.bool_]
     fewest: Counts
     most: Counts
     use: UsefulTime
@@ -49,23 +51,18 @@ class _End:
     """The classes that live equally long, in a solved programme; a state is as there.
 
     Attributes:
-        columns: these classes.
+        places: these classes, as ``Bidders.places``.
         before: the best value before them by state, shape (rows, states).
-        gain: what their time is worth by the state after them, the fewest nodes of them paid, likewise.
+        gain: what their time is worth by the state after them, the fewest nodes of them paid for, likewise.
         loss: what taking more than none of them costs by the state after them, likewise.
         taken: before each of them the best value with nodes of those before it, the loss not charged, likewise.
     """
 
-    columns: Sequence[int]
+    places: Sequence[Rows]
     before: Table
     gain: Table
     loss: Table
     taken: list[Table] = field(default_factory=list)
-
-
-_Step = tuple[Table, Table | None, tuple[Table, Table] | None, float]
-"""Of one class: the best value before its end, and before it with nodes of that end; gain and loss where it is the
-last class of the end; the price."""
 
 
 @dataclass(frozen=True)
@@ -73,130 +70,118 @@ class Programme:
     """A solved dynamic programme over the classes; a state is a number of nodes beyond the fewest possible.
 
     Attributes:
-        prices: of the nodes.
-        rows: the bids it is about.
-        fewest: nodes that must be taken of each class, shape (rows, classes).
-        most: nodes that may be taken beyond them, shape (rows, classes).
+        paid: what each way pays for a node of each class, its price and its electricity, shape (rows, classes).
+        ways: what it is about.
         ends: the times at which nodes leave, the last one first.
         final: the best value after all of them by state, the change paid, shape (rows, states).
         change: cost of the change by last state, shape (rows, states).
     """
 
-    prices: Prices
-    rows: Rows
-    fewest: Counts
-    most: Counts
+    paid: Table
+    ways: Ways
     ends: list[_End]
     final: Table
     change: Table
 
-    @cached_property
-    def _steps(self) -> list[_Step]:
-        """What is to be known of each class when one goes back over them."""
-        return [
-            (
-                end.before,
-                end.taken[place] if place else None,
-                (end.gain, end.loss) if column == end.columns[-1] else None,
-                float(self.prices[column]),
-            )
-            for end in self.ends
-            for place, column in enumerate(end.columns)
-        ]
-
-    def best(self) -> tuple[NDArray[np.float64], Counts]:
-        """Value and counts of the best choice of each bid."""
-        rows, state = np.arange(len(self.rows)), self.final.argmax(axis=1)
-        value = self.final[rows, state]
-        counts = self.fewest.copy()
+    def best_of(self, rows: Rows) -> Counts:
+        """The best choice of some rows."""
+        every, state = np.arange(len(rows)), self.final[rows].argmax(axis=1)
+        counts = self.ways.fewest[rows]
         for end in reversed(self.ends):
             loss = end.loss[rows, state]
-            for place in reversed(range(len(end.columns))):
+            for place in reversed(range(len(end.places))):
                 more = self._best_step(end, place, rows, state, loss)
-                counts[:, end.columns[place]] += more
+                counts[every, end.places[place][rows]] += more
                 state, loss = state - more, np.where(more > 0, 0.0, loss)
-        return value, counts
+        return counts
 
     def _best_step(self, end: _End, place: int, rows: Rows, state: Rows, loss: NDArray[np.float64]) -> Rows:
         """How many nodes of a class beyond the fewest lead best to the states, one for each row.
 
         ``loss`` is what it costs if any nodes of this class or of those before it with the same end are taken.
         """
-        column, before, taken = end.columns[place], end.before, end.taken[place] if place else None
-        more = np.arange(min(int(self.most[:, column].max(initial=0)), int(state.max(initial=0))) + 1)
+        column, before, taken = end.places[place][rows], end.before, end.taken[place] if place else None
+        most = np.minimum(self.ways.most[rows, column], state)
+        more = np.arange(int(most.max(initial=0)) + 1)
         earlier = state[:, None] - more
-        allowed = (earlier >= 0) & (more <= self.most[:, column][:, None])
-        either = before if taken is None else np.maximum(before, taken)
-        value = either[rows[:, None], np.maximum(earlier, 0)] - self.prices[column] * more
+        at = rows[:, None], np.maximum(earlier, 0)
+        either = before[at] if taken is None else np.maximum(before[at], taken[at])
+        value = either - self.paid[rows, column][:, None] * more
         value[:, 1:] -= loss[:, None]
         if taken is not None:
             value[:, 0] = np.maximum(before[rows, state], taken[rows, state] - loss)
-        step: Rows = np.where(allowed, value, -np.inf).argmax(axis=1)
+        step: Rows = np.where(more <= most[:, None], value, -np.inf).argmax(axis=1)
         return step
 
     def worth_at_least(self, row: int, least: float) -> Iterator[Counts]:
         """All choices of one row that are worth so much, prices paid."""
-        last = len(self.prices) - 1
+        steps = [(end, place) for end in self.ends for place in range(len(end.places))]
         for state in np.flatnonzero(self.final[row] >= least).tolist():
-            yield from self._ways(row, last, state, -float(self.change[row, state]), 0.0, least)
+            yield from self._choices(row, steps, state, -float(self.change[row, state]), 0.0, least)
 
-    def _ways(
-        self, row: int, column: int, state: int, after: float, loss: float, least: float
+    def _choices(
+        self, row: int, steps: list[tuple[_End, int]], state: int, after: float, loss: float, least: float
     ) -> Iterator[Counts]:
-        """Choices of the classes up to this one that lead to the state; what follows them is worth ``after``.
+        """Choices of the classes of these steps that lead to the state; what follows them is worth ``after``.
 
         ``loss`` is as for the best step, where nodes leave after a later class.
         """
-        if column < 0:
-            yield self.fewest[row].copy()
+        if not steps:
+            yield self.ways.fewest[row].copy()
             return
-        before, taken, end, price = self._steps[column]
-        if end is not None:
-            gain, losses = end
-            after, loss = after + float(gain[row, state]), float(losses[row, state])
-        for more in range(min(state, int(self.most[row, column])) + 1):
+        end, place = steps[-1]
+        column = int(end.places[place][row])
+        price = float(self.paid[row, column])
+        if place == len(end.places) - 1:
+            after, loss = after + float(end.gain[row, state]), float(end.loss[row, state])
+        for more in range(min(state, int(self.ways.most[row, column])) + 1):
             here, left = after - price * more - (loss if more else 0.0), 0.0 if more else loss
-            best = float(before[row, state - more])
-            if taken is not None:
-                best = max(best, float(taken[row, state - more]) - left)
+            best = float(end.before[row, state - more])
+            if place:
+                best = max(best, float(end.taken[place][row, state - more]) - left)
             if best + here >= least:
-                for counts in self._ways(row, column - 1, state - more, here, left, least):
+                for counts in self._choices(row, steps[:-1], state - more, here, left, least):
                     counts[column] += more
                     yield counts
 
 
-def solve_programme(bidders: Bidders, prices: Prices, way: Way) -> Programme:
-    """What each bid that may change in this way would take."""
-    rows, fewest, most, use = way.rows, way.fewest, way.most, way.use
+def solve_programme(bidders: Bidders, prices: Prices, ways: Ways, limits: Limits | None = None) -> Programme:
+    """What each bid would take in each way in which it may change, within the limits."""
+    bids, fewest, most, use = ways.bids, ways.fewest, ways.most, ways.use
+    rows = np.arange(len(bids))
     states = min(int(most.sum(axis=1).max(initial=0)) + 1, bidders.worth.shape[1])
-    worth = bidders.worth[rows]
-    best = np.full((len(rows), states), -np.inf)
-    best[:, 0] = way.before
-    ends, offsets = [], np.cumsum(fewest, axis=1)
-    for columns in _with_one_end(bidders.first_of_life):
-        last = columns[-1]
-        must = (fewest[:, columns].sum(axis=1) > 0)[:, None]
-        worth_now = _shifted(worth, offsets[:, last], states, 0.0)
+    worth = bidders.worth[bids]
+    best = np.full((len(bids), states), -np.inf)
+    best[:, 0] = ways.before
+    paid = prices + use.power
+    ends, kept, paid_for, first = [], np.cumsum(fewest, axis=1), fewest * paid, 0
+    for time, (last, places) in enumerate(zip(bidders.last_of_life.tolist(), bidders.places, strict=True)):
+        must = fewest[:, first : last + 1].any(axis=1, keepdims=True)
+        worth_now = _shifted(worth, kept[:, last], states, 0.0)
         loss = use.end_s[:, last, None] * worth_now
-        paid = (fewest[:, columns] * prices[columns]).sum(axis=1)[:, None]
-        gain = use.alone_s[:, last, None] * worth_now - paid - np.where(must, loss, 0.0)
-        end = _End(columns, best, gain, np.where(must, 0.0, loss))
+        gain = use.alone_s[:, last, None] * worth_now - paid_for[:, first : last + 1].sum(axis=1)[:, None]
+        end = _End(
+            [place[bids] for place in places],
+            best,
+            gain - np.where(must, loss, 0.0),
+            np.where(must, 0.0, loss),
+        )
         taken = best
-        for place, column in enumerate(columns):
+        for place, column in enumerate(end.places):
             end.taken.append(taken)
             start = np.maximum(best, taken) if place else best
-            with_more = _best_with_more(start, prices[column], most[:, column])
+            with_more = _best_with_more(start, paid[rows, column], most[rows, column])
             taken = np.maximum(taken, with_more) if place else with_more
-        best = np.maximum(best, taken - end.loss) + gain
+        best = np.maximum(best, taken - end.loss) + end.gain
+        if limits is not None:
+            sizes = kept[:, last, None] + np.arange(states)
+            outside = (sizes < limits.fewest[bids, time, None]) | (sizes > limits.most[bids, time, None])
+            best = np.where(outside, -np.inf, best)
         ends.append(end)
-    change = _shifted(bidders.switching[rows], fewest.sum(axis=1), states, np.inf)
-    return Programme(prices, rows, fewest, most, ends, best - change, change)
-
-
-def _with_one_end(first_of_life: Sizes) -> Iterator[list[int]]:
-    """The positions of the classes that live equally long."""
-    for first in np.unique(first_of_life).tolist():
-        yield np.flatnonzero(first_of_life == first).tolist()
+        first = last + 1
+    change = _shifted(bidders.switching[bids], fewest.sum(axis=1), states, np.inf)
+    change[ways.grows, 0] = np.inf  # who takes the fewest possible does not grow
+    return Programme(paid, ways, ends, best - change, change)
 
 
 def _shifted(table: Table, offset: Sizes, states: int, beyond: float) -> Table:
@@ -206,36 +191,37 @@ def _shifted(table: Table, offset: Sizes, states: int, beyond: float) -> Table:
     return np.where(size <= last, np.take_along_axis(table, np.minimum(size, last), axis=1), beyond)
 
 
-def _best_with_more(best: Table, price: float, most: Sizes) -> Table:
-    """For each state the best value of one from which 1 … ``most`` nodes more at this price lead to it."""
+def _best_with_more(best: Table, paid_each: NDArray[np.float64], most: Sizes) -> Table:
+    """For each state the best value of one from which 1 … ``most`` nodes more lead to it, each of them paid.
+
+    What is paid and ``most`` are those of the class that each row may have next.
+    """
     states = best.shape[1]
-    paid = price * np.arange(states)
-    if most.all():
-        return _largest_of_last(best + paid, np.minimum(most, states - 1)) - paid
     found, some = np.full_like(best, -np.inf), np.flatnonzero(most)
     if some.size:
+        paid = paid_each[some, None] * np.arange(states)
         found[some] = _largest_of_last(best[some] + paid, np.minimum(most[some], states - 1)) - paid
     return found
 
 
 def _largest_of_last(table: Table, widths: Sizes) -> Table:
-    """For each position the largest number at the ``widths`` positions before it, a width for each row.
+    """For each position the largest number at the ``widths`` positions before it, a width of at least 1 per row.
 
-    A window of any width is made of windows that are powers of two wide.
+    Two windows that are the same power of two wide, and overlap, make one of any width.
     """
     rows, positions = table.shape
-    nothing = np.full((rows, positions + 1), -np.inf)
-    largest = nothing[:, 1:].copy()
-    if (widths >= positions - 1).all():
-        largest[:, 1:] = np.maximum.accumulate(table, axis=1)[:, :-1]
-        return largest
-    window, width, begin, left = table, 1, np.ones(rows, dtype=np.int64), widths.copy()
-    while left.any():
-        part = np.flatnonzero(left & 1)
-        at = np.arange(positions) - begin[part][:, None]
-        reached = np.where(at >= 0, np.take_along_axis(window[part], np.maximum(at, 0), axis=1), -np.inf)
-        largest[part] = np.maximum(largest[part], reached)
-        begin[part] += width
-        window = np.maximum(window, np.concatenate([nothing[:, :width], window], axis=1)[:, :positions])
-        left, width = left >> 1, 2 * width
+    largest = np.full((rows, positions), -np.inf)
+    is_wide = widths >= positions - 1
+    largest[is_wide, 1:] = np.maximum.accumulate(table[is_wide], axis=1)[:, :-1]
+    some, width = np.flatnonzero(~is_wide), 1
+    window = table[some]
+    while some.size:
+        done = widths[some] < 2 * width
+        early, at = window[done], np.arange(positions) - (widths[some[done]] - width + 1)[:, None]
+        late = np.where(at >= 0, np.take_along_axis(early, np.maximum(at, 0), axis=1), -np.inf)
+        late[:, 1:] = np.maximum(late[:, 1:], early[:, :-1])
+        largest[some[done]] = late
+        some, window = some[~done], window[~done]
+        window[:, width:] = np.maximum(window[:, width:], window[:, :-width])
+        width *= 2
     return largest

@@ -3,65 +3,90 @@ r"""Replies: what each trainer would take of every class, if a node of each had 
 With prices :math:`\lambda_c` the trainers do not compete any more. One with :math:`n_c` nodes of class *c*,
 classes sorted by life, longest first, and :math:`N_c = n_0 + \dots + n_c`, is worth
 
-.. math:: -\mathrm{switch}(N) + \sum_c \bigl(\Delta_c\,o(N_c) - [n_c > 0]\,\ell_c\,o(N_c) - \lambda_c n_c\bigr)
+.. math::
+    -\mathrm{switch}(N) + \sum_c \bigl(\Delta_c\,o(N_c) - [n_c > 0]\,\ell_c\,o(N_c) - (\lambda_c + p_c)\,n_c\bigr)
 
-(``freetrain.core.value``; :math:`\ell_c` is what a known end costs where the class is taken back, else 0). Each
-choice of a trainer is a row of two dynamic programmes over the classes (``over_classes.py``): nobody migrates, so
-there is one for who keeps all nodes and may get more, and one for who gets none and may lose some. For the former
-time counts from when new nodes have booted: what comes before is the same whatever it gets, and it gets no node
-that leaves until then.
+(``freetrain.core.value``; :math:`\ell_c` is what a known end costs where the class is taken back, else 0;
+:math:`p_c` what a node's electricity counts). Each choice of a trainer is two rows of a dynamic programme over
+the classes (``over_classes.py``): nobody migrates, so one is that it keeps all nodes and gets more, and one
+that it gets none and may lose some. For the former time counts from when new nodes have booted: what comes
+before is the same whatever it gets, and it gets no node that leaves until then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
+from freetrain.core.value import UsefulTime
 from freetrain.policies.solver.bidders import Bidders
-from freetrain.policies.solver.over_classes import Prices, Programme, Rows, Way, solve_programme
+from freetrain.policies.solver.limits import Limits
+from freetrain.policies.solver.over_classes import Prices, Programme, Rows, Ways, solve_programme
 
 
-def best_replies(bidders: Bidders, prices: Prices) -> Replies:
-    """What each kind would choose."""
-    bids, classes = bidders.held.shape
-    value, counts = np.full(bids, -np.inf), np.zeros((bids, classes), dtype=np.int64)
-    programmes = []
-    for way in _ways_to_change(bidders):
-        programme = solve_programme(bidders, prices, way)
-        rows = way.rows
-        found, chosen = programme.best()
-        better = found > value[rows]
-        value[rows[better]], counts[rows[better]] = found[better], chosen[better]
-        programmes.append(programme)
-    best = _best_bids(bidders.whose, value, len(bidders.number))
-    return Replies(prices, value[best], counts[best], bidders.whose, tuple(programmes))
+@dataclass(frozen=True, slots=True)
+class Duals:
+    """What a combination makes scarce.
+
+    Attributes:
+        nodes: price of one node of each class, shape (classes,).
+        growth: price for one trainer of each kind to grow, shape (kinds,); below 0 where more ought to.
+    """
+
+    nodes: Prices
+    growth: NDArray[np.float64]
+
+    def bound(self, bidders: Bidders, replies: Replies, limits: Limits) -> float:
+        """What no allocation within the limits is worth more than, by the best replies to these prices."""
+        paid = np.maximum(self.growth * limits.fewest_growing, self.growth * limits.most_growing).sum()
+        return float(self.nodes @ bidders.capacity + paid + replies.value @ bidders.number)
 
 
-def _best_bids(whose: Sizes, value: NDArray[np.float64], kinds: int) -> Rows:
-    """The best bid of each kind, the first of equals."""
-    if len(whose) == kinds:
-        return np.arange(kinds)
+def best_replies(bidders: Bidders, duals: Duals, limits: Limits | None = None) -> Replies:
+    """What each kind would choose within the limits of its bids; -inf where there is nothing to choose."""
+    programme = solve_programme(bidders, duals.nodes, _ways_to_change(bidders), limits)
+    ways = programme.ways
+    whose = bidders.whose[ways.bids]
+    value = programme.final.max(axis=1) - ways.grows * duals.growth[whose]
+    best = _best_rows(whose, value, len(bidders.number))
+    return Replies(value[best], programme.best_of(best), whose, programme)
+
+
+def _best_rows(whose: Sizes, value: NDArray[np.float64], kinds: int) -> Rows:
+    """The best row of each kind, the first of equals."""
     begin = np.searchsorted(whose, np.arange(kinds))
     best = np.flatnonzero(value == np.maximum.reduceat(value, begin)[whose])
     return np.asarray(best[np.searchsorted(whose[best], np.arange(kinds))])
 
 
-def _ways_to_change(bidders: Bidders) -> Iterator[Way]:
-    """Growing, and shrinking."""
-    grow = np.flatnonzero((bidders.held <= bidders.capacity).all(axis=1))
-    held = bidders.held[grow]
-    use = (bidders.booted or bidders.now).of(grow)
-    yield Way(grow, held, (bidders.capacity - held) * bidders.joins[grow], use, bidders.before[grow])
-    shrink = np.flatnonzero(bidders.held.any(axis=1))
-    if shrink.size:
-        held = bidders.held[shrink]
-        most = np.minimum(held, bidders.capacity)
-        yield Way(shrink, np.zeros_like(held), most, bidders.now.of(shrink), np.zeros(len(shrink)))
+def _ways_to_change(bidders: Bidders) -> Ways:
+    """Each bid grows, where what it has is still there, or does not."""
+    held, capacity, booted = bidders.held, bidders.capacity, bidders.booted or bidders.now
+    every = np.arange(len(held))
+    grow = np.flatnonzero((held <= capacity).all(axis=1))
+    order = np.argsort(np.concatenate([grow, every]), kind="stable")
+
+    def both(growing: Any, staying: Any) -> Any:
+        return np.concatenate([growing[grow], staying])[order]
+
+    return Ways(
+        both(every, every),
+        both(np.ones(len(held), dtype=bool), np.zeros(len(held), dtype=bool)),
+        both(held, np.zeros_like(held)),
+        both((capacity - held) * bidders.joins, np.minimum(held, capacity)),
+        UsefulTime(
+            both(booted.alone_s, bidders.now.alone_s),
+            both(booted.end_s, bidders.now.end_s),
+            both(bidders.now.power, bidders.now.power),
+        ),
+        both(bidders.before, np.zeros(len(held))),
+    )
 
 
 @dataclass(frozen=True)
@@ -69,21 +94,18 @@ class Replies:
     """What each kind of trainer would choose at some prices.
 
     Attributes:
-        prices: of the nodes.
         value: what the best choice is worth, prices paid, shape (kinds,).
         counts: the best choice, shape (kinds, classes).
-        whose: the kind of trainer whose each bid is.
-        programmes: how it was found.
+        whose: the kind of trainer whose each row of the programme is.
+        programme: how it was found.
     """
 
-    prices: Prices
     value: NDArray[np.float64]
     counts: Counts
     whose: Sizes
-    programmes: tuple[Programme, ...]
+    programme: Programme
 
     def nearly_best(self, kind: int, slack: float) -> Iterator[Counts]:
-        """All choices of one kind that are worth at most so much less than its best."""
-        for programme in self.programmes:
-            for row in np.flatnonzero(self.whose[programme.rows] == kind).tolist():
-                yield from programme.worth_at_least(row, float(self.value[kind]) - slack)
+        """All choices of one kind that are worth at most so much less than its best, where growth has no price."""
+        for row in np.flatnonzero(self.whose == kind).tolist():
+            yield from self.programme.worth_at_least(row, float(self.value[kind]) - slack)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from freetrain.policies.programme import HIGHS, Programme, ProgrammeGuest, Row
+from freetrain.policies.synergy.sensitivity import Profile
 from freetrain.policies.synergy.shares import Board, Parts, Server, SharingJob
 
 
@@ -14,6 +15,7 @@ def split_optimally(
     """CPUs and memory for trainings that have their GPUs of this server, and why it is not the optimum.
 
     Each gets a point of its profile, the sum of their rates is largest, and no rate is below that at the share.
+    Nobody gets what does not make it faster.
     All servers taken as one give a bound on what any placement can reach. Where HiGHS finds nothing in time
     everyone gets its share.
 
@@ -24,11 +26,10 @@ def split_optimally(
     if sum(job.gpus for job in jobs) > server.gpus:
         raise ValueError("the trainings want more GPUs than there are")
     points = [
-        (row, cpus, memory_gb, rate)
+        (row, *point)
         for row, job in enumerate(jobs)
-        for memory_gb, rates in zip(job.profile.memory_gb, job.profile.rates, strict=True)
-        for cpus, rate in zip(job.profile.cpus, rates, strict=True)
-        if rate >= job.profile.rate(*board.share(server.name)) - 1e-9
+        for point in _worth_having(job.profile)
+        if point[2] >= job.profile.rate(*board.share(server.name)) - 1e-9
     ]
     programme = Programme([rate for *_, rate in points], _rows(server, jobs, points))
     found, why = highs.solve(programme, time_s)
@@ -42,6 +43,16 @@ def split_optimally(
             gpus = jobs[row].gpus
             board.give(jobs[row].id, server.name, gpus, cpus * gpus, memory_gb * gpus)
     return board.parts, why
+
+
+def _worth_having(profile: Profile) -> Iterator[tuple[float, float, float]]:
+    """CPUs, memory and rate of those points at which it is faster than at every smaller one."""
+    found: list[tuple[float, float, float]] = []
+    for memory_gb, rates in zip(profile.memory_gb, profile.rates, strict=True):
+        for cpus, rate in zip(profile.cpus, rates, strict=True):
+            if all(other_cpus > cpus or other < rate for other_cpus, _, other in found):
+                found.append((cpus, memory_gb, rate))
+                yield cpus, memory_gb, rate
 
 
 def _rows(

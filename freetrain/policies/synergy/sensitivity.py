@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-
-_SAME = 0.1
-"""Two times that differ by less than this share count as equal."""
 
 
 @dataclass(frozen=True)
@@ -46,26 +42,6 @@ class Profile:
         )
 
 
-def profile_cpus(step_s: Callable[[int], float], cpus: int, gpus: int) -> Mapping[int, float]:
-    """Number of CPUs → seconds of a step, measured at few points only, from all CPUs downward.
-
-    While fewer CPUs change nothing their number is halved, from where they do it falls by one for each GPU.
-
-    Args:
-        step_s: measures; the first measurement is thrown away.
-        cpus: all there are.
-        gpus: of the training.
-    """
-    step_s(cpus)
-    measured = {cpus: step_s(cpus)}
-    now, halving = cpus, True
-    while (fewer := now // 2 if halving else now - gpus) >= gpus:
-        measured[fewer] = step_s(fewer)
-        halving = halving and measured[fewer] <= measured[now] * (1 + _SAME)
-        now = fewer
-    return measured
-
-
 def rate_by_data_wait(wait_share: float, cpus_now: float, cpus: float) -> float:
     """Rate with other CPUs relative to now, from the share of a step that is spent waiting for data.
 
@@ -75,27 +51,3 @@ def rate_by_data_wait(wait_share: float, cpus_now: float, cpus: float) -> float:
     if wait_share <= 0:
         return min(1.0, cpus / cpus_now)
     return min(1 / (1 - min(wait_share, 0.99)), cpus / cpus_now)
-
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """Where a data set is read from.
-
-    Attributes:
-        memory_bytes_per_s: of what is cached.
-        disk_bytes_per_s: of what is not.
-    """
-
-    memory_bytes_per_s: float
-    disk_bytes_per_s: float
-
-
-def epoch_s(all_cached_s: float, dataset_bytes: float, cached_bytes: float, storage: Storage) -> float:
-    """Seconds of an epoch where only a part of the data set is cached.
-
-    That part must not change within an epoch, as with a cache of the training's own; the kernel's page cache does
-    not work so, and its gain is not reckoned with.
-    """
-    cached = min(cached_bytes, dataset_bytes)
-    reading_s = cached / storage.memory_bytes_per_s + (dataset_bytes - cached) / storage.disk_bytes_per_s
-    return max(all_cached_s, reading_s)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from math import inf
+from types import MappingProxyType
 
 from freetrain.core.objectives import worth_per_s
-from freetrain.core.plan import Action, Lend, Limit, Release
+from freetrain.core.plan import Action, Lend, Limit, Release, Serve
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts
 from freetrain.lending.judge import Judgement
 from freetrain.lending.limits import whole_minutes_s
 from freetrain.lending.rules import Rules
+from freetrain.lending.sharing.past_use import PastUse
 from freetrain.replay.as_daemon.backfill import BackfillCycles
 from freetrain.replay.as_daemon.lent import LentNodes
 from freetrain.replay.as_daemon.site import Happened, LoggedSite
@@ -29,6 +32,7 @@ class SimulatedCluster:
         timing: how long things take.
         objective: name of what is maximised.
         now_s: the first instant.
+        watts_of: node → what it takes while it is lent; empty: nobody says.
 
     Attributes:
         now_s: the instant, UTC epoch seconds.
@@ -37,7 +41,17 @@ class SimulatedCluster:
         retired_samples: samples of the trainings that have reached their target.
     """
 
-    def __init__(self, site: LoggedSite, rules: Rules, timing: Timing, objective: str, now_s: float) -> None:
+    def __init__(
+        self,
+        site: LoggedSite,
+        rules: Rules,
+        timing: Timing,
+        objective: str,
+        now_s: float,
+        watts_of: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        self._watts_of = watts_of
+        self._past_use = PastUse(rules.sharing.half_life_s, now_s)
         self._site = site
         self._rules = rules
         self._cycles = BackfillCycles(rules.nodes.backfill.interval_s, now_s)
@@ -47,6 +61,7 @@ class SimulatedCluster:
         self.lent = LentNodes(self.running, timing)
         self._free_until_s: Mapping[str, float] = {}
         self._delays_s: list[float] = []
+        self._serving: dict[str, tuple[str, ...]] = {}
         self._started = 0
         self.retired_samples = 0.0
 
@@ -56,7 +71,17 @@ class SimulatedCluster:
         requests = tuple(run.request for run in self.running.values())
         snapshot = self._site.snapshot(self.now_s)
         done = {run.trainer.id: run.samples_at(self.now_s) for run in self.running.values()}
-        return Facts(snapshot, self.lent.open, ended, requests, last_plan_s=self.last_plan_s, done_samples=done)
+        used_hours = self._past_use.after(self.now_s, self._nodes_of_users())
+        return Facts(
+            snapshot,
+            self.lent.open,
+            ended,
+            requests,
+            used_hours,
+            last_plan_s=self.last_plan_s,
+            done_samples=done,
+            serving=dict(self._serving),
+        )
 
     def act(self, action: Action, decision: str | None) -> None:
         """Lend, give back, change a limit; there are no submissions to be put right."""
@@ -66,6 +91,8 @@ class SimulatedCluster:
             self.lent.release(action.nodes, action.trainer, self.now_s)
         elif isinstance(action, Limit):
             self.lent.limit(action.nodes, action.limit_s)
+        elif isinstance(action, Serve):
+            self._serving[action.trainer] = action.nodes
 
     def hear(self, judgement: Judgement) -> None:
         """Take it that Slurm plans the site's jobs as a look expects."""
@@ -132,7 +159,7 @@ class SimulatedCluster:
     def admit(self, trainer: Trainer) -> TrainerRun:
         """Let a trainer compete for nodes from now on."""
         worth = worth_per_s(trainer, self._objective)
-        run = TrainerRun(trainer, worth, self.now_s, kind_of=self._site.kind_of)
+        run = TrainerRun(trainer, worth, self.now_s, kind_of=self._site.kind_of, watts_of=self._watts_of)
         self.running[trainer.id] = run
         return run
 
@@ -143,8 +170,14 @@ class SimulatedCluster:
             self.lent.complete(run.trainer.id, self.now_s)
             run.complete(self.now_s)
             del self.running[run.trainer.id]
+            self._serving.pop(run.trainer.id, None)
             self.retired_samples += run.samples
         return bool(done)
+
+    def _nodes_of_users(self) -> Counter[str]:
+        """User → how many nodes run fragments of his trainings."""
+        running = [one for one in self.lent.open if one.started_s is not None and one.trainer in self.running]
+        return Counter(self.running[one.trainer].request.owner for one in running)
 
     def _wanted_s(self) -> Mapping[str, float]:
         """Node → when Slurm has planned somebody there, as the last look expected it; it rounds its plans down."""

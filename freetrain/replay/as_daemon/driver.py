@@ -19,6 +19,7 @@ from freetrain.replay.as_daemon.site import LoggedSite
 from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.course import Course, ReplayRecord
 from freetrain.replay.logs import LoggedJobs
+from freetrain.replay.power import watts_of
 
 _BETWEEN_LOOKS_S = 0.5
 _AT_LATEST_S, _KNOWING_NO_JOBS_S = 60.0, 600.0
@@ -60,7 +61,9 @@ class DaemonReplay:
         self._timing = timing
         self._goal = goal
         self._site = LoggedSite(holes, logged, rules.nodes.partition)
-        self._cluster = SimulatedCluster(self._site, rules, timing, goal.objective, holes.from_s)
+        self._cluster = SimulatedCluster(
+            self._site, rules, timing, goal.objective, holes.from_s, watts_of(holes, rules.draw)
+        )
         self._course = Course(
             self._cluster, holes, trainers, goal.objective, rules.sharing.max_running, journal, topology
         )

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from freetrain.replay.logs.model import LoggedJobs, ReadOptions, RejectedRow, RowCount, SiteLog
+from freetrain.replay.logs.model import LoggedJobs, ReadOptions, RejectedRow, RowCount, SiteLog, TaskAsked
 from freetrain.replay.logs.reader import read_site_log
 from freetrain.replay.logs.times import parse_log_time
 
-__all__ = ["LoggedJobs", "ReadOptions", "RejectedRow", "RowCount", "SiteLog", "parse_log_time", "read_site_log"]
+__all__ = [
+    "LoggedJobs",
+    "ReadOptions",
+    "RejectedRow",
+    "RowCount",
+    "SiteLog",
+    "TaskAsked",
+    "parse_log_time",
+    "read_site_log",
+]

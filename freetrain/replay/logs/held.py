@@ -6,6 +6,8 @@ import re
 
 import polars as pl
 
+from freetrain.replay.logs.distinct import gathered_by
+
 _MIB = 2.0**20
 _UNITS = {"K": _MIB / 1024, "M": _MIB, "G": _MIB * 1024, "T": _MIB * 1024**2, "P": _MIB * 1024**3}
 _MEMORY = r"(?:^|,)\s*mem=([\d.]+)([KMGTP]?)"
@@ -21,17 +23,22 @@ def add_held(rows: pl.DataFrame) -> pl.DataFrame:
     unit is in MiB. GPUs that are listed both by type and without one are the same; those of a type are counted as
     Slurm names it, instances of MIG too.
     """
+    distinct = rows["tres"].unique()
+    return rows.with_columns(gathered_by(rows["tres"], distinct, _held(distinct.to_frame())))
+
+
+def _held(lists: pl.DataFrame) -> pl.DataFrame:
     said = pl.col("tres").str.strip_chars() != ""
     number, unit = (pl.col("tres").str.extract(_MEMORY, group) for group in (1, 2))
-    rows = rows.with_columns(
+    held = lists.select(
         (number.cast(pl.Float64, strict=False) * unit.replace_strict(_UNITS, default=_MIB)).alias("memory_bytes"),
         pl.when(said).then(pl.col("tres").str.contains(_SHARDS, literal=True)).alias("shards"),
         pl.when(said).then(pl.col("tres").str.extract_all(_GPUS).list.join(",")).alias("gpu_text"),
     )
-    known = {text: _gpus(text) for text in rows["gpu_text"].drop_nulls().unique().to_list()}
+    known = {text: _gpus(text) for text in held["gpu_text"].drop_nulls().unique().to_list()}
     counts = {text: count for text, (count, _) in known.items()}
     types = {text: names for text, (_, names) in known.items()}
-    return rows.with_columns(
+    return held.with_columns(
         _looked_up("gpu_text", counts, pl.Int64).alias("gpus"),
         _looked_up("gpu_text", types, pl.String).fill_null("").alias("gpu_types"),
     ).drop("gpu_text")

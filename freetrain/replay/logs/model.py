@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from freetrain.core.amounts import Amount
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAsked:
+    """A task of which one wants to know how many would have fit beside the jobs of partly used nodes.
+
+    Attributes:
+        each: what it asks for; of GPUs any type.
+        keep: what is kept back of each node.
+        shortest_s: for how long its place must be there.
+    """
+
+    each: Amount
+    keep: Amount = field(default_factory=Amount)
+    shortest_s: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """What it asks for, as ``1 GPU, 4 CPUs, 16 GiB``."""
+        each, gib = self.each, self.each.memory_mb / 1024
+        counted = ((each.gpus, "GPU"), (max(each.cpus, 1), "CPU"))
+        named = [f"{number} {what}{'s' if number > 1 else ''}" for number, what in counted if number]
+        return ", ".join([*named, *([f"{gib:g} GiB"] if gib else [])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +58,7 @@ class ReadOptions:
         timezone: zone of the times in the log that name none (zoneinfo name).
         strict: stop at the first bad row.
         rejects: write every rejected row to this file.
+        task: count how many such tasks would have fit beside jobs; None: that is not asked.
     """
 
     columns: tuple[str, ...] = ()
@@ -52,6 +77,7 @@ class ReadOptions:
     timezone: str = "UTC"
     strict: bool = False
     rejects: Path | None = None
+    task: TaskAsked | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +197,27 @@ class IdlePart:
 
 
 @dataclass(frozen=True, slots=True)
+class FittingTasks:
+    """How many tasks of one kind would have fit, by node.
+
+    Attributes:
+        task: of which kind.
+        beside_jobs_s: tasks × seconds while the node was partly used, shape (nodes,).
+        on_empty: how many fit on the node while it has no jobs, shape (nodes,).
+        ignored: what the task asks for and the log says of no job; that is not asked for.
+    """
+
+    task: TaskAsked
+    beside_jobs_s: NDArray[np.float64]
+    on_empty: NDArray[np.int64]
+    ignored: tuple[str, ...] = ()
+
+    def of(self, nodes: NDArray[np.intp]) -> FittingTasks:
+        """The same of these nodes alone."""
+        return FittingTasks(self.task, self.beside_jobs_s[nodes], self.on_empty[nodes], self.ignored)
+
+
+@dataclass(frozen=True, slots=True)
 class IdleShares:
     """What lay idle on partly used nodes: those in service that have jobs, and a CPU that none of these holds.
 
@@ -183,6 +230,7 @@ class IdleShares:
         gpu_types: of each node the types of GPUs that jobs held there, joined by +; empty: none is known.
         spread: part of the held CPU time that jobs on several nodes held; of these the log tells the sum alone,
             and they count as if they held as much of each node.
+        fitting: tasks that would have fit there; None: that was not asked.
     """
 
     node_names: tuple[str, ...]
@@ -192,6 +240,7 @@ class IdleShares:
     gpus: IdlePart | None
     gpu_types: tuple[str, ...]
     spread: float
+    fitting: FittingTasks | None = None
 
     def of(self, node_names: tuple[str, ...]) -> IdleShares:
         """The same of these nodes alone, in this order."""
@@ -205,6 +254,7 @@ class IdleShares:
             self.gpus and self.gpus.of(nodes),
             tuple(self.gpu_types[node] for node in nodes.tolist()),
             self.spread,
+            self.fitting and self.fitting.of(nodes),
         )
 
 

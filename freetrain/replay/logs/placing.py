@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from freetrain.errors import InputError
+from freetrain.replay.logs.distinct import places_among
 from freetrain.replay.logs.first_fit import Group, pack
 from freetrain.replay.logs.machine import Machine, made_up
 from freetrain.replay.logs.node_events import BusyTimes
@@ -69,7 +70,7 @@ def place_by_lists(
     index = NodeIndex(machine.node_names, closed=True) if machine and machine.named else NodeIndex()
     distinct = runs.group_by("node_list").agg(_most_listed()).sort("node_list")
     lists = read_node_lists(distinct["node_list"], index, distinct["most"])
-    code = (runs["node_list"].rank("dense") - 1).to_numpy().astype(np.int64)
+    code = places_among(distinct["node_list"], runs["node_list"]).to_numpy().astype(np.int64)
     runs, code = _without_bad(runs, code, lists, tally)
     node, count = gathered(lists, code)
     if index.closed:
@@ -92,7 +93,7 @@ def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> P
     """
     partitions = runs["partition"].unique().sort()
     groups = [_group(machine, partition) for partition in partitions]
-    group = (runs["partition"].rank("dense") - 1).to_numpy().astype(np.int64)
+    group = places_among(partitions, runs["partition"]).to_numpy().astype(np.int64)
     need = np.zeros(len(runs), np.int64)
     why: list[str | None] = [None] * len(runs)
     nodes, cores = runs["nodes"].to_list(), runs["cores"].to_list()

@@ -24,7 +24,7 @@ from freetrain.replay.logs.empty_hours import (
 from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, settle_window
 from freetrain.replay.logs.logged import logged_jobs
 from freetrain.replay.logs.machine import read_machine
-from freetrain.replay.logs.model import EmptyHours, IdleShares, ReadOptions, SiteLog
+from freetrain.replay.logs.model import EmptyHours, IdleShares, ReadOptions, SiteLog, TaskAsked
 from freetrain.replay.logs.node_events import BusyTimes, busy_times, read_node_events
 from freetrain.replay.logs.nodelists import MOST_NODES
 from freetrain.replay.logs.outages import take_out
@@ -105,7 +105,7 @@ def _site_log(
         holes, empty = without_hours(holes, empty), left_out(empty)
     if empty is not None:
         (warnings if matter(empty) else notes).append(about_empty_hours(empty))
-    shares = _idle_shares(machine, busy, holes, empty)
+    shares = _idle_shares(machine, busy, holes, empty, options.task)
     if shares is not None:
         notes += about_shares(shares)
     rows = tally.count()
@@ -127,13 +127,16 @@ def _site_log(
     )
 
 
-def _idle_shares(machine: _Machine, busy: BusyTimes, holes: Holes, empty: EmptyHours | None) -> IdleShares | None:
+def _idle_shares(
+    machine: _Machine, busy: BusyTimes, holes: Holes, empty: EmptyHours | None, task: TaskAsked | None
+) -> IdleShares | None:
     """What lay idle on partly used nodes of those that are looked at, in the hours that are not left out."""
     if machine.jobs is None or machine.jobs.sizes is None:
         return None
     if empty is not None and empty.left_out:
         busy = closed_in_hours(busy, empty)
-    shares = find_idle_shares(machine.jobs.placed, machine.jobs.sizes, busy, holes.from_s, holes.until_s)
+    placed, sizes = machine.jobs.placed, machine.jobs.sizes
+    shares = find_idle_shares(placed, sizes, busy, holes.from_s, holes.until_s, task)
     return shares and shares.of(holes.node_names)
 
 
@@ -199,16 +202,13 @@ def _refuse_unfit(options: ReadOptions, kind: LogFormat) -> None:
             raise InputError(f"{name} has no meaning for a log in the format {kind}.", "Leave it out.")
 
 
-def _read_jobs(sources: Sequence[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> _Machine:
+def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> _Machine:
     files: list[ParsedFile] = []
-    for number, source in enumerate(sources):
-        progress(f"understanding {source.name}")
-        if source.format is LogFormat.SWF:
-            files.append(read_swf(source.data, number, tally))
-        else:
-            # JSON names its fields itself.
-            own = replace(options, columns=(), delimiter=None) if source.was_json else options
-            files.append(read_sacct(source.data, source.name, number, own, tally))
+    for number in range(len(sources)):
+        progress(f"understanding {sources[number].name}")
+        files.append(_read_job_file(sources[number], number, options, tally))
+        if options.rejects is None:  # nobody will want to see the text of bad rows: it may be large
+            sources[number] = replace(sources[number], data=b"")
     if options.strict:
         tally.stop_if_bad()
     progress("placing jobs on nodes")
@@ -216,9 +216,15 @@ def _read_jobs(sources: Sequence[_Source], options: ReadOptions, tally: RowTally
     return _Machine(jobs.placed.busy, proof, jobs.notes, jobs)
 
 
-def _read_events(
-    sources: Sequence[_Source], options: ReadOptions, tally: RowTally, progress: Progress
-) -> _Machine:
+def _read_job_file(source: _Source, number: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
+    if source.format is LogFormat.SWF:
+        return read_swf(source.data, number, tally)
+    # JSON names its fields itself.
+    own = replace(options, columns=(), delimiter=None) if source.was_json else options
+    return read_sacct(source.data, source.name, number, own, tally)
+
+
+def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> _Machine:
     progress("understanding node events")
     events = pl.concat(
         read_node_events(source.data, number, options.timezone, tally) for number, source in enumerate(sources)

@@ -11,6 +11,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 _NEWLINE = 10
+_BYTES_AT_ONCE = 1 << 20
+"""What stays in the processor's cache is looked through in half the time."""
 _UNIT_SEPARATOR = "\x1f"
 _OF_SPREADSHEETS = (",", ";", "\t")
 
@@ -68,14 +70,23 @@ def _unquoted(line: str, separator: str) -> str:
 def split_lines(data: bytes, separator: str) -> Lines:
     """Find the lines of a text and count their separators."""
     characters = np.frombuffer(data, np.uint8)
-    newlines = np.flatnonzero(characters == _NEWLINE).astype(np.int64)
-    start = np.concatenate([np.zeros(1, np.int64), newlines + 1])
-    end = np.concatenate([newlines, np.full(1, len(data), np.int64)])
-    if start[-1] == len(data):
-        start, end = start[:-1], end[:-1]
-    where = np.flatnonzero(characters == ord(separator))
-    separators = np.searchsorted(where, end) - np.searchsorted(where, start)
-    return Lines(data, separator, start, end, separators.astype(np.int64))
+    # Of each line, where it ends, and the separators up to there.
+    ends, upto, before = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
+    for begin in range(0, len(data), _BYTES_AT_ONCE):
+        some = characters[begin : begin + _BYTES_AT_ONCE]
+        marks = np.flatnonzero((some == _NEWLINE) | (some == ord(separator)))
+        newlines = np.flatnonzero(some[marks] == _NEWLINE)
+        ends.append(begin + marks[newlines])
+        upto.append(before + newlines - np.arange(len(newlines)))
+        before += len(marks) - len(newlines)
+    if data and not data.endswith(b"\n"):
+        ends.append(np.array([len(data)]))
+        upto.append(np.array([before]))
+    end = np.concatenate(ends)
+    start = np.append(0, end[:-1] + 1)[: len(end)]
+    separators = np.concatenate(upto)
+    separators[1:] -= separators[:-1].copy()
+    return Lines(data, separator, start, end, separators)
 
 
 def read_fields(lines: Lines, good: NDArray[np.int64], columns: Mapping[str, int]) -> pl.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
 
@@ -43,6 +43,8 @@ _FREE_TEXT = (
 _WITH_COMMAS = ("nodelist", "alloctres", "reqtres")
 # fmt: on
 
+_ROWS_AT_ONCE = 1 << 19
+"""The text of all columns is as large as the file: only of so many rows is it there at a time."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,6}|\d{9,11}|0")
 # What the content of a column looks like, in rows that were split rightly.
 _SHAPES: Mapping[str, re.Pattern[str]] = {
@@ -67,12 +69,14 @@ class SacctText:
     """Rows below one header as text.
 
     Attributes:
-        frame: columns ``line`` and those of the header that are needed, all text.
+        rows: how many there are.
+        frames: the rows, some at a time: columns ``line`` and those of the header that are needed, all text.
         lost: (line, reason) of each broken row that could not be mended, lines numbered from 1.
         headers: header lines that were repeated within.
     """
 
-    frame: pl.DataFrame
+    rows: int
+    frames: Iterator[pl.DataFrame]
     lost: list[tuple[int, str]]
     headers: int
 
@@ -127,13 +131,19 @@ def _part(
     positions = _positions(names, name)
     layout = _layout(names, positions, trailing, header.separator)
     body = np.delete(np.arange(len(lines)), [0, *repeats] if has_header else [])
-    sound = lines.separators[body] == layout.separators
-    mended = mend(lines, body[~sound], layout)
-    # A field that owns separators has them as they stood in the file.
-    own = [[cell.replace(separator, header.separator) for cell in fields] for fields in mended.fields]
-    frame = pl.concat([read_fields(lines, body[sound], positions), text_frame(mended.line, own, positions)])
+    is_sound = lines.separators[body] == layout.separators
+    sound, mended = body[is_sound], mend(lines, body[~is_sound], layout)
+
+    def frames() -> Iterator[pl.DataFrame]:
+        for begin in range(0, len(sound), _ROWS_AT_ONCE):
+            yield read_fields(lines, sound[begin : begin + _ROWS_AT_ONCE], positions)
+        # A field that owns separators has them as they stood in the file.
+        own = [[cell.replace(separator, header.separator) for cell in fields] for fields in mended.fields]
+        yield text_frame(mended.line, own, positions)
+
     lost = [(first_line + line + 1, reason) for line, reason in mended.lost]
-    return SacctText(frame.with_columns(pl.col("line") + first_line), lost, len(repeats))
+    numbered = (frame.with_columns(pl.col("line") + first_line) for frame in frames())
+    return SacctText(len(sound) + len(mended.line), numbered, lost, len(repeats))
 
 
 def _slice(data: bytes, begin: int, end: int) -> bytes:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
+
 import polars as pl
 
 from freetrain.errors import InputError
+from freetrain.replay.logs.distinct import of_distinct
 from freetrain.replay.logs.held import add_held
 from freetrain.replay.logs.model import ReadOptions
 from freetrain.replay.logs.parsed import MOST_COUNTED, RUN_SCHEMA, TIMES, ParsedFile
@@ -18,7 +22,7 @@ _TEXT_COLUMNS = (
     "job", "submit", "start", "end", "elapsed", "suspended", "limit", "state", "partition", "account", "cluster",
     "nodes", "asked_nodes", "cores", "tres", "node_list",
 )  # fmt: skip
-_FOR_NOTES = ("end", "suspended", "lasted_s", "shards", "cluster")
+_FOR_NOTES = ("says_end", "says_suspended", "lasted_s", "shards", "cluster")
 _NOT_THE_SITE_S = "of an ignored partition or account"
 
 
@@ -32,40 +36,38 @@ def read_sacct(data: bytes, name: str, file: int, options: ReadOptions, tally: R
         options: its columns, its zone, and whose jobs to read.
         tally: counts its rows.
     """
-    rows = _whole_jobs(_rows(data, name, file, options, tally), tally)
-    if options.cluster is not None:
-        rows = _of_cluster(rows, options.cluster, name, tally)
-    never_named = _never_named(rows, options)
-    # The text of all columns is as large as the file: it goes as soon as what it means is known.
-    rows = _checked(_typed(rows, options), options)
-    checked = rows.select(*RUN_SCHEMA, *_FOR_NOTES, "ignored", "bad")
-    del rows
-    seen = checked.filter(pl.col("bad").is_null()).select("job", *TIMES)
-    others = checked.filter(pl.col("ignored") == _NOT_THE_SITE_S)["node_list"].unique().sort()
-    runs = sound_rows(checked, tally)
+    named = _Named(options, name)
+    seen, others, sound = [], [], []
+    for rows in _rows(data, name, file, options, tally):
+        checked = _checked(_typed(named.chosen(_whole_jobs(rows, tally), tally), options), options)
+        seen.append(checked.filter(pl.col("bad").is_null()).select("job", *TIMES))
+        others.append(checked.filter(pl.col("ignored") == _NOT_THE_SITE_S)["node_list"].unique())
+        sound.append(sound_rows(checked.select(*RUN_SCHEMA, *_FOR_NOTES, "ignored", "bad"), tally))
+    named.stop_if_of_no_cluster()
+    runs = pl.concat(sound)
     return ParsedFile(
         runs.select(*RUN_SCHEMA),
-        seen,
-        notes=(*time_notes(runs, name), *never_named, *_shards(runs)),
+        pl.concat(seen),
+        notes=(*time_notes(runs, name), *named.never(), *_shards(runs)),
         clusters=tuple(name for name in runs["cluster"].unique().sort() if name),
-        other_lists=tuple(text for text in others if text),
+        other_lists=tuple(text for text in pl.concat(others).unique().sort() if text),
     )
 
 
-def _rows(data: bytes, name: str, file: int, options: ReadOptions, tally: RowTally) -> pl.DataFrame:
+def _rows(data: bytes, name: str, file: int, options: ReadOptions, tally: RowTally) -> Iterator[pl.DataFrame]:
+    """The rows as text, some at a time."""
     parts, banner = read_sacct_text(data, name, options.columns, options.delimiter)
     for part in parts:
-        tally.read += len(part.frame) + len(part.lost) + part.headers
+        tally.read += part.rows + len(part.lost) + part.headers
         tally.ignore("repeated header", part.headers)
         tally.reject((file, line, reason) for line, reason in part.lost)
     # Of files that were joined, each but the first begins with a header.
     tally.read += banner + max(len(parts) - 1, 0)
     tally.ignore("before the header", banner)
     tally.ignore("repeated header", max(len(parts) - 1, 0))
-    frame = pl.concat((part.frame for part in parts), how="diagonal")
-    given = [pl.col(column).fill_null("") for column in frame.columns if column != "line"]
-    absent = [pl.lit("").alias(column) for column in _TEXT_COLUMNS if column not in frame.columns]
-    return frame.with_columns(pl.lit(file, pl.Int32).alias("file"), *given, *absent)
+    for frame in chain.from_iterable(part.frames for part in parts):
+        absent = [pl.lit("").alias(column) for column in _TEXT_COLUMNS if column not in frame.columns]
+        yield frame.with_columns(pl.lit(file, pl.Int32).alias("file"), *absent)
 
 
 def _whole_jobs(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
@@ -74,30 +76,55 @@ def _whole_jobs(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
     return whole
 
 
-def _of_cluster(rows: pl.DataFrame, cluster: str, name: str, tally: RowTally) -> pl.DataFrame:
-    named = rows["cluster"].str.strip_chars()
-    found = [found for found in named.unique().sort() if found]
-    if cluster not in found:
+class _Named:
+    """Whose jobs are asked for, and which of these names the rows have had so far.
+
+    Args:
+        options: whose jobs to read.
+        file: the file's name in messages.
+    """
+
+    def __init__(self, options: ReadOptions, file: str) -> None:
+        self._cluster, self._file = options.cluster, file
+        self._clusters: set[str] = set()
+        self._ignored = [
+            *(("partition", name) for name in options.ignore_partitions),
+            *(("account", name) for name in options.ignore_accounts),
+        ]
+        self._seen: set[tuple[str, str]] = set()
+
+    def chosen(self, rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
+        """Those of the cluster that is asked for."""
+        if self._cluster is not None:
+            named = rows["cluster"].str.strip_chars()
+            self._clusters.update(named.unique())
+            kept = rows.filter(named == self._cluster)
+            tally.ignore("of another cluster", len(rows) - len(kept))
+            rows = kept
+        self._seen.update(
+            (column, name) for column, name in self._ignored if rows[column].str.strip_chars().is_in([name]).any()
+        )
+        return rows
+
+    def stop_if_of_no_cluster(self) -> None:
+        """Raise an InputError if no row was of the cluster that is asked for."""
+        if self._cluster is None or self._cluster in self._clusters:
+            return
+        found = sorted(self._clusters - {""})
         raise InputError(
-            f"{name} holds no job of the cluster {cluster!r}.",
+            f"{self._file} holds no job of the cluster {self._cluster!r}.",
             f"Give --cluster one of {', '.join(found)}."
             if found
             else "It has no column Cluster: make it with -o Cluster,JobID,…, or leave --cluster out.",
         )
-    kept = rows.filter(named == cluster)
-    tally.ignore("of another cluster", len(rows) - len(kept))
-    return kept
 
-
-def _never_named(rows: pl.DataFrame, options: ReadOptions) -> list[str]:
-    """Says so where there is nothing to ignore: a name may be misspelt."""
-    asked = (("partition", options.ignore_partitions), ("account", options.ignore_accounts))
-    return [
-        f"No job names the {column} {name!r} (--ignore-{column})."
-        for column, names in asked
-        for name in names
-        if not rows[column].str.strip_chars().is_in([name]).any()
-    ]
+    def never(self) -> list[str]:
+        """Says so where there is nothing to ignore: a name may be misspelt."""
+        return [
+            f"No job names the {column} {name!r} (--ignore-{column})."
+            for column, name in self._ignored
+            if (column, name) not in self._seen
+        ]
 
 
 def _shards(runs: pl.DataFrame) -> list[str]:
@@ -108,26 +135,30 @@ def _shards(runs: pl.DataFrame) -> list[str]:
 
 def _typed(rows: pl.DataFrame, options: ReadOptions) -> pl.DataFrame:
     """Times, numbers and states from their texts; what cannot be read is NaN (times) or null beside its text."""
-    missing = ("node_list", "nodes", "asked_nodes", "cores", "elapsed", "suspended")
-    words = rows.with_columns(
-        pl.col("state").str.to_uppercase().str.extract(r"^\s*([A-Z_]+)").fill_null("").alias("word"),
-        pl.col("partition").str.strip_chars().str.split(",").list.first().fill_null(""),
+    word = pl.col("state").str.to_uppercase().str.extract(r"^\s*([A-Z_]+)").fill_null("").alias("word")
+    first = pl.col("partition").str.strip_chars().str.split(",").list.first().fill_null("")
+    unassigned = pl.col("node_list").str.contains("(?i)none assigned").alias("unassigned")
+    counts = (("nodes", "node_count"), ("cores", "core_count"), ("asked_nodes", "asked_count"))
+    counted = rows.with_columns(
+        *of_distinct(rows["state"], word),
+        *of_distinct(rows["partition"], first),
+        *of_distinct(rows["node_list"], unassigned, _blank_if_missing("node_list")),
+        *chain.from_iterable(
+            of_distinct(rows[text], _blank_if_missing(text), _number(_blank_if_missing(text)).alias(count))
+            for text, count in counts
+        ),
+        *of_distinct(rows["tres"], _of_tres("node").alias("tres_nodes"), _of_tres("cpu").alias("tres_cores")),
+        *of_distinct(rows["elapsed"], _blank_if_missing("elapsed")),
+        *of_distinct(rows["suspended"], _blank_if_missing("suspended")),
         pl.col("account", "cluster").str.strip_chars(),
-        pl.col("node_list").str.contains("(?i)none assigned").alias("unassigned"),
-        *(_blank_if_missing(column) for column in missing),
-    )
-    counted = words.with_columns(
-        _number(pl.col("nodes")).alias("node_count"),
-        _number(pl.col("cores")).alias("core_count"),
-        _number(pl.col("asked_nodes")).alias("asked_count"),
     )
     # What was asked for, and a list of resources, tell how many nodes a job had only where no list names them.
     nameless = pl.when(pl.col("node_list") == "")
     counted = counted.with_columns(
-        pl.coalesce("node_count", nameless.then(_of_tres("node")), nameless.then("asked_count")).alias(
-            "node_count"
-        ),
-        pl.coalesce("core_count", _of_tres("cpu")).alias("core_count"),
+        pl.coalesce("node_count", nameless.then("tres_nodes"), nameless.then("asked_count")).alias("node_count"),
+        pl.coalesce("core_count", "tres_cores").alias("core_count"),
+        (pl.col("end") != "").alias("says_end"),
+        (pl.col("suspended") != "").alias("says_suspended"),
     )
     return add_times(add_held(counted), options.timezone)
 

@@ -7,6 +7,7 @@ from datetime import UTC
 
 import polars as pl
 
+from freetrain.replay.logs.distinct import of_distinct
 from freetrain.replay.logs.times import LATEST_S, find_zone, parse_times
 
 _STILL_ON_NODES = ("RUNNING", "SUSPENDED", "STOPPED")
@@ -29,9 +30,9 @@ def add_times(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
         parse_times(rows["submit"], timezone).alias("submit_s"),
         *early,
         *(time.alias(f"later_{time.name}") for time in late),
-        _of_distinct(rows["elapsed"], _duration_s("elapsed")).alias("elapsed_s"),
-        _of_distinct(rows["suspended"], _duration_s("suspended")).fill_null(0).alias("suspended_s"),
-        _of_distinct(rows["limit"], _limit_s()).fill_null(float("inf")).alias("limit_s"),
+        *of_distinct(rows["elapsed"], _duration_s("elapsed").alias("elapsed_s")),
+        *of_distinct(rows["suspended"], _duration_s("suspended").fill_null(0).alias("suspended_s")),
+        *of_distinct(rows["limit"], _limit_s().fill_null(float("inf")).alias("limit_s")),
     )
     timed = timed.with_columns(
         (pl.col("elapsed_s") + pl.col("suspended_s")).alias("lasted_s"),
@@ -45,31 +46,23 @@ def add_times(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
 
 def time_notes(runs: pl.DataFrame, name: str) -> Iterator[str]:
     """What is odd about the times of sound rows, in sentences."""
-    ended = runs.filter(pl.col("end_s").is_finite())
-    off_s = ended["end_s"] - ended["start_s"] - ended["lasted_s"]
-    by_an_hour = ((off_s.abs() - _HOUR_S).abs() <= _TOLERANCE_S).fill_null(False)
-    other = (off_s.abs() > _TOLERANCE_S).fill_null(False) & ~by_an_hour
+    ended = runs["end_s"].is_finite().fill_null(False)
+    off_s = (runs["end_s"] - runs["start_s"] - runs["lasted_s"]).abs()
+    by_an_hour = ended & ((off_s - _HOUR_S).abs() <= _TOLERANCE_S).fill_null(False)
+    other = ended & (off_s > _TOLERANCE_S).fill_null(False) & ~by_an_hour
     if by_an_hour.any():
         yield (
             f"In {name}, {by_an_hour.sum():,} jobs ran for an hour more or less than their Start and End say "
-            f"(the first: {ended.filter(by_an_hour)['job'][0]}): clocks were put forward or back. Say with "
+            f"(the first: {runs['job'][by_an_hour.arg_true()[0]]}): clocks were put forward or back. Say with "
             "--timezone in which zone the times are."
         )
     if other.any():
         yield (
             f"In {name}, Elapsed of {other.sum():,} jobs does not fit their Start and End (the first: "
-            f"{ended.filter(other)['job'][0]}); Start and End are believed."
+            f"{runs['job'][other.arg_true()[0]]}); Start and End are believed."
         )
-    if not (runs["end"] != "").any() and not (runs["suspended"] != "").any() and ended.height:
+    if not runs["says_end"].any() and not runs["says_suspended"].any() and ended.any():
         yield f"{name} has no End: it is Start + Elapsed, too early for jobs that were suspended meanwhile."
-
-
-def _of_distinct(text: pl.Series, meaning: pl.Expr) -> pl.Series:
-    """What each text means, found out once for each that differs: limits repeat, and a column may be empty."""
-    if text.is_empty():
-        return pl.Series(text.name, [], pl.Float64)
-    distinct = text.unique()
-    return text.replace_strict(distinct, distinct.to_frame().select(meaning).to_series(), return_dtype=pl.Float64)
 
 
 def _clock_times(rows: pl.DataFrame, timezone: str, later: bool) -> list[pl.Series]:

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.replay.logs.model import IdlePart, IdleShares
+from freetrain.core.node_rows import order_by_node, some_nodes_at_a_time
+from freetrain.replay.logs.fitting import lasting_place_s, times_that_fit
+from freetrain.replay.logs.model import FittingTasks, IdlePart, IdleShares, TaskAsked
 from freetrain.replay.logs.node_events import BusyTimes
 from freetrain.replay.logs.node_sizes import NodeSizes
 from freetrain.replay.logs.placing import Placed, spread_evenly
 
 _ONE_CPU = 1 - 1e-6
 """Sums of jobs spread over several nodes are not exact."""
+_MIB = 2.0**20
 _Numbers = NDArray[np.float64]
+_Kind = TypeVar("_Kind", np.float64, np.bool_)
 
 
 def find_idle_shares(
-    placed: Placed, sizes: NodeSizes, busy: BusyTimes, from_s: float, until_s: float
+    placed: Placed,
+    sizes: NodeSizes,
+    busy: BusyTimes,
+    from_s: float,
+    until_s: float,
+    task: TaskAsked | None = None,
 ) -> IdleShares | None:
     """What lies idle on the nodes while they have jobs; None where the log does not say what any job holds.
 
@@ -32,68 +43,113 @@ def find_idle_shares(
         busy: the jobs' rows, and behind them those of times in which nodes were out of service.
         from_s: start of the window.
         until_s: its end.
+        task: count how many such tasks would have fit there; None: that is not asked.
     """
-    steps = _steps(busy, len(placed.busy.node), from_s, until_s)
-    if steps is None or np.isnan(placed.cores[steps.job_rows]).all():
+    within = busy.end_s.clip(from_s, until_s) > busy.start_s.clip(from_s, until_s)
+    job_rows = within[: len(placed.cores)]
+    if np.isnan(placed.cores[job_rows]).all():
         return None
+    held = {"cpus": _Held(placed.cores, sizes.cpus, 1.0)}
+    said = {"cpus"}
+    for what, known in (("memory_bytes", sizes.memory_bytes), ("gpus", sizes.gpus)):
+        if task is None and not (placed.runs[what] > 0).any():
+            continue
+        amount = spread_evenly(placed.runs[what], placed.count)
+        if (amount[job_rows] > 0).any():
+            said.add(what)
+        if task is not None or what in said:
+            held[what] = _Held(amount, known, 0.0)
     alone = np.repeat(placed.count == 1, placed.count)
-    free_cpus = _free(steps, placed.cores, alone, sizes.cpus, 1.0)
-    partly = steps.has_jobs & (free_cpus.amount >= _ONE_CPU)
-    memory = spread_evenly(placed.runs["memory_bytes"], placed.count)
-    gpus = spread_evenly(placed.runs["gpus"], placed.count)
+    nodes = len(busy.node_names)
+    found = [
+        _parts_of(_steps(busy, of, rows, len(alone), from_s, until_s), held, alone, of, task, said)
+        for of, rows in some_nodes_at_a_time(busy.node, within, nodes)
+    ]
+    parts = {what: _joined([one.idle[what] for one in found]) for what in said}
     return IdleShares(
         node_names=busy.node_names,
-        partly_used_s=steps.by_node(np.where(partly, steps.lasts_s, 0.0)),
-        cpus=_idle_part(steps, free_cpus, partly, steps.has_jobs),
-        memory_bytes=_part_beside(steps, memory, alone, sizes.memory_bytes, partly),
-        gpus=_part_beside(steps, gpus, alone, sizes.gpus, partly),
-        gpu_types=_gpu_types(placed, steps),
+        partly_used_s=np.concatenate([one.partly_used_s for one in found]),
+        cpus=parts["cpus"],
+        memory_bytes=parts.get("memory_bytes"),
+        gpus=parts.get("gpus"),
+        gpu_types=_gpu_types(placed, nodes),
         spread=_spread(placed, alone, from_s, until_s),
+        fitting=_joined_fitting([one.fitting for one in found if one.fitting is not None]),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Steps:
-    """Stretches of time in which nothing changes on a node, in order of node and time.
+class _Parts:
+    """What is found out of some nodes.
 
     Attributes:
-        row: the row of the busy times that begins or ends with the stretch, shape (steps,).
+        partly_used_s: for how long each is partly used.
+        idle: what lies idle of each resource then.
+        fitting: how many tasks would have fit; None: that is not asked.
+    """
+
+    partly_used_s: _Numbers
+    idle: Mapping[str, IdlePart]
+    fitting: FittingTasks | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What jobs hold of one resource.
+
+    Attributes:
+        amount: what the job of each row holds; nan: unknown.
+        known: sizes of the nodes; nan: unknown.
+        least: what a job on several nodes holds of each of them at the least.
+    """
+
+    amount: _Numbers
+    known: _Numbers
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Stretches of time in which nothing changes on a node, of some nodes, in order of node and time.
+
+    Attributes:
+        rows: the busy times of these nodes.
+        row: which of these begins or ends with the stretch, shape (steps,).
         sign: 1 where it begins, -1 where it ends.
-        node: the node.
+        node: the node, counted from the first of these.
+        first: the first stretch of each node that has any.
         lasts_s: how long the stretch lasts; means nothing where a node's last row ends.
         has_jobs: whether the node has jobs, and is in service.
         jobs: number of rows that are jobs'; those behind them are of nodes out of service.
-        nodes: number of nodes.
+        nodes: number of these nodes.
     """
 
+    rows: NDArray[np.int64]
     row: NDArray[np.int64]
     sign: NDArray[np.int8]
     node: NDArray[np.int32]
+    first: NDArray[np.int64]
     lasts_s: _Numbers
     has_jobs: NDArray[np.bool_]
     jobs: int
     nodes: int
 
-    @property
-    def job_rows(self) -> NDArray[np.int64]:
-        """The rows of jobs, each once."""
-        return self.row[(self.sign > 0) & (self.row < self.jobs)]
+    def of_rows(self, given: NDArray[_Kind]) -> NDArray[_Kind]:
+        """What is given by row, of the job of each step; 0 where a node is out of service."""
+        own = given[np.minimum(self.rows, self.jobs - 1)]
+        own[self.rows >= self.jobs] = 0
+        return own[self.row]
 
     def held(self, amount: _Numbers) -> _Numbers:
-        """What jobs hold together during each stretch, of so much by row."""
-        sums: _Numbers = np.cumsum(self.of_rows(amount) * self.sign)
+        """What jobs hold together during each stretch, of so much by step."""
+        sums: _Numbers = np.cumsum(amount * self.sign)
         return sums
-
-    def of_rows(self, amount: _Numbers) -> _Numbers:
-        """What the job of each step holds; 0 where a node is out of service."""
-        given: _Numbers = np.append(amount, 0.0)[np.minimum(self.row, self.jobs)]
-        return given
 
     def most(self, amount: _Numbers) -> _Numbers:
         """The most of it on each node, shape (nodes,); 0 where nothing happens."""
-        first = np.flatnonzero(np.append(True, self.node[1:] != self.node[:-1]))
         peak = np.zeros(self.nodes)
-        peak[self.node[first]] = np.maximum.reduceat(amount, first)
+        if len(self.first):
+            peak[self.node[self.first]] = np.maximum.reduceat(amount, self.first)
         return peak
 
     def by_node(self, seconds: _Numbers) -> _Numbers:
@@ -114,38 +170,70 @@ class _Free:
     amount: _Numbers
 
 
-def _steps(busy: BusyTimes, jobs: int, from_s: float, until_s: float) -> _Steps | None:
-    start_s, end_s = busy.start_s.clip(from_s, until_s), busy.end_s.clip(from_s, until_s)
-    within = np.flatnonzero(end_s > start_s)
-    if not len(within):
-        return None
-    at_s = np.concatenate([start_s[within], end_s[within]])
-    node = np.tile(busy.node[within], 2)
-    # One number to sort by takes a quarter of the time of two; on the largest machines it is exact to 0.01 s.
-    order = np.argsort(node * (until_s - from_s + 1.0) + (at_s - from_s))
-    row, node, at_s = np.tile(within, 2)[order], node[order], at_s[order]
-    sign = np.where(order < len(within), 1, -1).astype(np.int8)
-    lasts_s = np.append(np.diff(at_s), 0.0)
-    is_job = row < jobs
-    running, closed = np.cumsum(sign * is_job), np.cumsum(sign * ~is_job)
-    return _Steps(row, sign, node, lasts_s, (running > 0) & (closed == 0), jobs, len(busy.node_names))
+def _steps(
+    busy: BusyTimes, nodes: slice, rows: NDArray[np.int64], jobs: int, from_s: float, until_s: float
+) -> _Steps:
+    """The stretches of these nodes, whose rows these are."""
+    node = busy.node[rows] - nodes.start
+    at_s = np.concatenate([busy.start_s[rows], busy.end_s[rows]]).clip(from_s, until_s)
+    order = order_by_node(np.tile(node, 2), at_s - from_s, until_s - from_s)
+    begins, at_s = order < len(rows), at_s[order]
+    row = np.where(begins, order, order - len(rows))
+    sign = np.where(begins, np.int8(1), np.int8(-1))
+    is_job = rows[row] < jobs
+    running, closed = (np.cumsum(sign * which, dtype=np.int32) for which in (is_job, ~is_job))
+    count = nodes.stop - nodes.start
+    steps_of = 2 * np.bincount(node, minlength=count)
+    return _Steps(
+        rows,
+        row,
+        sign,
+        np.repeat(np.arange(count, dtype=np.int32), steps_of),
+        (np.cumsum(steps_of) - steps_of)[steps_of > 0],
+        np.diff(at_s, append=at_s[-1:]),
+        (running > 0) & (closed == 0),
+        jobs,
+        count,
+    )
 
 
-def _free(steps: _Steps, amount: _Numbers, alone: NDArray[np.bool_], known: _Numbers, least: float) -> _Free:
-    """What is free of one resource.
+def _parts_of(
+    steps: _Steps,
+    held: Mapping[str, _Held],
+    alone: NDArray[np.bool_],
+    nodes: slice,
+    task: TaskAsked | None,
+    said: Collection[str],
+) -> _Parts:
+    """What is found out of some nodes.
 
     Args:
         steps: when what changes.
-        amount: what the job of each row holds; nan: unknown.
-        alone: whether the row's node is its job's only one, so that the amount is exact.
-        known: sizes of the nodes; nan: unknown.
-        least: what a job on several nodes holds of each of them at the least.
+        held: of each resource.
+        alone: by row, whether the node is the job's only one, so that the amount is exact.
+        nodes: which nodes they are.
+        task: count how many such tasks would have fit; None: that is not asked.
+        said: the resources of which the log says what jobs held.
     """
+    of_one = steps.of_rows(alone)
+    free = {what: _free(steps, one, of_one, nodes) for what, one in held.items()}
+    partly = steps.has_jobs & (free["cpus"].amount >= _ONE_CPU)
+    idle = {
+        what: _idle_part(steps, free[what], partly, steps.has_jobs if what == "cpus" else partly) for what in said
+    }
+    fitting = None if task is None else _fitting(steps, free, partly, task, said)
+    return _Parts(steps.by_node(np.where(partly, steps.lasts_s, 0.0)), idle, fitting)
+
+
+def _free(steps: _Steps, held: _Held, alone: NDArray[np.bool_], nodes: slice) -> _Free:
+    """What is free of one resource; ``alone`` is meant by step."""
+    known = held.known[nodes]
+    amount = steps.of_rows(held.amount)
     unknown = np.isnan(amount)
-    amount = np.where(unknown, 0.0, amount)
-    sure = np.where(alone, amount, np.minimum(amount, least))
+    amount[unknown] = 0.0
+    sure = np.where(alone, amount, np.minimum(amount, held.least))
     lasting = np.where(steps.lasts_s > 0, steps.held(sure), 0.0)
-    at_least = np.maximum(steps.most(lasting), steps.most(steps.of_rows(amount)))
+    at_least = np.maximum(steps.most(lasting), steps.most(amount))
     size = np.where(np.isnan(known), at_least, known)
     free = (size[steps.node] - steps.held(amount)).clip(min=0.0)
     if unknown.any():
@@ -153,13 +241,42 @@ def _free(steps: _Steps, amount: _Numbers, alone: NDArray[np.bool_], known: _Num
     return _Free(size, bool((np.isnan(known) & (at_least > 0)).any()), free)
 
 
-def _part_beside(
-    steps: _Steps, amount: _Numbers, alone: NDArray[np.bool_], known: _Numbers, partly: NDArray[np.bool_]
-) -> IdlePart | None:
-    """The idle part of another resource while the node is partly used; None where no job is known to hold any."""
-    if not (amount[steps.job_rows] > 0).any():
+def _joined(parts: Sequence[IdlePart]) -> IdlePart:
+    """The same of all nodes together."""
+    return IdlePart(
+        np.concatenate([one.size for one in parts]),
+        np.concatenate([one.idle_s for one in parts]),
+        np.concatenate([one.unknown_s for one in parts]),
+        any(one.is_least for one in parts),
+    )
+
+
+def _fitting(
+    steps: _Steps, free: Mapping[str, _Free], partly: NDArray[np.bool_], task: TaskAsked, said: Collection[str]
+) -> FittingTasks:
+    """How many tasks would have fit; what no job is known to hold of memory is asked for of nobody."""
+    asked = {
+        "cpus": (float(task.keep.cpus), float(max(task.each.cpus, 1))),
+        "memory_bytes": (task.keep.memory_mb * _MIB, task.each.memory_mb * _MIB),
+        "gpus": (float(task.keep.gpus), float(task.each.gpus)),
+    }
+    unsaid = {"memory_bytes"} - set(said)
+    ignored = ("memory",) if task.each.memory_mb and unsaid else ()
+    counted = [name for name, (_, each) in asked.items() if each and name not in unsaid]
+    fits = times_that_fit(((free[name].amount, *asked[name]) for name in counted), len(steps.node))
+    empty = times_that_fit(((free[name].size, *asked[name]) for name in counted), steps.nodes)
+    place_s = lasting_place_s(np.where(partly, fits, 0), steps.lasts_s, task.shortest_s)
+    return FittingTasks(task, steps.by_node(place_s), empty, ignored)
+
+
+def _joined_fitting(parts: Sequence[FittingTasks]) -> FittingTasks | None:
+    """The same of all nodes together; None: of none."""
+    if not parts:
         return None
-    return _idle_part(steps, _free(steps, amount, alone, known, 0.0), partly, partly)
+    beside_jobs_s = np.concatenate([one.beside_jobs_s for one in parts])
+    return FittingTasks(
+        parts[0].task, beside_jobs_s, np.concatenate([one.on_empty for one in parts]), parts[0].ignored
+    )
 
 
 def _idle_part(steps: _Steps, free: _Free, counted: NDArray[np.bool_], expected: NDArray[np.bool_]) -> IdlePart:
@@ -172,7 +289,7 @@ def _idle_part(steps: _Steps, free: _Free, counted: NDArray[np.bool_], expected:
     )
 
 
-def _gpu_types(placed: Placed, steps: _Steps) -> tuple[str, ...]:
+def _gpu_types(placed: Placed, nodes: int) -> tuple[str, ...]:
     """The types of the GPUs that jobs held on each node, joined by +."""
     seen: defaultdict[int, set[str]] = defaultdict(set)
     types = placed.runs["gpu_types"]
@@ -181,12 +298,12 @@ def _gpu_types(placed: Placed, steps: _Steps) -> tuple[str, ...]:
             rows = np.repeat((types == text).to_numpy(), placed.count)
             for node in np.unique(placed.busy.node[rows]).tolist():
                 seen[node].update(text.split(","))
-    return tuple("+".join(sorted(seen[node])) if node in seen else "" for node in range(steps.nodes))
+    return tuple("+".join(sorted(seen[node])) if node in seen else "" for node in range(nodes))
 
 
 def _spread(placed: Placed, alone: NDArray[np.bool_], from_s: float, until_s: float) -> float:
     """The part of the held CPU time that jobs on several nodes held."""
-    lasts_s = placed.busy.end_s.clip(from_s, until_s) - placed.busy.start_s.clip(from_s, until_s)
-    held_s = np.nan_to_num(placed.cores) * lasts_s
+    start_s, end_s = (placed.runs[name].to_numpy().clip(from_s, until_s) for name in ("start_s", "end_s"))
+    held_s = np.nan_to_num(placed.cores) * np.repeat(end_s - start_s, placed.count)
     together_s = float(held_s.sum())
     return float(held_s[~alone].sum()) / together_s if together_s > 0 else 0.0

@@ -62,23 +62,22 @@ def parse_times(text: pl.Series, timezone: str, later: bool = False) -> pl.Serie
         later: of a time that clocks show twice, the second is meant.
     """
     zone = find_zone(timezone)
-    text = text.str.strip_chars()
-    naive = text.str.to_datetime(_NAIVE, strict=False, time_unit="ms")
-    try:
-        local = naive.dt.replace_time_zone(
-            timezone if zone is not UTC else "UTC",
-            ambiguous="latest" if later else "earliest",
-            non_existent="null",
-        )
-    except pl.exceptions.PolarsError:
-        raise InputError(
-            f"The time zone {timezone!r} cannot be used.", "Give a zoneinfo name such as UTC or Europe/Berlin."
-        ) from None
-    seconds = local.dt.epoch("ms").cast(pl.Float64) / 1000
-    offset = text.str.to_datetime(_NAIVE + "%z", strict=False, time_unit="ms", time_zone="UTC")
-    seconds = _first(seconds, offset.dt.epoch("ms").cast(pl.Float64) / 1000)
-    seconds = _first(seconds, _epochs(text))
-    return _with_odd_forms(text, seconds, zone, later)
+
+    def naive(text: pl.Series) -> pl.Series:
+        return _naive_times(text, timezone if zone is not UTC else "UTC", later)
+
+    def odd(text: pl.Series) -> pl.Series:
+        return _odd_times(text, zone, later)
+
+    seconds = naive(text)
+    # Nearly all are of this form. Other forms, and blanks around it, are looked for in what it leaves open.
+    for read in (naive, _times_with_offset, _epochs, odd):
+        left = seconds.is_null().arg_true()
+        if len(left):
+            seconds = seconds.scatter(left, read(text.gather(left).str.strip_chars()))
+    # Slurm prints the epoch itself where a time was never set.
+    sane = pl.when(seconds > LATEST_S).then(float("nan")).when(seconds > 0).then(seconds)
+    return pl.select(sane).to_series()
 
 
 def form_hint(text: str) -> str:
@@ -101,28 +100,38 @@ def iso(time_s: float) -> str:
     return datetime.fromtimestamp(round(time_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _with_odd_forms(text: pl.Series, seconds: pl.Series, zone: tzinfo, later: bool) -> pl.Series:
-    """Fill in what the vectorised forms left open: missing, skipped by the clocks, or no time at all."""
-    missing = text.str.to_lowercase().is_in(MISSING_WORDS)
-    # Slurm prints the epoch itself where a time was never set.
-    missing = missing | (seconds <= 0).fill_null(False)
-    odd = (seconds.is_null() & ~missing).arg_true()
-    if len(odd):
-        distinct = text.gather(odd).unique()
-        meaning = {value: _parse_or_nan(value, zone, later) for value in distinct}
-        values = [meaning[value] for value in text.gather(odd)]
-        seconds = seconds.scatter(odd, pl.Series(values, dtype=pl.Float64))
-    sane = pl.when(seconds > LATEST_S).then(float("nan")).otherwise(seconds)
-    return pl.select(pl.when(missing).then(None).otherwise(sane)).to_series()
+def _naive_times(text: pl.Series, timezone: str, later: bool) -> pl.Series:
+    """Seconds of times without offset; null where it is none, or one that the zone's clocks skip."""
+    try:
+        # Hardly any time repeats: to look for it among those that are known would take longer than to read it.
+        local = text.str.to_datetime(_NAIVE, strict=False, time_unit="ms", cache=False).dt.replace_time_zone(
+            timezone, ambiguous="latest" if later else "earliest", non_existent="null"
+        )
+    except pl.exceptions.PolarsError:
+        raise InputError(
+            f"The time zone {timezone!r} cannot be used.", "Give a zoneinfo name such as UTC or Europe/Berlin."
+        ) from None
+    return _epoch_s(local)
+
+
+def _times_with_offset(text: pl.Series) -> pl.Series:
+    return _epoch_s(text.str.to_datetime(_NAIVE + "%z", strict=False, time_unit="ms", time_zone="UTC"))
 
 
 def _epochs(text: pl.Series) -> pl.Series:
     digits = text.str.contains(_EPOCH_IN_LOG)
-    return pl.select(pl.when(digits).then(text).otherwise(None)).to_series().cast(pl.Float64, strict=False)
+    return pl.select(pl.when(digits).then(text)).to_series().cast(pl.Float64, strict=False)
 
 
-def _first(one: pl.Series, other: pl.Series) -> pl.Series:
-    return pl.select(pl.coalesce(one, other)).to_series()
+def _epoch_s(times: pl.Series) -> pl.Series:
+    return times.dt.epoch("ms").cast(pl.Float64) / 1000
+
+
+def _odd_times(text: pl.Series, zone: tzinfo, later: bool) -> pl.Series:
+    """Times that no vectorised form reads: missing (null), skipped by the clocks, or no time at all (NaN)."""
+    distinct = text.unique()
+    meaning = [None if one.lower() in MISSING_WORDS else _parse_or_nan(one, zone, later) for one in distinct]
+    return text.replace_strict(distinct, pl.Series(meaning, dtype=pl.Float64), return_dtype=pl.Float64)
 
 
 def _parse_or_nan(text: str, zone: tzinfo, later: bool) -> float:

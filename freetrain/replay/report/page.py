@@ -9,8 +9,8 @@ from typing import Any
 from markupsafe import Markup
 
 from freetrain.config import Prices
+from freetrain.core.aim import read_aim
 from freetrain.core.holes import SECONDS_PER_HOUR
-from freetrain.core.objectives import read_aim
 from freetrain.errors import StateError
 from freetrain.replay.logs.model import SiteLog
 from freetrain.replay.logs.times import find_zone
@@ -147,7 +147,8 @@ def _worth(report: ReportInput) -> tuple[WorthRow, ...]:
     outcome, prices = report.shown.outcome, report.prices
     if prices is None:
         return ()
-    return worth_rows(worth_of(outcome.lent_node_hours, outcome.useful_node_hours, prices), prices)
+    worth = worth_of(outcome.lent_node_hours, outcome.useful_node_hours, prices, outcome.lent_watts)
+    return worth_rows(worth, prices)
 
 
 def _assumptions(report: ReportInput) -> Any:

@@ -31,8 +31,8 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture
 def daemon(site: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
-    launcher = getattr(request, "param", "steer")
-    lend, decide = 'share = "gpus"\nkeep = "cpu=2"', '[decide]\nfinish = "synergy-tune"'
+    launcher, _, finish = getattr(request, "param", "steer").partition(" ")
+    lend, decide = 'share = "gpus"\nkeep = "cpu=2"', f'[decide]\nfinish = "{finish or "synergy-tune"}"'
     with daemon_that_polls_every(POLL_S, site, NODES, launcher, lend=lend, more=decide):
         yield site
 
@@ -122,6 +122,27 @@ def test_who_waits_for_data_gets_the_cpus_that_belong_to_his_gpu_each_time(daemo
         wait_until(lambda job=job: not running(daemon, job), LIMIT_S, daemon)
     daemon.run("alice", "rm", "-r", directory)
     assert had == ["2", "2"]
+
+
+@pytest.mark.parametrize("daemon", ["submit synergy-opt"], indirect=True)
+def test_who_caches_its_data_gets_the_memory_for_it_where_it_waits_for_them(daemon: Site) -> None:
+    stop = daemon.directory / "state" / "STOP"
+    stop.touch()
+    directory = progress_that_waits_for_data(daemon, 0.5)
+    submit(
+        daemon,
+        1,
+        "--gpus-per-node=a100:1",
+        "-c1",
+        "--mem=30",
+        f"--comment=freetrain:max=1,cache=50,dir={directory}",
+    )
+    status = daemon.directory / "state" / "status.json"
+    wait_until(lambda: re.search(r'"samples_done": ?9', status.read_text()) is not None, LIMIT_S, daemon)
+    stop.unlink()
+    shown = ("squeue", "-h", "-a", "-t", "R", "-p", "freetrain", "-o", "%C %m")
+    wait_until(lambda: daemon.run("bob", *shown) == "1 80M", LIMIT_S, daemon)
+    daemon.run("alice", "rm", "-r", directory)
 
 
 def test_who_comes_later_gets_a_fair_part_of_the_gpus_and_the_site_what_it_asks_for(daemon: Site) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.live.site import Site
 from benchmarks.live.workload import SiteJob
+from freetrain.core.decision import Decision
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.elastic.on_disk.progress_log import ProgressLog, read_progress
 from freetrain.lab import LabOptions
@@ -24,6 +25,8 @@ pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 NODES = 3
 TRAINING = Path(__file__).parents[2] / "elastic" / "scripts" / "counting.py"
 CURVE = "1:100/2:190/3:270"
+STEP = "1.5/0/0.001/0/0.1"
+"""Of a second server nobody would have any good."""
 # A step is mostly sleep: what freetrain measures, and so what it does, does not depend on how many cores the
 # virtual nodes share.
 SCRIPT = """#!/bin/bash
@@ -70,15 +73,17 @@ def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> Non
     assert json.loads((trainer / "finished.json").read_text())
 
 
-def test_a_server_is_elsewhere_when_the_site_has_taken_its_node(site: Site) -> None:
+def test_a_server_runs_where_it_was_decided_and_elsewhere_when_the_site_has_taken_its_node(site: Site) -> None:
     trainer = site.out / "served"
     with daemon_that_polls_every(POLL_S, site, NODES):
-        job, out = submit(site, trainer, "--servers 1")
+        job, out = submit(site, trainer, "--servers auto", tag=f",servers=2,step={STEP}")
         wait_until(lambda: workers_and_servers(trainer) == (NODES, 1), 60, site)
         node = node_of_server(trainer)
+        assert last_decision(site).serving == {job: (node,)}
         own = site.run("bob", "sbatch", "--parsable", "-w", node, "-t", "6", "--wrap", "sleep 300").strip()
         wait_until(lambda: workers_and_servers(trainer) == (NODES - 1, 1), 60, site)
         assert node_of_server(trainer) != node
+        assert last_decision(site).serving == {job: (node_of_server(trainer),)}
         site.run("bob", "scancel", own)
         wait_until(lambda: workers_and_servers(trainer) == (NODES, 1), 60, site)
 
@@ -87,14 +92,14 @@ def test_a_server_is_elsewhere_when_the_site_has_taken_its_node(site: Site) -> N
         wait_until(lambda: not nodes_of(site, job), 20, site)
 
 
-def submit(site: Site, trainer: Path, more: str = "") -> tuple[str, Path]:
+def submit(site: Site, trainer: Path, more: str = "", tag: str = "") -> tuple[str, Path]:
     """The job, and where it counts its samples."""
     out = site.out / f"counting-{trainer.name}"
     out.mkdir()
     out.chmod(0o777)
     (out / "pace").touch()
     script = SCRIPT.format(python=sys.executable, trainer=trainer, training=TRAINING, out=out, more=more)
-    return site.submit_trainer("alice", NODES, f"min=1,dir={trainer},curve={CURVE}", script), out
+    return site.submit_trainer("alice", NODES, f"min=1,dir={trainer},curve={CURVE}{tag}", script), out
 
 
 def last_world(trainer: Path) -> dict[str, Any]:
@@ -113,6 +118,12 @@ def node_of_server(trainer: Path) -> str:
     pid = json.loads((trainer / "members" / f"{server}.json").read_text())["pid"]
     environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return dict(each.decode().partition("=")[::2] for each in environment)["SLURMD_NODENAME"]
+
+
+def last_decision(site: Site) -> Decision:
+    store = Store.open_existing(site.directory / "state" / "freetrain.db")
+    run = store.runs()[0]
+    return store.decision(run.id, run.decision_count)[1]
 
 
 def in_the_ledger(site: Site, trainer: str) -> KnownTrainer:

@@ -19,7 +19,9 @@ def view(ends_in_s: Mapping[str, float], servers: str = "", in_world: str = "", 
     for place, (agent, end_s) in enumerate(ends_in_s.items(), 1):
         ends_s = NOW_S + end_s if end_s else 0.0
         facts = (agent, "host", "address", 1, 1, "2.13", "mark")
-        members[agent.lower()] = Member(agent.lower(), *facts, joined_s=place, ends_s=ends_s)
+        members[agent.lower()] = Member(
+            agent.lower(), *facts, joined_s=place, ends_s=ends_s, switches=f"top.leaf.node-{agent}"
+        )
         if str(place) in servers:
             members[str(place)] = Member(str(place), *facts, joined_s=9.0, ends_s=ends_s, is_server=True)
     generation = Generation(3, tuple(workers), "host", "address", 1, "nonce", "", tuple(in_world))
@@ -29,6 +31,13 @@ def view(ends_in_s: Mapping[str, float], servers: str = "", in_world: str = "", 
 def decided(seen: View, servers: int = 1) -> dict[str, Hosting]:
     agents = dict.fromkeys(member.agent for member in seen.members.values())
     return {agent: hosting(seen, agent, servers, NOW_S) for agent in agents}
+
+
+def told(seen: View, *nodes: str) -> dict[str, Hosting]:
+    """Where freetrain has named nodes."""
+    agents = dict.fromkeys(member.agent for member in seen.members.values())
+    names = {f"node-{node}" for node in nodes}
+    return {agent: hosting(seen, agent, len(names), NOW_S, names) for agent in agents}
 
 
 @pytest.mark.parametrize(
@@ -72,6 +81,23 @@ def test_no_server_is_started_where_workers_are_leaving() -> None:
 
 def test_two_that_were_started_at_once_come_down_to_one() -> None:
     assert decided(view({"A": 3600, "B": 7200}, servers="12", in_world="12")) == {"A": END, "B": RUN}
+
+
+def test_servers_run_on_the_nodes_that_freetrain_names_and_nowhere_else() -> None:
+    seen = view({"A": 3600, "B": 50, "C": 7200})
+    assert told(seen, "B") == {"A": KEEP, "B": RUN, "C": KEEP}
+    assert told(seen, "A", "B") == {"A": RUN, "B": RUN, "C": KEEP}
+    assert RUN not in told(seen, "D").values(), "a node that is not there yet"
+
+
+def test_where_freetrain_names_another_node_the_server_goes_on_until_that_one_has_its_own() -> None:
+    ends_in_s = {"A": 7200.0, "B": 3600.0}
+    assert told(view(ends_in_s, servers="1", in_world="1"), "B") == {"A": KEEP, "B": RUN}
+    assert told(view(ends_in_s, servers="12", in_world="12"), "B") == {"A": END, "B": RUN}
+
+
+def test_where_freetrain_names_no_node_any_more_servers_end() -> None:
+    assert told(view({"A": 7200, "B": 3600}, servers="1", in_world="1")) == {"A": END, "B": END}
 
 
 def test_nobody_runs_one_where_nobody_wants_any() -> None:

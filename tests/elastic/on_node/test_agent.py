@@ -139,6 +139,39 @@ def test_a_server_moves_before_its_node_ends_and_when_it_leaves(agents: Agents) 
     assert_exactly_once(agents, EPOCHS)
 
 
+def test_servers_run_where_freetrain_says_and_move_when_it_says_otherwise(agents: Agents) -> None:
+    """A squeue of the imagination shows what the file ``said`` says; it is asked whenever the nodes change."""
+    squeue = agents.out / "squeue"
+    squeue.write_text(f'#!/bin/sh\necho "$@" >> {agents.out}/asked\ncat {agents.out}/said\n')
+    squeue.chmod(0o755)
+
+    def say(comment: str) -> None:
+        (agents.out / "said").write_text(comment + "\n")
+
+    def start(task: int) -> str:
+        slurm = {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": str(task), "SLURMD_NODENAME": f"c{task}"}
+        path = {"PATH": f"{agents.out}:{os.environ['PATH']}"}
+        return agents.start_agent("--nproc", "1", "--servers", "auto", **slurm, **path)
+
+    say("freetrain:servers=2 | servers on c2")
+    first, second = start(1), start(2)
+    agents.wait_until(lambda: agents.hosts() == {second}, "server on the node that was named")
+    say("freetrain:servers=2 | servers on c1")
+    third = start(3)
+    agents.wait_until(lambda: agents.hosts() == {first}, "server on the other node")
+    agents.await_world(3)
+    say("freetrain:servers=2")
+    agents.processes[third].send_signal(signal.SIGTERM)
+    assert agents.finish(third)[third] == 0
+    agents.wait_until(lambda: not agents.servers(), "world without servers")
+    agents.await_world(2)
+    agents.pace(slow=False)
+    assert set(agents.finish().values()) == {0}, agents.errors()
+    asked = (agents.out / "asked").read_text().splitlines()
+    assert set(asked) <= {f"--noheader --format=%k --jobs=7_{task}" for task in (1, 2, 3)}
+    assert_exactly_once(agents, EPOCHS)
+
+
 def test_a_server_that_is_killed_is_replaced_by_its_agent(agents: Agents) -> None:
     agents.start_agent("--nproc", "2", "--servers", "1", "--max-restarts", "1")
     agents.wait_until(lambda: len(agents.servers()) == 1, "server")

@@ -17,7 +17,7 @@ from freetrain import elastic
 
 SAMPLES, BATCH = 240, 24
 QUICK_STEPS = 10
-"""Of each world, while the file ``pace`` is there; then it almost stands still until the next world waits."""
+"""Of each world, and again while the next one waits, if the file ``pace`` is there; then it almost stops."""
 QUICK_STEP_S, SLOW_STEP_S = 0.03, 1.0
 
 
@@ -47,6 +47,8 @@ class Pace:
         self.world = self.newest_world()
 
     def rest(self, workers):
+        if self.newest_world() != self.world:
+            self.enter_world(None)  # it waits until this worker sees it, however long that takes
         self.steps += 1
         until_s = time.monotonic() + (
             self.alone_s / workers or (0.03 if self.steps <= QUICK_STEPS else SLOW_STEP_S)

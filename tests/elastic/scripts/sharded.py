@@ -99,6 +99,8 @@ class Pace:
         self.rested, self.world = 0, self.newest_world()
 
     def rest(self):
+        if self.newest_world() != self.world:
+            self.enter_world(None)  # it waits until this worker sees it, however long that takes
         self.rested += 1
         until_s = time.monotonic() + (0.02 if self.rested <= QUICK_STEPS else 1.0)
         while time.monotonic() < until_s and self.slow.exists() and self.newest_world() == self.world:

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from benchmarks.problems import mixed_problem, problem_with_ends
+from benchmarks.problems import mixed_problem, problem_with_ends, with_kinds
 from freetrain.core.decision import GOOD_ENOUGH
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
@@ -16,6 +16,7 @@ from freetrain.core.verify import verify_counts
 from freetrain.policies.solver.answer import Answer
 from freetrain.policies.solver.bidders import bidders_of
 from freetrain.policies.solver.columns import solve
+from freetrain.replay.presets import CURVES
 
 CHEAP, DEAR = (18.0, 12.0, 12.0, 0.0), (60.0, 60.0, 360.0, 60.0)
 
@@ -49,7 +50,19 @@ def test_a_larger_one_is_decided_closely(
     trainers: int, nodes: int, ends: int, costs: tuple[float, float, float, float]
 ) -> None:
     problem = problem_with_ends(1, trainers, nodes, ends, costs)
-    assert missing(problem, answer_of(problem)) <= 20 * GOOD_ENOUGH
+    assert missing(problem, answer_of(problem)) <= GOOD_ENOUGH
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_where_changes_are_dear_it_is_found_out_who_grows(seed: int) -> None:
+    """Of these the relaxed combination does not say it, and what it mostly says is 0.3 to 2.5 % worse."""
+    problem = problem_with_ends(seed, 20, 256, 8, DEAR)
+    assert missing(problem, answer_of(problem)) <= GOOD_ENOUGH
+
+
+def test_many_ends_and_kinds_of_nodes_are_no_harder() -> None:
+    problem = with_kinds(problem_with_ends(0, 100, 4608, 12, CHEAP), 0, 3, orderly=True)
+    assert missing(problem, answer_of(problem)) <= GOOD_ENOUGH
 
 
 def test_many_trainers_on_many_nodes_are_no_harder() -> None:
@@ -96,6 +109,22 @@ def test_trainers_that_do_not_differ_are_one_kind_and_get_different_nodes() -> N
     answer = answer_of(problem)
     assert answer.proven
     assert answer.counts.sum() == 8
+
+
+def test_how_many_of_those_that_do_not_differ_start_is_decided_too() -> None:
+    """Relaxed, one of the others would grow by a part of what is left; nobody that has nothing would start."""
+    curve = CURVES["ShuffleNet"]
+    up_s, down_s, forced_s, start_s = DEAR
+    costs = {"scale_up_s": up_s, "scale_down_s": down_s, "forced_loss_s": forced_s, "start_s": start_s}
+    trainers = tuple(Trainer(f"t{number}", curve, **costs) for number in range(34))
+    holders = [f"t{number}" for number in range(20)], [*["t20"] * 8, *["t21"] * 8, "t22", "t23", None, None]
+    nodes = tuple(
+        Offer(f"{holder or 'free'}-{number}", end, holder)
+        for held, end in zip(holders, (None, 447.0), strict=True)
+        for number, holder in enumerate(held)
+    )
+    answer = answer_of(Problem(0.0, nodes, trainers, 569.0, "throughput"))
+    assert answer.proven
 
 
 def test_who_has_more_nodes_than_he_may_have_is_given_fewer() -> None:

@@ -11,8 +11,9 @@ import pytest
 from benchmarks.problems import mixed_problem, with_boots, with_kinds
 from freetrain.core.problem import Counts
 from freetrain.policies.solver.bidders import Bidders, bidders_of
+from freetrain.policies.solver.limits import Limits, no_limits
 from freetrain.policies.solver.over_classes import _largest_of_last
-from freetrain.policies.solver.replies import best_replies
+from freetrain.policies.solver.replies import Duals, best_replies
 
 SEEDS = [seed for seed in range(60) if len(mixed_problem(seed, lives=True).classes) > 1]
 
@@ -43,6 +44,10 @@ def reduced(bidders: Bidders, kind: int, counts: Counts, prices: np.ndarray) -> 
     return float(bidders.values_of(kind, counts) - counts @ prices)
 
 
+def unpriced_growth(bidders: Bidders, prices: np.ndarray) -> Duals:
+    return Duals(prices, np.zeros(len(bidders.number)))
+
+
 def some_prices(bidders: Bidders, seed: int) -> np.ndarray:
     """About as much as a node is worth."""
     return np.random.default_rng(seed).uniform(0, 2, len(bidders.capacity)) * bidders.worth.max() * 10
@@ -52,7 +57,7 @@ def some_prices(bidders: Bidders, seed: int) -> np.ndarray:
 def test_nothing_is_better_than_the_best_reply(seed: int) -> None:
     bidders = some_bidders(seed)
     prices = some_prices(bidders, seed)
-    replies = best_replies(bidders, prices)
+    replies = best_replies(bidders, unpriced_growth(bidders, prices))
     for kind, counts in enumerate(replies.counts):
         best = max(reduced(bidders, kind, choice, prices) for choice in all_choices(bidders, kind))
         assert replies.value[kind] == pytest.approx(best)
@@ -64,7 +69,7 @@ def test_nothing_is_better_than_the_best_reply(seed: int) -> None:
 def test_every_choice_that_is_nearly_as_good_is_found_and_no_other(seed: int) -> None:
     bidders = some_bidders(seed)
     prices = some_prices(bidders, seed)
-    replies = best_replies(bidders, prices)
+    replies = best_replies(bidders, unpriced_growth(bidders, prices))
     for kind in range(len(bidders.number)):
         slack = 0.3 * max(1.0, abs(float(replies.value[kind]))) + 0.123
         found = {tuple(counts.tolist()) for counts in replies.nearly_best(kind, slack)}
@@ -77,10 +82,53 @@ def test_every_choice_that_is_nearly_as_good_is_found_and_no_other(seed: int) ->
         assert found == expected
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_who_grows_pays_what_growth_costs(seed: int) -> None:
+    bidders = some_bidders(seed)
+    prices, growth = (
+        some_prices(bidders, seed),
+        np.random.default_rng(seed).normal(size=len(bidders.number)) * 1000,
+    )
+    replies = best_replies(bidders, Duals(prices, growth))
+    for kind, counts in enumerate(replies.counts):
+        held = bidders.held_by_kind[kind].sum()
+
+        def worth(choice: Counts, kind: int = kind, held: int = held) -> float:
+            return reduced(bidders, kind, choice, prices) - float(growth[kind] * (choice.sum() > held))
+
+        assert replies.value[kind] == pytest.approx(max(map(worth, all_choices(bidders, kind))))
+        assert worth(counts) == pytest.approx(replies.value[kind])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_within_limits_nothing_is_better_than_the_best_reply(seed: int) -> None:
+    bidders = some_bidders(seed)
+    prices, draw = some_prices(bidders, seed), np.random.default_rng(seed)
+    limits = no_limits(bidders)
+    for bid in range(len(bidders.whose)):
+        time = int(draw.integers(len(bidders.last_of_life)))
+        narrower = limits.at_most if draw.random() < 0.5 else limits.more_than
+        limits = narrower([bid], time, int(draw.integers(3)))
+    replies = best_replies(bidders, unpriced_growth(bidders, prices), limits)
+    for kind, counts in enumerate(replies.counts):
+        allowed = [choice for choice in all_choices(bidders, kind) if is_within(bidders, limits, kind, choice)]
+        values = [reduced(bidders, kind, choice, prices) for choice in allowed]
+        best = max(values, default=-np.inf)
+        assert replies.value[kind] == pytest.approx(best)
+        if best > -np.inf:
+            assert is_within(bidders, limits, kind, counts)
+            assert reduced(bidders, kind, counts, prices) == pytest.approx(best)
+
+
+def is_within(bidders: Bidders, limits: Limits, kind: int, counts: Counts) -> bool:
+    bids = [bid for bid in bidders.bids_for(kind, counts) if may_take(bidders, bid, counts)]
+    return bool(limits.hold(np.array(bids, dtype=int), bidders.sizes_of(counts)[None]).any())
+
+
 @pytest.mark.parametrize("positions", [1, 2, 7, 16, 33])
 def test_the_largest_of_those_before_is_found_for_windows_of_any_width(positions: int) -> None:
     draw = np.random.default_rng(positions)
-    table, widths = draw.normal(size=(40, positions)), draw.integers(0, positions, 40)
+    table, widths = draw.normal(size=(40, positions)), draw.integers(1, max(2, positions), 40)
     expected = [
         [max(row[max(0, at - width) : at], default=-np.inf) for at in range(positions)]
         for row, width in zip(table.tolist(), widths.tolist(), strict=True)

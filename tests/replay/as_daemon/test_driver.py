@@ -12,6 +12,7 @@ import pytest
 
 from freetrain.config import Config
 from freetrain.core.holes import Holes, find_holes
+from freetrain.core.power import PowerDraw
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.daemon.rules import rules_of
 from freetrain.lending.rules import Rules
@@ -185,3 +186,44 @@ def test_that_the_logs_jobs_waited_for_reasons_unknown_does_not_end_lending() ->
     assert record.felt is not None
     assert max(record.felt.delays_s, default=0.0) <= 1.0
     assert lent_node_s > 0.75 * 3600.0 * record.holes.idle_node_hours
+
+
+def replayed_for(trainers: list[Trainer], objective: str = "throughput", **lend: object) -> ReplayRecord:
+    """Four idle nodes for 2,000 s; n1 is dear."""
+    holes, logged = site((0.0, 0.0, 2000.0, 2000.0, ()))
+    holes = replace(holes, kind_of=dict.fromkeys(NAMES, "cheap") | {"n1": "dear"})
+    found = replace(rules(**lend), objective=objective, draw=PowerDraw(0.0, {"cheap": 1000.0, "dear": 4000.0}))
+    goal = Goal.of(find_policy("freetrain"), objective)
+    return DaemonReplay(holes, logged, trainers, found, goal, Timing(), NullJournal(), time.perf_counter).run()
+
+
+def test_trainers_that_name_owners_and_accounts_share_as_the_site_says() -> None:
+    people = (("ann", "vision"), ("ben", "vision"), ("cat", "language"))
+    trainers = [replace(TRAINER, id=owner, owner=owner, account=account) for owner, account in people]
+    equal, by_account = (
+        {run.trainer.id: len(run.nodes) for run in replayed_for(trainers, **lend).runs}
+        for lend in ({}, {"fair_share": "account", "shares": {"language": 3.0}})
+    )
+    assert sorted(equal.values()) == [1, 1, 2]
+    assert by_account["cat"] == 3
+
+
+def test_past_use_counts_in_a_replay_too() -> None:
+    """Ann had all three nodes for two hours, so ben, who comes then, gets two of them."""
+    holes, logged = site((0.0, 0.0, 9000.0, 9000.0, ()), until_s=9000.0)
+    ann = replace(TRAINER, id="ann", owner="ann", throughput=((1, 10.0), (3, 30.0)))
+    late = replace(ann, id="ben", owner="ben", submitted_s=7000.0)
+    trainers, three = [ann, late], rules(exclude_nodes="n4", half_life=3600)
+    goal = Goal.of(find_policy("freetrain"), "throughput")
+    record = DaemonReplay(holes, logged, trainers, three, goal, Timing(), NullJournal(), time.perf_counter).run()
+    assert {run.trainer.id: len(run.nodes) for run in record.runs} == {"ann": 1, "ben": 2}
+
+
+def test_nodes_that_take_too_much_stay_idle_and_what_the_others_take_is_counted() -> None:
+    free = replayed_for([TRAINER])
+    (run,) = free.runs
+    assert run.joules == pytest.approx(run.node_s * (3 * 1000.0 + 4000.0) / 4)
+    # A node does 10 samples/s: at 1 kW 3.6e4 to a kWh, at 4 kW 9e3.
+    (run,) = replayed_for([TRAINER], "throughput,energy=2e4").runs
+    assert run.nodes == {"n2", "n3", "n4"}
+    assert run.joules == pytest.approx(run.node_s * 1000.0)

@@ -37,18 +37,46 @@ def count_idle_parts(
         until_s: its end.
         cpus: of each node; None: the most that jobs held there.
     """
+    return {
+        node: _idle_on(*_free_on(mine, until_s - from_s, cpus.get(node) if cpus else None))
+        for node, mine in sorted(_all_pieces(text, from_s, until_s).items())
+    }
+
+
+def count_fitting(
+    text: str, from_s: int, until_s: int, task: Mapping[str, float], shortest_s: int
+) -> dict[str, float]:
+    """Node → hours × tasks that would have fit while it was partly used, each for so long without a break.
+
+    Args:
+        text: what sacct -P printed.
+        from_s: start of the window.
+        until_s: its end.
+        task: what one takes, by kind.
+        shortest_s: for how long it must fit to count.
+    """
+    found = {}
+    for node, mine in sorted(_all_pieces(text, from_s, until_s).items()):
+        partly, free = _free_on(mine, until_s - from_s, None)
+        fits = np.min([np.floor(free[kind] / each + 1e-6) for kind, each in task.items()], axis=0) * partly
+        found[node] = 0.0
+        for number in range(1, int(fits.max()) + 1):
+            there = "".join("x" if enough else " " for enough in fits >= number)
+            found[node] += sum(len(run) for run in there.split() if len(run) >= shortest_s) / 3600
+    return found
+
+
+def _all_pieces(text: str, from_s: int, until_s: int) -> Mapping[str, list[Piece]]:
     pieces: defaultdict[str, list[Piece]] = defaultdict(list)
     header, *lines = text.strip().split("\n")
     for line in lines:
         for node, piece in _pieces(dict(zip(header.split("|"), line.split("|"), strict=True)), from_s, until_s):
             pieces[node].append(piece)
-    return {
-        node: _one_node(mine, until_s - from_s, cpus.get(node) if cpus else None)
-        for node, mine in sorted(pieces.items())
-    }
+    return pieces
 
 
-def _one_node(pieces: list[Piece], seconds: int, cpus: int | None) -> dict[str, float]:
+def _free_on(pieces: list[Piece], seconds: int, cpus: int | None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """In which seconds a node is partly used, and how much of each kind is free then."""
     jobs = np.zeros(seconds, np.int32)
     held = {kind: np.zeros(seconds) for kind in KINDS}
     sure = {kind: np.zeros(seconds) for kind in KINDS}
@@ -62,8 +90,11 @@ def _one_node(pieces: list[Piece], seconds: int, cpus: int | None) -> dict[str, 
     size = {kind: max(sure[kind].max(), *(piece.amount[kind] for piece in pieces), 0) for kind in KINDS}
     size["cpu"] = cpus or size["cpu"]
     partly = (jobs > 0) & (size["cpu"] - held["cpu"] > 0.999)
-    idle = {kind: float((size[kind] - held[kind]).clip(0)[partly].sum()) / 3600 for kind in KINDS}
-    return {"node": float(partly.sum()) / 3600, **idle}
+    return partly, {kind: (size[kind] - held[kind]).clip(0) for kind in KINDS}
+
+
+def _idle_on(partly: np.ndarray, free: Mapping[str, np.ndarray]) -> dict[str, float]:
+    return {"node": float(partly.sum()) / 3600, **{kind: float(free[kind][partly].sum()) / 3600 for kind in KINDS}}
 
 
 def _pieces(row: Mapping[str, str], from_s: int, until_s: int) -> Iterator[tuple[str, Piece]]:

@@ -8,6 +8,7 @@ import pytest
 
 from freetrain.errors import InputError
 from freetrain.replay.logs import ReadOptions, read_site_log
+from freetrain.replay.logs import sacct as sacct_text
 from tests.replay.logs.build import HEADER, Write, holes_of, hour, read, row, sacct
 
 CLUSTERS = sacct(
@@ -22,6 +23,36 @@ ACCOUNTS = sacct(
     row("3", name="physics", partition="idle", start="08", end="09", list="c4"),
     header=HEADER.replace("JobName", "Account"),
 )
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (ACCOUNTS, {}),
+        (ACCOUNTS, {"ignore_accounts": ("scavenger",), "ignore_partitions": ("idle", "misspelt")}),
+        (CLUSTERS, {"cluster": "small"}),
+        (CLUSTERS.replace("|2024", "|a|2024", 1), {"cluster": "small"}),
+    ],
+)
+def test_it_does_not_matter_how_many_rows_are_understood_at_a_time(
+    write: Write, monkeypatch: pytest.MonkeyPatch, text: str, options: dict[str, object]
+) -> None:
+    path = write(text)
+    at_once = read(path, **options)
+    monkeypatch.setattr(sacct_text, "_ROWS_AT_ONCE", 1)
+    one_by_one = read(path, **options)
+    assert (one_by_one.rows, one_by_one.notes) == (at_once.rows, at_once.notes)
+    for name in at_once.holes.node_names:
+        assert holes_of(one_by_one, name) == holes_of(at_once, name)
+
+
+def test_a_cluster_that_is_not_there_is_told_from_those_of_all_rows(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sacct_text, "_ROWS_AT_ONCE", 1)
+    with pytest.raises(InputError) as caught:
+        read(write(CLUSTERS), cluster="none")
+    assert caught.value.hint == "Give --cluster one of big, small."
 
 
 def test_several_clusters_are_not_one_machine(write: Write) -> None:

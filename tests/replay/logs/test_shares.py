@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from freetrain.core import node_rows
 from freetrain.replay.logs import SiteLog
 from freetrain.replay.logs.model import IdleShares
 from freetrain.replay.share_outcome import ShareOutcome, share_outcome, share_rows
@@ -129,8 +130,11 @@ def test_hours_and_nodes_that_are_left_out_do_not_count(write: Write) -> None:
     assert parts(read(write(text), only_nodes="c[1-6]")).partly_idle_cpu_hours == 0.0
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_as_much_lies_idle_as_a_count_of_every_second_finds(write: Write, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "rows_at_once"), [(1, 1 << 18), (2, 60)])
+def test_as_much_lies_idle_as_a_count_of_every_second_finds(
+    write: Write, seed: int, rows_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_rows, "_ROWS_AT_ONCE", rows_at_once)
     text = make_gpu_log(seed)
     log = read(write(text), until_s=hour(6))
     counted = count_idle_parts(text, int(hour(0)), int(hour(6)))

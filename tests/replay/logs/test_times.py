@@ -60,6 +60,17 @@ def test_many_times_are_read_as_one_by_one() -> None:
     assert parse_times(pl.Series(texts), "UTC").to_list() == [1717376400.0] * 4
 
 
+def test_blanks_around_a_time_do_not_matter() -> None:
+    texts = [
+        " 2024-06-03T01:00:00",
+        "2024-06-03T03:00:00+0200 ",
+        " 2024-06-03 01:00:00",
+        " 1717376400 ",
+        " Unknown ",
+    ]
+    assert parse_times(pl.Series(texts), "UTC").to_list() == [1717376400.0] * 4 + [None]
+
+
 def test_missing_is_told_from_unreadable() -> None:
     times = parse_times(
         pl.Series(["Unknown", "None", "", "0", "1970-01-01T00:00:00", "soon", "56"]), "UTC"

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from freetrain.replay.logs.model import IdlePart, IdleShares
+from freetrain.core.amounts import Amount
+from freetrain.replay.logs.model import FittingTasks, IdlePart, IdleShares, TaskAsked
 from freetrain.replay.report import ReportInput
 from freetrain.replay.report.page import render
 from freetrain.replay.report.shares import shown_shares
@@ -28,6 +29,19 @@ def test_the_page_tells_what_lay_idle_on_used_nodes(report: ReportInput) -> None
     assert "1,400 CPU-hours and 42 GPU-hours lay idle there" in page
     assert '<th scope="row">GPU a100</th><td class="n">4</td><td class="n">8' in page
     assert "GPU &lt;v100&gt;" in page
+
+
+def test_the_page_tells_what_would_have_fit_where_it_was_asked(report: ReportInput) -> None:
+    shared = with_shares(report, 2.0)
+    assert shared.log.shares is not None
+    nodes = len(shared.log.holes.node_names)
+    task = TaskAsked(Amount(4, 16 * 1024, (("gpu", 1),)), shortest_s=120.0)
+    fitting = FittingTasks(task, np.ones(nodes) * 2 * 3600, np.full(nodes, 8))
+    log = replace(shared.log, shares=replace(shared.log.shares, fitting=fitting))
+    page = render(replace(shared, log=log)).replace("\N{NO-BREAK SPACE}", " ")
+    assert "Tasks of 1 GPU, 4 CPUs, 16 GiB would have fit beside the jobs for 28 task-hours, 28 GPU-hours" in page
+    assert "task-hours that would have fit</th>" in page
+    assert "task-hours that would have fit" not in render(shared)
 
 
 def test_where_no_node_was_partly_used_there_is_no_table(report: ReportInput) -> None:

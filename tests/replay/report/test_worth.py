@@ -24,6 +24,14 @@ def test_what_the_site_does_not_say_is_left_out() -> None:
     assert worth_rows(worth_of(LENT, USEFUL, Prices(per_kwh=1.0)), Prices(per_kwh=1.0)) == ()
 
 
+def test_energy_of_several_kinds_of_nodes_is_that_of_those_that_were_lent() -> None:
+    kinds = Prices(watts_of={"a100": 2400}, idle_watts_of={"a100": 400}, per_kwh=0.2)
+    worth = worth_of(LENT, USEFUL, kinds, 1500.0)
+    assert worth.energy_kwh == 180.0
+    assert worth_rows(worth, kinds)[0].reckoned == "node-hours lent × watts of their kinds, training less idle"
+    assert worth_of(LENT, USEFUL, kinds).energy_kwh is None, "nobody knows which nodes they were"
+
+
 def test_energy_of_idle_nodes_that_is_not_known_is_said() -> None:
     unknown = Prices(watts_per_node=1000)
     (row,) = worth_rows(worth_of(LENT, USEFUL, unknown), unknown)

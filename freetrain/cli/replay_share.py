@@ -1,0 +1,64 @@
+"""The options of ``freetrain replay`` about what could be lent beside jobs, and what they become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from freetrain.cli.options import options
+from freetrain.config import Config, load_config
+from freetrain.core.amounts import GPU
+from freetrain.errors import InputError
+from freetrain.lending.rules import Share
+from freetrain.replay.logs import TaskAsked
+from freetrain.slurm.parsing import parse_amount
+
+share_options = options(
+    click.option(
+        "--share",
+        type=click.Choice([str(Share.GPUS), str(Share.ANY)]),
+        help="Count what could be lent beside the jobs of nodes that these use in part (lend.share): how many "
+        "tasks as --task says would have fit there. They are counted alone, and not lent in the replay.",
+    ),
+    click.option(
+        "--task",
+        metavar="AMOUNT",
+        help="What such a task asks for, as gres/gpu=1,cpu=4,mem=16G  [default: one CPU, with --share gpus one "
+        "GPU besides].",
+    ),
+)
+
+
+def task_asked(given: Mapping[str, Any]) -> TaskAsked | None:
+    """The task of which is counted how many would have fit beside jobs; None: that is not asked.
+
+    Raises:
+        InputError: it asks for nothing that could be counted.
+        ConfigError: the daemon's settings are wrong.
+    """
+    if given["share"] is None:
+        if given["task"] is not None:
+            raise InputError("--task says what fits beside jobs, which nobody asked.", "Add --share gpus or any.")
+        return None
+    of_gpus = given["share"] == Share.GPUS
+    text = given["task"] or ("gres/gpu=1,cpu=1" if of_gpus else "cpu=1")
+    try:
+        each = parse_amount(text)
+    except ValueError as error:
+        raise InputError(f"--task {text}: {error}.") from error
+    if {name for name, _ in each.gres} - {GPU}:
+        raise InputError(
+            f"--task {text}: a log tells of GPUs alone, and their types are counted one by one.",
+            "Write gres/gpu=1 for any type.",
+        )
+    if of_gpus and not each.gpus:
+        raise InputError(
+            f"--task {text} asks for no GPU, and with lend.share = gpus such a task gets whole nodes.",
+            "Add gres/gpu=1, or say --share any.",
+        )
+    _, _, path = given["played_as"].partition("=")
+    lend = (load_config(Path(path)).config if path else Config()).lend
+    return TaskAsked(each, parse_amount(lend.keep), lend.shortest_hole)

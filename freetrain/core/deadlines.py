@@ -1,0 +1,159 @@
+r"""Deadlines: what a trainer must do from now on to reach its target in time, and what that is worth. Pure.
+
+A deadline is its owner's word, so it is worth only as much as the site says (``deadlines=F`` behind the
+objective), and only for as much of the training as it needs. With *R* samples and *D* seconds left, it needs
+
+.. math:: r = \frac{R}{(1 - s)\,D}
+
+samples/s, a part *s* of the time being spare. With :math:`n^*` the fewest nodes on which it is that fast, and *o*
+the objective, a second on *N* nodes is worth
+
+.. math:: o(N) + F\,o(\min(N, n^*)).
+
+So a trainer that is ahead needs few nodes and gains little; one that falls behind needs more. One that cannot be
+in time even on its fastest nodes, all time left counted, gains nothing: it would take nodes from others in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freetrain.core.terms import Terms, read_only
+from freetrain.core.trainer import Trainer
+
+_SPARE = 0.5
+"""Part of the time left that is not counted on: idle nodes come and go, and some now do not mean some later."""
+_ROUNDING = 1e-9
+
+
+class Outlook(StrEnum):
+    """How it stands with a trainer's deadline."""
+
+    NONE = "none"
+    """It names none, or no target, so that nobody knows what is left."""
+    DONE = "done"
+    """Nothing is left."""
+    OPEN = "open"
+    """It can be met."""
+    OUT_OF_REACH = "out of reach"
+    """It cannot be met, even on the fastest nodes that the trainer can use."""
+    PASSED = "passed"
+
+
+@dataclass(frozen=True, slots=True)
+class Hurry:
+    """What a deadline asks for.
+
+    Attributes:
+        outlook: how it stands.
+        samples_per_s: what the trainer must do from now on; 0: nothing that counts.
+    """
+
+    outlook: Outlook
+    samples_per_s: float = 0.0
+
+
+_NO_HURRY = Hurry(Outlook.NONE)
+
+
+def hurry_of(trainer: Trainer, done_samples: float, now_s: float) -> Hurry:
+    """What a trainer's deadline asks of it now.
+
+    Args:
+        trainer: which.
+        done_samples: what it has done.
+        now_s: UTC epoch seconds.
+    """
+    if trainer.deadline_s is None or trainer.target_samples is None or not trainer.can_run:
+        return _NO_HURRY
+    left, left_s = trainer.target_samples - done_samples, trainer.deadline_s - now_s
+    if left <= 0:
+        return Hurry(Outlook.DONE)
+    if left_s <= 0:
+        return Hurry(Outlook.PASSED)
+    fastest = float(_rates(trainer).max()) * best_speed(trainer)
+    if left > fastest * left_s:
+        return Hurry(Outlook.OUT_OF_REACH)
+    return Hurry(Outlook.OPEN, min(left / ((1 - _SPARE) * left_s), fastest))
+
+
+def nodes_needed(trainer: Trainer, samples_per_s: float, speed: float = 1.0) -> int:
+    """Fewest nodes on which the trainer is that fast; 0: on none, or nothing is asked for.
+
+    Args:
+        trainer: which.
+        samples_per_s: how fast it must be.
+        speed: how fast it is on these nodes.
+    """
+    if samples_per_s <= 0:
+        return 0
+    fast_enough = _rates(trainer) * speed >= samples_per_s * (1 - _ROUNDING)
+    return int(fast_enough.argmax()) if fast_enough.any() else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Hurries:
+    """What the deadlines of a problem's trainers ask for.
+
+    Attributes:
+        trainers: whose.
+        samples_per_s: what each must do from now on; empty: no deadline counts.
+        factor: how many times more that counts.
+    """
+
+    trainers: Sequence[Trainer] = ()
+    samples_per_s: Sequence[float] = ()
+    factor: float = 0.0
+
+    def on(self, terms: Terms, whose: Iterable[int], speeds: Iterable[float]) -> Terms:
+        """The same terms, in which what deadlines need counts so many times more.
+
+        Args:
+            terms: some rows of them.
+            whose: the trainer of each row, by its position.
+            speeds: how fast that trainer is there.
+        """
+        if not self.samples_per_s:
+            return terms
+        rows = zip(whose, speeds, strict=True)
+        found = [nodes_needed(self.trainers[row], self.samples_per_s[row], speed) for row, speed in rows]
+        needed = np.array(found, dtype=np.int64)[:, None]
+        size = np.minimum(np.arange(terms.worth.shape[1]), needed)
+        more = np.where(needed > 0, np.take_along_axis(terms.worth, size, axis=1), 0.0)
+        _, kind = np.unique(np.stack([terms.kind, needed[:, 0]]), axis=1, return_inverse=True)
+        worth, kind = terms.worth + self.factor * more, kind.reshape(-1).astype(np.int64)
+        return replace(terms, worth=read_only(worth), kind=read_only(kind))
+
+
+def hurries_of(
+    trainers: Sequence[Trainer], done_samples: Mapping[str, float], now_s: float, factor: float
+) -> Hurries:
+    """What their deadlines ask for.
+
+    Args:
+        trainers: which.
+        done_samples: trainer → what it has done; 0 where one is missing.
+        now_s: UTC epoch seconds.
+        factor: how many times more it counts; 0: not at all.
+    """
+    if not factor or all(one.deadline_s is None for one in trainers):
+        return Hurries()
+    found = tuple(hurry_of(one, done_samples.get(one.id, 0.0), now_s).samples_per_s for one in trainers)
+    return Hurries(trainers, found, factor) if any(found) else Hurries()
+
+
+def _rates(trainer: Trainer) -> NDArray[np.float64]:
+    """Samples/s by size, 0 where it may not have the size."""
+    rates = trainer.samples_per_s.copy()
+    rates[: trainer.min_nodes] = 0.0
+    return rates
+
+
+def best_speed(trainer: Trainer) -> float:
+    """How fast it is on the kinds of nodes on which it is fastest."""
+    return max((choice.speed for choice in trainer.choices or ()), default=1.0)

@@ -1,0 +1,32 @@
+"""Power: what nodes take while they are lent, beyond what they take idle. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class PowerDraw:
+    """Watts of the site's nodes.
+
+    Attributes:
+        usual_w: of a node of no kind that is named; 0: nobody says.
+        of_kind_w: feature, type of GPU or, in a replay, kind → of nodes with it.
+    """
+
+    usual_w: float = 0.0
+    of_kind_w: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anybody says what any node takes."""
+        return self.usual_w > 0 or any(self.of_kind_w.values())
+
+    def of(self, names: Collection[str]) -> float:
+        """Watts of a node that has these names; where several are known, the most."""
+        return max((watts for name, watts in self.of_kind_w.items() if name in names), default=self.usual_w)
+
+
+NO_DRAW = PowerDraw()
+"""Nobody says what nodes take."""

@@ -1,0 +1,187 @@
+"""Which kinds of nodes everybody is dealt, as a trainer uses nodes of one kind only. Pure.
+
+Whoever was dealt some nodes of each kind would use those of one kind, and nobody else could have the others. So
+before anything is dealt each claimant is kept to as many kinds as its trainers can use.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from freetrain.core.cluster import Nodes, Snapshot
+from freetrain.core.fragment import node_of
+from freetrain.core.problem import Offer
+from freetrain.lending.facts import Request
+from freetrain.lending.sharing.claims import Claimant
+from freetrain.lending.sharing.kinds import named_by, speed_on, told_apart
+from freetrain.lending.sharing.tasks import Tasks
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Nodes that are alike to all trainers.
+
+    Attributes:
+        features: those that some trainer names.
+        gpu_types: of their GPUs.
+        names: the nodes.
+        room: how many whole nodes all that is offered of them comes to.
+    """
+
+    features: frozenset[str]
+    gpu_types: frozenset[str]
+    names: Nodes
+    room: float
+
+
+_Choice = tuple[_Group, ...]
+"""Groups of which a trainer may have nodes together."""
+
+
+def keep_to_kinds(
+    claimants: Sequence[Claimant],
+    competing: Iterable[Request],
+    offered: Sequence[Offer],
+    snapshot: Snapshot,
+    tasks: Tasks,
+) -> list[Claimant]:
+    """The claimants, who may use nodes of no more kinds than they have trainers that can use them.
+
+    1. Who shares with nobody is left its choice, and so is who may have nodes of different kinds at once.
+    2. A trainer that has nodes stays with their kind.
+    3. The others choose one after the other: where they would get most if each kind were shared in proportion to
+       what is wanted of it, times how fast they are there.
+
+    Args:
+        claimants: all of them.
+        competing: their trainers.
+        offered: the places.
+        snapshot: what the nodes are.
+        tasks: how much of a node each of their tasks takes.
+    """
+    requests = {one.id: one for one in competing}
+    together = {one.decided_with for one in claimants}
+    is_one_question = len(claimants) == 1 or (len(together) == 1 and None not in together)
+    groups = [] if is_one_question else _groups(offered, requests.values(), snapshot, tasks)
+    if len(groups) < 2:
+        return list(claimants)
+    held: defaultdict[str, set[str]] = defaultdict(set)
+    for place in offered:
+        if place.held_by is not None:
+            held[place.held_by].add(node_of(place.name))
+    choosing = [_Choosing(one, requests, groups, held) for one in claimants]
+    wanted: dict[_Group, float] = defaultdict(float)
+    for one in choosing:
+        one.want_what_is_settled(wanted)
+    for one in choosing:
+        one.choose(wanted)
+    sets: dict[tuple[int, frozenset[_Choice]], Nodes] = {}
+    return [one.kept(sets) for one in choosing]
+
+
+def _groups(
+    offered: Iterable[Offer], requests: Iterable[Request], snapshot: Snapshot, tasks: Tasks
+) -> list[_Group]:
+    named = frozenset().union(*map(named_by, requests))
+    names: defaultdict[tuple[frozenset[str], frozenset[str]], set[str]] = defaultdict(set)
+    for name in {node_of(one.name) for one in offered}:
+        node = snapshot.node.get(name)
+        if node is not None:
+            names[node.features & named, node.gpu_types].add(name)
+    order = sorted(names, key=lambda words: (sorted(words[0]), sorted(words[1])))
+    return [_Group(*words, frozenset(names[words]), _room(names[words], snapshot, tasks)) for words in order]
+
+
+def _room(names: Collection[str], snapshot: Snapshot, tasks: Tasks) -> float:
+    """How many whole nodes what is offered of them comes to."""
+    if tasks.rooms is None:
+        return float(len(names))
+    return sum(tasks.capacity[name].part_of(snapshot.node[name].total) for name in names if name in tasks.capacity)
+
+
+class _Choosing:
+    """A claimant, its choices of kinds, and those that it has made.
+
+    Args:
+        claimant: it.
+        requests: all trainers by id.
+        groups: the nodes.
+        held: trainer → the nodes that it has.
+    """
+
+    def __init__(
+        self,
+        claimant: Claimant,
+        requests: Mapping[str, Request],
+        groups: Sequence[_Group],
+        held: Mapping[str, AbstractSet[str]],
+    ) -> None:
+        most = {want.trainer: want.most * claimant.worth for want in claimant.wants}
+        self._claimant = claimant
+        self._requests = [requests[trainer] for trainer in most]
+        self._choices = self._find_choices(groups)
+        self._held = Nodes().union(*(held[trainer] for trainer in most if trainer in held))
+        self._made = {choice for choice in self._choices if not self._held.isdisjoint(_names_of(choice))}
+        self._settled = sum(want for trainer, want in most.items() if trainer in held)
+        self._free = [want for trainer, want in most.items() if trainer not in held]
+
+    def _find_choices(self, groups: Sequence[_Group]) -> list[_Choice]:
+        """Groups that nobody tells apart are one choice; all are if one of its trainers may mix them."""
+        by_words: defaultdict[frozenset[str], list[_Group]] = defaultdict(list)
+        for group in groups:
+            if not group.names.isdisjoint(self._claimant.eligible):
+                told = [told_apart(one, group.features, group.gpu_types) for one in self._requests]
+                by_words[frozenset().union(*told) if all(told) else frozenset()].append(group)
+        return [tuple(some) for some in by_words.values()]
+
+    @property
+    def _has_all(self) -> bool:
+        """Whether it has a trainer for each of its choices."""
+        return len(self._choices) <= len(self._made) + len(self._free)
+
+    def want_what_is_settled(self, wanted: dict[_Group, float]) -> None:
+        """Add up what it wants of the kinds between which it does not choose."""
+        if self._has_all:
+            self._made = set(self._choices)
+            self._settled, self._free = self._settled + sum(self._free), []
+        _want(wanted, self._made, self._settled)
+
+    def choose(self, wanted: dict[_Group, float]) -> None:
+        """Choose a kind for each trainer that has no nodes."""
+        for want in self._free:
+            best = max(self._choices, key=lambda choice: self._gets(choice, want, wanted))
+            self._made.add(best)
+            _want(wanted, [best], want)
+
+    def _gets(self, choice: _Choice, want: float, wanted: Mapping[_Group, float]) -> float:
+        """What a trainer would get there, as fast as it is there."""
+        room, others = sum(group.room for group in choice), sum(wanted[group] for group in choice)
+        speed = min(speed_on(one, group.features, group.gpu_types) for one in self._requests for group in choice)
+        want = min(want, room)
+        return speed * want * min(1.0, room / (others + want)) if want else 0.0
+
+    def kept(self, sets: dict[tuple[int, frozenset[_Choice]], Nodes]) -> Claimant:
+        """The claimant, who may use what it has and what it has chosen; equal sets of nodes are one object."""
+        one, made = self._claimant, frozenset(self._made)
+        if len(made) == len(self._choices):
+            return one
+        key = id(one.eligible), made
+        if key not in sets:
+            sets[key] = one.eligible.intersection(Nodes().union(*map(_names_of, made)))
+        beside = self._held - sets[key]
+        return replace(one, eligible=sets[key] | beside if beside else sets[key])
+
+
+def _names_of(choice: _Choice) -> Nodes:
+    return Nodes().union(*(group.names for group in choice))
+
+
+def _want(wanted: dict[_Group, float], choices: Iterable[_Choice], amount: float) -> None:
+    """Add what somebody wants of these, in proportion to their rooms and no more than that."""
+    groups = [group for choice in choices for group in choice]
+    room = sum(group.room for group in groups)
+    for group in groups if room else ():
+        wanted[group] += min(amount, room) * group.room / room

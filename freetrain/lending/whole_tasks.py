@@ -1,0 +1,55 @@
+"""Tasks of several nodes, which keep all of them or none, among all that competes. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from freetrain.lending.facts import Facts
+from freetrain.lending.offers import Offers
+from freetrain.lending.rules import NodeRules
+
+
+def doubtful_nodes(facts: Facts, offers: Offers, rules: NodeRules) -> Mapping[str, str]:
+    """Nodes of tasks that have others of which nothing is certain → why they are left as they are."""
+    offered = {one.name for one in offers.offered}
+    return {
+        place: "its task has other nodes of which nothing is certain"
+        for places in _places_of_tasks(facts, rules).values()
+        if offers.due.keys().isdisjoint(places) and not offered.issuperset(places)
+        for place in places
+    }
+
+
+def cut_tasks(facts: Facts, offers: Offers, rules: NodeRules) -> set[str]:
+    """Tasks not all of whose nodes are offered: where one has to go the others go with it."""
+    offered = {one.name for one in offers.offered}
+    return {task for task, places in _places_of_tasks(facts, rules).items() if not offered.issuperset(places)}
+
+
+def waits_of_handed_in(facts: Facts, waits_for: Mapping[str, str], sizes: Mapping[str, int]) -> Mapping[str, str]:
+    """What was handed in → what it waits for; a filler, if none of its tasks has nodes, for what the first does.
+
+    Args:
+        facts: of the look.
+        waits_for: trainer or task → why it has no node.
+        sizes: trainer or task → nodes that it was given.
+    """
+    handed_in = {one.id: one.handed_in for one in facts.requests}
+    served = {handed_in.get(trainer) for trainer, size in sizes.items() if size}
+    found: dict[str, str] = {}
+    for trainer, why in waits_for.items():
+        whole = handed_in.get(trainer, trainer)
+        if whole == trainer or whole not in served:
+            found.setdefault(whole, why)
+    return found
+
+
+def _places_of_tasks(facts: Facts, rules: NodeRules) -> Mapping[str, list[str]]:
+    """Task that runs, or is to start → its nodes."""
+    tasks = {one.id for one in facts.requests if one.filler}
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for one in facts.fragments if tasks else ():
+        if one.goes_on and one.trainer in tasks:
+            places[one.trainer].append(rules.place_of(one))
+    return places

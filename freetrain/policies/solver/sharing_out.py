@@ -1,0 +1,145 @@
+r"""Sharing out: which nodes each trainer gets, once it is known how each of them changes.
+
+What makes a decision hard is what is either so or not: of which choice a trainer's nodes are, whether it grows,
+and which ends it pays for. A *change* says all that. What is left then is
+
+.. math:: \max \sum_j \sum_i g_{ji}(N_{ji}) \quad\text{with}\quad N_{ji} = N_{j,i-1} + \sum_{c \in i} n_{jc},
+    \quad \sum_j n_{jc} \le \mathrm{capacity}_c,
+
+where :math:`n_{jc}` are the nodes of class *c* for trainer *j*, and :math:`N_{ji}` those that live until the time
+*i*, the last time first. That is a flow (``flow.py``): nodes go from their class to the time at which they leave a
+trainer, and on to each time before. On the way from one time to the next the value is piecewise linear. So where
+:math:`g_{ji}` is concave the best flow is the optimum; elsewhere the concave hull of :math:`g_{ji}` stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
+
+import numpy as np
+
+from freetrain.core.problem import Counts
+from freetrain.core.terms import Table
+from freetrain.policies.solver.bidders import Bidders
+from freetrain.policies.solver.flow import NOWHERE, Flow
+from freetrain.policies.solver.limits import Limits
+
+_STRAIGHT = 1e-9
+"""Relative change of slope that counts as none."""
+
+Points = list[tuple[int, float]]
+"""Sizes, ascending, and what they are worth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How a trainer changes.
+
+    Attributes:
+        bid: which of its bids it gets nodes of.
+        grows: whether it gets more nodes than it has; otherwise it gets none that it has not.
+        ends: for each class, whether it may have nodes that leave when those of this class do.
+    """
+
+    bid: int
+    grows: bool
+    ends: tuple[bool, ...]
+
+
+def share_out(
+    bidders: Bidders, changes: Sequence[Change], limits: Limits, time_limit_s: float = inf
+) -> Counts | None:
+    """Nodes of each class for trainers that change so, shape (changes, classes); None: none is found.
+
+    Args:
+        bidders: the trainers.
+        changes: how each one changes that is to get nodes.
+        limits: within which it does.
+        time_limit_s: wall seconds.
+    """
+    fewest, most = map(np.array, zip(*(_nodes_of(bidders, change) for change in changes), strict=True))
+    free = bidders.capacity - fewest.sum(axis=0)
+    if (free < 0).any():
+        return None
+    flow, gets = Flow(), []
+    uses: list[int] = []
+    times = [range(*each) for each in _classes_by_time(bidders)]
+    for row, change in enumerate(changes):
+        before = 0
+        for time, hull in enumerate(_hulls(bidders, change, fewest[row], most[row], limits)):
+            if not hull:
+                return None
+            place = len(free) + len(uses)
+            for column in times[time]:
+                arc = flow.add(
+                    column, place, -float(bidders.now.power[change.bid, column]), int(most[row, column])
+                )
+                gets.append((arc, row, column))
+            following = place + 1 if time + 1 < len(times) else NOWHERE
+            for (size, worth), (larger, more) in pairwise(hull):
+                flow.add(place, following, (more - worth) / (larger - size), larger - size)
+            smallest = hull[0][0]
+            uses.append(smallest - before - int(fewest[row, times[time]].sum()))
+            before = smallest
+    units = flow.solve(free, uses, time_limit_s)
+    if units is None:
+        return None
+    arcs, rows, columns = np.array(gets).T
+    fewest[rows, columns] += units[arcs]
+    return fewest
+
+
+def _classes_by_time(bidders: Bidders) -> Iterator[tuple[int, int]]:
+    """The first of the classes that leave at each time, and the first that does not."""
+    last = bidders.last_of_life
+    yield from zip(bidders.first_of_life[last].tolist(), (last + 1).tolist(), strict=True)
+
+
+def _nodes_of(bidders: Bidders, change: Change) -> tuple[Counts, Counts]:
+    """Nodes of each class that it must get, and how many more it may."""
+    held, ends = bidders.held[change.bid], np.array(change.ends)
+    if change.grows:
+        return held.copy(), (bidders.capacity - held).clip(0) * (bidders.joins[change.bid] & ends)
+    return np.zeros_like(held), np.minimum(held, bidders.capacity) * ends
+
+
+def _hulls(bidders: Bidders, change: Change, fewest: Counts, most: Counts, limits: Limits) -> Iterator[Points]:
+    """Of each time the concave hull of what the sizes until then are worth; empty: none is possible."""
+    bid, use = change.bid, bidders.booted if change.grows and bidders.booted is not None else bidders.now
+    worth, switching = bidders.worth[bid], _switching(bidders, change)
+    bends = np.flatnonzero(np.abs(np.diff(worth, 2)) > _STRAIGHT * worth.max()) + 1
+    largest = int(np.flatnonzero(np.isfinite(switching)).max())
+    begins = np.maximum(bidders.sizes_of(fewest), limits.fewest[bid])
+    ends = np.minimum(np.minimum(bidders.sizes_of(fewest + most), largest), limits.most[bid])
+    for last, begin, end in zip(bidders.last_of_life.tolist(), begins.tolist(), ends.tolist(), strict=True):
+        useful_s = use.alone_s[bid, last] - change.ends[last] * use.end_s[bid, last]
+        value = useful_s * worth - (switching if last == len(fewest) - 1 else 0.0)
+        sizes = sorted({begin, *bends[(bends > begin) & (bends < end)].tolist(), end}) if begin <= end else []
+        yield _hull([(size, float(value[size])) for size in sizes if np.isfinite(value[size])])
+
+
+def _switching(bidders: Bidders, change: Change) -> Table:
+    """What the change to each size costs; it is paid for also where nothing changes in the end."""
+    costs: Table = bidders.switching[change.bid].copy()
+    held = int(bidders.held[change.bid].sum())
+    possible = np.flatnonzero(np.isfinite(costs))
+    others = possible[possible > held] if change.grows else possible[possible < held][::-1]
+    if len(others) and held < len(costs):
+        costs[held] = costs[others[0]]
+    return costs
+
+
+def _hull(points: Points) -> Points:
+    """Those of the points over which there is no line between two others."""
+    hull: Points = []
+    for size, worth in points:
+        while len(hull) > 1:
+            (first, low), (middle, high) = hull[-2:]
+            if (high - low) * (size - middle) > (worth - high) * (middle - first):
+                break
+            hull.pop()
+        hull.append((size, worth))
+    return hull

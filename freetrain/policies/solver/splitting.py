@@ -1,0 +1,76 @@
+"""Splitting: two ways for trainers of a kind to go, between which the relaxed combination lies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from freetrain.core.problem import Counts
+from freetrain.policies.solver.bidders import Bidders
+from freetrain.policies.solver.limits import Limits
+from freetrain.policies.solver.master import Master, Plan
+from freetrain.policies.solver.over_classes import Prices
+from freetrain.policies.solver.whole_plans import WHOLE, Taken
+
+Halves = tuple[Limits, Limits]
+"""Limits that exclude each other, and outside of which there is no whole plan."""
+
+
+def split(
+    master: Master, bidders: Bidders, relaxed: tuple[Prices, Taken], plan: Plan, limits: Limits
+) -> Halves | None:
+    """Split what one kind of trainer may do: how many grow, or where that is clear, a size; None: all is clear.
+
+    It is the kind that a plan gives least of what the combination promises it.
+
+    Args:
+        master: the columns.
+        bidders: the trainers.
+        relaxed: the prices, and how often the combination takes each column.
+        plan: a whole one.
+        limits: within which all that is.
+    """
+    prices, taken = relaxed
+    kinds, counts = master.kinds, master.counts
+    mixed = np.unique(kinds[np.abs(taken - np.rint(taken)) > WHOLE]).tolist()
+    promised = np.bincount(kinds, taken * (master.values - counts @ prices))
+    missed = {
+        kind: promised[kind] - float((bidders.values_of(kind, plan[kind]) - plan[kind] @ prices).sum())
+        for kind in mixed
+    }
+    for split_one in (_by_growth, _by_size):
+        for kind in sorted(missed, key=missed.__getitem__, reverse=True):
+            some = (kinds == kind) & (taken > WHOLE)
+            halves = split_one(bidders, kind, counts[some], taken[some], limits)
+            if halves is not None:
+                return halves
+    return None
+
+
+def _by_growth(bidders: Bidders, kind: int, columns: Counts, shares: Taken, limits: Limits) -> Halves | None:
+    """At most so many of them grow, or more; or the only one makes no other bid, or does not grow by this one."""
+    bids, held = bidders.bids_of(kind), int(bidders.held_by_kind[kind].sum())
+    grows = columns.sum(axis=1) > held
+    number = float(shares[grows].sum())
+    whole = int(np.floor(number + WHOLE))
+    if number - whole > WHOLE:
+        return limits.at_most_growing(kind, whole), limits.more_growing_than(kind, whole)
+    growing = {bidders.bid_of(kind, column) for column in columns[grows]}
+    if len(growing) < 2 or bidders.number[kind] > 1:
+        return None
+    bid = min(growing)
+    others = [each for each in bids if each != bid]
+    return limits.without(others), limits.at_most([bid], len(bidders.last_of_life) - 1, held)
+
+
+def _by_size(bidders: Bidders, kind: int, columns: Counts, shares: Taken, limits: Limits) -> Halves | None:
+    """Where the columns of the only one differ most, it has at most as many nodes as on average, or more."""
+    if bidders.number[kind] > 1:
+        return None
+    sizes, bids = bidders.sizes_of(columns), bidders.bids_of(kind)
+    mean = shares @ sizes / shares.sum()
+    apart = shares @ np.abs(sizes - mean)
+    time = int(apart.argmax())
+    if apart[time] <= WHOLE:
+        return None
+    size = int(np.floor(mean[time] + WHOLE))
+    return limits.at_most(bids, time, size), limits.more_than(bids, time, size)

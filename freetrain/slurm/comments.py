@@ -1,0 +1,58 @@
+"""Comments of jobs: what freetrain says behind a tag, to its owner and to its agents, and what he answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from freetrain.core.known_trainer import PAUSE_NOTE
+
+ANSWER = " | "
+"""Separates the user's tag from what freetrain answers, where it had to."""
+
+_RESUME = re.compile(r"resume ([0-9]{1,12})")
+_SERVERS_ON = "servers on "
+"""How an answer begins that the trainer's own agents read (``freetrain.elastic.on_node.told_servers``)."""
+
+
+def with_answer(comment: str, sentence: str) -> str:
+    """The comment with an answer to its owner behind it, an older answer replaced; 1,000 characters at most."""
+    return f"{comment.partition(ANSWER)[0]}{ANSWER}{sentence}"[:1000]
+
+
+def answer_in(comment: str) -> str:
+    """What stands behind the tag for its owner; empty: nothing."""
+    said = comment.partition(ANSWER)[2]
+    return "" if said.startswith(_SERVERS_ON) else said
+
+
+def without_answer(comment: str) -> str:
+    """The tag alone."""
+    return comment.partition(ANSWER)[0]
+
+
+def says_paused(comment: str) -> bool:
+    """Whether freetrain has answered that the trainer is paused."""
+    return answer_in(comment).startswith(PAUSE_NOTE)
+
+
+def ask_to_resume(comment: str, time_s: float) -> str:
+    """The comment by which an owner asks that his trainer go on; no two of them are equal."""
+    return with_answer(comment, f"resume {max(int(time_s), asked_to_resume(comment) + 1)}")
+
+
+def asked_to_resume(comment: str) -> int:
+    """When the owner asked that his trainer go on, by his own clock; 0: he does not ask."""
+    found = _RESUME.fullmatch(answer_in(comment))
+    return int(found[1]) if found else 0
+
+
+def with_servers(comment: str, nodes: Sequence[str]) -> str:
+    """The comment that tells the trainer's agents on which nodes its servers are to run; none: nowhere."""
+    return with_answer(comment, f"{_SERVERS_ON}{','.join(nodes)}") if nodes else without_answer(comment)
+
+
+def servers_on(comment: str) -> tuple[str, ...]:
+    """On which nodes they were told to run them."""
+    said = comment.partition(ANSWER)[2]
+    return tuple(filter(None, said.removeprefix(_SERVERS_ON).split(","))) if said.startswith(_SERVERS_ON) else ()

@@ -1,0 +1,177 @@
+"""Values of tags: what the text behind each key means.
+
+Each reader raises a ValueError where that is nothing, with the end of a sentence that begins with key and text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime
+from enum import StrEnum
+
+from freetrain.core.servers import MOST_SERVERS
+from freetrain.core.throughput import Curve, check_curve
+
+_MOST_STEP_S = 1e6
+_MOST_NODES = 100_000
+_LEAST_WEIGHT, _MOST_WEIGHT = 0.01, 100
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_TIME = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}")
+_SPAN = re.compile(r"([1-9][0-9]{0,4})([mhd])")
+_SPAN_S = {"m": 60.0, "h": 3600.0, "d": 86400.0}
+_PATH = re.compile(r"/[A-Za-z0-9._/+@:-]{0,400}")
+
+
+class Kind(StrEnum):
+    """What the tasks of an array are."""
+
+    TRAINING = "training"
+    """Together one training, which grows and shrinks."""
+    TASKS = "tasks"
+    """Programs of their own, each of which runs once: a filler."""
+
+
+def read_nodes(text: str) -> int:
+    """A number of nodes."""
+    if not re.fullmatch(r"[0-9]{1,6}", text) or not 1 <= int(text) <= _MOST_NODES:
+        raise ValueError(f"is not a number of nodes from 1 to {_MOST_NODES}")
+    return int(text)
+
+
+def read_range_of_nodes(text: str) -> tuple[int, int]:
+    """Fewest and most nodes."""
+    least, dash, most = text.partition("-")
+    fewest = read_nodes(least)
+    largest = read_nodes(most) if dash else fewest
+    if fewest > largest:
+        raise ValueError("names more nodes at least than at most")
+    return fewest, largest
+
+
+def read_positive(text: str) -> float:
+    """A number above 0."""
+    value = _number(text)
+    if value == 0:
+        raise ValueError("must be more than 0")
+    return value
+
+
+def read_seconds(text: str) -> float:
+    """Seconds, 0 or more."""
+    return _number(text)
+
+
+def _number(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,6})?(e[0-9]{1,2})?", text):
+        raise ValueError("is not a number")
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("is too large")
+    return value
+
+
+def read_weight(text: str) -> float:
+    """A weight among the trainers of one owner."""
+    value = _number(text)
+    if not _LEAST_WEIGHT <= value <= _MOST_WEIGHT:
+        raise ValueError(f"must be from {_LEAST_WEIGHT} to {_MOST_WEIGHT}")
+    return value
+
+
+def read_name(text: str) -> str:
+    """A name for people."""
+    if not _NAME.fullmatch(text):
+        raise ValueError("may have letters, digits and . _ - only, 64 at most")
+    return text
+
+
+def read_path(text: str) -> str:
+    """A directory."""
+    if not _PATH.fullmatch(text) or ".." in text.split("/"):
+        raise ValueError("must be an absolute path of letters, digits and . _ / + @ : -")
+    return text
+
+
+def read_curve(text: str) -> Curve:
+    """Throughput by nodes."""
+    points = [point.partition(":") for point in text.split("/")]
+    curve = tuple((read_nodes(nodes), read_positive(rate)) for nodes, _, rate in points)
+    check_curve(curve)
+    return curve
+
+
+def read_speeds(text: str) -> tuple[tuple[str, float], ...]:
+    """Feature or type of GPU, with how fast it is there."""
+    pairs = [pair.partition(":") for pair in text.split("/")]
+    speeds = {read_name(name): read_weight(speed) for name, _, speed in pairs}
+    if len(speeds) < len(pairs):
+        raise ValueError("names something twice")
+    return tuple(speeds.items())
+
+
+def read_servers(text: str) -> int:
+    """A number of servers."""
+    if not re.fullmatch(r"[0-9]{1,3}", text) or not 1 <= int(text) <= MOST_SERVERS:
+        raise ValueError(f"is not a number of servers from 1 to {MOST_SERVERS}")
+    return int(text)
+
+
+def read_megabytes(text: str) -> int:
+    """Megabytes."""
+    if not re.fullmatch(r"[0-9]{1,8}", text) or int(text) == 0:
+        raise ValueError("is not a number of megabytes")
+    return int(text)
+
+
+def read_step(text: str) -> tuple[float, float, float, float, float]:
+    """What makes a step long."""
+    parts = text.split("/")
+    if len(parts) != 5:
+        raise ValueError("must be five numbers, as 'freetrain curve' prints them")
+    a, b, c, d, e = map(_coefficient, parts)
+    return a, b, c, d, e
+
+
+def _coefficient(text: str) -> float:
+    value = read_seconds(text)
+    if value > _MOST_STEP_S:
+        raise ValueError(f"has a number above {_MOST_STEP_S:g}")
+    return value
+
+
+def read_kind(text: str) -> Kind:
+    """What the tasks are."""
+    if text not in list(Kind):
+        raise ValueError("is neither training nor tasks")
+    return Kind(text)
+
+
+def read_deadline(text: str) -> str:
+    """A time, or how long after the submission."""
+    if not _SPAN.fullmatch(text) and not _is_time(text):
+        raise ValueError(
+            "is neither a time, as 2026-12-01T08:00, nor how long after its submission, as 90m, 12h, 3d"
+        )
+    return text
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return _TIME.fullmatch(text) is not None
+
+
+def read_yes(text: str) -> bool:
+    """Yes or no."""
+    if text not in ("yes", "no"):
+        raise ValueError("is neither yes nor no")
+    return text == "yes"
+
+
+def seconds_until_deadline(text: str) -> float | None:
+    """How long after the submission it is; None: it is a time of its own."""
+    span = _SPAN.fullmatch(text)
+    return None if span is None else int(span[1]) * _SPAN_S[span[2]]
