@@ -24,6 +24,9 @@ from freetrain.replay.worth import worth_of
 from freetrain.showing.words import NOTHING, show_time
 from freetrain.slurm.opening import OpenedWhenAsked
 
+Entries = Sequence[tuple[Sequence[str], LentTime]]
+"""What there is a line for, by the keys, and what it came to."""
+
 _FORMAT = "freetrain-ledger/1"
 _FIGURES = ("STARTS", "EVICTIONS", "NODE-HOURS", "USEFUL", "LOST-STARTS", "LOST-ENDS")
 
@@ -86,25 +89,38 @@ def ledger_command(
 
         write_report_of(books, config, report_path)
     entries = entries_of(books, keys)
-    rows = [(*(name or NOTHING for name in names), *_cells(time_)) for names, time_ in entries]
-    if len(rows) > 1 and not shape.is_for_scripts:
-        total = sum((time_ for _, time_ in entries), LentTime())
-        rows.append((*("total" if not number else "" for number in range(len(keys))), *_cells(total)))
     if not shape.as_json and not shape.is_for_scripts:
         click.echo(f"Lent from {show_time(from_s)} until {show_time(until_s)}:")
-    document = {
+    document = _document(books, entries, keys, config, standing)
+    columns = (*(key.upper() for key in keys), *_FIGURES)
+    rows = _rows(entries, with_total=not shape.is_for_scripts)
+    shape.print(document, columns, rows, right=_FIGURES, otherwise="Nothing was lent in that time.")
+
+
+def _document(
+    books: Books, entries: Entries, keys: Sequence[Key], config: Config, standing: Standing
+) -> dict[str, Any]:
+    """All of it, for programs."""
+    return {
         "format": _FORMAT,
         "daemon": standing.document(),
-        "from": from_s,
-        "until": until_s,
+        "from": books.from_s,
+        "until": books.until_s,
         "entries": [
             {**dict(zip(map(str, keys), names, strict=True)), **_facts(time_, config.prices)}
             for names, time_ in entries
         ],
         "delays": {"jobs": len(books.harms), "seconds": sum(harm.delay_s for harm in books.harms)},
     }
-    columns = (*(key.upper() for key in keys), *_FIGURES)
-    shape.print(document, columns, rows, right=_FIGURES, otherwise="Nothing was lent in that time.")
+
+
+def _rows(entries: Entries, *, with_total: bool) -> list[tuple[str, ...]]:
+    """The lines of the table, and one of all together where there are several."""
+    rows = [(*(name or NOTHING for name in names), *_cells(time_)) for names, time_ in entries]
+    if len(rows) > 1 and with_total:
+        total = sum((time_ for _, time_ in entries), LentTime())
+        rows.append((*("total" if not number else "" for number in range(len(entries[0][0]))), *_cells(total)))
+    return rows
 
 
 def _check(books: Books, config: Config, standing: Standing, shape: Shape) -> bool:

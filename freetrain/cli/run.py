@@ -14,9 +14,11 @@ import click
 from freetrain.cli.times import Duration
 from freetrain.elastic.membership.identity import use_interface
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
-from freetrain.elastic.on_node.agent import END_TIMEOUT_S, Agent, AgentOptions, Signals
+from freetrain.elastic.on_node.agent import Agent
+from freetrain.elastic.on_node.options import END_TIMEOUT_S, AgentOptions
 from freetrain.elastic.on_node.restart import RestartAgent
 from freetrain.elastic.on_node.restart_progress import RestartProgress
+from freetrain.elastic.on_node.signals import Signals
 from freetrain.elastic.on_node.watched_steps import LAST_NUMBER, WatchedSteps
 from freetrain.elastic.on_node.workers import count_gpus
 from freetrain.elastic.timeouts import Timeouts
@@ -137,11 +139,7 @@ def run_command(
         click.echo(f"freetrain: the training is complete; remove {directory.finished_path} to go on", err=True)
         return
     end_timeout_s = _end_timeout_s(restart, leave_timeout_s, save_timeout_s)
-    if restart and servers != 0:
-        raise InputError(
-            "--servers is not for --restart: its scripts add their gradients up themselves.",
-            "Leave it out, or let the script train with freetrain.elastic.",
-        )
+    _check_servers(restart, servers)
     if interface:
         use_interface(interface)
     options = AgentOptions(command, nproc or count_gpus() or 1, max_restarts, end_timeout_s, servers)
@@ -156,6 +154,14 @@ def run_command(
             ending = Agent(directory, options, signals).run()
     click.echo(f"freetrain: {ending.reason}", err=True)
     raise SystemExit(ending.status)
+
+
+def _check_servers(restart: bool, servers: int | None) -> None:
+    if restart and servers != 0:
+        raise InputError(
+            "--servers is not for --restart: its scripts add their gradients up themselves.",
+            "Leave it out, or let the script train with freetrain.elastic.",
+        )
 
 
 def _end_timeout_s(restart: bool, leave_timeout_s: float | None, save_timeout_s: float | None) -> float:

@@ -26,7 +26,8 @@ from freetrain.daemon.rules import roster_rules_of, rules_of
 from freetrain.daemon.setup import launcher_of, switches_of
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.daemon.trainers.progress_reader import Place, ProgressReader
-from freetrain.lending.judge import Judgement, Memory
+from freetrain.lending.judge import Judgement
+from freetrain.lending.memory import Memory
 from freetrain.lending.meter import Meter
 from freetrain.lending.stays import Stays
 from freetrain.loop.cycle import Goal

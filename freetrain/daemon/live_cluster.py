@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import End, Fragment, FragmentState, jobs_of, node_of
+from freetrain.core.fragment import End, Fragment, jobs_of
 from freetrain.core.plan import Action, Lend, Limit, PutRight, Release, Serve
+from freetrain.core.servers import Serving
 from freetrain.daemon.executor import Executor
+from freetrain.daemon.fragment_starter import FragmentStarter
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.housekeeping import Housekeeping
 from freetrain.daemon.lent_hours import LentHours
@@ -23,7 +24,7 @@ from freetrain.slurm import commands
 from freetrain.slurm.comments import servers_on
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.launcher import Launcher, Order, Place
+from freetrain.slurm.launcher import Launcher, Order
 from freetrain.store.ledger import Ledger
 
 
@@ -74,12 +75,12 @@ class LiveCluster:
         self._executor = executor
         self._ask = ask
         self._books = Fragments(ledger, launcher, gateway)
+        self._starter = FragmentStarter(launcher, executor, self._books)
         self._registry = Registry(gateway, launcher, ledger, self._books)
         self._housekeeping = Housekeeping(launcher, executor, self._books)
         self._owners_deeds = OwnersDeeds(gateway, ledger)
         self._lent_hours = LentHours(ledger)
         self._ended: list[Fragment] = []
-        self._amounts: dict[str, Amount] = {}
         self._seen = Facts(Snapshot(0.0, (), ()))
         self.registered = Registered()
 
@@ -109,8 +110,6 @@ class LiveCluster:
         self.registered = self._registry.look(snapshot, self._ended, told.reports, answered, told.roster_rules)
         ended, self._ended = tuple(self._ended), []
         self._owners_deeds.look(self.registered.entries, snapshot)
-        asked = {one.job for one in self._books.open if one.state is FragmentState.ASKED}
-        self._amounts = {job: amount for job, amount in self._amounts.items() if job in asked}
         self._seen = Facts(
             snapshot=snapshot,
             fragments=self._as_lent(self._books.open),
@@ -124,17 +123,9 @@ class LiveCluster:
             last_plan_s=told.last_plan_s,
             exempt_s=told.exempt_s,
             done_samples={entry.trainer.id: entry.trainer.samples_done for entry in self.registered.entries},
-            data_wait_shares={
-                trainer: report.data_wait_share
-                for trainer, report in told.reports.items()
-                if report.data_wait_share is not None
-            },
-            amounts=dict(self._amounts),
-            serving={
-                entry.trainer.id: nodes
-                for entry in self.registered.entries
-                if (nodes := servers_on(entry.submission.comment))
-            },
+            data_wait_shares=_data_wait_shares(told.reports),
+            amounts=self._starter.amounts_asked(),
+            serving=_serving(self.registered.entries),
         )
         return self._seen
 
@@ -156,7 +147,7 @@ class LiveCluster:
                     self._entry(action.trainer), action.nodes, self._seen.snapshot.time_s, decision
                 )
             case Lend():
-                self._lend(self._entry(action.trainer), action, decision)
+                self._starter.lend(self._entry(action.trainer), action, self._seen.snapshot, decision)
             case _:
                 assert_never(action)
 
@@ -190,70 +181,17 @@ class LiveCluster:
         if self._executor.carry_out(order) is not None:
             self._books.save([replace(one, limit_s=action.limit_s) for one in fragments])
 
-    def _lend(self, entry: Entry, action: Lend, decision: str | None) -> None:
-        places = [Place(node_of(name), s) for name, s in zip(action.nodes, action.limits_s, strict=True)]
-        now_s, task = self._seen.snapshot.time_s, action.trainer if entry.is_moldable else ""
-        wanted = self._launcher.lend(entry.submission, entry.fragments, places, now_s, task)
-        amounts = [self._given(entry, name, action.amounts.get(name)) for name in action.nodes]
-        if not self._executor.acts:
-            self._advise(entry, wanted, amounts, decision)
-            return
-        # Written down before Slurm is told: whatever happens then, the next look finds out what became of them.
-        # There may be fewer tasks than places.
-        shares = [self._share(entry, one, amount) for one, amount in zip(wanted, amounts, strict=False)]
-        fragments = self._books.save(
-            [replace(one, decision=decision, share=share) for one, share in zip(wanted, shares, strict=True)]
-        )
-        jobs = _by_job(fragments, amounts)
-        placed = [one for its, amount in jobs if self._place(entry, its, amount, decision) for one in its]
-        for order in self._launcher.start(placed):
-            self._executor.carry_out(order, decision)
 
-    def _advise(
-        self, entry: Entry, wanted: Sequence[Fragment], amounts: Sequence[Amount | None], decision: str | None
-    ) -> None:
-        orders = [self._order_of(entry, its, amount) for its, amount in _by_job(wanted, amounts)]
-        for order in (*orders, *self._launcher.start(wanted)):
-            self._executor.carry_out(order, decision)
-
-    def _order_of(self, entry: Entry, its: Sequence[Fragment], amount: Amount | None) -> Order:
-        node, *beside = (self._seen.snapshot.node[one.node] for one in its)
-        return self._launcher.place(entry.submission, its[0], node, amount, beside)
-
-    def _given(self, entry: Entry, place: str, amount: Amount | None) -> Amount | None:
-        """What the launcher can give of it; None: what the task asks for."""
-        if amount is None:
-            return None
-        asked = entry.submission.needs.amount_on(self._seen.snapshot.node[node_of(place)])
-        given = self._launcher.gives(entry.submission, amount, asked)
-        return None if given == asked else given
-
-    def _share(self, entry: Entry, fragment: Fragment, amount: Amount | None) -> float:
-        node = self._seen.snapshot.node[fragment.node]
-        return (amount or entry.submission.needs.amount_on(node)).part_of(node.total)
-
-    def _place(self, entry: Entry, its: Sequence[Fragment], amount: Amount | None, decision: str | None) -> bool:
-        """Tie a job to its node, or nodes; where Slurm refuses, it is called off."""
-        said = self._executor.carry_out(self._order_of(entry, its, amount), decision)
-        if said is None:
-            self._books.call_off(its)
-            return False
-        placed = [self._launcher.placed(one, said) for one in its]
-        if amount is not None:
-            self._amounts[placed[0].job] = amount
-        if placed != its:
-            self._books.save(placed)
-        return True
+def _data_wait_shares(reports: Mapping[str, Report]) -> Mapping[str, float]:
+    """Trainer → part of a step that it waits for data, of those that say so."""
+    shares = {trainer: report.data_wait_share for trainer, report in reports.items()}
+    return {trainer: share for trainer, share in shares.items() if share is not None}
 
 
-def _by_job(
-    fragments: Sequence[Fragment], amounts: Sequence[Amount | None]
-) -> list[tuple[list[Fragment], Amount | None]]:
-    """The fragments of each job, and how much of its node it is given; there may be more amounts."""
-    jobs: dict[str, tuple[list[Fragment], Amount | None]] = {}
-    for one, amount in zip(fragments, amounts, strict=False):
-        jobs.setdefault(one.job, ([], amount))[0].append(one)
-    return list(jobs.values())
+def _serving(entries: Iterable[Entry]) -> Serving:
+    """Trainer → its nodes that it was told to have servers on, of those that have any."""
+    told = {entry.trainer.id: servers_on(entry.submission.comment) for entry in entries}
+    return {trainer: nodes for trainer, nodes in told.items() if nodes}
 
 
 def _why(action: Release) -> str:

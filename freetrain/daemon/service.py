@@ -7,7 +7,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from freetrain import __version__
@@ -16,13 +16,10 @@ from freetrain.config.settings import Setting, changed, keeping_what_needs_resta
 from freetrain.core.decision import GOOD_ENOUGH, Decision, Status
 from freetrain.daemon.admission.admission import Admission
 from freetrain.daemon.admission.checks import read_settings
-from freetrain.daemon.admission.wake_check import WakeCheck
 from freetrain.daemon.controls.nudge import Senders
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.log_output import set_levels
-from freetrain.daemon.reports.metrics import Metrics
-from freetrain.daemon.reports.metrics_outlets import Textfile, serving
-from freetrain.daemon.reports.notices import Notices
+from freetrain.daemon.publisher import Publisher
 from freetrain.daemon.reports.notify import monotonic_usec, notify, starting
 from freetrain.daemon.reports.outage import Outage
 from freetrain.daemon.reports.status_file import StatusFile
@@ -62,11 +59,7 @@ class _Parts:
     lender: Lender
     timetable: Timetable
     admission: Admission
-    status: StatusFile
-    metrics: Metrics
-    textfile: Textfile
-    notices: Notices
-    wake_check: WakeCheck
+    publisher: Publisher
 
 
 class Service:
@@ -100,11 +93,10 @@ class Service:
         with claim(directory):
             starting("asking Slurm for its settings", LOOK_S)
             settings = read_settings(self._gateway)
-            poll_s = self._config.pace.poll
             admission = Admission(self._gateway, self._config, settings)
             with contextlib.closing(admission):
                 first = admission.admit(self._config)
-                status = StatusFile(directory, poll_s, settings.hides_jobs, self._clock_s)
+                status = StatusFile(directory, self._config.pace.poll, settings.hides_jobs, self._clock_s)
                 store = _open_store(directory / DAEMONS_STORE)
                 ledger = store.ledger()
                 names = tuple(sorted(self._config.slurm.queue.among(first.partitions).nodes))
@@ -112,36 +104,38 @@ class Service:
                     lender = Lender(
                         self._config, self._gateway, settings, ledger, journal, admission.guard, self._clock_s
                     )
-                    senders = Senders(settings.slurm_user)
-                    timetable = Timetable(directory, poll_s, settings.backfill_interval_s, senders, self._clock_s)
-                    timetable.every(_PROGRESS_EVERY_S, lambda: _read_progress(lender, timetable))
-                    timetable.every(_OWNERS_EVERY_S, lambda: senders.admit(lender.owners))
-                    timetable.every(_FORGET_EVERY_S, lambda: self._forget(ledger))
-                    self._say_hello(poll_s)
-                    metrics = Metrics()
-                    textfile = Textfile(self._config.metrics.textfile, metrics.registry)
-                    answering = serving(self._config.metrics, metrics.registry)
-                    with answering, self._signals(timetable), timetable.running():
+                    timetable = self._timetable(directory, settings, lender, ledger)
+                    self._say_hello()
+                    publisher = Publisher(self._config, directory, self._gateway, status)
+                    with publisher.answering(), self._signals(timetable), timetable.running():
                         status.looked(self._config, None)
-                        tellers = Notices(self._config), WakeCheck(directory, self._gateway)
-                        parts = _Parts(lender, timetable, admission, status, metrics, textfile, *tellers)
                         starting("looking at Slurm for the first time", LOOK_S)
-                        self._loop(parts, cycles)
+                        self._loop(_Parts(lender, timetable, admission, publisher), cycles)
                     journal.finish({}, [], self._clock_s())
                 status.stopped()
             notify(STOPPING="1", STATUS="stopped; fragments go on")
             log.info("stopped; what is lent stays lent")
+
+    def _timetable(self, directory: Path, settings: SlurmSettings, lender: Lender, ledger: Ledger) -> Timetable:
+        """When to look, and what is done now and then beside the looks."""
+        senders = Senders(settings.slurm_user)
+        poll_s, backfill_s = self._config.pace.poll, settings.backfill_interval_s
+        timetable = Timetable(directory, poll_s, backfill_s, senders, self._clock_s)
+        timetable.every(_PROGRESS_EVERY_S, lambda: _read_progress(lender, timetable))
+        timetable.every(_OWNERS_EVERY_S, lambda: senders.admit(lender.owners))
+        timetable.every(_FORGET_EVERY_S, lambda: self._forget(ledger))
+        return timetable
 
     def _new_run(self, settings: SlurmSettings, names: tuple[str, ...]) -> NewRun:
         now_s = self._clock_s()
         facts = {"cluster": settings.cluster, "slurm": settings.version, **self._config.model_dump(mode="json")}
         return NewRun(DAEMON_COMMAND, __version__, facts, now_s, now_s, now_s, names)
 
-    def _say_hello(self, poll_s: float) -> None:
+    def _say_hello(self) -> None:
         lend = self._config.lend
         log.info(
             "freetrain %s: mode %s, launcher %s, partition %s, every %.0f s",
-            __version__, lend.mode, lend.launcher, self._config.slurm.partition, poll_s,
+            __version__, lend.mode, lend.launcher, self._config.slurm.partition, self._config.pace.poll,
         )  # fmt: skip
 
     def _loop(self, parts: _Parts, cycles: int | None) -> None:
@@ -173,28 +167,12 @@ class Service:
             decisions = parts.lender.look(time_limit_s)
         except SlurmError as error:
             self._outage.goes_on(error)
-            notify(WATCHDOG="1", STATUS=error.what)
-            parts.status.silent(error.what)
-            parts.notices.silent(self._outage.lasts_s, error.what)
-            parts.metrics.noticed(parts.lender.judgement)
-            parts.metrics.silent()
-            self._publish_metrics(parts)
+            parts.publisher.silent(parts.lender, error.what, self._outage.lasts_s)
             return []
         self._outage.ends()
-        notify(READY="1", WATCHDOG="1", STATUS=parts.lender.summary())
-        look = parts.lender.last_look(time.monotonic() - began_s)
-        woken_s, cannot_wake = parts.timetable.woken_s, parts.wake_check.problem()
-        parts.status.looked(self._config, replace(look, woken_s=woken_s, cannot_wake=cannot_wake))
-        assert parts.lender.judgement is not None
-        parts.notices.looked(look, parts.lender.judgement.memory)
-        acts = self._config.lend.mode == "act"
-        parts.metrics.looked(parts.lender.judgement, look, decisions, parts.lender.ends, acts)
-        self._publish_metrics(parts)
+        took_s = time.monotonic() - began_s
+        parts.publisher.looked(parts.lender, decisions, took_s, parts.timetable.woken_s)
         return decisions
-
-    def _publish_metrics(self, parts: _Parts) -> None:
-        parts.metrics.called(self._gateway.calls)
-        parts.textfile.write()
 
     def _forget(self, ledger: Ledger) -> None:
         """In another thread, where an error ends nothing: the next look finds out by itself what is wrong."""
@@ -217,7 +195,8 @@ class Service:
         else:
             log.info("settings read: %s", _told(changed(wanted, self._config), config))
             set_levels(config.log, self._config.log)
-            self._config = parts.notices.config = config
+            self._config = config
+            parts.publisher.change(config)
         notify(READY="1")
 
     @contextlib.contextmanager

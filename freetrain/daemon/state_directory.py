@@ -15,6 +15,9 @@ from freetrain.errors import ExitCode, FreetrainError, StateError
 _NETWORK = ("nfs", "cifs", "smb", "lustre", "gpfs", "beegfs", "ceph", "afs", "9p", "pvfs", "orangefs", "fuse.")
 LOCK_NAME = "daemon.lock"
 """The file that a daemon at work has locked."""
+READ_HINT = "Ask as root or as the daemon's account."
+CHANGE_HINT = "Do it as root or as the daemon's account, on its machine; --config names its configuration."
+"""What to do where what people tell the daemon through files in there may not be read, or not be changed."""
 _HINT = "Set state.directory in the configuration to a directory on a local disk that the daemon's account owns."
 
 

@@ -51,7 +51,7 @@ def answering_service() -> tuple[str, int] | None:
 
 def main(arguments: list[str]) -> int:
     """Serve until a signal."""
-    from freetrain.elastic.worlds.world import open_store
+    from freetrain.elastic.worlds.meeting import open_store
 
     if len(arguments) != 1 or not arguments[0].isdigit():
         print("usage: python -m freetrain.elastic.service PORT", file=sys.stderr)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 from freetrain.experiments.table import Table
@@ -50,17 +51,21 @@ class _Job:
         return sigmoid(self.hours(pair), self.worth, self.steepness, self.deadline_h)
 
 
+PairOf = Callable[[_Job, Amounts], Pair | None]
+"""A training, and the machine → workers and servers for it; None: it cannot be run."""
+
+
 def utilities(seed: int, times: int) -> Mapping[str, float]:
     """Utility of 50 trainings by who chose their sizes, on a machine that is so many times as large."""
     jobs = _jobs(random.Random(seed))
     capacity = tuple(times * most for most in _CAPACITY)
     ways: dict[str, Callable[[Sequence[_Job], Amounts], float]] = {
-        "SMD": _smd,
-        "SMD, grid": _smd_on_grid,
-        "SMD, slack": _smd_with_slack,
+        "SMD": partial(_one_size_each, lambda job, _: fastest(job.model, job.limits)),
+        "SMD, grid": partial(_one_size_each, lambda job, _: fastest_on_grid(job.model, job.limits)),
+        "SMD, slack": partial(_one_size_each, lambda job, most: _thriftiest(job, _all_pairs(job), most)),
         "smd-menu": _smd_menu,
         "ESW": _as_many_servers,
-        "ESW, slack": _as_many_servers_with_slack,
+        "ESW, slack": partial(_one_size_each, lambda job, most: _thriftiest(job, _equal_pairs(job), most)),
         "Optimus": _optimus,
     }
     return {name: way(jobs, capacity) for name, way in ways.items()}
@@ -109,24 +114,10 @@ def _knapsack(jobs: Sequence[_Job], pairs: Sequence[tuple[int, Pair]], capacity:
     return choose(options, capacity, _TIME_S).value
 
 
-def _smd(jobs: Sequence[_Job], capacity: Amounts) -> float:
-    sizes = ((row, fastest(job.model, job.limits)) for row, job in enumerate(jobs))
+def _one_size_each(pair_of: PairOf, jobs: Sequence[_Job], capacity: Amounts) -> float:
+    """The best choice of trainings, each of which has one size, or none that would do."""
+    sizes = ((row, pair_of(job, capacity)) for row, job in enumerate(jobs))
     return _knapsack(jobs, [(row, pair) for row, pair in sizes if pair is not None], capacity)
-
-
-def _smd_on_grid(jobs: Sequence[_Job], capacity: Amounts) -> float:
-    sizes = ((row, fastest_on_grid(job.model, job.limits)) for row, job in enumerate(jobs))
-    return _knapsack(jobs, [(row, pair) for row, pair in sizes if pair is not None], capacity)
-
-
-def _smd_with_slack(jobs: Sequence[_Job], capacity: Amounts) -> float:
-    pairs = ((row, _thriftiest(job, _all_pairs(job), capacity)) for row, job in enumerate(jobs))
-    return _knapsack(jobs, [(row, pair) for row, pair in pairs if pair is not None], capacity)
-
-
-def _as_many_servers_with_slack(jobs: Sequence[_Job], capacity: Amounts) -> float:
-    pairs = ((row, _thriftiest(job, _equal_pairs(job), capacity)) for row, job in enumerate(jobs))
-    return _knapsack(jobs, [(row, pair) for row, pair in pairs if pair is not None], capacity)
 
 
 def _thriftiest(job: _Job, pairs: Sequence[Pair], capacity: Amounts) -> Pair | None:

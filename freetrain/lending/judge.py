@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
@@ -15,52 +15,27 @@ from freetrain.core.plan import Action, PutRight, Release
 from freetrain.core.problem import Offer, Question
 from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
-from freetrain.lending.back_off import BackOff, evictions_after, find_back_off
-from freetrain.lending.blocked_jobs import Blocked, find_waits
+from freetrain.lending.back_off import BackOff, find_back_off
 from freetrain.lending.electricity import with_watts
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.limits import limits
-from freetrain.lending.lost_nodes import LostNodes
-from freetrain.lending.meter import Meter
-from freetrain.lending.next_in_line import nodes_of_next, parts_of_next
+from freetrain.lending.memory import Memory
+from freetrain.lending.next_in_line import parts_of_next
 from freetrain.lending.offers import Offers, find_offers, set_aside, shadow_of, take_back
-from freetrain.lending.part_claims import claims_of_starting
+from freetrain.lending.part_claims import PartClaims, claims_of_starting
 from freetrain.lending.rooms import LentParts, Rooms, find_lent_parts, find_rooms
 from freetrain.lending.rules import NodeRules, Rules
 from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
 from freetrain.lending.sharing.claimants import Eligible, meeting_nodes
 from freetrain.lending.sharing.finishing import shared_nodes
 from freetrain.lending.sharing.kinds import ask_by_kind
-from freetrain.lending.sharing.parts import LeftNodes, Parts, deal_parts
+from freetrain.lending.sharing.parts import Parts, deal_parts
 from freetrain.lending.sharing.selection import Selection, select
 from freetrain.lending.sharing.tasks import Tasks, find_tasks
-from freetrain.lending.sightings import Sightings
 from freetrain.lending.stays import Stays, idle_for_the_site, idle_units_for_the_site
 from freetrain.lending.whole_tasks import cut_tasks, doubtful_nodes, waits_of_handed_in
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What is kept from one look to the next; without it, after a restart, nothing goes wrong.
-
-    Attributes:
-        sightings: how long nodes idle, which ones rest, for whom there are nodes.
-        blocked: the site's jobs that waited for the end of fragments.
-        meter: how much later the site's jobs start.
-        lost: nodes that Slurm took out of service after fragments.
-        stays: how long nodes stay idle.
-        left: who left nodes that he could have.
-        evicted_s: when fragments were evicted, as far back as it counts, UTC epoch seconds.
-    """
-
-    sightings: Sightings = field(default_factory=Sightings)
-    blocked: Blocked = field(default_factory=Blocked)
-    meter: Meter = field(default_factory=Meter)
-    lost: LostNodes = field(default_factory=LostNodes)
-    stays: Stays = field(default_factory=Stays)
-    left: LeftNodes = field(default_factory=dict)
-    evicted_s: tuple[float, ...] = ()
+from freetrain.lending.withholding import Grounds, withhold
 
 
 @dataclass(frozen=True)
@@ -183,70 +158,47 @@ class Judgement:
         return memory, waits_of_handed_in(self.facts, waits_for, sizes)
 
 
-def _preemptible(facts: Facts, planning_s: float) -> list[Fragment]:
-    """Fragments that Slurm may preempt, and has known for a while that it may: only of these plans say something.
-
-    Whoever waits for others is planned for their end, until Slurm plans anew.
-    """
-    if not facts.exempt_s:
-        return list(facts.fragments)
-    oldest_s = facts.snapshot.time_s - facts.exempt_s - planning_s
-    return [one for one in facts.fragments if one.started_s is not None and one.started_s <= oldest_s]
-
-
 def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     """Judge what a look showed.
 
     1. What the site's jobs would do if nothing were lent, and how much later they start as it is.
-    2. What may be lent: each node by itself, but for those that are kept for who is next in line; then what
-       is taken back for jobs that fragments block, because nothing is to be lent at all, and where Slurm does not
-       start what was asked for.
+    2. What may be lent: each node by itself, but for those that ``withholding.py`` takes back.
     3. Which trainers compete, and how the nodes are dealt among their owners; who does not compete keeps none.
        In a pause of the site's nothing is dealt.
     """
-    snapshot, nodes, now_s = facts.snapshot, rules.nodes, facts.snapshot.time_s
-    needs = {one.id: one.needs for one in facts.requests}
-    lent = find_lent_parts(snapshot, facts.fragments, needs, facts.amounts) if nodes.in_parts else {}
-    rooms = find_rooms(snapshot, facts.fragments, needs, nodes, facts.amounts, lent)
-    stays = memory.stays.after(now_s, _idle_for_the_site(facts, rooms, lent, nodes))
-    expected_s = stays.expected_by_age_s if rules.by_age else stays.expected_s
-    rules = replace(rules, horizon_s=rules.horizon_s or expected_s)
-    seen = memory.sightings.with_ends(facts.ended, now_s, nodes.cool_down_s).with_nodes(snapshot, facts.fragments)
-    shadow = shadow_of(snapshot, facts.fragments, nodes, seen, lent)
-    waits = find_waits(snapshot, _preemptible(facts, nodes.claim_s), nodes.queue)
-    blocked = memory.blocked.after(waits, snapshot, nodes.claim_s)
-    meter = memory.meter.after(facts, shadow, blocked.jobs, nodes, rules.harm)
-    lost = memory.lost.after(snapshot, [*meter.ended, *facts.fragments], rules.harm)
-    evicted_s = evictions_after(memory.evicted_s, facts.ended, now_s, rules.harm)
-    back_off = find_back_off(meter.harms, evicted_s, lost, now_s, rules.harm)
+    nodes, now_s = rules.nodes, facts.snapshot.time_s
+    rooms, lent = _find_rooms(facts, nodes)
+    memory = memory.with_nodes(facts, _idle_for_the_site(facts, rooms, lent, nodes), nodes)
+    rules = _with_horizon(rules, memory.stays)
+    shadow = shadow_of(facts.snapshot, facts.fragments, nodes, memory.sightings, lent)
+    memory = memory.with_harm(facts, shadow, rules)
+    back_off = find_back_off(memory.meter.harms, memory.evicted_s, memory.lost, now_s, rules.harm)
     stopped = facts.stopped or (back_off.sentence if back_off else "")
-    late_s = now_s - rules.fragments.start_within_s
-    in_vain = [fragment for fragment in facts.fragments if fragment.waits_since_before(late_s)]
 
-    claims = claims_of_starting(shadow)
-    claims = claims.and_also(parts_of_next(shadow, snapshot, nodes, claims.within(rooms)))
+    claims = _find_claims(facts, shadow, rooms, nodes)
     rooms = claims.within(rooms)
-    offers = find_offers(snapshot, facts.fragments, shadow, nodes, seen, facts.drained, rooms)
-    offers = take_back(offers, claims.back)
-    offers = take_back(offers, nodes_of_next(offers.offered, shadow, snapshot, nodes, rooms))
-    offers = take_back(offers, blocked.why_not(snapshot))
-    offers = take_back(offers, dict.fromkeys((one.name for one in offers.offered), stopped) if stopped else {})
-    why_in_vain = "Slurm does not start what it is lent for"
-    offers = take_back(offers, dict.fromkeys(map(nodes.place_of, in_vain), why_in_vain))
-    offers = take_back(offers, _nobodys(offers, f"nothing more is lent: {facts.paused}") if facts.paused else {})
-
+    in_vain = _not_started(facts, rules)
+    offers = find_offers(facts.snapshot, facts.fragments, shadow, nodes, memory.sightings, facts.drained, rooms)
+    offers = withhold(offers, Grounds(facts, memory, shadow, nodes, rooms, claims.back, stopped, in_vain))
     offers = set_aside(offers, doubtful_nodes(facts, offers, nodes))
-    places = [one.name for one in offers.offered]
-    eligible = meeting_nodes(facts.requests, dict.fromkeys(map(node_of, places)) if rooms else places, snapshot)
-    tasks = find_tasks(facts.requests, offers.offered, rooms, snapshot)
+
+    eligible = _find_eligible(facts, offers, rooms)
+    tasks = find_tasks(facts.requests, offers.offered, rooms, facts.snapshot)
     selection = _select(facts, offers, eligible, tasks, rules)
     offers = take_back(offers, _of_others(offers, selection.competing))
     # In a pause nothing changes hands: who has nodes keeps them.
     offered = () if facts.paused else offers.offered
     parts = deal_parts(facts, offered, selection.competing, eligible, memory.left, rules, tasks)
-    seen = seen.with_fitting(shadow).with_vain(in_vain, now_s, rules.rests_s)
-    remembered = Memory(seen, blocked, meter, lost, stays, parts.left, evicted_s)
-    return Judgement(facts, rules, remembered, shadow, offers, selection, parts, rooms, stopped, back_off)
+    seen = memory.sightings.with_fitting(shadow).with_vain(in_vain, now_s, rules.rests_s)
+    memory = replace(memory, sightings=seen, left=parts.left)
+    return Judgement(facts, rules, memory, shadow, offers, selection, parts, rooms, stopped, back_off)
+
+
+def _find_rooms(facts: Facts, rules: NodeRules) -> tuple[Rooms | None, LentParts]:
+    """What is left of each node, and what fragments have of it, where nodes are lent in parts."""
+    needs = {one.id: one.needs for one in facts.requests}
+    lent = find_lent_parts(facts.snapshot, facts.fragments, needs, facts.amounts) if rules.in_parts else {}
+    return find_rooms(facts.snapshot, facts.fragments, needs, rules, facts.amounts, lent), lent
 
 
 def _idle_for_the_site(facts: Facts, rooms: Rooms | None, lent: LentParts, rules: NodeRules) -> Nodes:
@@ -254,6 +206,31 @@ def _idle_for_the_site(facts: Facts, rooms: Rooms | None, lent: LentParts, rules
     if rooms is not None:
         return idle_units_for_the_site(rooms, lent)
     return idle_for_the_site(facts.snapshot, facts.fragments, rules.queue)
+
+
+def _with_horizon(rules: Rules, stays: Stays) -> Rules:
+    """The rules with the horizon that was learned, where none is set."""
+    expected_s = stays.expected_by_age_s if rules.by_age else stays.expected_s
+    return replace(rules, horizon_s=rules.horizon_s or expected_s)
+
+
+def _find_claims(facts: Facts, shadow: Shadow, rooms: Rooms | None, rules: NodeRules) -> PartClaims:
+    """What stays free of nodes lent in parts: for jobs that would start now, then for those next in line."""
+    claims = claims_of_starting(shadow)
+    return claims.and_also(parts_of_next(shadow, facts.snapshot, rules, claims.within(rooms)))
+
+
+def _not_started(facts: Facts, rules: Rules) -> list[Fragment]:
+    """Fragments that Slurm should have started by now."""
+    late_s = facts.snapshot.time_s - rules.fragments.start_within_s
+    return [one for one in facts.fragments if one.waits_since_before(late_s)]
+
+
+def _find_eligible(facts: Facts, offers: Offers, rooms: Rooms | None) -> Eligible:
+    """Which of the offered nodes each trainer's needs are met by."""
+    places = [one.name for one in offers.offered]
+    names = dict.fromkeys(map(node_of, places)) if rooms else places
+    return meeting_nodes(facts.requests, names, facts.snapshot)
 
 
 def _select(facts: Facts, offers: Offers, eligible: Eligible, tasks: Tasks, rules: Rules) -> Selection:
@@ -274,11 +251,6 @@ def _select(facts: Facts, offers: Offers, eligible: Eligible, tasks: Tasks, rule
         for id_ in left_out
     }
     return replace(found, waits_for={**found.waits_for, **others})
-
-
-def _nobodys(offers: Offers, why: str) -> Mapping[str, str]:
-    """Nodes that nobody has → why they are not lent."""
-    return {node.name: why for node in offers.offered if node.held_by is None}
 
 
 def _of_others(offers: Offers, competing: Iterable[Request]) -> Mapping[str, str]:

@@ -12,7 +12,7 @@ from freetrain.core.cluster import JobState, Node, NodeState, Snapshot
 from freetrain.core.fragment import Fragment, FragmentState, is_part, node_of
 from freetrain.core.problem import Offer
 from freetrain.lending.hole_ends import HoleEnd, cached_offer, ends_of_parts, hole_ends
-from freetrain.lending.places import parts_of_nodes, whole_nodes
+from freetrain.lending.places import Places, parts_of_nodes, whole_nodes
 from freetrain.lending.rooms import LentParts, Rooms
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow, find_shadow
@@ -92,13 +92,12 @@ def find_offers(
     going_on = [one for one in fragments if one.goes_on]
     holder = {one.node: one.trainer for one in going_on}
     leaving = {one.node: _why_between(one) for one in fragments if one.node not in holder}
-    between = {} if rules.in_parts else leaving
     lent, ends = holder.keys() | leaving.keys(), hole_ends(snapshot, shadow)
     of_parts = ends_of_parts(snapshot, shadow, rooms or {})
     in_part = set(map(node_of, of_parts))
     why_not = {
         **{name: end.why for name, end in ends.items() if name not in in_part and _is_soon(end, snapshot, rules)},
-        **between,
+        **({} if rules.in_parts else leaving),
         **_why_unfit(snapshot, fragments, lent, ends, rules, drained, _lent_in_parts(going_on, holder, rules)),
     }
     places = (
@@ -106,16 +105,27 @@ def find_offers(
         if rules.in_parts
         else whole_nodes(snapshot, holder, why_not, rules)
     )
-    names = [name for name, _ in places.offered] if ends or of_parts else []
-    until = {name: end for name in names if (end := of_parts.get(name) or ends.get(node_of(name))) is not None}
-    free_until_s = {name: end.time_s - rules.margin_s for name, end in until.items() if end.time_s < inf}
-    offered = tuple(cached_offer(name, free_until_s.get(name), by) for name, by in places.offered)
-    offers = Offers(offered, places.due, places.withheld)
+    until = _ends_of_places(places, ends, of_parts)
+    offers = _offers(places, until, rules)
     soon = {name: end.why for name, end in until.items() if _is_soon(end, snapshot, rules)} if in_part else {}
     offers = take_back(offers, soon)
     offers = take_back(offers, {name: f"job {job} could start here" for name, job in shadow.kept.items()})
     offers = take_back(offers, _not_yet(snapshot, offers.offered, rules, seen))
     return take_back(offers, _beyond_limits(offers.offered, rules))
+
+
+def _ends_of_places(
+    places: Places, ends: Mapping[str, HoleEnd], of_parts: Mapping[str, HoleEnd]
+) -> Mapping[str, HoleEnd]:
+    """Place → how its hole ends, where that is known: for itself, or with its node."""
+    names = [name for name, _ in places.offered] if ends or of_parts else []
+    return {name: end for name in names if (end := of_parts.get(name) or ends.get(node_of(name))) is not None}
+
+
+def _offers(places: Places, until: Mapping[str, HoleEnd], rules: NodeRules) -> Offers:
+    free_until_s = {name: end.time_s - rules.margin_s for name, end in until.items() if end.time_s < inf}
+    offered = tuple(cached_offer(name, free_until_s.get(name), by) for name, by in places.offered)
+    return Offers(offered, places.due, places.withheld)
 
 
 def _is_soon(end: HoleEnd, snapshot: Snapshot, rules: NodeRules) -> bool:

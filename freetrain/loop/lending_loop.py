@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from freetrain.core.decision import Decision
 from freetrain.lending.facts import Facts
-from freetrain.lending.judge import Judgement, Memory, judge
+from freetrain.lending.judge import Judgement, judge
+from freetrain.lending.memory import Memory
 from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Cluster, Goal, Journal, run_cycle
 

@@ -7,16 +7,14 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from pydantic import TypeAdapter
 from sqlalchemy import Engine, delete, func, select
 from sqlalchemy.orm import Session
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
-from freetrain.core.known_trainer import KnownTrainer, TrainerState
-from freetrain.core.seen_costs import SeenCosts
-from freetrain.core.throughput_fit import Observation, usable
+from freetrain.core.known_trainer import KnownTrainer
 from freetrain.store.engine import for_writing
+from freetrain.store.row_values import fragment_of, row_of_fragment, row_of_trainer, trainer_of
 from freetrain.store.store_errors import explained, sensible
 from freetrain.store.tables import (
     CommandRow,
@@ -36,9 +34,6 @@ DAEMON = "daemon"
 """Who did it, in the audit, where that was nobody else."""
 
 
-_COSTS = TypeAdapter(SeenCosts)
-
-
 class Ledger:
     """Reads and writes the daemon's tables; each method is one transaction. ``Store.ledger`` makes it."""
 
@@ -51,13 +46,14 @@ class Ledger:
         with explained(self._path), sensible(self._path), Session(self._engine) as session:
             yield session
 
+    @contextmanager
+    def _writing(self) -> Iterator[Session]:
+        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+            yield session
+
     def open_fragments(self) -> list[Fragment]:
         """Those that have not ended."""
         return self._fragments(FragmentRow.state != str(FragmentState.ENDED))
-
-    def fragments_of(self, trainer: str) -> list[Fragment]:
-        """All that a trainer ever had, oldest first."""
-        return self._fragments(FragmentRow.trainer == trainer)
 
     def fragments(self, since_s: float) -> list[Fragment]:
         """All that had not ended by then, in the order in which they were asked for."""
@@ -127,16 +123,16 @@ class Ledger:
     def _fragments(self, condition: object) -> list[Fragment]:
         query = select(FragmentRow).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
         with self._reading() as session:
-            return [_fragment(row) for row in session.scalars(query)]
+            return [fragment_of(row) for row in session.scalars(query)]
 
     def save_fragments(self, fragments: Iterable[Fragment]) -> list[Fragment]:
         """Write new and changed fragments; new ones get their number."""
         saved = []
-        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+        with self._writing() as session:
             for fragment in fragments:
-                row = session.merge(_fragment_row(fragment))
+                row = session.merge(row_of_fragment(fragment))
                 session.flush()
-                saved.append(_fragment(row))
+                saved.append(fragment_of(row))
         return saved
 
     def trainers(self, ids: Collection[str] | None = None) -> dict[str, KnownTrainer]:
@@ -145,13 +141,13 @@ class Ledger:
         if ids is not None:
             query = query.where(LiveTrainerRow.id.in_(ids))
         with self._reading() as session:
-            return {row.id: _trainer(row) for row in session.scalars(query)}
+            return {row.id: trainer_of(row) for row in session.scalars(query)}
 
     def save_trainers(self, trainers: Iterable[KnownTrainer]) -> None:
         """Write new and changed trainers."""
-        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+        with self._writing() as session:
             for trainer in trainers:
-                session.merge(_trainer_row(trainer))
+                session.merge(row_of_trainer(trainer))
 
     def record_command(
         self,
@@ -183,7 +179,7 @@ class Ledger:
             result=result,
             return_code=return_code,
         )
-        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+        with self._writing() as session:
             session.add(row)
 
     def commands(self, since_s: float = 0.0) -> list[CommandRow]:
@@ -201,7 +197,7 @@ class Ledger:
     def record_harm(self, harm: Harm) -> None:
         """Keep a delay that a fragment caused."""
         row = HarmRow(**{**asdict(harm), "fragments": list(harm.fragments)}, delay_s=harm.delay_s)
-        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+        with self._writing() as session:
             session.add(row)
 
     def harms(self, since_s: float = 0.0) -> list[Harm]:
@@ -216,7 +212,7 @@ class Ledger:
     def save_stays(self, partition: str, idle_node_s: float, departures: float) -> None:
         """Keep how long the nodes of a partition stayed idle, and how many were taken."""
         row = StaysRow(partition=partition, idle_node_s=idle_node_s, departures=departures)
-        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+        with self._writing() as session:
             session.merge(row)
 
     def stays(self, partition: str) -> tuple[float, float] | None:
@@ -228,7 +224,7 @@ class Ledger:
     def forget(self, before_s: float) -> None:
         """Drop commands, harms and the decisions of the daemon that are older; this is how the audit loses any."""
         daemons = select(RunRow.id).where(RunRow.command == DAEMON_COMMAND)
-        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+        with self._writing() as session:
             kept = session.get(KeptSinceRow, CommandRow.__tablename__)
             kept_since_s = before_s if kept is None else max(before_s, kept.time_s)
             session.merge(KeptSinceRow(what=CommandRow.__tablename__, time_s=kept_since_s))
@@ -254,69 +250,3 @@ class Ledger:
             for trainer, end, count in session.execute(query):
                 counts.setdefault(trainer, {})[End(str(end))] = int(count)
         return counts
-
-
-def _fragment(row: FragmentRow) -> Fragment:
-    return Fragment(
-        job=row.job,
-        trainer=row.trainer,
-        node=row.node,
-        state=FragmentState(row.state),
-        asked_s=row.asked_s,
-        limit_s=row.limit_s,
-        started_s=row.started_s,
-        ended_s=row.ended_s,
-        end=End(row.end) if row.end else None,
-        decision=row.decision,
-        id=row.id,
-        share=row.share,
-    )
-
-
-def _fragment_row(fragment: Fragment) -> FragmentRow:
-    values = asdict(fragment)
-    values["state"] = str(fragment.state)
-    values["end"] = str(fragment.end) if fragment.end else None
-    if not fragment.id:
-        del values["id"]
-    return FragmentRow(**values)
-
-
-def _trainer(row: LiveTrainerRow) -> KnownTrainer:
-    return KnownTrainer(
-        id=row.id,
-        owner=row.owner,
-        account=row.account,
-        tag=row.tag,
-        state=TrainerState(row.state),
-        first_seen_s=row.first_seen_s,
-        note=row.note,
-        failures_in_a_row=row.failures_in_a_row,
-        rests_until_s=row.rests_until_s,
-        samples_done=row.samples_done,
-        progress_bytes=row.progress_bytes,
-        # Earlier versions kept whatever a trainer's progress said.
-        observations=usable(Observation(*values) for values in row.observations),
-        costs=_COSTS.validate_python(row.costs),
-    )
-
-
-def _trainer_row(trainer: KnownTrainer) -> LiveTrainerRow:
-    return LiveTrainerRow(
-        id=trainer.id,
-        owner=trainer.owner,
-        account=trainer.account,
-        tag=trainer.tag,
-        state=str(trainer.state),
-        first_seen_s=trainer.first_seen_s,
-        note=trainer.note,
-        failures_in_a_row=trainer.failures_in_a_row,
-        rests_until_s=trainer.rests_until_s,
-        samples_done=trainer.samples_done,
-        progress_bytes=trainer.progress_bytes,
-        observations=[
-            [one.nodes, one.samples_per_s, one.weight, *([one.kind] if one.kind else ())]
-            for one in trainer.observations
-        ],
-        costs=asdict(trainer.costs),
-    )

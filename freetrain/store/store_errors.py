@@ -24,16 +24,11 @@ _UNREADABLE = (
     "Check that the file and its folder belong to you and that the file system is not mounted read-only, "
     "or name another place with --store or the variable FREETRAIN_STORE.",
 )
+_LOCKED = ("is locked by another process", "Wait until that process is done, or end it, and try again.")
 _SENTENCES = {
     sqlite3.SQLITE_FULL: ("cannot be written: the disk is full", f"Free some space. {_ELSEWHERE}"),
-    sqlite3.SQLITE_BUSY: (
-        "is locked by another process",
-        "Wait until that process is done, or end it, and try again.",
-    ),
-    sqlite3.SQLITE_LOCKED: (
-        "is locked by another process",
-        "Wait until that process is done, or end it, and try again.",
-    ),
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
     sqlite3.SQLITE_NOTADB: ("is not an SQLite database", f"Check the path. {_BEGIN_ANEW}"),
     sqlite3.SQLITE_CORRUPT: ("is damaged", _BEGIN_ANEW),
     sqlite3.SQLITE_ERROR: ("is damaged", _BEGIN_ANEW),

@@ -290,7 +290,7 @@ def test_while_the_partition_is_down_nothing_more_is_lent(slurm: FakeSlurm, star
 def test_what_slurm_does_not_start_is_called_off_and_its_node_rests(
     slurm: FakeSlurm, start_daemon: StartDaemon
 ) -> None:
-    array = slurm.submit_array("freetrain:min=1,max=1", tasks=1)
+    slurm.submit_array("freetrain:min=1,max=1", tasks=1)
     daemon = start_daemon()
     slurm.stuck = True
     daemon.cycle()
@@ -298,7 +298,7 @@ def test_what_slurm_does_not_start_is_called_off_and_its_node_rests(
     daemon.cycle(after_s=100.0)
     slurm.stuck = False
     daemon.cycle()
-    assert daemon.ledger.fragments_of(array)[0].end is End.NEVER_STARTED
+    assert daemon.ledger.fragments(0.0)[0].end is End.NEVER_STARTED
     daemon.cycle()
     (running,) = daemon.cluster.fragments
     assert running.node != asked.node

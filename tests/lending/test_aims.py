@@ -14,7 +14,8 @@ from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.lending.electricity import with_watts
 from freetrain.lending.facts import Facts, Request
-from freetrain.lending.judge import Judgement, Memory, judge
+from freetrain.lending.judge import Judgement, judge
+from freetrain.lending.memory import Memory
 from freetrain.lending.rules import Rules, SharingRules
 from freetrain.loop.deciding import decide
 from freetrain.policies import find_policy

@@ -12,7 +12,8 @@ from freetrain.core.needs import Needs
 from freetrain.core.plan import Limit, PutRight, Release
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.lending.facts import Facts, Request
-from freetrain.lending.judge import Memory, judge
+from freetrain.lending.judge import judge
+from freetrain.lending.memory import Memory
 from freetrain.lending.rules import FragmentRules, HarmRules, NodeRules, Rules, SharingRules
 from freetrain.lending.stays import Seen, Stays
 from tests.facts import node

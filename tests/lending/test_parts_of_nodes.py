@@ -16,7 +16,8 @@ from freetrain.core.needs import Needs
 from freetrain.core.plan import Lend, Limit, Release, plan_moves
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts, Request
-from freetrain.lending.judge import Judgement, Memory, judge
+from freetrain.lending.judge import Judgement, judge
+from freetrain.lending.memory import Memory
 from freetrain.lending.rooms import find_rooms
 from freetrain.lending.rules import FragmentRules, HarmRules, NodeRules, Rules, Share, SharingRules
 from tests.facts import node

@@ -7,7 +7,8 @@ from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.plan import Release
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts, Request
-from freetrain.lending.judge import Judgement, Memory, judge
+from freetrain.lending.judge import Judgement, judge
+from freetrain.lending.memory import Memory
 from freetrain.lending.whole_tasks import waits_of_handed_in
 from tests.facts import node
 from tests.lending.test_judge import NAMES, RULES, facts, lent, request, waiting

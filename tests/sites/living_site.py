@@ -15,7 +15,8 @@ from freetrain.daemon.admission.layout_guard import ALL_QUESTIONS, question_of
 from freetrain.daemon.rules import rules_of
 from freetrain.daemon.trainers.submission_reader import SubmissionReader
 from freetrain.lending.facts import Facts, Request
-from freetrain.lending.judge import Judgement, Memory, judge
+from freetrain.lending.judge import Judgement, judge
+from freetrain.lending.memory import Memory
 from freetrain.slurm.commands import Command
 from freetrain.slurm.finding import Finding
 from freetrain.slurm.layout import judge as judge_layout

@@ -38,7 +38,7 @@ def test_a_fragment_keeps_its_number_through_its_life(ledger: Ledger) -> None:
     assert ledger.open_fragments() == [saved]
     ledger.save_fragments([replace(saved, state=FragmentState.ENDED, end=End.PREEMPTED, ended_s=950.0)])
     assert ledger.open_fragments() == []
-    assert [fragment.end for fragment in ledger.fragments_of("7")] == [End.PREEMPTED]
+    assert [fragment.end for fragment in ledger.fragments(0.0)] == [End.PREEMPTED]
     assert ledger.ends_by_trainer().get("7", {}) == {End.PREEMPTED: 1}
 
 

@@ -57,7 +57,7 @@ def test_an_upgrade_keeps_every_row_and_a_copy_of_all(released: Path) -> None:
 
 def test_what_the_daemon_remembered_means_the_same_after_an_upgrade(released: Path) -> None:
     ledger = Store.open(released).ledger()
-    assert ledger.fragments_of("7") == FRAGMENTS
+    assert ledger.fragments(0.0) == FRAGMENTS
     assert ledger.open_fragments() == FRAGMENTS[1:]
     assert ledger.trainers() == {"7": TRAINER}
     (row,) = ledger.commands()

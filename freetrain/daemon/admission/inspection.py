@@ -6,7 +6,7 @@ import getpass
 import pwd
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -127,39 +127,51 @@ def inspect(
     found = list(inspect_files(config, sources, account).findings)
     not_checked: list[str] = []
     notes: list[str] = []
-    if missing := missing_partition(config, layout):
-        found.append(missing)
+    found += filter(None, [missing_partition(config, layout)])
     planned = with_proposed_partition(config, layout)
     if not config.slurm.queue.missing(planned.partitions):
         question = question_of(config, planned, snapshot)
         found += judge(question)
         notes += filter(None, [what_preemption_means(question, config.lend.launcher == "steer")])
-        qos = _qos_terms(layout, gateway, not_checked)
-        spares = config.lend.spare_suspendable
-        terms = Terms(planned, config.slurm.queue, config.lend.shortest_hole, spares, qos, config.lend.in_parts)
-        found += judge_terms(terms)
+        found += judge_terms(_terms(config, planned, _qos_terms(layout, gateway, not_checked)))
         found += judge_rate_limit(planned.settings, len(_nodes_lent(config, planned)), account)
         found += _of_people(config, layout, gateway, not_checked)
         found += find_contradictions(config, _nodes_lent(config, planned))
-    if unknown := unknown_nodes(config, snapshot):
-        found.append(unknown)
-    if closed := closed_wake_file(Path(config.state.directory), layout.settings):
-        found.append(closed)
-    try:
-        found += unknown_people(config, layout, gateway)
-    except FreetrainError as error:
-        not_checked.append(f"the names in lend.shares ({error.what})")
-    lack = None
-    try:
-        lack = lacking_rights(config, gateway, layout.settings, account)
-        found += [lack] if lack else []
-    except FreetrainError as error:
-        not_checked.append(f"the rights of {account} ({error.what})")
+    found += filter(None, [unknown_nodes(config, snapshot)])
+    found += filter(None, [closed_wake_file(Path(config.state.directory), layout.settings)])
+    found += _of_shares(config, layout, gateway, not_checked)
+    rights = _of_rights(config, layout, gateway, account, not_checked)
+    found += rights
     if prove:
-        proof = prove_rights(config, gateway, snapshot, account, config.lend.launcher == "steer" and lack is None)
+        proof = prove_rights(config, gateway, snapshot, account, config.lend.launcher == "steer" and not rights)
         found += proof.findings
         notes += filter(None, [proof.done])
     return _sorted(found, layout, not_checked, notes)
+
+
+def _terms(config: Config, planned: SlurmLayout, qos: Mapping[str, QosTerms]) -> Terms:
+    """On what terms fragments would run."""
+    lend = config.lend
+    return Terms(planned, config.slurm.queue, lend.shortest_hole, lend.spare_suspendable, qos, lend.in_parts)
+
+
+def _of_shares(config: Config, layout: SlurmLayout, gateway: Gateway, not_checked: list[str]) -> Sequence[Finding]:
+    try:
+        return list(unknown_people(config, layout, gateway))
+    except FreetrainError as error:
+        not_checked.append(f"the names in lend.shares ({error.what})")
+        return []
+
+
+def _of_rights(
+    config: Config, layout: SlurmLayout, gateway: Gateway, account: str, not_checked: list[str]
+) -> Sequence[Finding]:
+    try:
+        lack = lacking_rights(config, gateway, layout.settings, account)
+    except FreetrainError as error:
+        not_checked.append(f"the rights of {account} ({error.what})")
+        return []
+    return [lack] if lack else []
 
 
 def _nodes_lent(config: Config, layout: SlurmLayout) -> Nodes:

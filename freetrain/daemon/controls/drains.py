@@ -20,6 +20,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from freetrain.core.cluster import Nodes
+from freetrain.daemon.state_directory import CHANGE_HINT, READ_HINT
 from freetrain.daemon.whole_file import replace_file
 from freetrain.errors import StateError
 
@@ -82,9 +83,7 @@ def read_drains(directory: Path, now_s: float) -> tuple[Drain, ...]:
     except FileNotFoundError:
         return ()
     except OSError as error:
-        raise StateError(
-            f"cannot read {path}: {error.strerror}.", "Ask as root or as the daemon's account."
-        ) from error
+        raise StateError(f"cannot read {path}: {error.strerror}.", READ_HINT) from error
     except ValidationError as error:
         raise StateError(f"{path} is damaged.", "Remove it, and drain the nodes again.") from error
     return tuple(drain for drain in found.drains if drain.end_s > now_s)
@@ -110,7 +109,7 @@ def changing(directory: Path, now_s: float) -> Iterator[list[Drain]]:
     except OSError as error:
         raise StateError(
             f"cannot change which nodes are drained: {directory}: {error.strerror}.",
-            "Do it as root or as the daemon's account, on its machine; --config names its configuration.",
+            CHANGE_HINT,
         ) from error
 
 

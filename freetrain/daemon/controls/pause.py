@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from freetrain.daemon.state_directory import CHANGE_HINT, READ_HINT
 from freetrain.daemon.whole_file import replace_file
 from freetrain.errors import StateError
 
@@ -60,8 +61,7 @@ def read_pause(directory: Path, now_s: float) -> Pause | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        hint = "Ask as root or as the daemon's account."
-        raise StateError(f"cannot read {path}: {error.strerror}.", hint) from error
+        raise StateError(f"cannot read {path}: {error.strerror}.", READ_HINT) from error
     except ValidationError as error:
         raise StateError(f"{path} is damaged.", "Remove it, or pause again.") from error
     return None if pause.until_s is not None and pause.until_s <= now_s else pause
@@ -82,7 +82,7 @@ def write_pause(directory: Path, pause: Pause | None) -> None:
     except OSError as error:
         raise StateError(
             f"cannot change {path}: {error.strerror}.",
-            "Do it as root or as the daemon's account, on its machine; --config names its configuration.",
+            CHANGE_HINT,
         ) from error
 
 

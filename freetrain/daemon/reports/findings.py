@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from freetrain.core.decision import Decision
 from freetrain.lending.blocked_jobs import MOST_TIMES, Blocked
-from freetrain.lending.judge import Memory
+from freetrain.lending.memory import Memory
 from freetrain.loop.deciding import STAY
 from freetrain.slurm.parsing import fold_nodes
 

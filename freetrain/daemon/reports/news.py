@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
-from freetrain.lending.judge import Memory
+from freetrain.lending.memory import Memory
 from freetrain.slurm.parsing import fold_nodes
 
 

@@ -19,7 +19,7 @@ from freetrain.daemon.reports.hook import run_hook
 from freetrain.daemon.reports.letters import Letter, TemplateProblem, written
 from freetrain.daemon.reports.news import Heard, Kind, News, heard_after, news_of
 from freetrain.daemon.reports.status import LookStatus
-from freetrain.lending.judge import Memory
+from freetrain.lending.memory import Memory
 
 log = logging.getLogger(__name__)
 

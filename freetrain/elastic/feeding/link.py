@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from freetrain.elastic.feeding.errors import FeedError, LinkLostError
-from freetrain.elastic.feeding.packets import decode, encode
+from freetrain.elastic.feeding.packets import decode
+from freetrain.elastic.worlds.exchange import encode
 
 _HEAD = struct.Struct("!QQQ")
 """Length of the document; place and length of the bytes of the memory that follow it."""

@@ -52,15 +52,8 @@ def room_for(tensor: torch.Tensor) -> int:
     return -(-length // _ALIGN_BYTES) * _ALIGN_BYTES
 
 
-def encode(document: dict[str, Any]) -> bytes:
-    """In torch's own format, which loads without running code."""
-    stream = io.BytesIO()
-    torch.save(document, stream)
-    return stream.getvalue()
-
-
 def decode(content: bytes) -> dict[str, Any]:
-    """The document again."""
+    """What ``freetrain.elastic.worlds.exchange.encode`` made, on the CPU; it is loaded without running code."""
     document: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
     return document
 

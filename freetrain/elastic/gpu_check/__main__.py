@@ -9,10 +9,11 @@ import time
 
 import torch
 
-from freetrain.elastic.gpu_check.checks import CHECKS, NotPossibleError
+from freetrain.elastic.gpu_check.checks import CHECKS
 from freetrain.elastic.gpu_check.outcomes import (
     FAILED_STATUS,
     NO_DEVICE_STATUS,
+    NotPossibleError,
     Outcome,
     Verdict,
     status_of,

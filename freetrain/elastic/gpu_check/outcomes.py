@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
+class NotPossibleError(Exception):
+    """This cannot be tried here; the text says why."""
+
+
 class Verdict(StrEnum):
     """What came of one check."""
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import secrets
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
-import torch.distributed as dist
 
 from freetrain.elastic.errors import (
     EVICTED_STATUS,
@@ -19,16 +18,18 @@ from freetrain.elastic.errors import (
     ForeignTrainerError,
 )
 from freetrain.elastic.membership.breaks import Breaks
+from freetrain.elastic.membership.fitting_in import FOREIGN_HINT, why_foreign, why_foreign_to
 from freetrain.elastic.membership.identity import this_member, use_interface_of_this_address
 from freetrain.elastic.membership.signals import leave_signals_to_agent
+from freetrain.elastic.membership.stores import Stores
 from freetrain.elastic.membership.watcher import Guard, Watcher
 from freetrain.elastic.on_disk.directory import TrainerDirectory
-from freetrain.elastic.on_disk.members import Generation, Member, this_host
-from freetrain.elastic.on_disk.next_generation import Proposal, View
-from freetrain.elastic.service import answering_service, named_service
+from freetrain.elastic.on_disk.members import Generation
+from freetrain.elastic.on_disk.next_generation import View
+from freetrain.elastic.service import named_service
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.worlds.replica import this_replica
-from freetrain.elastic.worlds.world import World, open_store
+from freetrain.elastic.worlds.world import World
 
 log = logging.getLogger(__name__)
 
@@ -75,10 +76,11 @@ class Session:
         self._was_in_a_world = False
         self._timeouts = timeouts
         self._backend = backend
-        self._stores: dict[int, dist.TCPStore] = {}
+        self._stores = Stores(self.member.address)
         self._last_error = _NOBODY_MISSING
         self._breaks = Breaks()
-        self._watcher = Watcher(directory, self.member, timeouts, self._open_store, self._why_foreign)
+        may_join = partial(why_foreign, self.member)
+        self._watcher = Watcher(directory, self.member, timeouts, self._stores.open, may_join)
 
     @property
     def view(self) -> View:
@@ -100,10 +102,10 @@ class Session:
 
     def join(self) -> None:
         """Say that this worker is ready, and begin to watch."""
-        reason = self._why_foreign_to(self.directory.view())
+        reason = why_foreign_to(self.directory.view(), self.member)
         if reason is not None:
             raise ForeignTrainerError(
-                f"this process cannot join the trainer in {self.directory.root}: {reason}.", _FOREIGN_HINT
+                f"this process cannot join the trainer in {self.directory.root}: {reason}.", FOREIGN_HINT
             )
         named_service()  # complains here rather than in the watcher's thread
         use_interface_of_this_address()
@@ -133,31 +135,29 @@ class Session:
             self._breaks.count(broke_with, generation.cause, step)
             tried = generation.number
             on_generation(generation)
-            self._drop_stores(before=tried)
-            world = World(
-                generation,
-                self.member.id,
-                self.directory.secret.derive(generation.nonce),
-                self._backend,
-                self._timeouts.form_timeout_s,
-                lambda: [store.port for store in list(self._stores.values())],
-            )
-            guard = Guard(generation, world.cut, lambda world=world: world.started)  # type: ignore[misc]
-            self._watcher.guard(guard)
+            self._stores.drop(before=tried)
             try:
-                world.form(lambda number=tried: self.view.number > number)  # type: ignore[misc]
+                return self._form(generation)
             except AbandonedError as error:
                 log.info("generation %d abandoned: %s", tried, error)
                 self._last_error = f"it did not form: {error}"
                 broke_with = error.__cause__
                 self._watcher.guard(None)
-                continue
-            guard.formed = True
-            self.world = world
-            self._was_in_a_world = True
-            self.nodes = self._count_nodes(generation)
-            self._last_error = _NOBODY_MISSING
-            return world
+
+    def _form(self, generation: Generation) -> World:
+        """The world of this generation, watched from the beginning; raises AbandonedError if it does not come."""
+        prefix = self.directory.secret.derive(generation.nonce)
+        form_timeout_s, ports = self._timeouts.form_timeout_s, self._stores.ports
+        world = World(generation, self.member.id, prefix, self._backend, form_timeout_s, ports)
+        guard = Guard(generation, world.cut, lambda: world.started)
+        self._watcher.guard(guard)
+        world.form(lambda: self.view.number > generation.number)
+        guard.formed = True
+        self.world = world
+        self._was_in_a_world = True
+        self.nodes = self._count_nodes(generation)
+        self._last_error = _NOBODY_MISSING
+        return world
 
     def leave_world(self) -> None:
         """Leave the present world; the process lives on."""
@@ -206,7 +206,7 @@ class Session:
         view, me = self.view, self.member.id
         if me in view.refused:
             raise ForeignTrainerError(
-                f"the trainer in {self.directory.root} refuses this process: {view.refused[me]}.", _FOREIGN_HINT
+                f"the trainer in {self.directory.root} refuses this process: {view.refused[me]}.", FOREIGN_HINT
             )
         if me in view.gone:
             raise Departed(f"given up for lost by the others: {view.gone[me]}", EVICTED_STATUS)
@@ -232,61 +232,7 @@ class Session:
             return True  # nobody is there to form a world without it
         return (me in view.everyone or me in view.leaving) and view.number > tried
 
-    def _open_store(self, proposal: Proposal) -> Generation:
-        """A generation with a store: of this process, or of a service host where the site runs one."""
-        host, address, port = this_host(), self.member.address, 0
-        service = answering_service()
-        if service is not None:
-            host, (address, port) = "service", service
-        elif proposal.members:
-            store = open_store()
-            self._stores[proposal.number] = store
-            port = store.port
-        nonce = secrets.token_hex(16)
-        return Generation(
-            proposal.number, proposal.members, host, address, port, nonce, proposal.cause, proposal.servers
-        )
-
     def _count_nodes(self, generation: Generation) -> int:
         """How many agents the world's ranks have; a rank without agent stands for itself."""
         known = self._watcher.view.members
         return len({(known[id_].agent if id_ in known else "") or id_ for id_ in generation.members})
-
-    def _drop_stores(self, before: int) -> None:
-        for number in list(self._stores):  # a copy, since the watcher's thread opens stores meanwhile
-            if number < before:
-                del self._stores[number]
-
-    def _why_foreign_to(self, view: View) -> str | None:
-        """Why this worker does not fit in with those that are there."""
-        for id_ in view.present:
-            reason = _difference(view.members[id_], self.member)
-            if reason is not None and id_ in view.ranks:
-                return reason
-        return None
-
-    def _why_foreign(self, newcomer: Member) -> str | None:
-        return _difference(self.member, newcomer) or _difference_of_nodes(self.member, newcomer)
-
-
-_FOREIGN_HINT = (
-    "Give each trainer a directory of its own (--trainer), and all its members the same script and torch."
-)
-
-
-def _difference_of_nodes(member: Member, newcomer: Member) -> str | None:
-    """Only those who are alive object to it: a training may go on from its checkpoint with other nodes."""
-    if newcomer.shards == member.shards:
-        return None
-    return (
-        f"its node has {newcomer.shards} workers to shard the model over, and those of the others have "
-        f"{member.shards}: all nodes of a sharded training need the same number (--nproc)"
-    )
-
-
-def _difference(member: Member, newcomer: Member) -> str | None:
-    if newcomer.torch != member.torch:
-        return f"it runs torch {newcomer.torch}, the others {member.torch}"
-    if newcomer.fingerprint != member.fingerprint:
-        return "another training runs there (model, data set or batch differ), and two cannot share a directory"
-    return None

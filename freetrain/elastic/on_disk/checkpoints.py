@@ -48,10 +48,7 @@ class Checkpoints:
             reason = why_unwritable(error)
             if reason is None:
                 raise
-            raise CheckpointError(
-                f"cannot write the checkpoint {path}: {reason}.",
-                "Make room (disk, quota) or mend the file system.",
-            ) from error
+            raise unwritable(path, reason) from error
         finally:
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
@@ -101,6 +98,13 @@ def none_usable(folder: Path, count: int) -> CheckpointError:
     return CheckpointError(
         f"none of the {count} checkpoints in {folder} can be used.",
         "See the warnings above; move them away to start the training anew.",
+    )
+
+
+def unwritable(path: Path, reason: str) -> CheckpointError:
+    """The error where a checkpoint cannot be written."""
+    return CheckpointError(
+        f"cannot write the checkpoint {path}: {reason}.", "Make room (disk, quota) or mend the file system."
     )
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.on_disk.files import create_json, make_folder, names_in, overwrite, read_json, write_json
-from freetrain.elastic.on_disk.members import Generation, Member, from_document, to_document
+from freetrain.elastic.on_disk.members import Generation, Member, to_document
 from freetrain.elastic.on_disk.next_generation import View
-from freetrain.elastic.on_disk.replicas import spread
 from freetrain.elastic.on_disk.secret import Secret
+from freetrain.elastic.on_disk.view_reader import ViewReader, generation_name, reason_in, with_suffix
 
 TRAINER_VARIABLE = "FREETRAIN_TRAINER"
 _KEPT_GENERATIONS = 50
@@ -42,9 +42,7 @@ class TrainerDirectory:
         self._beats = root / "beats"
         self._requests = root / "requests"
         self._agents = root / "agents"
-        self._known: dict[str, Member] = {}
-        self._reasons: dict[str, str] = {}
-        self._latest: Generation | None = None
+        self._views = ViewReader(self._members, self._generations, self.refuse)
         self.secret = Secret(b"")
 
     @classmethod
@@ -111,7 +109,8 @@ class TrainerDirectory:
 
     def is_gone(self, member: str) -> str | None:
         """Why the member is gone; None if it is not."""
-        return self._reason(f"{member}.gone") if (self._members / f"{member}.gone").exists() else None
+        path = self._members / f"{member}.gone"
+        return reason_in(path) if path.exists() else None
 
     # -- replicas
 
@@ -140,7 +139,7 @@ class TrainerDirectory:
 
     def publish(self, generation: Generation) -> bool:
         """Create the generation; False if another one of this number exists."""
-        path = self._generations / _generation_name(generation.number)
+        path = self._generations / generation_name(generation.number)
         created = create_json(path, to_document(self.secret.sign(generation)))
         if created:
             self._prune(generation.number - _KEPT_GENERATIONS)
@@ -151,48 +150,8 @@ class TrainerDirectory:
         create_json(self._generations / f"{number:08d}.broken", {"reason": reason})
 
     def view(self) -> View:
-        """All of it at one look: two directory listings, and only those files that were not read before."""
-        numbers = names_in(self._generations)
-        latest = max((name for name in numbers if name.endswith(".json")), default="")
-        if latest and (self._latest is None or latest != _generation_name(self._latest.number)):
-            self._latest = self._read_generation(latest) or self._latest
-        names = names_in(self._members)
-        for name in names:
-            self._learn(name)
-        generation = self._latest
-        members = {id_: self._known[id_] for id_ in _with_suffix(names, ".json") if id_ in self._known}
-        left = {id_: self._reasons[f"{id_}.gone"] for id_ in _with_suffix(names, ".gone")}
-        leaving, gone = spread(members, frozenset(_with_suffix(names, ".leaving")), left)
-        return View(
-            generation=generation,
-            members=members,
-            leaving=leaving,
-            gone=gone,
-            refused={id_: self._reasons[f"{id_}.refused"] for id_ in _with_suffix(names, ".refused")},
-            feeds=frozenset(map(_member_and_attempt, _with_suffix(names, ".feed"))),
-            ready=frozenset(_with_suffix(names, ".ready")),
-            broken=generation is not None and f"{generation.number:08d}.broken" in numbers,
-        )
-
-    def _learn(self, name: str) -> None:
-        id_, _, kind = name.rpartition(".")
-        if kind in ("gone", "refused") and name not in self._reasons:
-            self._reasons[name] = self._reason(name)
-        elif kind == "json" and id_ not in self._known:
-            member = from_document(Member, read_json(self._members / name) or {})
-            if member is None:
-                return
-            if self.secret.signed(member):
-                self._known[id_] = member
-            else:
-                self.refuse(id_, "it does not know the trainer's secret")
-
-    def _reason(self, name: str) -> str:
-        return str((read_json(self._members / name) or {}).get("reason", ""))
-
-    def _read_generation(self, name: str) -> Generation | None:
-        generation = from_document(Generation, read_json(self._generations / name) or {})
-        return generation if generation and self.secret.signed(generation) else None
+        """All of it at one look."""
+        return self._views.look(self.secret)
 
     def _prune(self, oldest_kept: int) -> None:
         """Drop what nobody asks for any more, so that a look stays cheap over months."""
@@ -204,7 +163,7 @@ class TrainerDirectory:
 
     def _forget_members(self) -> None:
         view = self.view()
-        left = set(_with_suffix(names_in(self._members), ".gone"))
+        left = set(with_suffix(names_in(self._members), ".gone"))
         # Who is gone with another one has to know by that one that it is.
         needed = {member.replica for id_, member in view.members.items() if id_ not in left} - {""}
         outdated = set(view.members) & left - set(view.everyone)
@@ -282,19 +241,6 @@ def trainer_from_environment() -> Path | None:
     """The trainer's directory as the agent, Slurm or the user gave it."""
     given = os.environ.get(TRAINER_VARIABLE)
     return Path(given) if given else None
-
-
-def _generation_name(number: int) -> str:
-    return f"{number:08d}.json"
-
-
-def _member_and_attempt(name: str) -> tuple[str, int]:
-    member, _, attempt = name.rpartition(".")
-    return member, int(attempt)
-
-
-def _with_suffix(names: list[str], suffix: str) -> list[str]:
-    return [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
 
 
 def _remove(path: Path) -> None:

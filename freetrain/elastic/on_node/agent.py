@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from types import FrameType
+from collections.abc import Mapping
 
 from freetrain.elastic.errors import EVICTED_STATUS, DirectoryError
-from freetrain.elastic.membership.hosting import Hosting, hosting
+from freetrain.elastic.membership.hosting import Hosting
 from freetrain.elastic.membership.identity import (
     AGENT_VARIABLE,
     MEMBER_VARIABLE,
@@ -20,77 +17,22 @@ from freetrain.elastic.membership.identity import (
     new_id,
 )
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
-from freetrain.elastic.on_disk.next_generation import View
-from freetrain.elastic.on_node.told_servers import ToldServers
+from freetrain.elastic.on_node.options import AgentOptions, Ending
+from freetrain.elastic.on_node.server_duty import ServerDuty
+from freetrain.elastic.on_node.signals import Signals
 from freetrain.elastic.on_node.workers import Worker, describe
 from freetrain.errors import ExitCode
 
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.05
-_HOSTING_EVERY_S = 0.25
 _GONE_BUT_ALIVE_S = 2.0
 """A worker that the others gave up gets this long to notice and end by itself."""
-
-END_TIMEOUT_S = 20.0
-"""How long workers may take to end, if nothing else is asked for."""
 
 _NEVER_JOINED = (
     "the script ended, with status 0, and never joined the trainer: let it train with freetrain.elastic "
     "(docs/elastic.md), or give --restart where it is one for torchrun"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class AgentOptions:
-    """What the user can choose.
-
-    Attributes:
-        command: the training script with its arguments.
-        nproc: workers on this node.
-        max_restarts: failed workers to replace before giving up.
-        end_timeout_s: how long workers may take to end before they are killed: to the next step boundary (the
-            others then redo that step without them), or in restart mode to save.
-        servers: how many should add up the workers' gradients, on all nodes of the trainer together; None: as many
-            as freetrain says, on the nodes that it names.
-    """
-
-    command: Sequence[str]
-    nproc: int
-    max_restarts: int = 3
-    end_timeout_s: float = END_TIMEOUT_S
-    servers: int | None = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How an agent ended: exit status and the reason in words."""
-
-    status: int
-    reason: str
-
-
-class Signals:
-    """Notes the signals that ask to leave; handlers set a flag and do nothing else."""
-
-    def __init__(self, numbers: Iterable[signal.Signals]) -> None:
-        self.received: str | None = None
-        self._numbers = tuple(numbers)
-        self._before: dict[signal.Signals, object] = {}
-
-    def __enter__(self) -> Signals:
-        """Listen."""
-        for number in self._numbers:
-            self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Listen no more."""
-        for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        self.received = signal.Signals(number).name
 
 
 class Agent:
@@ -117,8 +59,7 @@ class Agent:
         self._unusable = ""
         self._strangers = 0
         self._leaving: str | None = None
-        self._hosting_due_s = 0.0
-        self._told = ToldServers(directory, self.id) if options.servers is None else None
+        self._server_duty = ServerDuty(directory, self.id, options.servers)
         self._complaint = ""
 
     def run(self) -> Ending:
@@ -132,8 +73,7 @@ class Agent:
         finally:
             for worker in self._workers:
                 worker.kill()
-            if self._told is not None:
-                self._told.close()
+            self._server_duty.close()
         self._directory.forget_replica(self._replica)
         ending = self._ending()
         try:
@@ -189,27 +129,15 @@ class Agent:
         self._workers.append(Worker(self._options.command, name, index, environment, is_server=is_server))
 
     def _tend_server(self) -> None:
-        """Run a server, or none, as all agents of the trainer agree by what they see."""
+        """Run a server, or none."""
         server = next((worker for worker in self._workers if worker.is_server), None)
         is_alone = server is not None and len(self._workers) == 1 and not self._missing and not self._untold
-        now_s = time.monotonic()
-        if not is_alone and (self._options.servers == 0 or now_s < self._hosting_due_s):
-            return
-        self._hosting_due_s = now_s + _HOSTING_EVERY_S
-        wanted = Hosting.END
-        if not is_alone:
-            wanted = self._hosting(self._directory.view())
+        wanted = self._server_duty.look(is_alone=is_alone)
         if server is not None and wanted is Hosting.END:
             self._ask_to_leave(server)
         may_start = server is None and len(self._failures) <= self._options.max_restarts
         if wanted is Hosting.RUN and may_start:
             self._start(0, is_server=True)
-
-    def _hosting(self, view: View) -> Hosting:
-        if self._told is None:
-            return hosting(view, self.id, self._options.servers or 0, time.time())
-        nodes = self._told.look(view)
-        return hosting(view, self.id, len(nodes), time.time(), nodes)
 
     def _environment(self, name: str, *, is_server: bool) -> Mapping[str, str]:
         environment = {

@@ -15,8 +15,9 @@ from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.files import write_json
 from freetrain.elastic.on_disk.members import Generation, Member, this_host
 from freetrain.elastic.on_disk.next_generation import Proposal, View
-from freetrain.elastic.on_node.agent import AgentOptions, Ending, Signals
+from freetrain.elastic.on_node.options import AgentOptions, Ending
 from freetrain.elastic.on_node.restart_progress import RestartProgress
+from freetrain.elastic.on_node.signals import Signals
 from freetrain.elastic.on_node.workers import Worker, describe
 from freetrain.elastic.timeouts import Timeouts
 

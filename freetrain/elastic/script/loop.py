@@ -24,6 +24,7 @@ from freetrain.elastic.script.local_steps import LocalSteps, Rounds
 from freetrain.elastic.script.sharding import check_sharding
 from freetrain.elastic.script.updates import Updates, parameters_of
 from freetrain.elastic.training.optimizers import Optimizers
+from freetrain.elastic.training.records import RecordOptions
 from freetrain.elastic.training.shards import is_sharded
 from freetrain.elastic.training.state import Stateful, TrainingState
 from freetrain.elastic.training.training import Training
@@ -102,12 +103,7 @@ class Loop(InTraining):
         for item in (also or {}).values():
             if isinstance(item, torch.amp.GradScaler):
                 self._updates.sum_before_unscaling(item)
-        records = {
-            "progress_every_s": progress_every_s,
-            "checkpoint_every_s": checkpoint_every_s,
-            "keep_checkpoints": keep_checkpoints,
-            "background_checkpoints": background_checkpoints,
-        }
+        records = RecordOptions(progress_every_s, checkpoint_every_s, keep_checkpoints, background_checkpoints)
         self._training = Training(
             self.state, self._updates, order.batch, can_be_fed=rounds is None, trainer=trainer, records=records
         )

@@ -20,8 +20,8 @@ from freetrain.elastic.membership.identity import (
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.worlds.device import device
+from freetrain.elastic.worlds.meeting import open_store
 from freetrain.elastic.worlds.replica import this_replica
-from freetrain.elastic.worlds.world import open_store
 from freetrain.errors import FreetrainError, InputError
 
 if TYPE_CHECKING:

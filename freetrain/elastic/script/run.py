@@ -21,6 +21,7 @@ from freetrain.elastic.script.sharding import check_unsharded
 from freetrain.elastic.script.step import Step
 from freetrain.elastic.script.steps import Steps
 from freetrain.elastic.training.mistakes import Schedules
+from freetrain.elastic.training.records import RecordOptions
 from freetrain.elastic.training.state import Stateful, TrainingState
 from freetrain.elastic.training.training import Training
 from freetrain.elastic.worlds.world import World
@@ -93,12 +94,7 @@ class Run(InTraining):
         sampler = Sampler(samples, epochs, seed, shuffle=shuffle, drop_last=drop_last)
         carried = {} if scaling is None else {_SCALING: scaling}
         self.state = TrainingState(model, optimizer, sampler, {**carried, **(also or {})})
-        records = {
-            "progress_every_s": progress_every_s,
-            "checkpoint_every_s": checkpoint_every_s,
-            "keep_checkpoints": keep_checkpoints,
-            "background_checkpoints": background_checkpoints,
-        }
+        records = RecordOptions(progress_every_s, checkpoint_every_s, keep_checkpoints, background_checkpoints)
         self._training = Training(self.state, self.model, batch, trainer=trainer, records=records)
         self._loader = Loader(data, data_threads)
         self._check_schedules = Schedules(optimizer, self.state.also).check

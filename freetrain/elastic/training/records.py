@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from freetrain.elastic.errors import CheckpointError
@@ -26,42 +27,47 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Records:
-    """The records of one training; each rank has them, and rank 0 uses them.
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """What a script says of the records.
 
-    Args:
-        directory: the trainer's.
-        state: of the training.
+    Attributes:
         progress_every_s: seconds between two lines of progress.
         checkpoint_every_s: seconds between two checkpoints.
         keep_checkpoints: how many of the newest to keep.
         background_checkpoints: whether the training goes on while they are written.
     """
 
-    def __init__(
-        self,
-        directory: TrainerDirectory,
-        state: TrainingState,
-        *,
-        progress_every_s: float,
-        checkpoint_every_s: float,
-        keep_checkpoints: int,
-        background_checkpoints: bool,
-    ) -> None:
+    progress_every_s: float
+    checkpoint_every_s: float
+    keep_checkpoints: int
+    background_checkpoints: bool
+
+
+class Records:
+    """The records of one training; each rank has them, and rank 0 uses them.
+
+    Args:
+        directory: the trainer's.
+        state: of the training.
+        options: how often to write what.
+    """
+
+    def __init__(self, directory: TrainerDirectory, state: TrainingState, options: RecordOptions) -> None:
         self._directory = directory
         self._state = state
-        self._progress = Progress(directory.progress_path, progress_every_s)
+        self._progress = Progress(directory.progress_path, options.progress_every_s)
         self._replica = this_replica()
         self._checkpoints: Checkpoints | ShardedCheckpoints
         if self._replica.is_joined:
             from freetrain.elastic.training.sharded_checkpoints import ShardedCheckpoints
 
             folder = directory.checkpoints
-            self._checkpoints = ShardedCheckpoints(folder, keep_checkpoints, self._replica, state.mesh)
+            self._checkpoints = ShardedCheckpoints(folder, options.keep_checkpoints, self._replica, state.mesh)
         else:
-            self._checkpoints = Checkpoints(directory.checkpoints, keep_checkpoints)
-        self._writer = CheckpointWriter(self._checkpoints, state, in_background=background_checkpoints)
-        self._checkpoint_every_s = checkpoint_every_s
+            self._checkpoints = Checkpoints(directory.checkpoints, options.keep_checkpoints)
+        self._writer = CheckpointWriter(self._checkpoints, state, in_background=options.background_checkpoints)
+        self._checkpoint_every_s = options.checkpoint_every_s
         self._checkpointed_s = time.monotonic()
         self._wants_checkpoint = False
         self._paused_since_s: float | None = None

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from freetrain.elastic.errors import CheckpointError
-from freetrain.elastic.on_disk.checkpoints import none_usable, why_unwritable
+from freetrain.elastic.on_disk.checkpoints import none_usable, unwritable, why_unwritable
 from freetrain.elastic.on_disk.files import create_private, why_distrusted
 from freetrain.elastic.training.sharded_reader import CheckedReader
 from freetrain.elastic.training.skeleton import Contents, fill, hollow
@@ -72,9 +72,7 @@ class ShardedCheckpoints:
         reason = why_unwritable(_cause(error)) if error is not None else "another worker of the node could not"
         if reason is None:
             raise error or RuntimeError("a checkpoint failed")
-        raise CheckpointError(
-            f"cannot write the checkpoint {path}: {reason}.", "Make room (disk, quota) or mend the file system."
-        ) from error
+        raise unwritable(path, reason) from error
 
     def load_newest(self) -> dict[str, Any] | None:
         """The newest state that can be read and trusted; None if there is no checkpoint.

@@ -81,13 +81,19 @@ class TrainingState:
     def capture(self) -> dict[str, Any]:
         """The state; tensors are the live ones, not copies."""
         return {
+            **self._progress(),
+            "model": dict(self.module.state_dict()),
+            "optimizer": self.optimizer.state_dict(),
+        }
+
+    def _progress(self) -> dict[str, Any]:
+        """How far the training is."""
+        return {
             "step": self.step,
             "samples_done": self.samples_done,
             "updates": self.updates,
             "exchanges": self.exchanges,
             "sampler": self.sampler.state_dict(),
-            "model": dict(self.module.state_dict()),
-            "optimizer": self.optimizer.state_dict(),
             "also": {name: item.state_dict() for name, item in self.also.items()},
             "random": _random_state(),
         }
@@ -114,15 +120,9 @@ class TrainingState:
         parameters = {name for name, _ in self.module.named_parameters(remove_duplicate=False)}
         model = self.module.state_dict()
         return {
-            "step": self.step,
-            "samples_done": self.samples_done,
-            "updates": self.updates,
-            "exchanges": self.exchanges,
-            "sampler": self.sampler.state_dict(),
+            **self._progress(),
             "model": {name: value for name, value in model.items() if name not in parameters},
             "groups": hyperparameters(self.optimizer),
-            "also": {name: item.state_dict() for name, item in self.also.items()},
-            "random": _random_state(),
         }
 
     def restore_rest(self, rest: dict[str, Any]) -> None:

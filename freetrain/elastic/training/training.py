@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import logging
-import os
-import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import torch
-
-from freetrain.elastic.errors import BrokenDeviceError, CheckpointError, Departed, LostRankError, as_exit
+from freetrain.elastic.errors import Departed, LostRankError, as_exit
 from freetrain.elastic.feeding.fitness import wants_to_be_fed
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.training.agreement import Ballot, Verdict, count
+from freetrain.elastic.training.departure import Departure
+from freetrain.elastic.training.device_check import check_device
 from freetrain.elastic.training.mistakes import Samples, check_difference, learning_rates
-from freetrain.elastic.training.records import Records
+from freetrain.elastic.training.records import RecordOptions, Records
 from freetrain.elastic.training.serving import serve
 from freetrain.elastic.training.state import TrainingState, fingerprint
 from freetrain.elastic.training.warming import warm_up
 from freetrain.elastic.training.worlds import ModelOfWorlds, Worlds
 from freetrain.elastic.worlds.device import backend_for, device_of
-from freetrain.elastic.worlds.health import fault_of
 from freetrain.elastic.worlds.ranks import Sum
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
-from freetrain.errors import ExitCode, FreetrainError, InputError
-
-log = logging.getLogger(__name__)
+from freetrain.errors import FreetrainError
 
 _NOTICE_S = 1.0
 """How long it takes at most until a worker that has ended is seen to be gone."""
@@ -48,7 +41,7 @@ class Training:
         batch: samples per step.
         can_be_fed: whether a newcomer could follow the updates of the others.
         trainer: the trainer's directory; the agent's if None, a temporary one without agent.
-        records: how often to write, as :class:`~freetrain.elastic.training.records.Records` takes it.
+        records: how often to write what.
 
     Attributes:
         world: the present one.
@@ -65,7 +58,7 @@ class Training:
         *,
         trainer: Path | None,
         can_be_fed: bool = True,
-        records: Mapping[str, Any],
+        records: RecordOptions,
     ) -> None:
         self.state = state
         self.wants_checkpoint = False
@@ -82,13 +75,18 @@ class Training:
         self._trainer = trainer or trainer_from_environment()
         self._record_options = records
         self._records: Records
+        self._departure: Departure
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._ended = False
 
     @property
     def over(self) -> bool:
         """Whether there are no more steps to make."""
         return self.worlds.over
+
+    @property
+    def _present_world(self) -> World | None:
+        """None before the first one."""
+        return getattr(self, "world", None)
 
     def join(self) -> None:
         """Say that this worker is here.
@@ -96,17 +94,18 @@ class Training:
         Raises:
             BrokenDeviceError: its device does not compute.
         """
-        _check_device(device_of(self.state.module))
+        check_device(device_of(self.state.module))
         if self._trainer is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="freetrain-")
             self._trainer = Path(self._temporary.name)
         directory = TrainerDirectory.open(self._trainer)
         module, sampler = self.state.module, self.state.sampler
         mark = fingerprint(module, sampler.samples, self._batch, sampler.shuffle, sampler.drop_last)
-        self._records = Records(directory, self.state, **self._record_options)
+        self._records = Records(directory, self.state, self._record_options)
         is_fed = self._can_be_fed and wants_to_be_fed(self.state)
         self.session = Session(directory, Timeouts.from_environment(), backend_for(module), mark, is_fed=is_fed)
         self.worlds = Worlds(self.state, self._model, self.session, self._records)
+        self._departure = Departure(self.session, self.worlds, self._records)
         # All workers of a replica, or none: they clip together.
         if this_replica().any(bool(directory.view().current)):
             warm_up(self.state)
@@ -215,11 +214,7 @@ class Training:
         Raises:
             Departed: this worker did not.
         """
-        if self.world.replica != 0 and not self.worlds.sees_it_through:
-            raise Departed("the training was complete before this worker's first step")
-        self._ended = True
-        if self.world.replica == 0:
-            self._records.finish()
+        self._departure.finish(self.world)
 
     @contextlib.contextmanager
     def ending_the_process(self) -> Iterator[None]:
@@ -229,7 +224,7 @@ class Training:
         except FreetrainError as error:
             raise as_exit(error) from None
         except Departed as departed:
-            self._depart(departed)
+            self._departure.depart(departed, self._present_world)
             raise
 
     def is_replica_lost(self, error: BaseException | None) -> bool:
@@ -251,7 +246,7 @@ class Training:
         self._model.leave()
         try:
             if error is None:
-                self._end_well(loop)
+                self._departure.end_well(self._present_world, self.state.step, loop)
         except FreetrainError as unfinished:
             raise as_exit(unfinished) from None
         finally:
@@ -259,56 +254,3 @@ class Training:
             self._records.wait()
             if self._temporary is not None:
                 self._temporary.cleanup()
-
-    def _end_well(self, loop: str) -> None:
-        """The script has ended: try once more what could not be written, and do not let a break pass in silence.
-
-        Raises:
-            StateError: it can still not be written.
-            InputError: the script left its loop before the end.
-        """
-        self._records.finish_at_last()
-        if self.worlds.has_state and not self._ended:
-            if self.world.replica == 0:
-                self._records.save()
-            raise InputError(
-                f"the script left the loop over {loop} in step {self.state.step + 1}, which is lost; the "
-                f"training is not complete.",
-                "Call run.stop() in place of 'break': all workers then end at the end of that step.",
-            )
-
-    def _depart(self, departed: Departed) -> None:
-        """Say goodbye; the last of a world that nobody continues writes the checkpoint.
-
-        Who starts anew waits for the goodbye, and so for what is written before.
-        """
-        self._records.wait()
-        world: World = getattr(self, "world", None)  # type: ignore[assignment]
-        may_be_last = world is not None and self.worlds.has_state and departed.code == 0
-        if may_be_last and this_replica().any(self.session.is_last_of(world)):
-            try:
-                self._records.save()
-            except CheckpointError as error:
-                self.session.say_goodbye(departed.reason)
-                raise as_exit(error) from None
-        log.info("%s", departed.reason)
-        self.session.say_goodbye(departed.reason)
-
-
-def _check_device(device: torch.device) -> None:
-    """Whether this worker's device computes; the computer's own processors have shown it by coming here.
-
-    Raises:
-        BrokenDeviceError: it does not.
-    """
-    fault = None if device.type == "cpu" else fault_of(device)
-    if fault is None:
-        return
-    error = BrokenDeviceError(
-        f"this worker does not join: {device} of {socket.gethostname()} {fault.reason}.",
-        "The others train on without it. Look at nvidia-smi and the kernel's log (Xid) of this node.",
-    )
-    if fault.is_hung:
-        as_exit(error)
-        os._exit(ExitCode.FAILED)
-    raise error

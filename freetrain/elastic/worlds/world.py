@@ -7,16 +7,17 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from freetrain.elastic.errors import AbandonedError, LostRankError
-from freetrain.elastic.on_disk.members import Generation, this_host
+from freetrain.elastic.on_disk.members import Generation
 from freetrain.elastic.worlds.collectives import Collectives
 from freetrain.elastic.worlds.ddp_group import DdpGroup
 from freetrain.elastic.worlds.groups import abort_nccl, form_beside, form_default, keep_for_ever
+from freetrain.elastic.worlds.meeting import meet
 from freetrain.elastic.worlds.origin import arose_in_communication
 from freetrain.elastic.worlds.ranks import Ranks, Sum
 from freetrain.elastic.worlds.replica import this_replica
@@ -29,11 +30,6 @@ _CUT_AGAIN_S = 0.5
 _NOTICE_S = 1.0
 """How long a loss may take to show after an error that may be its consequence: connections close at once, cuts
 follow the process table."""
-
-
-def open_store(port: int = 0) -> dist.TCPStore:
-    """A store in this process on this port, or on a fresh one."""
-    return dist.TCPStore("localhost", port, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=30))
 
 
 class World:
@@ -90,8 +86,6 @@ class World:
     def form(self, newer: Callable[[], bool]) -> None:
         """Meet the others and connect with them.
 
-        Rank 0 alone decides whether the meeting takes place, so that nobody connects with who has moved on.
-
         Raises:
             AbandonedError: a newer generation made this one obsolete, a member was lost meanwhile, or torch
                 failed: then its error is the cause, unless it came from a cut.
@@ -107,8 +101,8 @@ class World:
 
     def _form(self, newer: Callable[[], bool]) -> None:
         try:
-            self._meet(newer)
-            self._connect()
+            self._store = meet(self.generation, self.rank, self._prefix, self._timeout, newer)
+            self._connect(self._store)
         except AbandonedError:
             self.leave()
             raise
@@ -120,8 +114,7 @@ class World:
             raise
         self._wires.formed()
 
-    def _connect(self) -> None:
-        store = cast(dist.Store, self._store)
+    def _connect(self, store: dist.Store) -> None:
         if self.rank < self.size:
             self._connect_workers(store)
         self._servers.connect(store, self._timeout)
@@ -140,32 +133,6 @@ class World:
             self.peers.group = form_beside(
                 name, self._backend, apart, self.replica, self.peers.size, self._timeout
             )
-
-    def _meet(self, newer: Callable[[], bool]) -> None:
-        host = "127.0.0.1" if self.generation.host == this_host() else self.generation.address
-        plain = dist.TCPStore(
-            host, self.generation.port, is_master=False, wait_for_workers=False, timeout=self._timeout
-        )
-        store = self._store = dist.PrefixStore(self._prefix, plain)
-        store.set(f"arrived/{self.rank}", "yes")
-        if self.rank == 0:
-            arrivals = [f"arrived/{rank}" for rank in range(len(self.generation.everyone))]
-            while not (all_here := store.check(arrivals)) and not newer():
-                time.sleep(0.002)
-            store.set("verdict", "go" if all_here else "newer")
-        if not self._await_verdict(store, newer):
-            raise AbandonedError("superseded by a newer generation")
-
-    def _await_verdict(self, store: dist.Store, newer: Callable[[], bool]) -> bool:
-        """What rank 0 decided; its word counts even with a newer generation in sight, since all heed it."""
-        patience_s = None
-        while not store.check(["verdict"]):
-            if newer():
-                patience_s = patience_s or time.monotonic() + 1.0
-                if time.monotonic() > patience_s:
-                    return False
-            time.sleep(0.002)
-        return bool(store.get("verdict") == b"go")
 
     def cut(self) -> None:
         """Make every collective of this world fail, from whatever thread; call it until the main thread is out."""

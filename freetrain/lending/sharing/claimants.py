@@ -61,13 +61,7 @@ def claimants_of(
         members[_key(request, sharing)].append(request)
     may_use = [eligible[requests[0].needs] for requests in members.values()]
     number_of = {one.id: number for number, requests in enumerate(members.values()) for one in requests}
-    for_all = may_use[0].intersection(*may_use[1:]) if may_use else Nodes()
-    keeps: list[set[str]] = [set() for _ in members]
-    for node in offered:
-        if node.held_by is not None and (name := node_of(node.name)) not in for_all:
-            number = number_of.get(node.held_by)
-            if number is not None and name not in may_use[number]:
-                keeps[number].add(name)
+    keeps = _kept_besides(may_use, number_of, offered)
     found = []
     for (key, requests), fitting, others in zip(members.items(), may_use, keeps, strict=True):
         first, nodes = requests[0], fitting | others if others else fitting
@@ -87,6 +81,26 @@ def claimants_of(
             )
         )
     return found
+
+
+def _kept_besides(
+    may_use: Sequence[Nodes], number_of: Mapping[str, int], offered: Iterable[Offer]
+) -> Sequence[set[str]]:
+    """Of each claimant the nodes that its trainers have although they would not do for a new one.
+
+    Args:
+        may_use: claimant → nodes that would do.
+        number_of: trainer → its claimant.
+        offered: the nodes, with who has them.
+    """
+    for_all = may_use[0].intersection(*may_use[1:]) if may_use else Nodes()
+    keeps: list[set[str]] = [set() for _ in may_use]
+    for node in offered:
+        if node.held_by is not None and (name := node_of(node.name)) not in for_all:
+            number = number_of.get(node.held_by)
+            if number is not None and name not in may_use[number]:
+                keeps[number].add(name)
+    return keeps
 
 
 def bounded(claimants: Iterable[Claimant], most: Mapping[Hashable, int], spare: int = 0) -> list[Claimant]:

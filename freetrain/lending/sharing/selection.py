@@ -52,11 +52,7 @@ def select(
         if one.trainer.min_nodes > reach[one.id]
     }
     fitting = tuple(one for one in requests if one.id not in waits_for)
-    easiest: dict[str, Request] = {}
-    for one in fitting:
-        other = easiest.setdefault(one.handed_in, one)
-        if one.trainer.min_nodes < other.trainer.min_nodes:
-            easiest[one.handed_in] = one
+    easiest = _easiest(fitting)
     if len(easiest) <= sharing.max_running and not sharing.most_trainers_per_user:
         return Selection(fitting, waits_for)
     people: defaultdict[str, list[Request]] = defaultdict(list)
@@ -75,6 +71,16 @@ def select(
     waits_for.update({one.id: f"{most} trainings run before it (lend.max_running)" for one in in_turn[most:]})
     chosen = {one.handed_in for one in in_turn[:most]}
     return Selection(tuple(one for one in fitting if one.handed_in in chosen), waits_for)
+
+
+def _easiest(fitting: Iterable[Request]) -> Mapping[str, Request]:
+    """What was handed in → itself, or the task of it that needs the fewest nodes at once."""
+    easiest: dict[str, Request] = {}
+    for one in fitting:
+        other = easiest.setdefault(one.handed_in, one)
+        if one.trainer.min_nodes < other.trainer.min_nodes:
+            easiest[one.handed_in] = one
+    return easiest
 
 
 def _out_of_reach(min_nodes: int, reach: int) -> str:

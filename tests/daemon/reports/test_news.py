@@ -3,8 +3,8 @@ from __future__ import annotations
 from freetrain.core.harm import Harm
 from freetrain.daemon.reports.news import Heard, Kind, heard_after, news_of
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
-from freetrain.lending.judge import Memory
 from freetrain.lending.lost_nodes import LostNode, LostNodes
+from freetrain.lending.memory import Memory
 from freetrain.lending.meter import Meter
 
 LOOK = LookStatus(time_s=1000.0, took_s=0.1)

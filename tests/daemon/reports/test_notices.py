@@ -11,7 +11,7 @@ from freetrain.config import Config
 from freetrain.daemon.reports.hook import run_hook
 from freetrain.daemon.reports.notices import Notices
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
-from freetrain.lending.judge import Memory
+from freetrain.lending.memory import Memory
 
 QUIET = LookStatus(time_s=1.0, took_s=0.1)
 STOPPED = LookStatus(time_s=1.0, took_s=0.1, stopped_by="stopped by STOP")

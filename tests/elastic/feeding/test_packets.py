@@ -5,7 +5,8 @@ import mmap
 import pytest
 import torch
 
-from freetrain.elastic.feeding.packets import Packet, decode, encode, room_for
+from freetrain.elastic.feeding.packets import Packet, decode, room_for
+from freetrain.elastic.worlds.exchange import encode
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ import pytest
 
 from freetrain.cli.run import run_command
 from freetrain.elastic.on_disk.directory import TrainerDirectory
-from freetrain.elastic.on_node.agent import AgentOptions, Ending, Signals
+from freetrain.elastic.on_node.options import AgentOptions, Ending
 from freetrain.elastic.on_node.restart import RestartAgent
 from freetrain.elastic.on_node.restart_progress import RestartProgress
+from freetrain.elastic.on_node.signals import Signals
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.errors import InputError
 

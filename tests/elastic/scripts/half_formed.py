@@ -14,7 +14,8 @@ import torch.distributed as dist
 
 from freetrain.elastic.errors import AbandonedError
 from freetrain.elastic.on_disk.members import Generation, this_host
-from freetrain.elastic.worlds.world import World, open_store
+from freetrain.elastic.worlds.meeting import open_store
+from freetrain.elastic.worlds.world import World
 
 
 def world_of(number: int, me: str, port: int) -> World:

@@ -13,7 +13,8 @@ import torch
 
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.on_disk.members import Generation, this_host
-from freetrain.elastic.worlds.world import World, open_store
+from freetrain.elastic.worlds.meeting import open_store
+from freetrain.elastic.worlds.world import World
 
 WORKERS = ("a", "b")
 SIZES = (1, 2, 5, 262_144, 1_000_003)

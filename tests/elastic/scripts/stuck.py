@@ -18,7 +18,8 @@ import torch.distributed as dist
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.on_disk.members import Generation, this_host
 from freetrain.elastic.worlds.collectives import Collectives
-from freetrain.elastic.worlds.world import World, open_store
+from freetrain.elastic.worlds.meeting import open_store
+from freetrain.elastic.worlds.world import World
 
 FLOATS_TOO_MANY_FOR_THE_SOCKET = 16 << 20
 

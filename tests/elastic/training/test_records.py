@@ -16,7 +16,7 @@ from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.on_disk.checkpoints import Checkpoints
 from freetrain.elastic.on_disk.directory import TrainerDirectory
-from freetrain.elastic.training.records import Records
+from freetrain.elastic.training.records import RecordOptions, Records
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.worlds.world import World
 
@@ -51,10 +51,12 @@ class Trained:
         self.records = Records(
             self.directory,
             self.state,
-            progress_every_s=1e6,
-            checkpoint_every_s=1e6,
-            keep_checkpoints=9,
-            background_checkpoints=in_background,
+            RecordOptions(
+                progress_every_s=1e6,
+                checkpoint_every_s=1e6,
+                keep_checkpoints=9,
+                background_checkpoints=in_background,
+            ),
         )
         generation = SimpleNamespace(number=1, world=1, cause="start", servers=())
         self.records.enter(cast(World, SimpleNamespace(rank=0, size=1, generation=generation)), nodes=1)

@@ -1,4 +1,4 @@
-"""A worker whose device does not compute says so before it joins."""
+"""What is wrong with a device that does not compute."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ import threading
 import pytest
 import torch
 
-from freetrain.elastic.errors import BrokenDeviceError
-from freetrain.elastic.training import training
-from freetrain.elastic.worlds import health
 from freetrain.elastic.worlds.health import Fault, fault_of
 
 CPU = torch.device("cpu")
@@ -38,14 +35,3 @@ def test_so_is_a_call_that_does_not_come_back() -> None:
     finally:
         ended.set()
     assert fault == Fault("has not come to the end of a small product within 0.05 s", is_hung=True)
-
-
-def test_who_has_such_a_device_does_not_join(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "fault_of", lambda device: Fault("computes wrongly"))
-    with pytest.raises(BrokenDeviceError, match=r"this worker does not join: cuda:1 of .* computes wrongly"):
-        training._check_device(torch.device("cuda", 1))
-
-
-def test_the_computers_own_processors_are_not_examined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "product_and_copies", None)
-    training._check_device(CPU)

@@ -1,0 +1,117 @@
+"""Starting fragments: what a decision to lend becomes in the books, and then in Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from freetrain.core.amounts import Amount
+from freetrain.core.cluster import Node, Snapshot
+from freetrain.core.fragment import Fragment, FragmentState, node_of
+from freetrain.core.plan import Lend
+from freetrain.daemon.executor import Executor
+from freetrain.daemon.fragments import Fragments
+from freetrain.daemon.trainers.entries import Entry
+from freetrain.slurm.launcher import Launcher, Order, Place
+
+
+class FragmentStarter:
+    """Lends nodes to trainers: ties tasks of theirs to places, and lets them start.
+
+    Args:
+        launcher: makes fragments.
+        executor: carries orders out.
+        books: in which fragments are written down before Slurm is told of them.
+    """
+
+    def __init__(self, launcher: Launcher, executor: Executor, books: Fragments) -> None:
+        self._launcher = launcher
+        self._executor = executor
+        self._books = books
+        self._amounts: dict[str, Amount] = {}
+
+    def amounts_asked(self) -> Mapping[str, Amount]:
+        """Job that has still to start → how much of its node it is given, where that is not what it asks for."""
+        asked = {one.job for one in self._books.open if one.state is FragmentState.ASKED}
+        self._amounts = {job: amount for job, amount in self._amounts.items() if job in asked}
+        return dict(self._amounts)
+
+    def lend(self, entry: Entry, action: Lend, snapshot: Snapshot, decision: str | None) -> None:
+        """Lend these places to a trainer.
+
+        Args:
+            entry: the trainer, or the filler of which it is a task.
+            action: which places, for how long, and how much of each.
+            snapshot: the nodes.
+            decision: that led to it.
+        """
+        nodes = snapshot.node
+        places = [Place(node_of(name), s) for name, s in zip(action.nodes, action.limits_s, strict=True)]
+        task = action.trainer if entry.is_moldable else ""
+        wanted = self._launcher.lend(entry.submission, entry.fragments, places, snapshot.time_s, task)
+        amounts = [self._given(entry, nodes[node_of(name)], action.amounts.get(name)) for name in action.nodes]
+        if not self._executor.acts:
+            orders = [self._order_of(entry, its, amount, nodes) for its, amount in _by_job(wanted, amounts)]
+            self._carry_out((*orders, *self._launcher.start(wanted)), decision)
+            return
+        # Written down before Slurm is told: whatever happens then, the next look finds out what became of them.
+        # There may be fewer tasks than places.
+        shares = [_share(entry, nodes[one.node], amount) for one, amount in zip(wanted, amounts, strict=False)]
+        fragments = self._books.save(
+            [replace(one, decision=decision, share=share) for one, share in zip(wanted, shares, strict=True)]
+        )
+        jobs = _by_job(fragments, amounts)
+        placed = [one for its, amount in jobs if self._place(entry, its, amount, nodes, decision) for one in its]
+        self._carry_out(self._launcher.start(placed), decision)
+
+    def _carry_out(self, orders: Sequence[Order], decision: str | None) -> None:
+        for order in orders:
+            self._executor.carry_out(order, decision)
+
+    def _given(self, entry: Entry, node: Node, amount: Amount | None) -> Amount | None:
+        """What the launcher can give of it; None: what the task asks for."""
+        if amount is None:
+            return None
+        asked = entry.submission.needs.amount_on(node)
+        given = self._launcher.gives(entry.submission, amount, asked)
+        return None if given == asked else given
+
+    def _place(
+        self,
+        entry: Entry,
+        its: Sequence[Fragment],
+        amount: Amount | None,
+        nodes: Mapping[str, Node],
+        decision: str | None,
+    ) -> bool:
+        """Tie a job to its node, or nodes; where Slurm refuses, it is called off."""
+        said = self._executor.carry_out(self._order_of(entry, its, amount, nodes), decision)
+        if said is None:
+            self._books.call_off(its)
+            return False
+        placed = [self._launcher.placed(one, said) for one in its]
+        if amount is not None:
+            self._amounts[placed[0].job] = amount
+        if placed != its:
+            self._books.save(placed)
+        return True
+
+    def _order_of(
+        self, entry: Entry, its: Sequence[Fragment], amount: Amount | None, nodes: Mapping[str, Node]
+    ) -> Order:
+        node, *beside = (nodes[one.node] for one in its)
+        return self._launcher.place(entry.submission, its[0], node, amount, beside)
+
+
+def _share(entry: Entry, node: Node, amount: Amount | None) -> float:
+    return (amount or entry.submission.needs.amount_on(node)).part_of(node.total)
+
+
+def _by_job(
+    fragments: Sequence[Fragment], amounts: Sequence[Amount | None]
+) -> list[tuple[list[Fragment], Amount | None]]:
+    """The fragments of each job, and how much of its node it is given; there may be more amounts."""
+    jobs: dict[str, tuple[list[Fragment], Amount | None]] = {}
+    for one, amount in zip(fragments, amounts, strict=False):
+        jobs.setdefault(one.job, ([], amount))[0].append(one)
+    return list(jobs.values())

@@ -1,0 +1,82 @@
+"""The memory: what is kept from one look to the next; without it, after a restart, nothing goes wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from freetrain.core.cluster import Nodes
+from freetrain.core.fragment import Fragment
+from freetrain.lending.back_off import evictions_after
+from freetrain.lending.blocked_jobs import Blocked, find_waits
+from freetrain.lending.facts import Facts
+from freetrain.lending.lost_nodes import LostNodes
+from freetrain.lending.meter import Meter
+from freetrain.lending.rules import NodeRules, Rules
+from freetrain.lending.shadow import Shadow
+from freetrain.lending.sharing.parts import LeftNodes
+from freetrain.lending.sightings import Sightings
+from freetrain.lending.stays import Stays
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is kept.
+
+    Attributes:
+        sightings: how long nodes idle, which ones rest, for whom there are nodes.
+        blocked: the site's jobs that waited for the end of fragments.
+        meter: how much later the site's jobs start.
+        lost: nodes that Slurm took out of service after fragments.
+        stays: how long nodes stay idle.
+        left: who left nodes that he could have.
+        evicted_s: when fragments were evicted, as far back as it counts, UTC epoch seconds.
+    """
+
+    sightings: Sightings = field(default_factory=Sightings)
+    blocked: Blocked = field(default_factory=Blocked)
+    meter: Meter = field(default_factory=Meter)
+    lost: LostNodes = field(default_factory=LostNodes)
+    stays: Stays = field(default_factory=Stays)
+    left: LeftNodes = field(default_factory=dict)
+    evicted_s: tuple[float, ...] = ()
+
+    def with_nodes(self, facts: Facts, idle_for_the_site: Nodes, rules: NodeRules) -> Memory:
+        """After a look at the nodes.
+
+        Args:
+            facts: what the look found out.
+            idle_for_the_site: nodes, or parts of nodes, that the site's jobs leave.
+            rules: how long nodes rest.
+        """
+        now_s = facts.snapshot.time_s
+        sightings = self.sightings.with_ends(facts.ended, now_s, rules.cool_down_s)
+        return replace(
+            self,
+            stays=self.stays.after(now_s, idle_for_the_site),
+            sightings=sightings.with_nodes(facts.snapshot, facts.fragments),
+        )
+
+    def with_harm(self, facts: Facts, shadow: Shadow, rules: Rules) -> Memory:
+        """After a look at what lending did to the site: jobs that wait or start late, nodes lost, evictions."""
+        snapshot, nodes = facts.snapshot, rules.nodes
+        waits = find_waits(snapshot, _preemptible(facts, nodes.claim_s), nodes.queue)
+        blocked = self.blocked.after(waits, snapshot, nodes.claim_s)
+        meter = self.meter.after(facts, shadow, blocked.jobs, nodes, rules.harm)
+        return replace(
+            self,
+            blocked=blocked,
+            meter=meter,
+            lost=self.lost.after(snapshot, [*meter.ended, *facts.fragments], rules.harm),
+            evicted_s=evictions_after(self.evicted_s, facts.ended, snapshot.time_s, rules.harm),
+        )
+
+
+def _preemptible(facts: Facts, planning_s: float) -> list[Fragment]:
+    """Fragments that Slurm may preempt, and has known for a while that it may: only of these plans say something.
+
+    Whoever waits for others is planned for their end, until Slurm plans anew.
+    """
+    if not facts.exempt_s:
+        return list(facts.fragments)
+    oldest_s = facts.snapshot.time_s - facts.exempt_s - planning_s
+    return [one for one in facts.fragments if one.started_s is not None and one.started_s <= oldest_s]
