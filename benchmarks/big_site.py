@@ -65,7 +65,7 @@ class Size:
 
 _NEEDS = dict.fromkeys(NEED_FIELDS, "N/A") | {
     "State": "PENDING", "NumTasks": "1", "cpus-per-task": "1", "MinMemory": "0", "tres-alloc": "cpu=1,node=1",
-    "sct": "*:*:*", "mintmpdisk": "0", "oversubscribe": "NO",
+    "sct": "*:*:*", "mintmpdisk": "0", "oversubscribe": "NO", "Exclusive": "",
 }  # fmt: skip
 """What squeue shows of a task that asks for nothing but a whole node."""
 

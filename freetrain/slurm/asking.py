@@ -10,6 +10,7 @@ from freetrain.core.amounts import Amount, Gres, count_gres
 from freetrain.core.needs import Needs
 from freetrain.slurm.parsing import expand_nodes, parse_gres, text_or_nothing
 from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
+from freetrain.slurm.whole_nodes import has_whole_nodes
 
 _FACTORS = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
 
@@ -48,7 +49,8 @@ def parse_asks(asked: str, shares_out_memory: bool = True) -> Mapping[str, Amoun
 
 
 def _asks(row: Row) -> Amount | None:
-    if row["oversubscribe"] == "NO" or any(len(text) >= NEED_FIELDS[name] for name, text in row.items()):
+    """Who may not share its nodes, or nobody knows, counts as wanting all of them."""
+    if _has_whole_nodes(row) is not False or any(len(text) >= NEED_FIELDS[name] for name, text in row.items()):
         return None
     try:
         tasks, nodes = _number(row["NumTasks"]) or 1, max(_given(row, "node"), 1)
@@ -106,9 +108,13 @@ def _understood(row: Row, default_memory_mb: int) -> Needs:
         sockets=sockets,
         cores_per_socket=cores,
         threads_per_core=threads,
-        is_whole=row["oversubscribe"] == "NO",
+        is_whole=_has_whole_nodes(row) is True,  # where that is not clear it is told to ask for all of a node
         in_parts=_in_parts(row, bool(per_task or per_socket or (per_job and tasks > 1))),
     )
+
+
+def _has_whole_nodes(row: Row) -> bool | None:
+    return has_whole_nodes(row["oversubscribe"], row["Exclusive"])
 
 
 def _in_parts(row: Row, is_bound: bool) -> str:

@@ -51,9 +51,11 @@ NEED_FIELDS = {
     "oversubscribe": 16,
     "Licenses": 64,
     "BurstBuffer": 16,
+    "Exclusive": 16,
 }
 """What a job asks for: none but the beginning of its burst buffer's is free text. With each the most letters that
-squeue shall print."""
+squeue shall print. Slurm has Exclusive since 26.05: before that squeue complains of it on standard error, prints
+nothing in its place, and all else."""
 
 RUN_FIELDS = ("JobID", "State", "Start", "End")
 

@@ -24,7 +24,7 @@ CONFIG = "PreemptMode = REQUEUE\nPreemptType = preempt/partition_prio\nSlurmUser
 NODE = node("", "IDLE", cpus=4, memory_mb=1000, sockets=4, cores_per_socket=1, threads_per_core=1)
 UNDEMANDING = dict.fromkeys(NEED_FIELDS, "N/A") | {
     "State": "PENDING", "NumTasks": "1", "cpus-per-task": "1", "MinMemory": "0", "tres-alloc": "cpu=1,node=1",
-    "sct": "*:*:*", "mintmpdisk": "0", "oversubscribe": "NO",
+    "sct": "*:*:*", "mintmpdisk": "0", "oversubscribe": "NO", "Exclusive": "",
 }  # fmt: skip
 """What squeue shows of a task that asks for nothing but a whole node."""
 

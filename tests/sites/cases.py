@@ -183,7 +183,27 @@ CASES = (
         ),
     ),
     Case(
-        "the same, nothing confines jobs (no cgroup)",
+        "the same, as Slurm 26.05 says it: OverSubscribe=NO and Exclusive=NO",
+        every(
+            node("n001", State="MIXED", CPUAlloc="1"),
+            runs("n001"),
+            training({"oversubscribe": "NO", "Exclusive": "NO"}),
+            toml(LEND.format("any")),
+            conf("TaskPlugin=task/cgroup", "ProctrackType=proctrack/cgroup"),
+        ),
+    ),
+    Case(
+        "the same, the training has whole nodes: Exclusive=NODE",
+        every(
+            node("n001", State="MIXED", CPUAlloc="1"),
+            runs("n001"),
+            training({"oversubscribe": "NO", "Exclusive": "NODE"}),
+            toml(LEND.format("any")),
+            conf("TaskPlugin=task/cgroup", "ProctrackType=proctrack/cgroup"),
+        ),
+    ),
+    Case(
+        "jobs share n001, lend.share = any, nothing confines jobs (no cgroup)",
         every(node("n001", State="MIXED", CPUAlloc="1"), runs("n001"), training(), toml(LEND.format("any"))),
     ),
     Case(

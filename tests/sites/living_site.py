@@ -40,7 +40,7 @@ JOB = {
 }  # fmt: skip
 ASKS = {
     "State": "PENDING", "NumTasks": "1", "cpus-per-task": "1", "MinMemory": "0", "tres-alloc": "cpu=1,node=1",
-    "sct": "*:*:*", "mintmpdisk": "0", "oversubscribe": "OK",
+    "sct": "*:*:*", "mintmpdisk": "0", "oversubscribe": "OK", "Exclusive": "",
 }  # fmt: skip
 
 

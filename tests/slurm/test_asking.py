@@ -54,7 +54,8 @@ def test_what_tasks_ask_for(version: str) -> None:
 
 
 def line(**changes: str) -> str:
-    plain = dict.fromkeys(NEED_FIELDS, "N/A") | {"ArrayJobID": "7", "State": "PENDING", "sct": "*:*:*"} | changes
+    plain = dict.fromkeys(NEED_FIELDS, "N/A") | {"ArrayJobID": "7", "State": "PENDING", "sct": "*:*:*"}
+    plain |= {"oversubscribe": "OK", "Exclusive": "", **changes}
     return "".join(f"{plain[name]:<{size}}{SEPARATOR}" for name, size in NEED_FIELDS.items()) + "\n"
 
 

@@ -127,6 +127,7 @@ def test_where_parts_are_lent_it_is_asked_what_new_jobs_want_or_have_and_never_m
     sdiag = FakeSlurm.on_path(tmp_path / "more", monkeypatch, "sdiag")
     asked = dict.fromkeys(NEED_FIELDS, "N/A") | {"ArrayJobID": "8", "State": "PENDING", "sct": "*:*:*"}
     asked |= {"tres-alloc": "cpu=2,mem=100M,node=1", "tres-per-node": "gres:gpu:3"}
+    asked |= {"oversubscribe": "OK", "Exclusive": ""}
     has = {
         "ArrayJobID": "7",
         "State": "RUNNING",

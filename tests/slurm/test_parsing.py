@@ -146,6 +146,11 @@ def test_a_controller_that_is_down_is_said_to_be_so_without_the_stars() -> None:
     assert error.what == "Slurm does not answer scontrol ping: Slurmctld(primary) at vm is DOWN"
 
 
+def test_that_squeue_does_not_know_a_field_is_not_why_it_failed() -> None:
+    complaint, why = "squeue: error: Invalid job format specification: Exclusive", "Invalid job id specified"
+    assert explain("squeue -h", f"{complaint}\n{why}").what == f"Slurm refuses squeue -h: {why}"
+
+
 def test_jobs_of_a_later_squeue() -> None:
     jobs, rejected = parse_jobs(recorded("squeue", "25.11"), "MARK", "freetrain:")
     assert rejected == []

@@ -1,9 +1,10 @@
-"""Slurm from 23.02 to 25.05, after its source: every release's form is read alike, and new words are said.
+"""Slurm from 23.02 to 26.05, after its source: every release's form is read alike, and new words are said.
 
 ``recorded`` holds what real Slurms of 22.05 and 25.11 printed. What lies in ``written`` was never printed by any:
 its fields, their order and their words are those of src/api/node_info.c, partition_info.c, reservation_info.c and
 config_info.c of each release. What squeue, sacct, sdiag and ``scontrol ping`` print of what freetrain asks for is
-made by the same lines of code from 22.05 to 25.11, but for the words of states and reasons.
+made by the same lines of code from 22.05 to 26.05, but for the words of states and reasons, and for who has whole
+nodes (``test_whole_nodes.py``).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from freetrain.slurm.settings import parse_settings, parse_told_s
 from freetrain.slurm.states import facts_of_state, job_state, waits_for
 from tests.slurm.test_command_line import record
 
-RELEASES = ("23.02", "23.11", "24.05", "24.11", "25.05")
+RELEASES = ("23.02", "23.11", "24.05", "24.11", "25.05", "26.05")
 every_release = pytest.mark.parametrize("release", RELEASES)
 
 IN_BOTH = ("main", "freetrain")
@@ -112,7 +113,7 @@ JOB_STATES = (
     "PREEMPTED REQUEUED REQUEUE_FED REQUEUE_HOLD RESIZING RESV_DEL_HOLD REVOKED RUNNING SIGNALING SPECIAL_EXIT "
     "STAGE_OUT STOPPED SUSPENDED TIMEOUT"
 )
-"""All words of job_state_string from 22.05 to 25.05; 25.11 adds EXPEDITING."""
+"""All words of job_state_string from 22.05 to 25.05; 25.11 adds EXPEDITING, 26.05 none."""
 
 
 @pytest.mark.parametrize("word", JOB_STATES.split())
@@ -146,7 +147,7 @@ def test_a_new_state_of_a_job_is_said_and_nothing_is_concluded_from_it(word: str
     assert rejected == [f"job '12': state '{word}' is not known"]
 
 
-NEW_NODE_STATES = {"24.05": "BLOCKED", "25.05": "EXTERNAL", "26.05": "DREAMING"}
+NEW_NODE_STATES = {"24.05": "BLOCKED", "25.05": "EXTERNAL", "later": "DREAMING"}
 
 
 @pytest.mark.parametrize("word", NEW_NODE_STATES.values())

@@ -1,0 +1,101 @@
+"""Jobs of squeue, and the arrays among them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from freetrain.core.cluster import Job, JobState
+from freetrain.slurm.parsing.node_lists import expand_nodes
+from freetrain.slurm.parsing.words import count_of, limit_of, text_or_nothing, time_of
+from freetrain.slurm.queries import JOB_FIELDS, SEPARATOR
+from freetrain.slurm.states import job_state, unknown_job_state, waits_for
+
+_STATE = JOB_FIELDS.index("%T")
+
+
+def parse_jobs(text: str, mark: str, expand: str) -> tuple[list[Job], list[str]]:
+    """Jobs of ``squeue``, and what was not understood.
+
+    A comment may hold anything, even line breaks and what looks like another job; the mark at the beginning of
+    each record tells them apart. Arrays of waiting tasks come as one record; those whose comment begins with
+    ``expand`` are taken apart into tasks, the others stay one job.
+
+    Args:
+        text: what squeue printed.
+        mark: what each record begins with.
+        expand: beginning of the comments of freetrain's own arrays.
+    """
+    jobs: list[Job] = []
+    rejected: list[str] = []
+    for record in text.split(f"{mark}{SEPARATOR}")[1:]:
+        fields = record.rstrip("\n").split(SEPARATOR, len(JOB_FIELDS) - 1)
+        try:
+            job = _job(fields)
+            jobs += tuple(tasks_of(job)) if job.comment.startswith(expand) else [job]
+            rejected += [f"job {job.id[:40]!r}: {said}" for said in unknown_job_state(fields[_STATE])]
+        except ValueError as error:
+            rejected.append(f"job {fields[0][:40]!r}: {error}")
+    return jobs, rejected
+
+
+def _job(fields: list[str]) -> Job:
+    if len(fields) != len(JOB_FIELDS):
+        raise ValueError(f"{len(fields)} fields instead of {len(JOB_FIELDS)}")
+    (id_, array, user, account, partition, state, reason, submitted, start, end, limit, count, priority, nodes,
+     planned, required, features, qos, comment) = fields  # fmt: skip
+    known, reason = job_state(state), "" if reason == "None" else reason
+    return Job(
+        id=id_,
+        array=array,
+        user=user,
+        account=text_or_nothing(account),
+        partition=partition,
+        state=known,
+        reason=reason,
+        waits_for=waits_for(reason),
+        nodes=expand_nodes(nodes),
+        node_count=count_of(count),
+        submitted_s=time_of(submitted) or 0.0,
+        start_s=time_of(start),
+        end_s=time_of(end),
+        planned_nodes=expand_nodes(planned) if known is JobState.PENDING else frozenset(),
+        limit_s=limit_of(limit),
+        priority=int(priority),
+        features=text_or_nothing(features),
+        qos=text_or_nothing(qos),
+        required_nodes=expand_nodes(required),
+        tasks=waiting_tasks(id_),
+        comment=text_or_nothing(comment),
+    )
+
+
+def tasks_of(job: Job) -> Iterator[Job]:
+    """The tasks of an array's record, ``123_[0-3,7%2]``; any other job is its own only task."""
+    base, bracket, tasks = job.id.partition("_[")
+    if not bracket:
+        yield job
+        return
+    for numbers in _task_numbers(tasks):
+        for task in numbers:
+            yield replace(job, id=f"{base}_{task}", tasks=1)
+
+
+def waiting_tasks(id_: str) -> int:
+    """How many tasks an array's record stands for, no more than may run at once; 1 where nobody knows."""
+    _, bracket, tasks = id_.partition("_[")
+    if not bracket:
+        return 1
+    throttle = tasks.rstrip("]").partition("%")[2]
+    try:
+        count = sum(map(len, _task_numbers(tasks)))
+        return max(1, min(count, int(throttle or count)))
+    except ValueError:  # Slurm shortens long lists
+        return 1
+
+
+def _task_numbers(tasks: str) -> Iterator[range]:
+    for piece in tasks.rstrip("]").partition("%")[0].split(","):
+        bounds, _, step = piece.partition(":")
+        first, _, last = bounds.partition("-")
+        yield range(int(first), int(last or first) + 1, int(step or 1))
