@@ -8,6 +8,7 @@ import click
 
 from freetrain.cli.output import print_json, print_table
 from freetrain.policies.catalogue import catalogue
+from freetrain.showing.words import NOTHING
 
 FORMAT = "freetrain-policies/1"
 
@@ -15,14 +16,15 @@ FORMAT = "freetrain-policies/1"
 @click.command("policies")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def policies_command(as_json: bool) -> None:
-    """List the policies and placers that there are, each with what it needs to know.
+    """List the policies and placers that there are, each with what it needs to know, and what it heeds.
 
     A policy (--policy, decide.policy) says how many nodes each trainer gets, a placer (--place, decide.place)
-    which; any policy goes with any placer. A finisher divides the CPUs and the memory of shared nodes: it is there
-    for programs, and cannot be chosen. docs/policies.md tells more, and how to add one.
+    which; any policy goes with any placer, and with any objective (--objective, decide.objective) as far as it
+    heeds that. A finisher divides the CPUs and the memory of shared nodes: it is there for programs, and cannot be
+    chosen. docs/policies.md tells more, and how to add one.
     """
     if as_json:
         print_json({"format": FORMAT, "policies": [asdict(about) for about in catalogue()]})
         return
-    rows = [(about.stage, about.name, about.how, about.needs) for about in catalogue()]
-    print_table(["stage", "name", "how it decides", "needs"], rows)
+    rows = [(one.stage, one.name, one.how, one.needs, one.heeds or NOTHING) for one in catalogue()]
+    print_table(["stage", "name", "how it decides", "needs", "heeds of the objective"], rows)

@@ -28,6 +28,7 @@ from freetrain.cli.replay_options import (
     read_options,
     topology,
     trainer_options,
+    warn_of_unheeded,
 )
 from freetrain.cli.replay_share import share_options, task_asked
 from freetrain.cli.replay_summary import Result, print_definitions, print_summary, result_document
@@ -87,6 +88,7 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     goal = Goal.of(policy, given["objective"])
     find_objective(goal.objective)
     how = how_as_daemon(given)
+    warn_of_unheeded(given)
     trainers = find_trainers(given["trainers_source"])
     report_path = _report_path(given)
     costs_of_site = prices(given)

@@ -20,6 +20,7 @@ from freetrain.daemon.rules import rules_of
 from freetrain.errors import InputError
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
+from freetrain.policies.aiming import unheeded
 from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.foresight import Knows
 from freetrain.replay.logs import ReadOptions, parse_log_time
@@ -266,6 +267,18 @@ def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
     boot_s = _USUAL.boot_s if given["boot"] is None else given["boot"]
     timing = Timing(config.pace.poll, Wakes() if given["wake"] else None, given["launch_s"], boot_s)
     return AsDaemon(rules, goal, timing)
+
+
+def warn_of_unheeded(given: Mapping[str, Any]) -> None:
+    """Say what of the objective has no effect with the policy, of the options' and of the daemon's settings."""
+    _, _, path = given["played_as"].partition("=")
+    asked = {(given["policy"], given["objective"])}
+    if path:
+        decide = load_config(Path(path)).config.decide
+        asked.add((decide.policy, decide.objective))
+    for name, objective in sorted(asked):
+        if said := unheeded(find_policy(name), name, objective):
+            click.echo(f"freetrain: {said}", err=True)
 
 
 def prices(given: Mapping[str, Any]) -> Prices | None:

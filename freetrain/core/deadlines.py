@@ -23,7 +23,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.terms import Terms, read_only
+from freetrain.core.terms import Sizes, Terms, read_only
 from freetrain.core.trainer import Trainer
 
 _SPARE = 0.5
@@ -129,6 +129,19 @@ class Hurries:
         worth, kind = terms.worth + self.factor * more, kind.reshape(-1).astype(np.int64)
         return replace(terms, worth=read_only(worth), kind=read_only(kind))
 
+    def needed(self, kinds: frozenset[str], trainers: int) -> Sizes:
+        """Nodes of these kinds that each of so many trainers needs at least, shape (trainers,); 0: none.
+
+        On the kind on which it is fastest; 0, too, where it cannot be as fast as it must on any.
+        """
+        if not self.samples_per_s:
+            return np.zeros(trainers, dtype=np.int64)
+        found = [
+            nodes_needed(one, samples_per_s, _best_speed_on(one, kinds))
+            for one, samples_per_s in zip(self.trainers, self.samples_per_s, strict=True)
+        ]
+        return np.array(found, dtype=np.int64)
+
 
 def hurries_of(
     trainers: Sequence[Trainer], done_samples: Mapping[str, float], now_s: float, factor: float
@@ -152,6 +165,12 @@ def _rates(trainer: Trainer) -> NDArray[np.float64]:
     rates = trainer.samples_per_s.copy()
     rates[: trainer.min_nodes] = 0.0
     return rates
+
+
+def _best_speed_on(trainer: Trainer, kinds: frozenset[str]) -> float:
+    """How fast it is on the best of these kinds that it may have."""
+    may_have = (choice.speed for choice in trainer.choices or () if not kinds.isdisjoint(choice.kinds))
+    return max(may_have, default=1.0)
 
 
 def best_speed(trainer: Trainer) -> float:

@@ -136,6 +136,12 @@ class Problem:
         return choices_of(self.trainers, self._without_deadlines, self.classes, self.held, self._hurries)
 
     @cached_property
+    def needed_nodes(self) -> Sizes:
+        """Nodes that each trainer's deadline asks for, of its fastest that are there; 0: none."""
+        kinds = frozenset(node_class.kind for node_class in self.classes)
+        return read_only(self._hurries.needed(kinds, len(self.trainers)))
+
+    @cached_property
     def _without_deadlines(self) -> Terms:
         return with_sizes_that_stay(terms_of(self.trainers, self.objective), self.held_nodes)
 

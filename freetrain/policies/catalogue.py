@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from freetrain.policies.registry import PLACERS, POLICIES, placer_names, policy_names
+from freetrain.policies.aiming import heeded_by
+from freetrain.policies.registry import PLACERS, POLICIES, find_policy, placer_names, policy_names
 
 
 class Stage(StrEnum):
@@ -28,12 +29,14 @@ class About:
         stage: what it decides.
         how: how, in a line.
         needs: what it has to be told besides the problem.
+        heeds: what of the objective it heeds; empty: nothing of it is its business.
     """
 
     name: str
     stage: Stage
     how: str
     needs: str = "nothing"
+    heeds: str = ""
 
 
 _OWN = {
@@ -88,5 +91,13 @@ def catalogue() -> tuple[About, ...]:
 
 def _about(name: str, stage: Stage, own: tuple[str, ...]) -> About:
     if name not in own:
-        return About(name, stage, _INSTALLED, "see its package")
-    return About(name, stage, _OWN[name], _NEEDS.get(name, "nothing"))
+        heeds = "see its package" if stage is Stage.POLICY else ""
+        return About(name, stage, _INSTALLED, "see its package", heeds)
+    return About(name, stage, _OWN[name], _NEEDS.get(name, "nothing"), _heeds(name, stage))
+
+
+def _heeds(name: str, stage: Stage) -> str:
+    if stage is not Stage.POLICY:
+        return ""
+    parts = heeded_by(find_policy(name))
+    return "all of it" if parts is None else ", ".join(sorted(parts))

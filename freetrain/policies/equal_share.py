@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from freetrain.core.allocation import Allocation
 from freetrain.core.problem import Problem
 from freetrain.core.terms import Sizes
 from freetrain.core.trainer import Trainer
+from freetrain.policies.aiming import HEEDED, Asked, asked_of, nothing_asked
 from freetrain.policies.spread import spread_as_decided
 
 
@@ -19,7 +21,12 @@ class EqualShare:
     Minimum sizes are served first, the smallest first and then in order of admission; then all are raised
     to one level. What is left of the last round stays with those that have one more already, so that nobody
     is rescaled for fairness's sake alone.
+
+    Where deadlines count F times more, those whose deadlines ask for nodes have 1 + F times the level until they
+    have these, and come first in both.
     """
+
+    heeds = HEEDED
 
     def decide(self, problem: Problem) -> Allocation:
         """Equal sizes, longest-lived nodes first to whom an eviction would cost most."""
@@ -30,11 +37,15 @@ class EqualShare:
 
 
 def _equal_sizes(problem: Problem, reach: Sizes) -> Sizes:
-    return equal_sizes(problem.trainers, problem.node_count, problem.held_nodes, reach)
+    return equal_sizes(problem.trainers, problem.node_count, problem.held_nodes, reach, asked_of(problem))
 
 
 def equal_sizes(
-    trainers: Sequence[Trainer], nodes: int, held_nodes: Sizes | None = None, reach: Sizes | None = None
+    trainers: Sequence[Trainer],
+    nodes: int,
+    held_nodes: Sizes | None = None,
+    reach: Sizes | None = None,
+    asked: Asked | None = None,
 ) -> Sizes:
     """Size of each trainer on so many nodes, shape (trainers,).
 
@@ -43,32 +54,39 @@ def equal_sizes(
         nodes: how many there are.
         held_nodes: what the trainers have now; None: nothing.
         reach: how many nodes each can get at most; None: all.
+        asked: what the objective asks of their sizes; None: nothing.
     """
-    fewest = np.array([trainer.min_nodes for trainer in trainers], dtype=np.int64)
-    most = np.array([trainer.most_nodes if trainer.can_run else 0 for trainer in trainers], dtype=np.int64)
-    most = most if reach is None else np.minimum(most, reach)
+    asked = asked or nothing_asked(trainers)
+    fewest, most = asked.fewest, asked.most if reach is None else np.minimum(asked.most, reach)
     sizes = np.zeros(len(fewest), dtype=np.int64)
     left = nodes
-    for row in np.argsort(fewest, kind="stable"):
+    for row in np.lexsort((fewest, asked.needed == 0)):
         if fewest[row] <= min(left, most[row]):
             sizes[row] = fewest[row]
             left -= int(fewest[row])
     held_nodes = np.zeros_like(sizes) if held_nodes is None else held_nodes
-    return _level(sizes, np.where(sizes > 0, most, 0), held_nodes, left)
+    return _level(sizes, replace(asked, most=np.where(sizes > 0, most, 0)), held_nodes, left)
 
 
-def _level(sizes: Sizes, most: Sizes, held_nodes: Sizes, left: int) -> Sizes:
+def _level(sizes: Sizes, asked: Asked, held_nodes: Sizes, left: int) -> Sizes:
     """Raise the smallest sizes together while nodes are left."""
-    low, high = 0, int(most.max(initial=0))
+    low, high = 0, int(asked.most.max(initial=0))
     while low < high:
         share = (low + high + 1) // 2
-        if int((np.clip(share, sizes, np.maximum(most, sizes)) - sizes).sum()) <= left:
+        if int((_at_level(sizes, asked, share) - sizes).sum()) <= left:
             low = share
         else:
             high = share - 1
-    levelled: Sizes = np.clip(low, sizes, np.maximum(most, sizes))
+    levelled = _at_level(sizes, asked, low)
     left -= int((levelled - sizes).sum())
-    could_grow = np.flatnonzero((levelled == low) & (levelled < most))
-    larger_before_first = could_grow[np.argsort(held_nodes[could_grow] <= low, kind="stable")]
-    levelled[larger_before_first[:left]] += 1
+    lacks = _at_level(sizes, asked, low + 1) - levelled
+    order = np.lexsort((held_nodes <= low, asked.needed <= levelled))
+    levelled[order] += np.diff(np.minimum(np.cumsum(lacks[order]), left), prepend=0)
     return levelled
+
+
+def _at_level(sizes: Sizes, asked: Asked, level: int) -> Sizes:
+    """Sizes where each has so many nodes, as far as it can, and never fewer than it has."""
+    wanted = np.maximum(level, np.minimum(asked.needed, int((1 + asked.factor) * level)))
+    raised: Sizes = np.clip(wanted, sizes, np.maximum(asked.most, sizes))
+    return raised

@@ -222,6 +222,9 @@ IN_FREETRAIN_TOML = {
     "misspelt partition": ('[slurm]\nbackend = "cli"\npartition = "freetrian"\n', 'partition = "freetrain"', True),
     "misspelt policy": ('[decide]\npolicy = "freetrian"\n', 'policy = "freetrain"', True),
     "misspelt objective": ('[decide]\nobjective = "weigthed"\n', 'objective = "weighted"', True),
+    "no part for this policy": (
+        '[decide]\npolicy = "smd"\nobjective = "weighted,evictions=60"\n', 'policy = "freetrain"', False
+    ),
     "unknown node": ('[lend]\nexclude_nodes = "n[001,099]"\n', 'exclude_nodes = "n001"', False),
     "every node excluded": ('[lend]\nexclude_nodes = "n[001-004]"\n', 'exclude_nodes = ""', False),
     "every node in reserve": ("[lend]\nreserve_nodes = 4\n", "reserve_nodes = 1", False),

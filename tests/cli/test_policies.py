@@ -29,6 +29,14 @@ def test_what_a_placer_needs_to_know_is_said() -> None:
     assert listed()["greedy"]["needs"] == "nothing"
 
 
+def test_what_of_the_objective_each_policy_heeds_is_said() -> None:
+    heeds = {name: about["heeds"] for name, about in listed().items() if about["stage"] == "policy"}
+    assert heeds == {name: "all of it" for name in ("freetrain", "greedy")} | {
+        name: "deadlines, energy" for name in ("equal-share", "gadget", "gadget-log", "smd", "smd-menu")
+    }
+    assert listed()["ring"]["heeds"] == ""
+
+
 def test_what_packages_bring_is_listed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "class Still:\n    def __init__(self, topology):\n        ...\n    def place(self, problem, counts): ...\n"

@@ -10,6 +10,7 @@ from freetrain.core.objectives import worth_per_s
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
 from freetrain.policies import find_placer, find_policy
+from freetrain.policies.aiming import unheeded
 
 _SMALL = Trainer("trial", ((1, 1.0), (2, 1.9), (4, 3.5)), max_nodes=4)
 
@@ -35,6 +36,15 @@ def wrong_choices(config: Config) -> Mapping[str, ConfigError]:
     return {
         setting: ConfigError(f"{setting}: {error.what}", error.hint) for setting, error in wrong.items() if error
     }
+
+
+def unheeded_choice(config: Config) -> str:
+    """What of the objective has no effect with the policy, a sentence; empty: all has one, or one is not there."""
+    try:
+        policy = find_policy(config.decide.policy)
+        return unheeded(policy, config.decide.policy, config.decide.objective)
+    except InputError:
+        return ""
 
 
 def _check_objective(config: Config) -> None:

@@ -8,6 +8,7 @@ from freetrain.core.allocation import Allocation
 from freetrain.core.problem import Problem
 from freetrain.core.terms import Table
 from freetrain.core.trainer import Trainer
+from freetrain.policies.aiming import HEEDED, asked_of
 from freetrain.policies.gadget.utility import LINEAR, Utility
 from freetrain.policies.sizes import best_by_tables
 
@@ -29,6 +30,7 @@ class Gadget:
     """
 
     needs_progress = True
+    heeds = HEEDED
     weighs = "the utility gained until the horizon"
 
     def __init__(self, utility: Utility = LINEAR, name: str = "gadget") -> None:
@@ -42,7 +44,7 @@ class Gadget:
         return best_by_tables(problem, self.weigh(problem), self._name)
 
     def weigh(self, problem: Problem) -> Table:
-        """Utility gained until the horizon by size, shape (trainers, sizes)."""
+        """Utility gained until the horizon by size, shape (trainers, sizes); -inf where electricity forbids it."""
         terms, held_nodes = problem.terms, problem.held_nodes
         slot_s = float(np.average([one.life_s for one in problem.classes], weights=problem.capacity))
         gains = np.zeros(terms.worth.shape)
@@ -54,7 +56,7 @@ class Gadget:
                 more = _samples_until(trainer, int(held_nodes[row]), size, slot_s)
                 hurry = _HURRY * trainer.weight * more / target
                 gains[row, size] = self._utility.of(done + more, target, trainer.weight) - before + hurry
-        return gains
+        return asked_of(problem).heed(gains)
 
 
 def _target(trainer: Trainer, done_samples: float) -> float:

@@ -10,6 +10,7 @@ from freetrain.core.allocation import Allocation
 from freetrain.core.problem import Problem
 from freetrain.core.terms import Table
 from freetrain.core.trainer import Trainer
+from freetrain.policies.aiming import HEEDED, asked_of
 from freetrain.policies.serving import best_step_s
 from freetrain.policies.sizes import best_by_tables
 from freetrain.policies.smd.outer import sigmoid
@@ -26,13 +27,15 @@ class Smd:
     its steps were measured, the fastest size is that of the shortest step over nodes and servers; these run
     beside the workers and take no node. What a size is worth follows from the throughput in any case. freetrain
     takes a deadline of a day from now for each: what is complete sooner is worth more, however long it has
-    waited. A trainer's own is not heeded, since by SMD's worth who names an early one only loses.
+    waited. A trainer's own is no part of SMD's worth, by which who names an early one only loses: where the objective
+    counts deadlines, what it needs counts more often. Sizes that are not worth their electricity are no sizes.
 
     Args:
         menu: smaller sizes may be chosen, too; freetrain's extension.
     """
 
     needs_progress = True
+    heeds = HEEDED
     weighs = "what its completion is worth"
 
     def __init__(self, menu: bool = False) -> None:
@@ -44,16 +47,21 @@ class Smd:
 
     def weigh(self, problem: Problem) -> Table:
         """Worth of completing at each size, shape (trainers, sizes); -inf where the size is not looked at."""
-        values = np.zeros(problem.terms.worth.shape)
+        possible, asked = problem.terms.possible, asked_of(problem)
+        values, may_have = np.zeros(possible.shape), possible & asked.may_have(possible.shape[1])
+        fastest: dict[int, int] = {}
         for row, trainer in enumerate(problem.trainers):
             most = min(int(problem.terms.most_nodes[row]), problem.node_count)
-            sizes = np.flatnonzero(problem.terms.possible[row, : most + 1])[1:].tolist()
-            if not self._menu and sizes:
-                values[row, 1:] = -np.inf
-                sizes = [_fastest(trainer, sizes)]
+            sizes = np.flatnonzero(may_have[row, : most + 1])[1:].tolist()
+            if sizes and not self._menu:
+                fastest[row] = _fastest(trainer, sizes)
+                sizes = [int(asked.needed[row]), fastest[row]]
             done = problem.done_samples.get(trainer.id, 0.0)
             for size in sizes:
                 values[row, size] = _worth(trainer, done, int(problem.held_nodes[row]), size)
+        values = asked.heed(values)
+        for row, size in fastest.items():
+            values[row, 1:size] = values[row, size + 1 :] = -np.inf
         return values
 
 

@@ -6,9 +6,10 @@ Each bids for the nodes of each of its choices by itself (``freetrain.core.choic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ from freetrain.core.value import (
     useful_time,
     worth_while_booting,
 )
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Bidders:
         number: how many trainers are of each kind, shape (kinds,).
         capacity: nodes in each class, shape (classes,).
         first_of_life: of each class the first that lives as long, shape (classes,).
+        known: what was worked out of these trainers before (:meth:`once`).
     """
 
     whose: Sizes
@@ -56,6 +60,14 @@ class Bidders:
     number: Sizes
     capacity: Sizes
     first_of_life: Sizes
+    known: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def once(self, what: Hashable, work_out: Callable[[], T]) -> T:
+        """What was worked out of these trainers when it was asked for first, whatever nodes were left then."""
+        if what not in self.known:
+            self.known[what] = work_out()
+        found: T = self.known[what]
+        return found
 
     def on(self, capacity: Sizes) -> Bidders:
         """The same trainers, and the nodes that are left."""

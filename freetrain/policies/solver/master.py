@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.problem import Counts
+from freetrain.core.terms import read_only
 from freetrain.policies.quiet_highs import quiet_highs
 from freetrain.policies.solver.bidders import Bidders
 from freetrain.policies.solver.limits import Limits
@@ -40,6 +41,7 @@ class Master:
         self._sizes: list[Counts] = []
         self._owners: list[tuple[int, int]] = []
         self._values: list[float] = []
+        self._arrays: dict[str, NDArray[Any]] = {}
         self._highs = quiet_highs()
         self._highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
         nobody = np.array([], np.int32), np.array([])
@@ -58,22 +60,22 @@ class Master:
     @property
     def kinds(self) -> NDArray[np.int64]:
         """Whose choice each column is, shape (columns,)."""
-        return np.array(self._kinds)
+        return self._array("kinds", self._kinds)
 
     @property
     def values(self) -> NDArray[np.float64]:
         """What each column is worth, shape (columns,)."""
-        return np.array(self._values)
+        return self._array("values", self._values)
 
     @property
     def sizes(self) -> Counts:
         """Nodes that live until each time at which some leave (``Bidders.sizes_of``), shape (columns, times)."""
-        return np.array(self._sizes)
+        return self._array("sizes", self._sizes)
 
     @property
     def counts(self) -> Counts:
         """Nodes of each class, shape (columns, classes)."""
-        return np.array(self._counts)
+        return self._array("counts", self._counts)
 
     def add_all(self, counts: Counts) -> bool:
         """One column for each kind; whether any was new."""
@@ -86,6 +88,7 @@ class Master:
         value = -np.inf if impossible or key in self._position else float(self._bidders.values_of(kind, column))
         if value == -np.inf:
             return False
+        self._arrays.clear()
         self._position[key] = len(self)
         self._kinds.append(kind)
         self._counts.append(column)
@@ -115,10 +118,10 @@ class Master:
 
     def allow(self, limits: Limits) -> None:
         """Let only columns within these limits be taken; others where nothing else is possible, at a loss."""
-        columns, bids = np.array(self._owners).T
+        columns, bids = self._array("owners", self._owners).T
         within = np.zeros(len(self), dtype=bool)
-        within[columns[limits.hold(bids, np.array(self._sizes)[columns])]] = True
-        values = np.array(self._values)
+        within[columns[limits.hold(bids, self.sizes[columns])]] = True
+        values = self.values
         loss = 2 * float(np.abs(values).max() * self._bidders.number.sum())  # more than all together are worth
         never = np.full(len(self._bidders.number), -loss)
         self._highs.changeColsCost(
@@ -164,6 +167,12 @@ class Master:
         ]
         counts = self.counts
         return [counts[columns] for columns in each]
+
+    def _array(self, name: str, known: list[Any]) -> NDArray[Any]:
+        """What is known of the columns as an array, made once for all questions until another is added."""
+        if name not in self._arrays:
+            self._arrays[name] = read_only(np.array(known))
+        return self._arrays[name]
 
     def _times_of(self, plan: Plan) -> Times:
         times = np.zeros(len(self), np.int64)

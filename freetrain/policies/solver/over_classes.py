@@ -19,6 +19,7 @@ from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import UsefulTime
 from freetrain.policies.solver.bidders import Bidders
 from freetrain.policies.solver.limits import Limits
+from freetrain.policies.solver.windows import Windows
 
 Rows = NDArray[np.int64]
 Prices = NDArray[np.float64]
@@ -145,43 +146,95 @@ class Programme:
                     yield counts
 
 
-def solve_programme(bidders: Bidders, prices: Prices, ways: Ways, limits: Limits | None = None) -> Programme:
-    """What each bid would take in each way in which it may change, within the limits."""
+@dataclass(frozen=True)
+class _Time:
+    """The classes that live equally long, as far as prices change nothing.
+
+    Attributes:
+        places: these classes, as ``Bidders.places``.
+        within: which classes they are.
+        useful: what their time is worth by the state after them, shape (rows, states).
+        loss: what their end costs where it is paid for in any case, likewise.
+        may_lose: what it costs where it is not, likewise.
+        more: who may take any of each of them beyond the fewest, and how many.
+        sizes: how many nodes the states after them are, likewise.
+    """
+
+    places: list[Rows]
+    within: slice
+    useful: Table
+    loss: Table
+    may_lose: Table
+    more: list[tuple[Rows, Windows]]
+    sizes: Counts
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A dynamic programme but for its prices and limits, which change again and again.
+
+    Attributes:
+        ways: what it is about.
+        times: the times at which nodes leave, the last one first.
+        change: cost of the change by last state, shape (rows, states).
+    """
+
+    ways: Ways
+    times: list[_Time]
+    change: Table
+
+
+def lay_out(bidders: Bidders, ways: Ways) -> Layout:
+    """Work out all that does not depend on prices."""
     bids, fewest, most, use = ways.bids, ways.fewest, ways.most, ways.use
     rows = np.arange(len(bids))
     states = min(int(most.sum(axis=1).max(initial=0)) + 1, bidders.worth.shape[1])
     worth = bidders.worth[bids]
-    best = np.full((len(bids), states), -np.inf)
-    best[:, 0] = ways.before
-    paid = prices + use.power
-    ends, kept, paid_for, first = [], np.cumsum(fewest, axis=1), fewest * paid, 0
-    for time, (last, places) in enumerate(zip(bidders.last_of_life.tolist(), bidders.places, strict=True)):
+    times, kept, first = [], np.cumsum(fewest, axis=1), 0
+    for last, places in zip(bidders.last_of_life.tolist(), bidders.places, strict=True):
+        its = [place[bids] for place in places]
         must = fewest[:, first : last + 1].any(axis=1, keepdims=True)
         worth_now = _shifted(worth, kept[:, last], states, 0.0)
         loss = use.end_s[:, last, None] * worth_now
-        gain = use.alone_s[:, last, None] * worth_now - paid_for[:, first : last + 1].sum(axis=1)[:, None]
-        end = _End(
-            [place[bids] for place in places],
-            best,
-            gain - np.where(must, loss, 0.0),
-            np.where(must, 0.0, loss),
+        times.append(
+            _Time(
+                its,
+                slice(first, last + 1),
+                use.alone_s[:, last, None] * worth_now,
+                np.where(must, loss, 0.0),
+                np.where(must, 0.0, loss),
+                [_more(most[rows, column], states) for column in its],
+                kept[:, last, None] + np.arange(states),
+            )
         )
+        first = last + 1
+    change = _shifted(bidders.switching[bids], fewest.sum(axis=1), states, np.inf)
+    change[ways.grows, 0] = np.inf  # who takes the fewest possible does not grow
+    return Layout(ways, times, change)
+
+
+def solve_programme(layout: Layout, prices: Prices, limits: Limits | None = None) -> Programme:
+    """What each bid would take in each way in which it may change, within the limits."""
+    ways, (rows, states) = layout.ways, layout.change.shape
+    every, best = np.arange(rows), np.full((rows, states), -np.inf)
+    best[:, 0] = ways.before
+    paid = prices + ways.use.power
+    ends, paid_for = [], ways.fewest * paid
+    for time, its in enumerate(layout.times):
+        gain = its.useful - paid_for[:, its.within].sum(axis=1)[:, None]
+        end = _End(its.places, best, gain - its.loss, its.may_lose)
         taken = best
         for place, column in enumerate(end.places):
             end.taken.append(taken)
             start = np.maximum(best, taken) if place else best
-            with_more = _best_with_more(start, paid[rows, column], most[rows, column])
+            with_more = _best_with_more(start, paid[every, column], *its.more[place])
             taken = np.maximum(taken, with_more) if place else with_more
         best = np.maximum(best, taken - end.loss) + end.gain
         if limits is not None:
-            sizes = kept[:, last, None] + np.arange(states)
-            outside = (sizes < limits.fewest[bids, time, None]) | (sizes > limits.most[bids, time, None])
-            best = np.where(outside, -np.inf, best)
+            fewest, most = limits.fewest[ways.bids, time, None], limits.most[ways.bids, time, None]
+            best[(its.sizes < fewest) | (its.sizes > most)] = -np.inf
         ends.append(end)
-        first = last + 1
-    change = _shifted(bidders.switching[bids], fewest.sum(axis=1), states, np.inf)
-    change[ways.grows, 0] = np.inf  # who takes the fewest possible does not grow
-    return Programme(paid, ways, ends, best - change, change)
+    return Programme(paid, ways, ends, best - layout.change, layout.change)
 
 
 def _shifted(table: Table, offset: Sizes, states: int, beyond: float) -> Table:
@@ -191,37 +244,19 @@ def _shifted(table: Table, offset: Sizes, states: int, beyond: float) -> Table:
     return np.where(size <= last, np.take_along_axis(table, np.minimum(size, last), axis=1), beyond)
 
 
-def _best_with_more(best: Table, paid_each: NDArray[np.float64], most: Sizes) -> Table:
-    """For each state the best value of one from which 1 … ``most`` nodes more lead to it, each of them paid.
+def _more(most: Sizes, states: int) -> tuple[Rows, Windows]:
+    """The rows that may take any nodes more, and how many."""
+    some = np.flatnonzero(most)
+    return some, Windows(np.minimum(most[some], states - 1), states)
 
-    What is paid and ``most`` are those of the class that each row may have next.
+
+def _best_with_more(best: Table, paid_each: NDArray[np.float64], some: Rows, windows: Windows) -> Table:
+    """For each state the best value of one from which some nodes more lead to it, each of them paid.
+
+    What is paid, and who may take how many, is of the class that each row may have next.
     """
-    states = best.shape[1]
-    found, some = np.full_like(best, -np.inf), np.flatnonzero(most)
+    found = np.full_like(best, -np.inf)
     if some.size:
-        paid = paid_each[some, None] * np.arange(states)
-        found[some] = _largest_of_last(best[some] + paid, np.minimum(most[some], states - 1)) - paid
+        paid = paid_each[some, None] * np.arange(best.shape[1])
+        found[some] = windows.largest_before(best[some] + paid) - paid
     return found
-
-
-def _largest_of_last(table: Table, widths: Sizes) -> Table:
-    """For each position the largest number at the ``widths`` positions before it, a width of at least 1 per row.
-
-    Two windows that are the same power of two wide, and overlap, make one of any width.
-    """
-    rows, positions = table.shape
-    largest = np.full((rows, positions), -np.inf)
-    is_wide = widths >= positions - 1
-    largest[is_wide, 1:] = np.maximum.accumulate(table[is_wide], axis=1)[:, :-1]
-    some, width = np.flatnonzero(~is_wide), 1
-    window = table[some]
-    while some.size:
-        done = widths[some] < 2 * width
-        early, at = window[done], np.arange(positions) - (widths[some[done]] - width + 1)[:, None]
-        late = np.where(at >= 0, np.take_along_axis(early, np.maximum(at, 0), axis=1), -np.inf)
-        late[:, 1:] = np.maximum(late[:, 1:], early[:, :-1])
-        largest[some[done]] = late
-        some, window = some[~done], window[~done]
-        window[:, width:] = np.maximum(window[:, width:], window[:, :-width])
-        width *= 2
-    return largest

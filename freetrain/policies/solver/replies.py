@@ -27,7 +27,7 @@ from freetrain.core.terms import Sizes
 from freetrain.core.value import UsefulTime
 from freetrain.policies.solver.bidders import Bidders
 from freetrain.policies.solver.limits import Limits
-from freetrain.policies.solver.over_classes import Prices, Programme, Rows, Ways, solve_programme
+from freetrain.policies.solver.over_classes import Prices, Programme, Rows, Ways, lay_out, solve_programme
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,10 @@ class Duals:
 
 def best_replies(bidders: Bidders, duals: Duals, limits: Limits | None = None) -> Replies:
     """What each kind would choose within the limits of its bids; -inf where there is nothing to choose."""
-    programme = solve_programme(bidders, duals.nodes, _ways_to_change(bidders), limits)
+    layout = bidders.once(
+        ("layout", bidders.capacity.tobytes()), lambda: lay_out(bidders, _ways_to_change(bidders))
+    )
+    programme = solve_programme(layout, duals.nodes, limits)
     ways = programme.ways
     whose = bidders.whose[ways.bids]
     value = programme.final.max(axis=1) - ways.grows * duals.growth[whose]

@@ -60,24 +60,27 @@ def share_out(
         limits: within which it does.
         time_limit_s: wall seconds.
     """
-    fewest, most = map(np.array, zip(*(_nodes_of(bidders, change) for change in changes), strict=True))
+    fewest, most = _nodes_of(bidders, changes)
     free = bidders.capacity - fewest.sum(axis=0)
     if (free < 0).any():
         return None
     flow, gets = Flow(), []
     uses: list[int] = []
     times = [range(*each) for each in _classes_by_time(bidders)]
-    for row, change in enumerate(changes):
-        before = 0
-        for time, hull in enumerate(_hulls(bidders, change, fewest[row], most[row], limits)):
+    allowed = most.tolist()
+    for row, (change, begins, ends) in enumerate(
+        zip(changes, *_sizes_of(bidders, changes, fewest, most, limits), strict=True)
+    ):
+        before, power = 0, bidders.now.power[change.bid].tolist()
+        for time, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+            hull = _hull_of(bidders, change, time, begin, end)
             if not hull:
                 return None
             place = len(free) + len(uses)
             for column in times[time]:
-                arc = flow.add(
-                    column, place, -float(bidders.now.power[change.bid, column]), int(most[row, column])
-                )
-                gets.append((arc, row, column))
+                if allowed[row][column]:
+                    arc = flow.add(column, place, -power[column], allowed[row][column])
+                    gets.append((arc, row, column))
             following = place + 1 if time + 1 < len(times) else NOWHERE
             for (size, worth), (larger, more) in pairwise(hull):
                 flow.add(place, following, (more - worth) / (larger - size), larger - size)
@@ -87,7 +90,7 @@ def share_out(
     units = flow.solve(free, uses, time_limit_s)
     if units is None:
         return None
-    arcs, rows, columns = np.array(gets).T
+    arcs, rows, columns = np.array(gets, dtype=np.int64).reshape(-1, 3).T
     fewest[rows, columns] += units[arcs]
     return fewest
 
@@ -98,31 +101,50 @@ def _classes_by_time(bidders: Bidders) -> Iterator[tuple[int, int]]:
     yield from zip(bidders.first_of_life[last].tolist(), (last + 1).tolist(), strict=True)
 
 
-def _nodes_of(bidders: Bidders, change: Change) -> tuple[Counts, Counts]:
-    """Nodes of each class that it must get, and how many more it may."""
-    held, ends = bidders.held[change.bid], np.array(change.ends)
-    if change.grows:
-        return held.copy(), (bidders.capacity - held).clip(0) * (bidders.joins[change.bid] & ends)
-    return np.zeros_like(held), np.minimum(held, bidders.capacity) * ends
+def _nodes_of(bidders: Bidders, changes: Sequence[Change]) -> tuple[Counts, Counts]:
+    """Nodes of each class that each must get, and how many more it may, shape (changes, classes)."""
+    bids, grows = [change.bid for change in changes], np.array([[change.grows] for change in changes])
+    held, ends = bidders.held[bids], np.array([change.ends for change in changes])
+    more = (bidders.capacity - held).clip(0) * bidders.joins[bids]
+    return np.where(grows, held, 0), np.where(grows, more, np.minimum(held, bidders.capacity)) * ends
 
 
-def _hulls(bidders: Bidders, change: Change, fewest: Counts, most: Counts, limits: Limits) -> Iterator[Points]:
-    """Of each time the concave hull of what the sizes until then are worth; empty: none is possible."""
-    bid, use = change.bid, bidders.booted if change.grows and bidders.booted is not None else bidders.now
-    worth, switching = bidders.worth[bid], _switching(bidders, change)
+def _sizes_of(
+    bidders: Bidders, changes: Sequence[Change], fewest: Counts, most: Counts, limits: Limits
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Fewest and most nodes of each trainer until each time."""
+    bids = [change.bid for change in changes]
+    largest = [[int(np.flatnonzero(np.isfinite(_switching(bidders, change))).max())] for change in changes]
+    begins = np.maximum(bidders.sizes_of(fewest), limits.fewest[bids])
+    ends = np.minimum(np.minimum(bidders.sizes_of(fewest + most), largest), limits.most[bids])
+    return begins.tolist(), ends.tolist()
+
+
+def _hull_of(bidders: Bidders, change: Change, time: int, begin: int, end: int) -> Points:
+    """The concave hull of what so many nodes until a time are worth; empty: none is possible."""
+    pays_end = change.ends[int(bidders.last_of_life[time])]
+    what = ("hull", change.bid, change.grows, time, pays_end, begin, end)
+    return bidders.once(what, lambda: _hull_between(bidders, change, time, begin, end))
+
+
+def _hull_between(bidders: Bidders, change: Change, time: int, begin: int, end: int) -> Points:
+    bid, last = change.bid, int(bidders.last_of_life[time])
+    use = bidders.booted if change.grows and bidders.booted is not None else bidders.now
+    worth = bidders.worth[bid]
     bends = np.flatnonzero(np.abs(np.diff(worth, 2)) > _STRAIGHT * worth.max()) + 1
-    largest = int(np.flatnonzero(np.isfinite(switching)).max())
-    begins = np.maximum(bidders.sizes_of(fewest), limits.fewest[bid])
-    ends = np.minimum(np.minimum(bidders.sizes_of(fewest + most), largest), limits.most[bid])
-    for last, begin, end in zip(bidders.last_of_life.tolist(), begins.tolist(), ends.tolist(), strict=True):
-        useful_s = use.alone_s[bid, last] - change.ends[last] * use.end_s[bid, last]
-        value = useful_s * worth - (switching if last == len(fewest) - 1 else 0.0)
-        sizes = sorted({begin, *bends[(bends > begin) & (bends < end)].tolist(), end}) if begin <= end else []
-        yield _hull([(size, float(value[size])) for size in sizes if np.isfinite(value[size])])
+    useful_s = use.alone_s[bid, last] - change.ends[last] * use.end_s[bid, last]
+    is_last = time == len(bidders.last_of_life) - 1
+    value = useful_s * worth - (_switching(bidders, change) if is_last else 0.0)
+    sizes = sorted({begin, *bends[(bends > begin) & (bends < end)].tolist(), end}) if begin <= end else []
+    return _hull([(size, float(value[size])) for size in sizes if np.isfinite(value[size])])
 
 
 def _switching(bidders: Bidders, change: Change) -> Table:
     """What the change to each size costs; it is paid for also where nothing changes in the end."""
+    return bidders.once(("switching", change.bid, change.grows), lambda: _switching_of(bidders, change))
+
+
+def _switching_of(bidders: Bidders, change: Change) -> Table:
     costs: Table = bidders.switching[change.bid].copy()
     held = int(bidders.held[change.bid].sum())
     possible = np.flatnonzero(np.isfinite(costs))

@@ -71,6 +71,10 @@ def _changes(bidders: Bidders, kind: int, columns: Counts, shares: Taken, number
 
 def _change_by(bidders: Bidders, kind: int, column: Counts) -> Change:
     """How a trainer changes that gets these nodes."""
+    return bidders.once(("change", kind, column.tobytes()), lambda: _change_to(bidders, kind, column))
+
+
+def _change_to(bidders: Bidders, kind: int, column: Counts) -> Change:
     bid, first = bidders.bid_of(kind, column), bidders.first_of_life
     ends = ends_of(column, first)[np.searchsorted(first, first, side="right") - 1]
     return Change(bid, bool(column.sum() > bidders.held[bid].sum()), tuple(ends.tolist()))

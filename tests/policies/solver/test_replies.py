@@ -12,8 +12,8 @@ from benchmarks.problems import mixed_problem, with_boots, with_kinds
 from freetrain.core.problem import Counts
 from freetrain.policies.solver.bidders import Bidders, bidders_of
 from freetrain.policies.solver.limits import Limits, no_limits
-from freetrain.policies.solver.over_classes import _largest_of_last
 from freetrain.policies.solver.replies import Duals, best_replies
+from freetrain.policies.solver.windows import Windows
 
 SEEDS = [seed for seed in range(60) if len(mixed_problem(seed, lives=True).classes) > 1]
 
@@ -133,4 +133,4 @@ def test_the_largest_of_those_before_is_found_for_windows_of_any_width(positions
         [max(row[max(0, at - width) : at], default=-np.inf) for at in range(positions)]
         for row, width in zip(table.tolist(), widths.tolist(), strict=True)
     ]
-    assert _largest_of_last(table, widths).tolist() == expected
+    assert Windows(widths, positions).largest_before(table).tolist() == expected

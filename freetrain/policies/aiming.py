@@ -1,0 +1,144 @@
+r"""Aiming: how policies that do not maximise the objective heed what a site puts behind it, in one place.
+
+Such a policy weighs sizes by a value *V* of its own, or by none. So of the parts of an objective
+(``freetrain.core.aim``) it can heed two, and both by sizes:
+
+- *deadlines*: what a deadline needs counts 1 + F times, by the policy's own value,
+  :math:`V(N) + F\,V(\min(N, n^*))` as in ``freetrain.core.deadlines``.
+- *energy*: no trainer gets more nodes than are worth most, electricity taken off, nor so few that they are worth
+  less than their electricity. What they are worth is the objective's, by which ``energy`` is measured, deadlines
+  included; a node takes what those take on average that the trainer may have.
+
+Which nodes leave when it does not know, so evictions avoided are nothing to it. A policy that maximises the
+objective heeds all of it, and has no use for this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freetrain.core.aim import PARTS, read_aim
+from freetrain.core.problem import Problem
+from freetrain.core.terms import Sizes, Table
+from freetrain.core.trainer import Trainer
+
+HEEDED = frozenset({"deadlines", "energy"})
+"""Parts of the objective that policies heed by what is here; such a policy says so as its attribute ``heeds``."""
+
+_USUAL = frozenset({"speedup", "weighted"})
+"""Objectives that nobody had to choose."""
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of the sizes of trainers, each of shape (trainers,).
+
+    Attributes:
+        fewest: nodes with which any are worth their electricity; without a price of it, the trainer's minimum.
+        most: nodes with which they are worth most; 0: none are worth it.
+        needed: nodes that the trainer's deadline asks for and that it may have; 0: none.
+        factor: how many times more these count.
+    """
+
+    fewest: Sizes
+    most: Sizes
+    needed: Sizes
+    factor: float
+
+    def may_have(self, sizes: int) -> NDArray[np.bool_]:
+        """Whether each of so many sizes is worth its electricity, shape (trainers, sizes)."""
+        size = np.arange(sizes)
+        return np.asarray((size == 0) | ((size >= self.fewest[:, None]) & (size <= self.most[:, None])))
+
+    def heed(self, values: Table) -> Table:
+        """A policy's own values by size, what deadlines need so many times more; -inf where it is not worth it."""
+        needed = np.minimum(np.arange(values.shape[1]), self.needed[:, None])
+        more = np.where(self.needed[:, None] > 0, np.take_along_axis(values, needed, axis=1), 0.0)
+        return np.where(self.may_have(values.shape[1]), values + self.factor * more, -np.inf)
+
+
+def nothing_asked(trainers: Sequence[Trainer]) -> Asked:
+    """What is asked where nothing stands behind the objective: the trainers' own limits."""
+    fewest = np.array([trainer.min_nodes for trainer in trainers], dtype=np.int64)
+    most = np.array([trainer.most_nodes if trainer.can_run else 0 for trainer in trainers], dtype=np.int64)
+    return Asked(fewest, most, np.zeros_like(fewest), 0.0)
+
+
+def asked_of(problem: Problem) -> Asked:
+    """What the objective asks of the sizes of a problem's trainers."""
+    aim, limits = read_aim(problem.objective), nothing_asked(problem.trainers)
+    fewest, most = limits.fewest, limits.most
+    if aim.energy and problem.trainers and any(node_class.watts for node_class in problem.classes):
+        fewest, most = _worth_their_electricity(problem, fewest)
+    return Asked(fewest, most, _possible(problem, fewest, most), aim.deadlines)
+
+
+def _possible(problem: Problem, fewest: Sizes, most: Sizes) -> Sizes:
+    """Nodes that deadlines ask for; where the trainer may not have so many, the next more, or else fewer."""
+    needed = problem.needed_nodes.copy()
+    for row in np.flatnonzero(needed).tolist():
+        its = np.flatnonzero(problem.terms.possible[row])
+        its = its[(its >= fewest[row]) & (its <= most[row])]
+        needed[row] = its[min(np.searchsorted(its, needed[row]), len(its) - 1)] if len(its) else 0
+    return needed
+
+
+def _worth_their_electricity(problem: Problem, fewest: Sizes) -> tuple[Sizes, Sizes]:
+    """Fewest and most nodes of each trainer, of which no number between is worth less than its electricity."""
+    terms, net = problem.terms, _net_worth(problem)
+    possible, size = terms.possible[:, : net.shape[1]], np.arange(net.shape[1])
+    net = np.where(possible, net, -np.inf)
+    most = net.shape[1] - 1 - net[:, ::-1].argmax(axis=1)
+    loses = possible & (net < 0) & (size < most[:, None])
+    return np.maximum(fewest, np.where(loses, size + 1, 0).max(axis=1)), most
+
+
+def _net_worth(problem: Problem) -> Table:
+    """What each size is worth a second, electricity taken off, on the best kind, shape (trainers, sizes)."""
+    choices, terms = problem.choices, problem.choices.terms
+    node_s = problem.capacity * np.array([one.life_s for one in problem.classes])
+    joules = node_s * np.array([one.watts for one in problem.classes])
+    seconds = (choices.covers * node_s).sum(axis=1)
+    watts = np.divide(
+        (choices.covers * joules).sum(axis=1), seconds, out=np.zeros(len(seconds)), where=seconds > 0
+    )
+    price = (terms.per_joule * watts)[:, None]
+    net = terms.worth - price * np.arange(terms.worth.shape[1])
+    net = np.where(np.abs(net) <= _ROUNDING * terms.worth, 0.0, net)
+    best: Table = np.maximum.reduceat(net, np.searchsorted(choices.trainer, np.arange(len(problem.trainers))))
+    return best
+
+
+def heeded_by(policy: object) -> Collection[str] | None:
+    """The parts of the objective that a policy heeds, as its attribute ``heeds`` says; None: all, and the rest."""
+    heeds: Collection[str] | None = getattr(policy, "heeds", None)
+    return heeds
+
+
+def unheeded(policy: object, name: str, objective: str) -> str:
+    """What of an objective has no effect with a policy, a sentence; empty: all of it has one.
+
+    Args:
+        policy: which.
+        name: its name.
+        objective: name of what is to be maximised.
+    """
+    heeds = heeded_by(policy)
+    if heeds is None:
+        return ""
+    aim = read_aim(objective)
+    parts = [word for word, part in PARTS.items() if getattr(aim, part.field) and word not in heeds]
+    if aim.objective not in _USUAL and not aim.energy:
+        parts.insert(0, aim.objective)
+    if not parts:
+        return ""
+    also = f"; it heeds {' and '.join(sorted(heeds))}" if heeds else ""
+    return (
+        f"With the policy {name}, {' and '.join(parts)} of the objective {objective!r} "
+        f"{'has' if len(parts) == 1 else 'have'} no effect: it decides by a rule of its own{also}."
+    )
