@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from freetrain.core.holes import Holes
+from freetrain.core.node_rows import taken
 from freetrain.replay.logs.model import LoggedJobs
 from freetrain.replay.logs.nodelists import NodeLists, gathered
 from freetrain.replay.logs.placing import Placed
@@ -39,11 +40,13 @@ def logged_jobs(placed: Placed, holes: Holes) -> LoggedJobs:
 
 def _on_nodes_looked_at(placed: Placed, holes: Holes) -> NodeLists:
     """Each run's nodes by their position among the holes' nodes; others are left out."""
+    ends = np.append(0, np.cumsum(placed.count))
+    if holes.node_names == placed.busy.node_names:
+        return NodeLists(ends, placed.busy.node, {})
     position = {name: number for number, name in enumerate(holes.node_names)}
     renumbered = np.array([position.get(name, -1) for name in placed.busy.node_names], dtype=np.int32)
-    node = renumbered[placed.busy.node]
+    node = taken(renumbered, placed.busy.node)
     looked_at = node >= 0
     # How many of them there are up to the end of each run.
-    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(looked_at)])
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(placed.count)])
-    return NodeLists(upto[ends], node[looked_at], {})
+    upto = np.append(np.int32(0), np.cumsum(looked_at, dtype=np.int32))
+    return NodeLists(upto[ends].astype(np.int64), node[looked_at], {})

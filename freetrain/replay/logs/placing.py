@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from freetrain.errors import InputError
+from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.distinct import places_among
 from freetrain.replay.logs.first_fit import Group, pack
 from freetrain.replay.logs.machine import Machine, made_up
-from freetrain.replay.logs.node_events import BusyTimes
 from freetrain.replay.logs.nodelists import (
     MOST_LISTED,
     NodeIndex,
@@ -23,6 +23,8 @@ from freetrain.replay.logs.nodelists import (
 )
 from freetrain.replay.logs.tally import RowTally
 
+_OF_ROWS = ("file", "line", "nodes", "node_list")
+"""Columns that nobody needs any more once runs are placed; text is most of what a log takes in memory."""
 _SHORTENED_FROM = 1024
 _ROUNDED = 200
 """Slurm shortens counts from 1,024 on (1.46K for 1,500): they may be off by one in so many."""
@@ -33,12 +35,13 @@ class Placed:
     """Jobs on nodes.
 
     Attributes:
-        busy: when nodes are busy.
-        runs: the runs that were placed; others were rejected.
+        busy: when nodes are busy; its intervals are those of the runs.
+        runs: the runs that were placed; others were rejected. Columns as of a parsed file, without those that
+            tell of nodes and of the row.
         count: for each run, how many nodes it has; ``busy`` has so many rows of it, run after run.
         missing_nodes: for each run, nodes that packing found no room for.
-        cores: for each row of ``busy``, how many cores of the node the run has; nan: the log does not say. Of a
-            run on several nodes that a list names, as many on each: the log tells their sum alone.
+        cores: for each run, how many cores of each of its nodes it has; nan: the log does not say. The log tells
+            their sum alone. Of packed runs for each row of ``busy``: they have what was left on each node.
         notes: sentences for the report.
     """
 
@@ -48,6 +51,7 @@ class Placed:
     missing_nodes: NDArray[np.float64]
     cores: NDArray[np.float64]
     notes: tuple[str, ...] = ()
+    cores_by_row: bool = False
 
 
 def place_by_lists(
@@ -70,17 +74,17 @@ def place_by_lists(
     index = NodeIndex(machine.node_names, closed=True) if machine and machine.named else NodeIndex()
     distinct = runs.group_by("node_list").agg(_most_listed()).sort("node_list")
     lists = read_node_lists(distinct["node_list"], index, distinct["most"])
-    code = places_among(distinct["node_list"], runs["node_list"]).to_numpy().astype(np.int64)
+    code = places_among(distinct["node_list"], runs["node_list"]).to_numpy()
     runs, code = _without_bad(runs, code, lists, tally)
-    node, count = gathered(lists, code)
     if index.closed:
         names, notes = tuple(index.position), tuple[str, ...]()
     else:
         others = read_node_lists(other_lists, index)
-        node, seen = _in_natural_order(node, list(index.position), others.node)
+        lists, seen = _in_natural_order(lists, code, list(index.position), others.node)
         names, notes = _padded(seen, len(machine.node_names) if machine else nodes)
+    node, count = gathered(lists, code)
     cores = spread_evenly(runs["cores"], count)
-    return Placed(_busy(names, node, count, runs), runs, count, np.zeros(len(runs)), cores, notes)
+    return Placed(_busy(names, node, count, runs), runs.drop("cores"), count, np.zeros(len(runs)), cores, notes)
 
 
 def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> Placed:
@@ -101,22 +105,30 @@ def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> P
         need[row], why[row] = _need(groups[number], partitions[number], nodes[row], cores[row])
     sound = np.array([reason is None for reason in why], bool)
     _reject(runs, ~sound, [reason for reason in why if reason], tally)
-    runs, need, group = runs.filter(pl.Series(sound)), need[sound], group[sound]
+    runs, need, group = runs.drop(_OF_ROWS).filter(pl.Series(sound)), need[sound], group[sound]
     node_cores = np.concatenate([np.full(pool.end - pool.begin, pool.cores, np.int32) for pool in machine.pools])
     real = [found or Group(np.empty(0, np.int32), np.empty(0, np.int32), False) for found in groups]
     packed = pack(runs["start_s"].to_numpy(), runs["end_s"].to_numpy(), need, group, real, node_cores)
     busy = _busy(machine.node_names, packed.node, packed.count, runs)
-    return Placed(busy, runs, packed.count, packed.missing_nodes, packed.cores.astype(np.float64))
+    return Placed(
+        busy,
+        runs.drop("cores"),
+        packed.count,
+        packed.missing_nodes,
+        packed.cores.astype(np.float64),
+        cores_by_row=True,
+    )
 
 
 def spread_evenly(amount: pl.Series, count: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What runs have together as so much on each of their nodes; nan where it is not known.
+    """What each run has on each of its nodes, of so much together; nan where it is not known.
 
     Args:
         amount: of each run.
         count: how many nodes each has.
     """
-    return np.repeat(amount.cast(pl.Float64).fill_null(np.nan).to_numpy() / count.clip(min=1), count)
+    each: NDArray[np.float64] = amount.cast(pl.Float64).fill_null(np.nan).to_numpy() / count.clip(min=1)
+    return each
 
 
 def _need(group: Group | None, partition: str, nodes: int | None, cores: int | None) -> tuple[int, str | None]:
@@ -154,22 +166,22 @@ def _most_listed() -> pl.Expr:
 
 
 def _without_bad(
-    runs: pl.DataFrame, code: NDArray[np.int64], lists: NodeLists, tally: RowTally
-) -> tuple[pl.DataFrame, NDArray[np.int64]]:
-    """The runs whose list can be read and names as many nodes as the log says."""
+    runs: pl.DataFrame, code: NDArray[np.uint32], lists: NodeLists, tally: RowTally
+) -> tuple[pl.DataFrame, NDArray[np.uint32]]:
+    """The runs whose list can be read and names as many nodes as the log says, without what tells of that."""
     listed = np.diff(lists.begin)[code]
     said = runs["nodes"].fill_null(0).to_numpy()
     unread = np.isin(code, list(lists.bad)) if lists.bad else np.zeros(len(code), bool)
     slack = np.where(said >= _SHORTENED_FROM, said // _ROUNDED + 1, 0)
     bad = unread | ((said > 0) & (np.abs(said - listed) > slack))
     if not bad.any():
-        return runs, code
+        return runs.drop(_OF_ROWS), code
     rows = zip(code[bad].tolist(), said[bad].tolist(), listed[bad].tolist(), strict=True)
     reasons = [
         lists.bad.get(number) or f"had {had:,} nodes, but its list names {names:,}" for number, had, names in rows
     ]
     _reject(runs, bad, reasons, tally)
-    return runs.filter(pl.Series(~bad)), code[~bad]
+    return runs.drop(_OF_ROWS).filter(pl.Series(~bad)), code[~bad]
 
 
 def _reject(runs: pl.DataFrame, bad: NDArray[np.bool_], reasons: list[str], tally: RowTally) -> None:
@@ -178,15 +190,16 @@ def _reject(runs: pl.DataFrame, bad: NDArray[np.bool_], reasons: list[str], tall
 
 
 def _in_natural_order(
-    node: NDArray[np.int32], names: list[str], others: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], list[str]]:
-    """Renumber nodes so that c2 comes before c10; names in no sound row and not in ``others`` are dropped."""
-    used = np.union1d(node, others).tolist()
+    lists: NodeLists, code: NDArray[np.uint32], names: list[str], others: NDArray[np.int32]
+) -> tuple[NodeLists, list[str]]:
+    """Renumber nodes so that c2 comes before c10; names in no list of a run and not in ``others`` are dropped."""
+    has_runs = np.bincount(code, minlength=len(lists.begin) - 1) > 0
+    used = np.union1d(lists.node[np.repeat(has_runs, np.diff(lists.begin))], others).tolist()
     ordered = natural_order(names[position] for position in used)
     place = {name: position for position, name in enumerate(ordered)}
     new = np.zeros(len(names), np.int32)
     new[used] = [place[names[position]] for position in used]
-    return new[node], ordered
+    return replace(lists, node=new[lists.node]), ordered
 
 
 def _padded(seen: list[str], total: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -214,5 +227,5 @@ def _padded(seen: list[str], total: int | None) -> tuple[tuple[str, ...], tuple[
 def _busy(
     names: tuple[str, ...], node: NDArray[np.int32], count: NDArray[np.int64], runs: pl.DataFrame
 ) -> BusyTimes:
-    start_s, end_s = runs["start_s"].to_numpy(), runs["end_s"].to_numpy()
-    return BusyTimes(names, node, np.repeat(start_s, count), np.repeat(end_s, count))
+    run = np.repeat(np.arange(len(runs), dtype=np.int32), count)
+    return BusyTimes(names, node, run, runs["start_s"].to_numpy(), runs["end_s"].to_numpy())

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from freetrain.core.holes import Holes, find_holes
+from freetrain.core.holes import Holes
 from freetrain.errors import InputError
 from freetrain.replay.logs.about_shares import about_shares
+from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.detect import LogFormat, detect_format
 from freetrain.replay.logs.empty_hours import (
     about_empty_hours,
@@ -25,7 +26,7 @@ from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, settle_window
 from freetrain.replay.logs.logged import logged_jobs
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.logs.model import EmptyHours, IdleShares, ReadOptions, SiteLog, TaskAsked
-from freetrain.replay.logs.node_events import BusyTimes, busy_times, read_node_events
+from freetrain.replay.logs.node_events import busy_times, read_node_events
 from freetrain.replay.logs.nodelists import MOST_NODES
 from freetrain.replay.logs.outages import take_out
 from freetrain.replay.logs.parsed import ParsedFile
@@ -95,10 +96,10 @@ def _site_log(
     warnings = tally.warnings()
     window = choose_window(machine.proof, options.from_s, options.until_s)
     busy, notes = _busy_times(machine, window, options, tally)
-    whole = holes = _holes(busy, window)
+    whole = holes = busy.holes(window.from_s, window.until_s)
     if options.only_nodes is not None:
         chosen, about = select_nodes(busy, options.only_nodes)
-        holes = _holes(chosen, window)
+        holes = chosen.holes(window.from_s, window.until_s)
         notes += about
     empty = find_empty_hours(whole, holes)
     if empty is not None and options.skip_empty_hours:
@@ -149,10 +150,6 @@ def _busy_times(
     settled = settle_window(machine.jobs, window, tally)
     busy, out_of_service = take_out(machine.busy, window, options)
     return busy, [*window.notes, *machine.notes, *settled, *out_of_service]
-
-
-def _holes(busy: BusyTimes, window: Window) -> Holes:
-    return find_holes(busy.node_names, busy.node, busy.start_s, busy.end_s, window.from_s, window.until_s)
 
 
 def _check(paths: Sequence[Path], options: ReadOptions) -> None:
