@@ -16,7 +16,7 @@ from freetrain.replay.logs.machine import Machine, read_machine, uniform_machine
 from freetrain.replay.logs.model import NodeGroup, ReadOptions
 from freetrain.replay.logs.node_sizes import NodeSizes, node_sizes
 from freetrain.replay.logs.nodelists import MOST_NODES
-from freetrain.replay.logs.parsed import MachineSize, ParsedFile, without_repeats
+from freetrain.replay.logs.parsed import MachineSize, ParsedFile, seen, without_repeats
 from freetrain.replay.logs.placing import Placed, place_by_lists, place_by_packing
 from freetrain.replay.logs.proof import Proof, prove
 from freetrain.replay.logs.runaways import cut_by_limits, cut_by_successors
@@ -51,8 +51,8 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
     Raises:
         InputError: if no job ran, or the machine is not known.
     """
-    proof = prove(pl.concat(file.seen for file in files))
     everything = pl.concat(file.runs for file in files)
+    proof = prove(pl.concat([seen(everything), *(file.unused for file in files)]))
     runs = without_repeats(everything)
     tally.ignore("repeated row", len(everything) - len(runs))
     if proof is None or runs.is_empty():

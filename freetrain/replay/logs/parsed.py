@@ -9,16 +9,16 @@ import polars as pl
 
 RUN_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "file": pl.Int32,
-    "line": pl.Int64,
+    "line": pl.UInt32,
     "job": pl.String,
     "submit_s": pl.Float64,
     "start_s": pl.Float64,
     "end_s": pl.Float64,
     "limit_s": pl.Float64,
-    "nodes": pl.Int64,
-    "cores": pl.Int64,
+    "nodes": pl.Int32,
+    "cores": pl.Int32,
     "memory_bytes": pl.Float64,
-    "gpus": pl.Int64,
+    "gpus": pl.Int32,
     "gpu_types": pl.String,
     "partition": pl.String,
     "node_list": pl.String,
@@ -45,8 +45,8 @@ class ParsedFile:
             ``limit_s`` for one without a time limit, or of which none is known; ``submit_s``, ``nodes``,
             ``cores``, ``memory_bytes`` and ``gpus`` are null and ``node_list`` and ``gpu_types`` (joined by
             commas) are empty where the log does not say. What a run has is meant, on all its nodes together.
-        seen: the job and ``TIMES`` of every sound row, jobs that never started among them: they too tell what time
-            the log covers. Null where a row has none.
+        unused: what ``seen`` shows of sound rows that are no runs, as of jobs that never started: they too tell
+            what time the log covers. Times are null where a row has none.
         size: the machine as the log's header has it.
         notes: sentences for the report.
         clusters: the clusters that the runs name.
@@ -54,11 +54,21 @@ class ParsedFile:
     """
 
     runs: pl.DataFrame
-    seen: pl.DataFrame
+    unused: pl.DataFrame
     size: MachineSize | None = None
     notes: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
     other_lists: tuple[str, ...] = ()
+
+
+def as_runs(rows: pl.DataFrame) -> pl.DataFrame:
+    """The columns of ``RUN_SCHEMA`` alone: they are all that is kept of a log's rows."""
+    return rows.select(pl.col(name).cast(kind) for name, kind in RUN_SCHEMA.items())
+
+
+def seen(rows: pl.DataFrame) -> pl.DataFrame:
+    """What rows tell of the time that a log covers: where they stand, the job, and ``TIMES``."""
+    return rows.select("file", pl.col("line").cast(RUN_SCHEMA["line"]), "job", *TIMES)
 
 
 def without_repeats(runs: pl.DataFrame) -> pl.DataFrame:
