@@ -14,14 +14,13 @@ from freetrain.replay.logs.placing import Placed
 
 def logged_jobs(placed: Placed, holes: Holes) -> LoggedJobs:
     """Those that ran within the window, on the nodes that are looked at."""
-    runs = placed.runs
-    start_s, end_s = runs["start_s"].to_numpy(), runs["end_s"].to_numpy()
+    runs, start_s, end_s = placed.runs, placed.busy.start_s, placed.busy.end_s
     lists = _on_nodes_looked_at(placed, holes)
     inside = (np.diff(lists.begin) > 0) & (end_s > holes.from_s) & (start_s < holes.until_s)
     rows = np.flatnonzero(inside)
     rows = rows[np.argsort(start_s[rows], kind="stable")]
     node, count = gathered(lists, rows)
-    submit_s = runs["submit_s"].fill_null(runs["start_s"]).fill_nan(None).fill_null(runs["start_s"]).to_numpy()
+    submit_s = runs["submit_s"].to_numpy()
     partition = runs["partition"].gather(rows).replace("", "main")
     names = partition.unique().sort()
     code = partition.replace_strict(names, np.arange(len(names)), return_dtype=pl.Int32)
@@ -29,7 +28,7 @@ def logged_jobs(placed: Placed, holes: Holes) -> LoggedJobs:
         ids=runs["job"].gather(rows),
         partition_names=tuple(names),
         partition=code.to_numpy(),
-        submit_s=np.minimum(submit_s, start_s)[rows],
+        submit_s=np.fmin(submit_s, start_s)[rows],
         start_s=start_s[rows],
         end_s=end_s[rows],
         limit_s=runs["limit_s"].to_numpy()[rows],

@@ -21,10 +21,12 @@ from freetrain.replay.logs.nodelists import (
     natural_order,
     read_node_lists,
 )
+from freetrain.replay.logs.parsed import filtered
 from freetrain.replay.logs.tally import RowTally
 
 _OF_ROWS = ("file", "line", "nodes", "node_list")
-"""Columns that nobody needs any more once runs are placed; text is most of what a log takes in memory."""
+_IN_ARRAYS = ("start_s", "end_s", "cores")
+"""Columns that nobody needs once runs are placed: what is kept of each row decides how large a log can be read."""
 _SHORTENED_FROM = 1024
 _ROUNDED = 200
 """Slurm shortens counts from 1,024 on (1.46K for 1,500): they may be off by one in so many."""
@@ -37,7 +39,7 @@ class Placed:
     Attributes:
         busy: when nodes are busy; its intervals are those of the runs.
         runs: the runs that were placed; others were rejected. Columns as of a parsed file, without those that
-            tell of nodes and of the row.
+            tell of nodes and of the row, and what is told here besides.
         count: for each run, how many nodes it has; ``busy`` has so many rows of it, run after run.
         missing_nodes: for each run, nodes that packing found no room for.
         cores: for each run, how many cores of each of its nodes it has; nan: the log does not say. The log tells
@@ -64,7 +66,7 @@ def place_by_lists(
     """Put each run on the nodes that its list names.
 
     Args:
-        runs: runs, of which at least one has a node list.
+        runs: runs, of which at least one has a node list. Who has them, too, keeps in memory what is freed here.
         machine: the machine, if it was described.
         nodes: the machine's number of nodes, if it was given.
         tally: counts runs whose list is missing, unreadable, names a node outside the machine, or not as many as
@@ -72,10 +74,13 @@ def place_by_lists(
         other_lists: lists of nodes that belong to the machine besides.
     """
     index = NodeIndex(machine.node_names, closed=True) if machine and machine.named else NodeIndex()
-    distinct = runs.group_by("node_list").agg(_most_listed()).sort("node_list")
-    lists = read_node_lists(distinct["node_list"], index, distinct["most"])
-    code = places_among(distinct["node_list"], runs["node_list"]).to_numpy()
-    runs, code = _without_bad(runs, code, lists, tally)
+    texts = runs["node_list"].unique().sort()
+    code = places_among(texts, runs["node_list"]).to_numpy()
+    lists = read_node_lists(texts, index, _most_listed(runs["nodes"], code, len(texts)).tolist())
+    bad = _find_bad(runs, code, lists, tally)
+    alone = [runs.drop(_OF_ROWS)]
+    del runs
+    runs, code = filtered(alone, ~bad), code[~bad]
     if index.closed:
         names, notes = tuple(index.position), tuple[str, ...]()
     else:
@@ -84,7 +89,8 @@ def place_by_lists(
         names, notes = _padded(seen, len(machine.node_names) if machine else nodes)
     node, count = gathered(lists, code)
     cores = spread_evenly(runs["cores"], count)
-    return Placed(_busy(names, node, count, runs), runs.drop("cores"), count, np.zeros(len(runs)), cores, notes)
+    busy = _busy(names, node, count, runs)
+    return Placed(busy, runs.drop(_IN_ARRAYS), count, np.zeros(len(runs)), cores, notes)
 
 
 def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> Placed:
@@ -112,7 +118,7 @@ def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> P
     busy = _busy(machine.node_names, packed.node, packed.count, runs)
     return Placed(
         busy,
-        runs.drop("cores"),
+        runs.drop(_IN_ARRAYS),
         packed.count,
         packed.missing_nodes,
         packed.cores.astype(np.float64),
@@ -157,31 +163,38 @@ def _group(machine: Machine, partition: str) -> Group | None:
     return Group(position, cores, pools[0].shared)
 
 
-def _most_listed() -> pl.Expr:
-    """How many nodes a list may name, by what the log says beside it of the jobs with that list."""
-    said = pl.col("nodes").max().clip(upper_bound=MOST_LISTED)
-    unsaid = (pl.col("nodes").is_null() | (pl.col("nodes") == 0)).any()
-    slack = pl.when(said >= _SHORTENED_FROM).then(said // _ROUNDED + 1).otherwise(0)
-    return pl.when(unsaid).then(MOST_LISTED).otherwise(said + slack).alias("most")
+def _most_listed(nodes: pl.Series, code: NDArray[np.uint32], lists: int) -> NDArray[np.int64]:
+    """How many nodes each list may name, by what the log says beside it of the jobs with that list.
+
+    Args:
+        nodes: how many nodes each job had.
+        code: the number of its list.
+        lists: how many lists there are.
+    """
+    said = nodes.fill_null(0).to_numpy()
+    most = np.zeros(lists, np.int64)
+    np.maximum.at(most, code, said)
+    most = most.clip(max=MOST_LISTED)
+    most += np.where(most >= _SHORTENED_FROM, most // _ROUNDED + 1, 0)
+    most[code[said == 0]] = MOST_LISTED
+    return most
 
 
-def _without_bad(
+def _find_bad(
     runs: pl.DataFrame, code: NDArray[np.uint32], lists: NodeLists, tally: RowTally
-) -> tuple[pl.DataFrame, NDArray[np.uint32]]:
-    """The runs whose list can be read and names as many nodes as the log says, without what tells of that."""
+) -> NDArray[np.bool_]:
+    """Count runs whose list cannot be read, or does not name as many nodes as the log says; which they are."""
     listed = np.diff(lists.begin)[code]
     said = runs["nodes"].fill_null(0).to_numpy()
     unread = np.isin(code, list(lists.bad)) if lists.bad else np.zeros(len(code), bool)
     slack = np.where(said >= _SHORTENED_FROM, said // _ROUNDED + 1, 0)
-    bad = unread | ((said > 0) & (np.abs(said - listed) > slack))
-    if not bad.any():
-        return runs.drop(_OF_ROWS), code
+    bad: NDArray[np.bool_] = unread | ((said > 0) & (np.abs(said - listed) > slack))
     rows = zip(code[bad].tolist(), said[bad].tolist(), listed[bad].tolist(), strict=True)
     reasons = [
         lists.bad.get(number) or f"had {had:,} nodes, but its list names {names:,}" for number, had, names in rows
     ]
     _reject(runs, bad, reasons, tally)
-    return runs.drop(_OF_ROWS).filter(pl.Series(~bad)), code[~bad]
+    return bad
 
 
 def _reject(runs: pl.DataFrame, bad: NDArray[np.bool_], reasons: list[str], tally: RowTally) -> None:

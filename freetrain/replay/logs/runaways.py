@@ -43,29 +43,23 @@ def cut_by_successors(placed: Placed) -> tuple[Placed, list[str]]:
     That they still run is believed for a week. On nodes that jobs share, nothing follows from others there: such
     jobs are named, and stay.
     """
-    runs = placed.runs
-    has_no_end = np.isinf(runs["end_s"].to_numpy())
-    suspect = has_no_end & np.isinf(runs["limit_s"].to_numpy())
+    has_no_end = np.isinf(placed.busy.end_s)
+    suspect = has_no_end & np.isinf(placed.runs["limit_s"].to_numpy())
     if not suspect.any():
         return placed, []
     beside = _rows_beside(placed, suspect)
     first_s, last_s = _next_starts_s(beside, has_no_end)
-    old = suspect & (last_s >= runs["start_s"].to_numpy() + _WEEK_S)
+    old = suspect & (last_s >= placed.busy.start_s + _WEEK_S)
     over = old & ~_on_shared_nodes(beside, has_no_end)
-    notes = []
-    if (old & ~over).any():
-        notes.append(
-            _named(
-                runs.filter(pl.Series(old & ~over)),
-                "count as running, though others have run on their nodes for a week",
-            )
+    notes = [
+        _named(_jobs(placed, which), what)
+        for which, what in (
+            (old & ~over, "count as running, though others have run on their nodes for a week"),
+            (over, "on whose nodes others ran since count until these began"),
         )
-    if not over.any():
-        return placed, notes
-    notes.append(_named(runs.filter(pl.Series(over)), "on whose nodes others ran since count until these began"))
-    end_s = np.where(over, first_s, runs["end_s"].to_numpy())
-    runs = runs.with_columns(pl.Series("end_s", end_s))
-    return replace(placed, runs=runs, busy=replace(placed.busy, end_s=end_s)), notes
+        if which.any()
+    ]
+    return replace(placed, busy=replace(placed.busy, end_s=np.where(over, first_s, placed.busy.end_s))), notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +119,13 @@ def _rows_beside(placed: Placed, suspect: NDArray[np.bool_]) -> _Rows:
     rows = rows[np.lexsort((busy.start_s[busy.interval[rows]], busy.node[rows]))]
     run = busy.interval[rows]
     return _Rows(busy.node[rows], busy.start_s[run], busy.end_s[run], run, len(busy.node_names))
+
+
+def _jobs(placed: Placed, which: NDArray[np.bool_]) -> pl.DataFrame:
+    """The names and starts of some runs."""
+    return pl.DataFrame(
+        {"job": placed.runs["job"].filter(pl.Series(which)), "start_s": placed.busy.start_s[which]}
+    )
 
 
 def _named(gone: pl.DataFrame, what: str) -> str:

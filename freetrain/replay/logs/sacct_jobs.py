@@ -50,7 +50,7 @@ def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptio
         runs.append(as_runs(sound))
     named.stop_if_of_no_cluster()
     return ParsedFile(
-        pl.concat(runs),
+        runs,
         pl.concat(unused),
         notes=(*notes.said(), *named.never(), *([_SHARDS] if has_shards else [])),
         clusters=tuple(sorted(clusters - {""})),
@@ -70,7 +70,7 @@ def _rows(
         tally.ignore("repeated header", text.headers)
         tally.reject((file, line, reason) for line, reason in text.lost)
         absent = [pl.lit("").alias(column) for column in _TEXT_COLUMNS if column not in text.rows.columns]
-        yield text.rows.with_columns(pl.lit(file, pl.Int32).alias("file"), *absent)
+        yield text.rows.with_columns(pl.repeat(file, pl.len(), dtype=pl.Int32).alias("file"), *absent)
 
 
 def _whole_jobs(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:

@@ -15,8 +15,8 @@ _GZIP = b"\x1f\x8b"
 _GZIP_WBITS = 31
 _UTF16_HEAD_BYTES = 64
 _CHUNK_BYTES = 1 << 20
-_PIECE_BYTES = 1 << 25
-"""What is understood at a time: as text in columns it takes some ten times as much."""
+_PIECE_BYTES = 1 << 23
+"""What is understood at a time: as columns of text it takes some ten times as much."""
 _OTHER_PACKERS = {
     b"\xfd7zXZ": "xz",
     b"BZh": "bzip2",

@@ -58,7 +58,7 @@ def read_swf(data: bytes, file: int, tally: RowTally) -> ParsedFile:
     size = _size(header)
     if size is None and {"MaxNodes", "MaxProcs"} & header.keys():
         notes.append("What the SWF header says of MaxNodes and MaxProcs is no machine.")
-    return ParsedFile(runs, unused, size, tuple(notes))
+    return ParsedFile([runs], unused, size, tuple(notes))
 
 
 def _header(lines: Lines) -> Mapping[str, int]:
