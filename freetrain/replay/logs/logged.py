@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from freetrain.core.holes import Holes
 from freetrain.core.node_rows import taken
+from freetrain.replay.logs.distinct import texts_and_numbers
 from freetrain.replay.logs.model import LoggedJobs
 from freetrain.replay.logs.nodelists import NodeLists, gathered
 from freetrain.replay.logs.placing import Placed
@@ -21,13 +23,11 @@ def logged_jobs(placed: Placed, holes: Holes) -> LoggedJobs:
     rows = rows[np.argsort(start_s[rows], kind="stable")]
     node, count = gathered(lists, rows)
     submit_s = runs["submit_s"].to_numpy()
-    partition = runs["partition"].gather(rows).replace("", "main")
-    names = partition.unique().sort()
-    code = partition.replace_strict(names, np.arange(len(names)), return_dtype=pl.Int32)
+    names, partition = _partitions(runs["partition"], rows)
     return LoggedJobs(
         ids=runs["job"].gather(rows),
-        partition_names=tuple(names),
-        partition=code.to_numpy(),
+        partition_names=names,
+        partition=partition,
         submit_s=np.fmin(submit_s, start_s)[rows],
         start_s=start_s[rows],
         end_s=end_s[rows],
@@ -35,6 +35,15 @@ def logged_jobs(placed: Placed, holes: Holes) -> LoggedJobs:
         begin=np.concatenate([np.zeros(1, np.int64), np.cumsum(count)]),
         node=node,
     )
+
+
+def _partitions(partition: pl.Series, rows: NDArray[np.intp]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    """The partitions of some rows, and which of these each row's is."""
+    texts, number = texts_and_numbers(partition)
+    known, number = [name or "main" for name in texts], number[rows]
+    names = sorted({known[one] for one in np.unique(number).tolist()})
+    place = {name: at for at, name in enumerate(names)}
+    return tuple(names), np.array([place.get(name, -1) for name in known], np.int32)[number]
 
 
 def _on_nodes_looked_at(placed: Placed, holes: Holes) -> NodeLists:

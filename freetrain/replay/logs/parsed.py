@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from freetrain.replay.logs.distinct import numbered
+
 RUN_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "file": pl.Int32,
     "line": pl.UInt32,
@@ -25,6 +27,8 @@ RUN_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "partition": pl.String,
     "node_list": pl.String,
 }
+_OF_FEW = ("partition", "gpu_types")
+"""Columns of text of which few differ."""
 _ROWS_AT_ONCE = 1 << 17
 TIMES = ("submit_s", "start_s", "end_s")
 MOST_COUNTED = 1_000_000_000
@@ -74,11 +78,12 @@ def as_runs(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def take_runs(files: Sequence[ParsedFile]) -> pl.DataFrame:
-    """The runs of all files, out of which they are taken."""
+    """The runs of all files, out of which they are taken; texts of ``_OF_FEW`` are numbered."""
     frames = [frame for file in files for frame in file.runs]
     for file in files:
         file.runs.clear()
-    return pl.concat(frames)
+    runs = pl.concat(frames)
+    return runs.with_columns(numbered(runs[name]) for name in _OF_FEW)
 
 
 def filtered(alone: list[pl.DataFrame], keep: NDArray[np.bool_]) -> pl.DataFrame:

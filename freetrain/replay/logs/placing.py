@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from freetrain.errors import InputError
 from freetrain.replay.logs.busy import BusyTimes
-from freetrain.replay.logs.distinct import places_among
+from freetrain.replay.logs.distinct import places_among, texts_and_numbers
 from freetrain.replay.logs.first_fit import Group, pack
 from freetrain.replay.logs.machine import Machine, made_up
 from freetrain.replay.logs.nodelists import (
@@ -101,9 +101,8 @@ def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> P
         machine: the machine to put them on.
         tally: counts runs that the machine cannot hold.
     """
-    partitions = runs["partition"].unique().sort()
-    groups = [_group(machine, partition) for partition in partitions]
-    group = places_among(partitions, runs["partition"]).to_numpy().astype(np.int64)
+    partitions, number = texts_and_numbers(runs["partition"])
+    groups, group = [_group(machine, partition) for partition in partitions], number.astype(np.int64)
     need = np.zeros(len(runs), np.int64)
     why: list[str | None] = [None] * len(runs)
     nodes, cores = runs["nodes"].to_list(), runs["cores"].to_list()
