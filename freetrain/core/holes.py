@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.node_rows import order_by_node, some_nodes_at_a_time
+from freetrain.core.node_rows import order_by_node, some_nodes_at_a_time, taken
 
 SECONDS_PER_HOUR = 3600.0
 
@@ -68,21 +68,26 @@ def find_holes(
     busy_end_s: NDArray[np.float64],
     from_s: float,
     until_s: float,
+    interval: NDArray[np.int32] | None = None,
 ) -> Holes:
     """What is left of the window once each node's busy intervals are taken out.
 
     Args:
         node_names: the machine's nodes; a node without a busy interval is idle throughout.
-        busy_node: node of each busy interval, by position, shape (intervals,). Intervals may overlap.
-        busy_start_s: start of each busy interval.
+        busy_node: a row for each busy node, which it names by position, shape (rows,).
+        busy_start_s: start of each busy interval, shape (intervals,). Those of a node may overlap.
         busy_end_s: end of each busy interval; ``inf`` for one that has not ended.
         from_s: start of the window.
         until_s: end of the window.
+        interval: of each row its interval, by position; None: each row has its own.
     """
-    found = [
-        _holes_of(nodes, busy_node[rows], busy_start_s[rows], busy_end_s[rows], from_s, until_s)
-        for nodes, rows in some_nodes_at_a_time(busy_node, busy_end_s > busy_start_s, len(node_names))
-    ]
+    lasting = busy_end_s > busy_start_s
+    found = []
+    for nodes, rows in some_nodes_at_a_time(
+        busy_node, lasting if interval is None else taken(lasting, interval), len(node_names)
+    ):
+        own = rows if interval is None else interval[rows]
+        found.append(_holes_of(nodes, busy_node[rows], busy_start_s[own], busy_end_s[own], from_s, until_s))
     node, start_s, end_s = (np.concatenate(column) for column in zip(*found, strict=True))
     return sorted_holes(node_names, node, start_s, end_s, from_s, until_s)
 

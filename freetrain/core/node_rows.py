@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 _ROWS_AT_ONCE = 1 << 18
 """What is worked out of so many rows at a time stays in the processor's cache, and takes half the time."""
+_ROWS_SORTED_AT_ONCE = 1 << 21
+"""numpy sorts and indexes with eight bytes a row, whatever a row's number needs."""
+_Lots = NDArray[np.unsignedinteger[Any]]
+_Kind = TypeVar("_Kind", np.float64, np.int32, np.bool_)
 
 
 def some_nodes_at_a_time(
     node: NDArray[np.int32], counts: NDArray[np.bool_], nodes: int
-) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+) -> Iterator[tuple[slice, NDArray[np.int32]]]:
     """Nodes that follow each other, with the rows that tell of them, ascending; each node comes once.
 
     Args:
@@ -21,16 +27,28 @@ def some_nodes_at_a_time(
         counts: whether the row counts; others are left out.
         nodes: how many nodes there are.
     """
-    rows = np.flatnonzero(counts)
-    upto = np.cumsum(np.bincount(node[rows], minlength=nodes))
-    block = (upto // _ROWS_AT_ONCE).astype(np.uint16 if len(rows) // _ROWS_AT_ONCE < 1 << 16 else np.uint32)
-    rows = rows[np.argsort(block[node[rows]], kind="stable")]
-    ends = np.flatnonzero(np.diff(block, append=block[-1:] + 1)) + 1
-    first_node = first_row = 0
-    for end in ends.tolist():
-        end_row = int(upto[end - 1])
-        yield slice(first_node, end), rows[first_row:end_row]
-        first_node, first_row = end, end_row
+    slices = _slices(len(node))
+    upto = np.cumsum(sum(np.bincount(node[some][counts[some]], minlength=nodes) for some in slices))
+    begins = np.diff(upto // _ROWS_AT_ONCE, prepend=-1) > 0
+    first_nodes = np.flatnonzero(begins)
+    # Sorted by the number of the lot that their nodes are in: two bytes take a third of the time of four.
+    narrowest = np.uint16 if len(first_nodes) < 1 << 16 else np.uint32
+    lot: _Lots = (np.cumsum(begins) - 1).astype(narrowest)
+    rows = [_by_lot(lot[node[some]], counts[some], len(first_nodes)) for some in slices]
+    for number, (first, end) in enumerate(pairwise([*first_nodes.tolist(), nodes])):
+        own = [
+            some.start + by_lot[begin[number] : begin[number + 1]]
+            for some, (by_lot, begin) in zip(slices, rows, strict=True)
+        ]
+        yield slice(first, end), np.concatenate(own)
+
+
+def taken(values: NDArray[_Kind], index: NDArray[np.int32]) -> NDArray[_Kind]:
+    """The values at these places; of many rows without making the index eight bytes wide."""
+    found = np.empty(len(index), values.dtype)
+    for one in _slices(len(index)):
+        found[one] = values[index[one]]
+    return found
 
 
 def order_by_node(node: NDArray[np.int32], at_s: NDArray[np.float64], until_s: float) -> NDArray[np.int64]:
@@ -45,3 +63,22 @@ def order_by_node(node: NDArray[np.int32], at_s: NDArray[np.float64], until_s: f
         until_s: the latest that there may be.
     """
     return np.argsort(node * (until_s + 1.0) + at_s)
+
+
+def _slices(rows: int) -> list[slice]:
+    """All rows, so many at a time; one slice at the least."""
+    return [slice(begin, begin + _ROWS_SORTED_AT_ONCE) for begin in range(0, max(rows, 1), _ROWS_SORTED_AT_ONCE)]
+
+
+def _by_lot(lot: _Lots, counts: NDArray[np.bool_], lots: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The rows that count in order of their lots, and where each lot begins among them.
+
+    Args:
+        lot: of each row.
+        counts: whether the row counts.
+        lots: how many lots there are.
+    """
+    rows = np.flatnonzero(counts).astype(np.int32)
+    own = lot[rows]
+    begin = np.append(0, np.cumsum(np.bincount(own, minlength=lots)))
+    return rows[np.argsort(own, kind="stable")], begin

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes, sorted_holes
+from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.model import EmptyHours
-from freetrain.replay.logs.node_events import BusyTimes
 from freetrain.replay.logs.times import iso
 
 _NEARLY_ALL = 0.95
@@ -56,12 +56,8 @@ def without_hours(holes: Holes, hours: EmptyHours) -> Holes:
 def closed_in_hours(busy: BusyTimes, hours: EmptyHours) -> BusyTimes:
     """The busy times, and behind them these hours on every node, as if it were out of service then."""
     nodes, times = len(busy.node_names), len(hours.from_s)
-    return BusyTimes(
-        busy.node_names,
-        np.concatenate([busy.node, np.tile(np.arange(nodes, dtype=np.int32), times)]),
-        np.concatenate([busy.start_s, np.repeat(hours.from_s, nodes)]),
-        np.concatenate([busy.end_s, np.repeat(hours.until_s, nodes)]),
-    )
+    everywhere = np.tile(np.arange(nodes, dtype=np.int32), times)
+    return busy.and_also(everywhere, np.repeat(hours.from_s, nodes), np.repeat(hours.until_s, nodes))
 
 
 def left_out(hours: EmptyHours) -> EmptyHours:

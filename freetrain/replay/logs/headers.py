@@ -59,7 +59,7 @@ def separator_of(line: str, expected: str | None = None) -> str | None:
 
 
 def find_headers(data: bytes, expected: str | None = None) -> Iterator[Header]:
-    """Every header line of a text, as long as the first stands near its beginning.
+    """Every header line of a text whose first stands near its beginning.
 
     Files that were joined have one in the middle. Whatever its columns are, it names the job's as the first does.
     """
@@ -67,9 +67,20 @@ def find_headers(data: bytes, expected: str | None = None) -> Iterator[Header]:
     if first is None:
         return
     yield first
+    yield from further_headers(data, first, _end_of_line(data, first.begin), expected)
+
+
+def further_headers(data: bytes, first: Header, at: int, expected: str | None = None) -> Iterator[Header]:
+    """Header lines of a text behind an offset.
+
+    Args:
+        data: the text.
+        first: the first header of the file.
+        at: the offset.
+        expected: what separates columns, if it is known.
+    """
     job_column = _JOB_COLUMN.search(first.text)
     spelled = job_column[0].encode() if job_column else b"JobID"
-    at = _end_of_line(data, first.begin)
     while (at := data.find(spelled, at)) >= 0:
         header = _header_at(data, data.rfind(b"\n", 0, at) + 1, expected)
         if header is not None:

@@ -7,6 +7,7 @@ import re
 import polars as pl
 
 from freetrain.replay.logs.distinct import gathered_by
+from freetrain.replay.logs.parsed import MOST_COUNTED
 
 _MIB = 2.0**20
 _UNITS = {"K": _MIB / 1024, "M": _MIB, "G": _MIB * 1024, "T": _MIB * 1024**2, "P": _MIB * 1024**3}
@@ -36,7 +37,7 @@ def _held(lists: pl.DataFrame) -> pl.DataFrame:
         pl.when(said).then(pl.col("tres").str.extract_all(_GPUS).list.join(",")).alias("gpu_text"),
     )
     known = {text: _gpus(text) for text in held["gpu_text"].drop_nulls().unique().to_list()}
-    counts = {text: count for text, (count, _) in known.items()}
+    counts = {text: count for text, (count, _) in known.items() if count <= MOST_COUNTED}
     types = {text: names for text, (_, names) in known.items()}
     return held.with_columns(
         _looked_up("gpu_text", counts, pl.Int64).alias("gpus"),

@@ -16,7 +16,7 @@ from freetrain.replay.logs.machine import Machine, read_machine, uniform_machine
 from freetrain.replay.logs.model import NodeGroup, ReadOptions
 from freetrain.replay.logs.node_sizes import NodeSizes, node_sizes
 from freetrain.replay.logs.nodelists import MOST_NODES
-from freetrain.replay.logs.parsed import MachineSize, ParsedFile, without_repeats
+from freetrain.replay.logs.parsed import MachineSize, ParsedFile, seen, take_runs, without_repeats
 from freetrain.replay.logs.placing import Placed, place_by_lists, place_by_packing
 from freetrain.replay.logs.proof import Proof, prove
 from freetrain.replay.logs.runaways import cut_by_limits, cut_by_successors
@@ -46,15 +46,16 @@ class JobsOnNodes:
 
 
 def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowTally) -> tuple[JobsOnNodes, Proof]:
-    """Put the jobs of all files on the machine's nodes.
+    """Put the jobs of all files on the machine's nodes; their runs are taken out of them.
 
     Raises:
         InputError: if no job ran, or the machine is not known.
     """
-    proof = prove(pl.concat(file.seen for file in files))
-    everything = pl.concat(file.runs for file in files)
-    runs = without_repeats(everything)
-    tally.ignore("repeated row", len(everything) - len(runs))
+    runs = take_runs(files)
+    proof = prove(pl.concat([seen(runs), *(file.unused for file in files)]))
+    count = len(runs)
+    runs = without_repeats(runs)
+    tally.ignore("repeated row", count - len(runs))
     if proof is None or runs.is_empty():
         tally.stop_if_mostly_bad()
         raise _no_job_ran(tally)
@@ -70,7 +71,10 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
         notes.append(_packing_note(machine))
     else:
         others = tuple(text for file in files for text in file.other_lists)
-        placed = place_by_lists(runs, machine, options.nodes, tally, others)
+        # Nobody else holds the runs then, so that what is not needed for long is freed there.
+        handed_over = [runs]
+        del runs
+        placed = place_by_lists(handed_over.pop(), machine, options.nodes, tally, others)
         placed, taken_over = cut_by_successors(placed)
         notes += taken_over
     tally.stop_if_mostly_bad()
@@ -84,7 +88,7 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
 
 def settle_window(jobs: JobsOnNodes, window: Window, tally: RowTally) -> list[str]:
     """Count runs outside the window as ignored, and say what else the window does to the jobs."""
-    start_s, end_s = jobs.placed.runs["start_s"].to_numpy(), jobs.placed.runs["end_s"].to_numpy()
+    start_s, end_s = jobs.placed.busy.start_s, jobs.placed.busy.end_s
     inside = (end_s > window.from_s) & (start_s < window.until_s)
     tally.ignore("outside the window", int((~inside).sum()))
     cut = inside & ((start_s < window.from_s) | (end_s > window.until_s))

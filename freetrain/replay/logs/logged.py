@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from freetrain.core.holes import Holes
+from freetrain.core.node_rows import taken
+from freetrain.replay.logs.distinct import texts_and_numbers
 from freetrain.replay.logs.model import LoggedJobs
 from freetrain.replay.logs.nodelists import NodeLists, gathered
 from freetrain.replay.logs.placing import Placed
@@ -13,22 +16,19 @@ from freetrain.replay.logs.placing import Placed
 
 def logged_jobs(placed: Placed, holes: Holes) -> LoggedJobs:
     """Those that ran within the window, on the nodes that are looked at."""
-    runs = placed.runs
-    start_s, end_s = runs["start_s"].to_numpy(), runs["end_s"].to_numpy()
+    runs, start_s, end_s = placed.runs, placed.busy.start_s, placed.busy.end_s
     lists = _on_nodes_looked_at(placed, holes)
     inside = (np.diff(lists.begin) > 0) & (end_s > holes.from_s) & (start_s < holes.until_s)
     rows = np.flatnonzero(inside)
     rows = rows[np.argsort(start_s[rows], kind="stable")]
     node, count = gathered(lists, rows)
-    submit_s = runs["submit_s"].fill_null(runs["start_s"]).fill_nan(None).fill_null(runs["start_s"]).to_numpy()
-    partition = runs["partition"].gather(rows).replace("", "main")
-    names = partition.unique().sort()
-    code = partition.replace_strict(names, np.arange(len(names)), return_dtype=pl.Int32)
+    submit_s = runs["submit_s"].to_numpy()
+    names, partition = _partitions(runs["partition"], rows)
     return LoggedJobs(
         ids=runs["job"].gather(rows),
-        partition_names=tuple(names),
-        partition=code.to_numpy(),
-        submit_s=np.minimum(submit_s, start_s)[rows],
+        partition_names=names,
+        partition=partition,
+        submit_s=np.fmin(submit_s, start_s)[rows],
         start_s=start_s[rows],
         end_s=end_s[rows],
         limit_s=runs["limit_s"].to_numpy()[rows],
@@ -37,13 +37,24 @@ def logged_jobs(placed: Placed, holes: Holes) -> LoggedJobs:
     )
 
 
+def _partitions(partition: pl.Series, rows: NDArray[np.intp]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    """The partitions of some rows, and which of these each row's is."""
+    texts, number = texts_and_numbers(partition)
+    known, number = [name or "main" for name in texts], number[rows]
+    names = sorted({known[one] for one in np.unique(number).tolist()})
+    place = {name: at for at, name in enumerate(names)}
+    return tuple(names), np.array([place.get(name, -1) for name in known], np.int32)[number]
+
+
 def _on_nodes_looked_at(placed: Placed, holes: Holes) -> NodeLists:
     """Each run's nodes by their position among the holes' nodes; others are left out."""
+    ends = np.append(0, np.cumsum(placed.count))
+    if holes.node_names == placed.busy.node_names:
+        return NodeLists(ends, placed.busy.node, {})
     position = {name: number for number, name in enumerate(holes.node_names)}
     renumbered = np.array([position.get(name, -1) for name in placed.busy.node_names], dtype=np.int32)
-    node = renumbered[placed.busy.node]
+    node = taken(renumbered, placed.busy.node)
     looked_at = node >= 0
     # How many of them there are up to the end of each run.
-    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(looked_at)])
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(placed.count)])
-    return NodeLists(upto[ends], node[looked_at], {})
+    upto = np.append(np.int32(0), np.cumsum(looked_at, dtype=np.int32))
+    return NodeLists(upto[ends].astype(np.int64), node[looked_at], {})

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from freetrain.replay.logs.busy import BusyTimes, busy_one_by_one
 from freetrain.replay.logs.detect import is_event_header
 from freetrain.replay.logs.row_checks import check_rows, sound_rows
 from freetrain.replay.logs.rows import read_fields, split_lines
@@ -15,23 +13,6 @@ from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import LATEST_S, parse_times
 
 _STATES = {"1": True, "0": False, "true": True, "false": False}
-
-
-@dataclass(frozen=True, slots=True)
-class BusyTimes:
-    """When nodes are busy, one row per interval.
-
-    Attributes:
-        node_names: the nodes.
-        node: position in ``node_names``.
-        start_s: start of the interval; -inf for a node that is busy from the first.
-        end_s: its end; inf for one that is busy to the last.
-    """
-
-    node_names: tuple[str, ...]
-    node: NDArray[np.int32]
-    start_s: NDArray[np.float64]
-    end_s: NDArray[np.float64]
 
 
 def read_node_events(data: bytes, file: int, timezone: str, tally: RowTally) -> pl.DataFrame:
@@ -85,7 +66,7 @@ def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
     ends = np.concatenate([end[~idle], t_s[opening]])
     nodes = np.concatenate([node[~idle], node[opening]])
     lasting = ends > starts
-    return BusyTimes(tuple(names.tolist()), nodes[lasting], starts[lasting], ends[lasting])
+    return busy_one_by_one(tuple(names.tolist()), nodes[lasting], starts[lasting], ends[lasting])
 
 
 def _checked(rows: pl.DataFrame) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 MOST_NODES = 1_000_000
 MOST_LISTED = 200_000
 """A job's list names no more nodes: no machine that exists has so many."""
+_LISTS_AT_ONCE = 1 << 16
+"""Where each node of so many lists stands takes eight bytes a node for a moment."""
 _ITEM = re.compile(r"([A-Za-z0-9_.\-]+)(?:\[([0-9,\-]+)\])?(?:,(?=.)|$)")
 _PIECE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _RANGE = re.compile(r"(\d{1,20})-(\d{1,20})")
@@ -136,12 +139,19 @@ def read_node_lists(
     return NodeLists(np.array(begin, np.int64), np.array(node, np.int32), bad)
 
 
-def gathered(lists: NodeLists, which: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def gathered(lists: NodeLists, which: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """The nodes of some of the lists, list after list, and how many each has."""
     count = np.diff(lists.begin)[which]
-    # Position within its own list of each node, by counting through and stepping back where a list begins.
-    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    return lists.node[np.repeat(lists.begin[:-1][which], count) + within], count
+    upto = np.cumsum(count)
+    node = np.empty(count.sum(), np.int32)
+    for first in range(0, len(which), _LISTS_AT_ONCE):
+        some = slice(first, first + _LISTS_AT_ONCE)
+        from_node = int(upto[first] - count[first])
+        # Each node's position among all, by counting through and stepping to where the next list begins.
+        step = np.repeat(lists.begin[which[some]] - (upto[some] - count[some]), count[some])
+        place = np.arange(from_node, from_node + len(step)) + step
+        node[from_node : from_node + len(step)] = lists.node[place]
+    return node, count
 
 
 def natural_order(names: Iterable[str]) -> list[str]:

@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from freetrain.core.holes import find_holes
 from freetrain.errors import InputError
+from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.headers import column_names
 from freetrain.replay.logs.model import ReadOptions
-from freetrain.replay.logs.node_events import BusyTimes
 from freetrain.replay.logs.nodelists import NodeIndex, NodeListError
 from freetrain.replay.logs.source import display_name, read_source
 from freetrain.replay.logs.times import parse_times
@@ -140,12 +139,7 @@ def _with_outages(busy: BusyTimes, outages: _Outages, path: Path, timezone: str)
     known = {text: [one for one in found or () if one < machine_nodes] for text, found in named.items()}
     node = [one for number in sound for one in known[outages.nodes[number]]]
     row = [number for number in sound for _ in known[outages.nodes[number]]]
-    longer = BusyTimes(
-        busy.node_names,
-        np.concatenate([busy.node, np.array(node, np.int32)]),
-        np.concatenate([busy.start_s, start_s[row]]),
-        np.concatenate([busy.end_s, until_s[row]]),
-    )
+    longer = busy.and_also(np.array(node, np.int32), start_s[row], until_s[row])
     strangers = list(index.position)[machine_nodes:]
     return longer, _oddities(path.name, len(outages.nodes) - len(sound), strangers)
 
@@ -177,6 +171,4 @@ def _refuse_if_mostly_bad(bad: int, rows: int, path: Path) -> None:
 
 
 def _idle_node_hours(busy: BusyTimes, window: Window) -> float:
-    return find_holes(
-        busy.node_names, busy.node, busy.start_s, busy.end_s, window.from_s, window.until_s
-    ).idle_node_hours
+    return busy.holes(window.from_s, window.until_s).idle_node_hours

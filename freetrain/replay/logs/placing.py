@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from freetrain.errors import InputError
-from freetrain.replay.logs.distinct import places_among
+from freetrain.replay.logs.busy import BusyTimes
+from freetrain.replay.logs.distinct import places_among, texts_and_numbers
 from freetrain.replay.logs.first_fit import Group, pack
 from freetrain.replay.logs.machine import Machine, made_up
-from freetrain.replay.logs.node_events import BusyTimes
 from freetrain.replay.logs.nodelists import (
     MOST_LISTED,
     NodeIndex,
@@ -21,8 +21,12 @@ from freetrain.replay.logs.nodelists import (
     natural_order,
     read_node_lists,
 )
+from freetrain.replay.logs.parsed import filtered
 from freetrain.replay.logs.tally import RowTally
 
+_OF_ROWS = ("file", "line", "nodes", "node_list")
+_IN_ARRAYS = ("start_s", "end_s", "cores")
+"""Columns that nobody needs once runs are placed: what is kept of each row decides how large a log can be read."""
 _SHORTENED_FROM = 1024
 _ROUNDED = 200
 """Slurm shortens counts from 1,024 on (1.46K for 1,500): they may be off by one in so many."""
@@ -33,12 +37,13 @@ class Placed:
     """Jobs on nodes.
 
     Attributes:
-        busy: when nodes are busy.
-        runs: the runs that were placed; others were rejected.
+        busy: when nodes are busy; its intervals are those of the runs.
+        runs: the runs that were placed; others were rejected. Columns as of a parsed file, without those that
+            tell of nodes and of the row, and what is told here besides.
         count: for each run, how many nodes it has; ``busy`` has so many rows of it, run after run.
         missing_nodes: for each run, nodes that packing found no room for.
-        cores: for each row of ``busy``, how many cores of the node the run has; nan: the log does not say. Of a
-            run on several nodes that a list names, as many on each: the log tells their sum alone.
+        cores: for each run, how many cores of each of its nodes it has; nan: the log does not say. The log tells
+            their sum alone. Of packed runs for each row of ``busy``: they have what was left on each node.
         notes: sentences for the report.
     """
 
@@ -48,6 +53,7 @@ class Placed:
     missing_nodes: NDArray[np.float64]
     cores: NDArray[np.float64]
     notes: tuple[str, ...] = ()
+    cores_by_row: bool = False
 
 
 def place_by_lists(
@@ -60,7 +66,7 @@ def place_by_lists(
     """Put each run on the nodes that its list names.
 
     Args:
-        runs: runs, of which at least one has a node list.
+        runs: runs, of which at least one has a node list. Who has them, too, keeps in memory what is freed here.
         machine: the machine, if it was described.
         nodes: the machine's number of nodes, if it was given.
         tally: counts runs whose list is missing, unreadable, names a node outside the machine, or not as many as
@@ -68,19 +74,23 @@ def place_by_lists(
         other_lists: lists of nodes that belong to the machine besides.
     """
     index = NodeIndex(machine.node_names, closed=True) if machine and machine.named else NodeIndex()
-    distinct = runs.group_by("node_list").agg(_most_listed()).sort("node_list")
-    lists = read_node_lists(distinct["node_list"], index, distinct["most"])
-    code = places_among(distinct["node_list"], runs["node_list"]).to_numpy().astype(np.int64)
-    runs, code = _without_bad(runs, code, lists, tally)
-    node, count = gathered(lists, code)
+    texts = runs["node_list"].unique().sort()
+    code = places_among(texts, runs["node_list"]).to_numpy()
+    lists = read_node_lists(texts, index, _most_listed(runs["nodes"], code, len(texts)).tolist())
+    bad = _find_bad(runs, code, lists, tally)
+    alone = [runs.drop(_OF_ROWS)]
+    del runs
+    runs, code = filtered(alone, ~bad), code[~bad]
     if index.closed:
         names, notes = tuple(index.position), tuple[str, ...]()
     else:
         others = read_node_lists(other_lists, index)
-        node, seen = _in_natural_order(node, list(index.position), others.node)
+        lists, seen = _in_natural_order(lists, code, list(index.position), others.node)
         names, notes = _padded(seen, len(machine.node_names) if machine else nodes)
+    node, count = gathered(lists, code)
     cores = spread_evenly(runs["cores"], count)
-    return Placed(_busy(names, node, count, runs), runs, count, np.zeros(len(runs)), cores, notes)
+    busy = _busy(names, node, count, runs)
+    return Placed(busy, runs.drop(_IN_ARRAYS), count, np.zeros(len(runs)), cores, notes)
 
 
 def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> Placed:
@@ -91,9 +101,8 @@ def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> P
         machine: the machine to put them on.
         tally: counts runs that the machine cannot hold.
     """
-    partitions = runs["partition"].unique().sort()
-    groups = [_group(machine, partition) for partition in partitions]
-    group = places_among(partitions, runs["partition"]).to_numpy().astype(np.int64)
+    partitions, number = texts_and_numbers(runs["partition"])
+    groups, group = [_group(machine, partition) for partition in partitions], number.astype(np.int64)
     need = np.zeros(len(runs), np.int64)
     why: list[str | None] = [None] * len(runs)
     nodes, cores = runs["nodes"].to_list(), runs["cores"].to_list()
@@ -101,22 +110,30 @@ def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> P
         need[row], why[row] = _need(groups[number], partitions[number], nodes[row], cores[row])
     sound = np.array([reason is None for reason in why], bool)
     _reject(runs, ~sound, [reason for reason in why if reason], tally)
-    runs, need, group = runs.filter(pl.Series(sound)), need[sound], group[sound]
+    runs, need, group = runs.drop(_OF_ROWS).filter(pl.Series(sound)), need[sound], group[sound]
     node_cores = np.concatenate([np.full(pool.end - pool.begin, pool.cores, np.int32) for pool in machine.pools])
     real = [found or Group(np.empty(0, np.int32), np.empty(0, np.int32), False) for found in groups]
     packed = pack(runs["start_s"].to_numpy(), runs["end_s"].to_numpy(), need, group, real, node_cores)
     busy = _busy(machine.node_names, packed.node, packed.count, runs)
-    return Placed(busy, runs, packed.count, packed.missing_nodes, packed.cores.astype(np.float64))
+    return Placed(
+        busy,
+        runs.drop(_IN_ARRAYS),
+        packed.count,
+        packed.missing_nodes,
+        packed.cores.astype(np.float64),
+        cores_by_row=True,
+    )
 
 
 def spread_evenly(amount: pl.Series, count: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What runs have together as so much on each of their nodes; nan where it is not known.
+    """What each run has on each of its nodes, of so much together; nan where it is not known.
 
     Args:
         amount: of each run.
         count: how many nodes each has.
     """
-    return np.repeat(amount.cast(pl.Float64).fill_null(np.nan).to_numpy() / count.clip(min=1), count)
+    each: NDArray[np.float64] = amount.cast(pl.Float64).fill_null(np.nan).to_numpy() / count.clip(min=1)
+    return each
 
 
 def _need(group: Group | None, partition: str, nodes: int | None, cores: int | None) -> tuple[int, str | None]:
@@ -145,31 +162,38 @@ def _group(machine: Machine, partition: str) -> Group | None:
     return Group(position, cores, pools[0].shared)
 
 
-def _most_listed() -> pl.Expr:
-    """How many nodes a list may name, by what the log says beside it of the jobs with that list."""
-    said = pl.col("nodes").max().clip(upper_bound=MOST_LISTED)
-    unsaid = (pl.col("nodes").is_null() | (pl.col("nodes") == 0)).any()
-    slack = pl.when(said >= _SHORTENED_FROM).then(said // _ROUNDED + 1).otherwise(0)
-    return pl.when(unsaid).then(MOST_LISTED).otherwise(said + slack).alias("most")
+def _most_listed(nodes: pl.Series, code: NDArray[np.uint32], lists: int) -> NDArray[np.int64]:
+    """How many nodes each list may name, by what the log says beside it of the jobs with that list.
+
+    Args:
+        nodes: how many nodes each job had.
+        code: the number of its list.
+        lists: how many lists there are.
+    """
+    said = nodes.fill_null(0).to_numpy()
+    most = np.zeros(lists, np.int64)
+    np.maximum.at(most, code, said)
+    most = most.clip(max=MOST_LISTED)
+    most += np.where(most >= _SHORTENED_FROM, most // _ROUNDED + 1, 0)
+    most[code[said == 0]] = MOST_LISTED
+    return most
 
 
-def _without_bad(
-    runs: pl.DataFrame, code: NDArray[np.int64], lists: NodeLists, tally: RowTally
-) -> tuple[pl.DataFrame, NDArray[np.int64]]:
-    """The runs whose list can be read and names as many nodes as the log says."""
+def _find_bad(
+    runs: pl.DataFrame, code: NDArray[np.uint32], lists: NodeLists, tally: RowTally
+) -> NDArray[np.bool_]:
+    """Count runs whose list cannot be read, or does not name as many nodes as the log says; which they are."""
     listed = np.diff(lists.begin)[code]
     said = runs["nodes"].fill_null(0).to_numpy()
     unread = np.isin(code, list(lists.bad)) if lists.bad else np.zeros(len(code), bool)
     slack = np.where(said >= _SHORTENED_FROM, said // _ROUNDED + 1, 0)
-    bad = unread | ((said > 0) & (np.abs(said - listed) > slack))
-    if not bad.any():
-        return runs, code
+    bad: NDArray[np.bool_] = unread | ((said > 0) & (np.abs(said - listed) > slack))
     rows = zip(code[bad].tolist(), said[bad].tolist(), listed[bad].tolist(), strict=True)
     reasons = [
         lists.bad.get(number) or f"had {had:,} nodes, but its list names {names:,}" for number, had, names in rows
     ]
     _reject(runs, bad, reasons, tally)
-    return runs.filter(pl.Series(~bad)), code[~bad]
+    return bad
 
 
 def _reject(runs: pl.DataFrame, bad: NDArray[np.bool_], reasons: list[str], tally: RowTally) -> None:
@@ -178,15 +202,16 @@ def _reject(runs: pl.DataFrame, bad: NDArray[np.bool_], reasons: list[str], tall
 
 
 def _in_natural_order(
-    node: NDArray[np.int32], names: list[str], others: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], list[str]]:
-    """Renumber nodes so that c2 comes before c10; names in no sound row and not in ``others`` are dropped."""
-    used = np.union1d(node, others).tolist()
+    lists: NodeLists, code: NDArray[np.uint32], names: list[str], others: NDArray[np.int32]
+) -> tuple[NodeLists, list[str]]:
+    """Renumber nodes so that c2 comes before c10; names in no list of a run and not in ``others`` are dropped."""
+    has_runs = np.bincount(code, minlength=len(lists.begin) - 1) > 0
+    used = np.union1d(lists.node[np.repeat(has_runs, np.diff(lists.begin))], others).tolist()
     ordered = natural_order(names[position] for position in used)
     place = {name: position for position, name in enumerate(ordered)}
     new = np.zeros(len(names), np.int32)
     new[used] = [place[names[position]] for position in used]
-    return new[node], ordered
+    return replace(lists, node=new[lists.node]), ordered
 
 
 def _padded(seen: list[str], total: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -214,5 +239,5 @@ def _padded(seen: list[str], total: int | None) -> tuple[tuple[str, ...], tuple[
 def _busy(
     names: tuple[str, ...], node: NDArray[np.int32], count: NDArray[np.int64], runs: pl.DataFrame
 ) -> BusyTimes:
-    start_s, end_s = runs["start_s"].to_numpy(), runs["end_s"].to_numpy()
-    return BusyTimes(names, node, np.repeat(start_s, count), np.repeat(end_s, count))
+    run = np.repeat(np.arange(len(runs), dtype=np.int32), count)
+    return BusyTimes(names, node, run, runs["start_s"].to_numpy(), runs["end_s"].to_numpy())

@@ -38,50 +38,58 @@ def prove(seen: pl.DataFrame) -> Proof | None:
     """The time that the rows cover; None if no job started.
 
     Args:
-        seen: columns ``job``, ``submit_s``, ``start_s``, ``end_s``.
+        seen: columns ``file``, ``line``, ``job``, ``submit_s``, ``start_s``, ``end_s``.
     """
-    starts, ends, submits = (_known(seen, name) for name in ("start_s", "end_s", "submit_s"))
-    if starts.is_empty():
+    start_s = _ascending(seen["start_s"])
+    if not len(start_s):
         return None
-    ends = ends if len(ends) else starts
-    submits = submits if len(submits) else starts
-    first_end, odd_ends = _without_low(ends)
-    last_submit, odd_submits = _without_high(submits)
+    earliest_start_s, latest_start_s = _first_s(start_s), _last_s(start_s)
+    end_s, ends = _ascending(seen["end_s"]), "end_s"
+    if not len(end_s):
+        end_s, ends = start_s, "start_s"
+    earliest_end_s, latest_end_s = _first_s(end_s), _last_s(end_s)
+    submit_s, submits = _ascending(seen["submit_s"]), "submit_s"
+    if not len(submit_s):
+        submit_s, submits = start_s, "start_s"
+    latest_submit_s = _last_s(submit_s)
     return Proof(
-        earliest_start_s=_without_low(starts)[0],
-        latest_end_s=max(_without_high(starts)[0], _without_high(ends)[0]),
-        earliest_end_s=first_end,
-        latest_submit_s=last_submit,
-        notes=(*_named(odd_ends, "ended"), *_named(odd_submits, "was submitted")),
+        earliest_start_s=earliest_start_s,
+        latest_end_s=max(latest_start_s, latest_end_s),
+        earliest_end_s=earliest_end_s,
+        latest_submit_s=latest_submit_s,
+        notes=(
+            *_named(seen, ends, pl.col(ends) < earliest_end_s, "ended"),
+            *_named(seen, submits, pl.col(submits) > latest_submit_s, "was submitted"),
+        ),
     )
 
 
-def prove_by_events(at_s: NDArray[np.float64], node: pl.Series) -> Proof:
-    """The time that node events cover."""
-    events = pl.DataFrame({"job": node, "at_s": at_s})
-    first_s, early = _without_low(events)
-    last_s, late = _without_high(events)
-    notes = (*_named(early, "changed", "Node"), *_named(late, "changed", "Node"))
+def prove_by_events(events: pl.DataFrame) -> Proof:
+    """The time that node events cover; columns ``file``, ``line``, ``t_s``, ``node``."""
+    at_s = np.sort(events["t_s"].to_numpy())
+    first_s, last_s = _first_s(at_s), _last_s(at_s)
+    seen = events.rename({"node": "job"})
+    notes = (
+        *_named(seen, "t_s", pl.col("t_s") < first_s, "changed", "Node"),
+        *_named(seen, "t_s", pl.col("t_s") > last_s, "changed", "Node"),
+    )
     return Proof(first_s, last_s, first_s, last_s, notes)
 
 
-def _known(seen: pl.DataFrame, column: str) -> pl.DataFrame:
-    """Columns ``job`` and ``at_s`` of the rows that have this time."""
-    return seen.select("job", pl.col(column).alias("at_s")).filter(pl.col("at_s").is_finite())
+def _ascending(times: pl.Series) -> NDArray[np.float64]:
+    """The times that rows have, sorted."""
+    at_s: NDArray[np.float64] = np.sort(times.filter(times.is_finite()).to_numpy())
+    return at_s
 
 
-def _without_high(times: pl.DataFrame) -> tuple[float, pl.DataFrame]:
-    """The last time that can be right, and the rows with later ones."""
-    at_s = np.sort(times["at_s"].to_numpy())
-    last_s = float(at_s[_outliers_from(at_s) - 1])
-    return last_s, times.filter(pl.col("at_s") > last_s)
+def _last_s(ascending_s: NDArray[np.float64]) -> float:
+    """The last time that can be right."""
+    return float(ascending_s[_outliers_from(ascending_s) - 1])
 
 
-def _without_low(times: pl.DataFrame) -> tuple[float, pl.DataFrame]:
-    """The first time that can be right, and the rows with earlier ones."""
-    backwards = np.sort(-times["at_s"].to_numpy())
-    first_s = -float(backwards[_outliers_from(backwards) - 1])
-    return first_s, times.filter(pl.col("at_s") < first_s)
+def _first_s(ascending_s: NDArray[np.float64]) -> float:
+    """The first time that can be right."""
+    return -_last_s(-ascending_s[::-1])
 
 
 def _outliers_from(ascending_s: NDArray[np.float64]) -> int:
@@ -102,11 +110,11 @@ def _outliers_from(ascending_s: NDArray[np.float64]) -> int:
     return begin + int(far[0]) if len(far) else count
 
 
-def _named(odd: pl.DataFrame, did: str, what: str = "Job") -> list[str]:
+def _named(seen: pl.DataFrame, column: str, is_odd: pl.Expr, did: str, what: str = "Job") -> list[str]:
+    odd = seen.filter(is_odd & pl.col(column).is_finite()).sort("file", "line")
     if odd.is_empty():
         return []
-    shown = ", ".join(
-        f"{what.lower()} {name} {did} {iso(at_s)}" for name, at_s in odd.head(_MOST_NAMED).iter_rows()
-    )
+    named = odd.head(_MOST_NAMED).select("job", column).iter_rows()
+    shown = ", ".join(f"{what.lower()} {name} {did} {iso(at_s)}" for name, at_s in named)
     more = f" (and {len(odd) - _MOST_NAMED:,} more)" if len(odd) > _MOST_NAMED else ""
     return [f"Far from all other times, so the window leaves it out: {shown}{more}."]

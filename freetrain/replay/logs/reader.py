@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from freetrain.core.holes import Holes, find_holes
+from freetrain.core.holes import Holes
 from freetrain.errors import InputError
 from freetrain.replay.logs.about_shares import about_shares
+from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.detect import LogFormat, detect_format
 from freetrain.replay.logs.empty_hours import (
     about_empty_hours,
@@ -25,7 +27,7 @@ from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, settle_window
 from freetrain.replay.logs.logged import logged_jobs
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.logs.model import EmptyHours, IdleShares, ReadOptions, SiteLog, TaskAsked
-from freetrain.replay.logs.node_events import BusyTimes, busy_times, read_node_events
+from freetrain.replay.logs.node_events import busy_times, read_node_events
 from freetrain.replay.logs.nodelists import MOST_NODES
 from freetrain.replay.logs.outages import take_out
 from freetrain.replay.logs.parsed import ParsedFile
@@ -34,7 +36,7 @@ from freetrain.replay.logs.sacct_jobs import read_sacct
 from freetrain.replay.logs.sacct_json import is_json, rows_of_json
 from freetrain.replay.logs.selecting import add_always_busy, select_nodes
 from freetrain.replay.logs.shares import find_idle_shares
-from freetrain.replay.logs.source import display_name, read_source
+from freetrain.replay.logs.source import display_name, is_stdin, read_pieces
 from freetrain.replay.logs.swf import read_swf
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import find_zone
@@ -43,10 +45,12 @@ from freetrain.replay.logs.window import Window, choose_window
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Source:
+    """A file of the log; its text can be gone through once, unless it is kept."""
+
     name: str
-    data: bytes
+    pieces: Iterable[bytes]
     format: LogFormat
     was_json: bool = False
 
@@ -73,7 +77,7 @@ def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progres
         InputError: if there is no log in the files, or it does not say enough to find holes.
     """
     _check(paths, options)
-    sources = [_open(path, options, progress) for path in paths]
+    sources = [_open(path, options) for path in paths]
     kind = _common_format(sources)
     _refuse_unfit(options, kind)
     tally = RowTally(tuple(source.name for source in sources))
@@ -95,10 +99,10 @@ def _site_log(
     warnings = tally.warnings()
     window = choose_window(machine.proof, options.from_s, options.until_s)
     busy, notes = _busy_times(machine, window, options, tally)
-    whole = holes = _holes(busy, window)
+    whole = holes = busy.holes(window.from_s, window.until_s)
     if options.only_nodes is not None:
         chosen, about = select_nodes(busy, options.only_nodes)
-        holes = _holes(chosen, window)
+        holes = chosen.holes(window.from_s, window.until_s)
         notes += about
     empty = find_empty_hours(whole, holes)
     if empty is not None and options.skip_empty_hours:
@@ -151,10 +155,6 @@ def _busy_times(
     return busy, [*window.notes, *machine.notes, *settled, *out_of_service]
 
 
-def _holes(busy: BusyTimes, window: Window) -> Holes:
-    return find_holes(busy.node_names, busy.node, busy.start_s, busy.end_s, window.from_s, window.until_s)
-
-
 def _check(paths: Sequence[Path], options: ReadOptions) -> None:
     """Refuse options that make no sense before any long reading begins."""
     find_zone(options.timezone)
@@ -168,13 +168,21 @@ def _check(paths: Sequence[Path], options: ReadOptions) -> None:
         raise InputError("The window is empty: --until is not after --from.", "Give a later --until.")
 
 
-def _open(path: Path, options: ReadOptions, progress: Progress) -> _Source:
+def _open(path: Path, options: ReadOptions) -> _Source:
+    """What kind of log a file is, from its first piece."""
     name = display_name(path)
-    progress(f"reading {name}")
-    data = read_source(path)
-    if is_json(data):
-        return _Source(name, rows_of_json(data, name), LogFormat.SACCT, was_json=True)
-    return _Source(name, data, detect_format(data, name, bool(options.columns), options.delimiter))
+    begun = read_pieces(path)
+    head = next(begun, b"")
+    if is_json(head):
+        return _Source(name, [rows_of_json(head + b"".join(begun), name)], LogFormat.SACCT, was_json=True)
+    kind = detect_format(head, name, bool(options.columns), options.delimiter)
+    pieces: Iterator[bytes] = chain([head], begun)
+    if not is_stdin(path):
+        # It is opened anew when its turn comes: of thousands of files not all can be open at a time.
+        begun.close()
+        pieces = read_pieces(path)
+    # Whoever wants to see the text of bad rows has all of it kept.
+    return _Source(name, pieces if options.rejects is None else list(pieces), kind)
 
 
 def _common_format(sources: Sequence[_Source]) -> LogFormat:
@@ -205,10 +213,10 @@ def _refuse_unfit(options: ReadOptions, kind: LogFormat) -> None:
 def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> _Machine:
     files: list[ParsedFile] = []
     for number in range(len(sources)):
-        progress(f"understanding {sources[number].name}")
+        progress(f"reading {sources[number].name}")
         files.append(_read_job_file(sources[number], number, options, tally))
-        if options.rejects is None:  # nobody will want to see the text of bad rows: it may be large
-            sources[number] = replace(sources[number], data=b"")
+        if options.rejects is None:
+            sources[number].pieces = ()
     if options.strict:
         tally.stop_if_bad()
     progress("placing jobs on nodes")
@@ -218,16 +226,17 @@ def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, pr
 
 def _read_job_file(source: _Source, number: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
     if source.format is LogFormat.SWF:
-        return read_swf(source.data, number, tally)
+        return read_swf(b"".join(source.pieces), number, tally)
     # JSON names its fields itself.
     own = replace(options, columns=(), delimiter=None) if source.was_json else options
-    return read_sacct(source.data, source.name, number, own, tally)
+    return read_sacct(source.pieces, source.name, number, own, tally)
 
 
 def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> _Machine:
-    progress("understanding node events")
+    progress("reading node events")
     events = pl.concat(
-        read_node_events(source.data, number, options.timezone, tally) for number, source in enumerate(sources)
+        read_node_events(b"".join(source.pieces), number, options.timezone, tally)
+        for number, source in enumerate(sources)
     )
     if options.strict:
         tally.stop_if_bad()
@@ -239,15 +248,15 @@ def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, 
     if options.machine is not None:
         total = len(read_machine(options.machine).node_names)
     busy, notes = add_always_busy(busy, total)
-    t_s = events["t_s"].to_numpy()
-    return _Machine(busy, prove_by_events(t_s, events["node"]), notes)
+    return _Machine(busy, prove_by_events(events), notes)
 
 
 def _write_rejects(path: Path, sources: Sequence[_Source], tally: RowTally) -> None:
-    newlines = [np.flatnonzero(np.frombuffer(source.data, np.uint8) == ord("\n")) for source in sources]
+    texts = [b"".join(source.pieces) for source in sources]
+    newlines = [np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) for text in texts]
 
     def text_of(file: int, line: int) -> str:
-        ends, data = newlines[file], sources[file].data
+        ends, data = newlines[file], texts[file]
         begin = int(ends[line - 2]) + 1 if line > 1 else 0
         end = int(ends[line - 1]) if line <= len(ends) else len(data)
         return data[begin:end].decode(errors="replace")

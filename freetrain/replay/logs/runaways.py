@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from freetrain.core.node_rows import taken
 from freetrain.replay.logs.placing import Placed
 from freetrain.replay.logs.times import iso
 
@@ -42,40 +43,52 @@ def cut_by_successors(placed: Placed) -> tuple[Placed, list[str]]:
     That they still run is believed for a week. On nodes that jobs share, nothing follows from others there: such
     jobs are named, and stay.
     """
-    runs = placed.runs
-    has_no_end = np.isinf(runs["end_s"].to_numpy())
-    suspect = has_no_end & np.isinf(runs["limit_s"].to_numpy())
+    has_no_end = np.isinf(placed.busy.end_s)
+    suspect = has_no_end & np.isinf(placed.runs["limit_s"].to_numpy())
     if not suspect.any():
         return placed, []
-    first_s, last_s = _next_starts_s(placed, has_no_end)
-    old = suspect & (last_s >= runs["start_s"].to_numpy() + _WEEK_S)
-    over = old & ~_on_shared_nodes(placed, has_no_end)
-    notes = []
-    if (old & ~over).any():
-        notes.append(
-            _named(
-                runs.filter(pl.Series(old & ~over)),
-                "count as running, though others have run on their nodes for a week",
-            )
+    beside = _rows_beside(placed, suspect)
+    first_s, last_s = _next_starts_s(beside, has_no_end)
+    old = suspect & (last_s >= placed.busy.start_s + _WEEK_S)
+    over = old & ~_on_shared_nodes(beside, has_no_end)
+    notes = [
+        _named(_jobs(placed, which), what)
+        for which, what in (
+            (old & ~over, "count as running, though others have run on their nodes for a week"),
+            (over, "on whose nodes others ran since count until these began"),
         )
-    if not over.any():
-        return placed, notes
-    notes.append(_named(runs.filter(pl.Series(over)), "on whose nodes others ran since count until these began"))
-    end_s = np.where(over, first_s, runs["end_s"].to_numpy())
-    runs = runs.with_columns(pl.Series("end_s", end_s))
-    return replace(placed, runs=runs, busy=replace(placed.busy, end_s=np.repeat(end_s, placed.count))), notes
+        if which.any()
+    ]
+    return replace(placed, busy=replace(placed.busy, end_s=np.where(over, first_s, placed.busy.end_s))), notes
 
 
-def _next_starts_s(
-    placed: Placed, has_no_end: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of busy times, by node and start.
+
+    Attributes:
+        node: the node.
+        start_s: when it was busy from.
+        end_s: until when.
+        run: whose row it is.
+        nodes: how many nodes the machine has.
+    """
+
+    node: NDArray[np.int32]
+    start_s: _Times
+    end_s: _Times
+    run: NDArray[np.int32]
+    nodes: int
+
+
+def _next_starts_s(rows: _Rows, has_no_end: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """When the first and the last job that has an end began on any of each run's nodes, after that run did.
 
     inf and -inf where none did.
     """
-    _, node, start_s, run = _by_node(placed)
+    node, start_s, run = rows.node, rows.start_s, rows.run
     ended = np.flatnonzero(~has_no_end[run])
-    first_s, last_s = np.full(len(placed.count), np.inf), np.full(len(placed.count), -np.inf)
+    first_s, last_s = np.full(len(has_no_end), np.inf), np.full(len(has_no_end), -np.inf)
     if len(ended):
         first = ended[np.searchsorted(ended, np.arange(len(run)), "right").clip(max=len(ended) - 1)]
         last = ended[np.searchsorted(node[ended], node, "right") - 1]
@@ -85,24 +98,34 @@ def _next_starts_s(
     return first_s, last_s
 
 
-def _on_shared_nodes(placed: Placed, has_no_end: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _on_shared_nodes(rows: _Rows, has_no_end: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """For each run, whether one of its nodes had two jobs at a time, both of them with an end or both without."""
-    order, node, start_s, run = _by_node(placed)
-    end_s = placed.busy.end_s[order]
-    shared = np.zeros(len(placed.busy.node_names), bool)
+    node, start_s, end_s, run = rows.node, rows.start_s, rows.end_s, rows.run
+    shared = np.zeros(rows.nodes, bool)
     for kind in (has_no_end, ~has_no_end):
         of_kind = np.flatnonzero(kind[run])
         one, other = of_kind[:-1], of_kind[1:]
         beside = (node[one] == node[other]) & (start_s[other] + _MOMENT_S < end_s[one])
         shared[node[other][beside]] = True
-    return np.bincount(run, weights=shared[node], minlength=len(placed.count)) > 0
+    return np.bincount(run, weights=shared[node], minlength=len(has_no_end)) > 0
 
 
-def _by_node(placed: Placed) -> tuple[NDArray[np.int64], NDArray[np.int32], _Times, NDArray[np.int64]]:
-    """The order of the busy times by node and start; nodes, starts and runs in that order."""
-    run = np.repeat(np.arange(len(placed.count)), placed.count)
-    order = np.lexsort((placed.busy.start_s, placed.busy.node))
-    return order, placed.busy.node[order], placed.busy.start_s[order], run[order]
+def _rows_beside(placed: Placed, suspect: NDArray[np.bool_]) -> _Rows:
+    """All rows of the nodes that suspects have: of large logs these are few."""
+    busy = placed.busy
+    has_suspects = np.zeros(len(busy.node_names), bool)
+    has_suspects[busy.node[taken(suspect, busy.interval)]] = True
+    rows = np.flatnonzero(taken(has_suspects, busy.node))
+    rows = rows[np.lexsort((busy.start_s[busy.interval[rows]], busy.node[rows]))]
+    run = busy.interval[rows]
+    return _Rows(busy.node[rows], busy.start_s[run], busy.end_s[run], run, len(busy.node_names))
+
+
+def _jobs(placed: Placed, which: NDArray[np.bool_]) -> pl.DataFrame:
+    """The names and starts of some runs."""
+    return pl.DataFrame(
+        {"job": placed.runs["job"].filter(pl.Series(which)), "start_s": placed.busy.start_s[which]}
+    )
 
 
 def _named(gone: pl.DataFrame, what: str) -> str:

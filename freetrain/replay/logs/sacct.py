@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import accumulate, groupby, pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from freetrain.errors import InputError
-from freetrain.replay.logs.headers import Header, find_headers
+from freetrain.replay.logs.headers import Header, find_headers, further_headers
 from freetrain.replay.logs.mend import Fits, Layout, mend
 from freetrain.replay.logs.rows import Lines, one_byte_separated, read_fields, split_lines, text_frame
 from freetrain.replay.logs.times import MISSING_WORDS
@@ -43,8 +44,8 @@ _FREE_TEXT = (
 _WITH_COMMAS = ("nodelist", "alloctres", "reqtres")
 # fmt: on
 
-_ROWS_AT_ONCE = 1 << 19
-"""The text of all columns is as large as the file: only of so many rows is it there at a time."""
+_MOST_OPEN_BYTES = 1 << 25
+"""No row is as long: what is broken for longer than that is no row that goes on."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,6}|\d{9,11}|0")
 # What the content of a column looks like, in rows that were split rightly.
 _SHAPES: Mapping[str, re.Pattern[str]] = {
@@ -66,84 +67,179 @@ _SHAPES: Mapping[str, re.Pattern[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class SacctText:
-    """Rows below one header as text.
+    """Some rows of a file as text.
 
     Attributes:
-        rows: how many there are.
-        frames: the rows, some at a time: columns ``line`` and those of the header that are needed, all text.
+        rows: columns ``line`` and those of the header that are needed, all text; mended rows come last.
         lost: (line, reason) of each broken row that could not be mended, lines numbered from 1.
-        headers: header lines that were repeated within.
+        headers: header lines among them, the one left out that every file needs.
     """
 
-    rows: int
-    frames: Iterator[pl.DataFrame]
+    rows: pl.DataFrame
     lost: list[tuple[int, str]]
     headers: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What rows look like below a header.
+
+    Attributes:
+        header: the header.
+        positions: the columns that are needed, by what they tell.
+        layout: how many there are, and how to tell whether a row was split rightly.
+    """
+
+    header: Header
+    positions: Mapping[str, int]
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """Neighbouring lines of one form: from where to where, and where the headers among them begin."""
+
+    form: _Form
+    begin: int
+    end: int
+    headers: tuple[int, ...]
+
+
 def read_sacct_text(
-    data: bytes, name: str, columns: tuple[str, ...], delimiter: str | None = None
-) -> tuple[list[SacctText], int]:
-    """Split a sacct file into rows and fields, header by header, and count the lines before the first.
+    pieces: Iterable[bytes], name: str, columns: tuple[str, ...], delimiter: str | None = None
+) -> tuple[Iterator[SacctText], int]:
+    """Split a sacct file into rows and fields, piece by piece, and count the lines before its first header.
 
     Args:
-        data: the file's text.
+        pieces: the file's text; each piece ends at the end of a line.
         name: its name in messages.
         columns: its header, where it has none of its own.
         delimiter: what separates columns; None: what its header shows.
     """
-    headers = list(find_headers(data, delimiter))
-    parts, banner = [], 0
-    begin = headers[0].begin if headers else len(data)
+    pieces = iter(pieces)
+    head = next(pieces, b"")
+    headers = list(find_headers(head, delimiter))
+    begin = headers[0].begin if headers else len(head)
+    form = None
     if columns and begin:
-        own = Header(0, (delimiter or "|").join(columns), delimiter or "|")
-        parts.append(_part(data[:begin], own, 0, name, [], has_header=False))
-    elif begin:
-        banner = sum(bool(line.strip()) for line in data[:begin].split(b"\n"))
-    groups = [list(group) for _, group in groupby(headers, key=lambda header: header.text)]
-    ends = [*(group[0].begin for group in groups), len(data)][1:]
-    for group, end in zip(groups, ends, strict=True):
-        own = group[0]
-        repeats = list(accumulate(data.count(b"\n", one.begin, other.begin) for one, other in pairwise(group)))
-        first_line = data.count(b"\n", 0, own.begin)
-        parts.append(_part(_slice(data, own.begin, end), own, first_line, name, repeats))
-    return parts, banner
+        given = Header(0, (delimiter or "|").join(columns), delimiter or "|")
+        form, begin = _form_without_header(given, head[:begin], name), 0
+    banner = sum(bool(line.strip()) for line in head[:begin].split(b"\n"))
+    sections = _Sections(begin, form, headers, delimiter, name)
+    return _texts(chain([head], pieces), sections, int(form is None)), banner
 
 
-def _part(
-    data: bytes, header: Header, first_line: int, name: str, repeats: list[int], has_header: bool = True
-) -> SacctText:
-    """The rows below one header.
+class _Sections:
+    """Cuts pieces of a file into sections, and remembers the form of the last.
 
     Args:
-        data: the text from the header to the next.
-        header: the header.
-        first_line: number of the first line within the file, from 0.
+        begin: where the rows begin, or the first header.
+        form: the form of the rows before any header; None: the first header comes first.
+        headers: headers of the first piece.
+        delimiter: what separates columns; None: what headers show.
         name: the file's name in messages.
-        repeats: lines that repeat the header, numbered from 0 within ``data``.
-        has_header: the header stands in ``data``.
     """
-    data, separator = one_byte_separated(data, header.separator)
-    lines = split_lines(data, separator)
-    names = header.names
-    ends_with_one = header.text.rstrip(" \r").endswith(header.separator)
-    trailing = ends_with_one if has_header else _ends_with_separator(lines, len(names))
-    positions = _positions(names, name)
-    layout = _layout(names, positions, trailing, header.separator)
-    body = np.delete(np.arange(len(lines)), [0, *repeats] if has_header else [])
-    is_sound = lines.separators[body] == layout.separators
-    sound, mended = body[is_sound], mend(lines, body[~is_sound], layout)
 
-    def frames() -> Iterator[pl.DataFrame]:
-        for begin in range(0, len(sound), _ROWS_AT_ONCE):
-            yield read_fields(lines, sound[begin : begin + _ROWS_AT_ONCE], positions)
+    def __init__(
+        self, begin: int, form: _Form | None, headers: list[Header], delimiter: str | None, name: str
+    ) -> None:
+        self._begin, self._form, self._delimiter, self._name = begin, form, delimiter, name
+        self._first = headers[0] if headers else None
+        self._headers: list[Header] | None = headers
+
+    def of(self, data: bytes) -> list[_Section]:
+        """The sections of the next piece."""
+        begins, forms = [self._begin], [self._form]
+        headers: list[list[int]] = [[]]
+        for header in self._headers_of(data):
+            form = forms[-1]
+            if form is None or header.text != form.header.text:
+                begins.append(header.begin)
+                forms.append(_form_of(header, self._name))
+                headers.append([])
+            headers[-1].append(header.begin)
+        self._begin, self._form = 0, forms[-1]
+        ends = [*begins[1:], len(data)]
+        found = zip(forms, begins, ends, headers, strict=True)
+        return [_Section(form, begin, end, tuple(own)) for form, begin, end, own in found if form is not None]
+
+    def _headers_of(self, data: bytes) -> list[Header]:
+        headers, self._headers = self._headers, None
+        if headers is not None:
+            return headers
+        return list(further_headers(data, self._first, 0, self._delimiter)) if self._first else []
+
+
+def _texts(pieces: Iterable[bytes], sections: _Sections, needed_headers: int) -> Iterator[SacctText]:
+    open_end, lines_before = b"", 0
+    for piece, is_last in _with_last(pieces):
+        data = open_end + piece
+        for section in sections.of(data):
+            text, open_end = _text(data, section, lines_before, section.end == len(data) and not is_last)
+            yield replace(text, headers=text.headers - needed_headers)
+            needed_headers = 0
+        lines_before += data.count(b"\n") - open_end.count(b"\n")
+
+
+def _with_last(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Each piece, and whether it is the last."""
+    earlier: bytes | None = None
+    for piece in pieces:
+        if earlier is not None:
+            yield earlier, False
+        earlier = piece
+    if earlier is not None:
+        yield earlier, True
+
+
+def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> tuple[SacctText, bytes]:
+    """The rows of a section, and the end of its text that is left for the next piece.
+
+    Args:
+        data: the piece.
+        section: which part of it.
+        lines_before: lines of the file before the piece.
+        goes_on: the section's last row may go on in the next piece.
+    """
+    form, own = section.form, _slice(data, section.begin, section.end)
+    text, separator = one_byte_separated(own, form.header.separator)
+    lines = split_lines(text, separator)
+    headers = [own.count(b"\n", 0, begin - section.begin) for begin in section.headers]
+    is_sound = lines.separators == form.layout.separators
+    is_sound[headers] = True
+    open_end = _open_end(own, is_sound) if goes_on else b""
+    body = np.delete(np.arange(len(lines) - open_end.count(b"\n")), headers)
+    sound, mended = body[is_sound[body]], mend(lines, body[~is_sound[body]], form.layout)
+    rows = read_fields(lines, sound, form.positions)
+    if mended.line:
         # A field that owns separators has them as they stood in the file.
-        own = [[cell.replace(separator, header.separator) for cell in fields] for fields in mended.fields]
-        yield text_frame(mended.line, own, positions)
-
+        cells = [[cell.replace(separator, form.header.separator) for cell in fields] for fields in mended.fields]
+        rows = pl.concat([rows, text_frame(mended.line, cells, form.positions)])
+    first_line = lines_before + data.count(b"\n", 0, section.begin)
     lost = [(first_line + line + 1, reason) for line, reason in mended.lost]
-    numbered = (frame.with_columns(pl.col("line") + first_line) for frame in frames())
-    return SacctText(len(sound) + len(mended.line), numbered, lost, len(repeats))
+    return SacctText(rows.with_columns(pl.col("line") + first_line), lost, len(headers)), open_end
+
+
+def _open_end(data: bytes, is_sound: NDArray[np.bool_]) -> bytes:
+    """The broken lines at the end of a text: they may belong to a row that goes on in the next piece."""
+    closed = len(is_sound) - int(np.argmax(is_sound[::-1])) if is_sound.any() else 0
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+    begin = int(ends[closed - 1]) + 1 if closed else 0
+    return data[begin:] if len(data) - begin <= _MOST_OPEN_BYTES else b""
+
+
+def _form_of(header: Header, name: str) -> _Form:
+    """The form of the rows below a header."""
+    trailing = header.text.rstrip(" \r").endswith(header.separator)
+    positions = _positions(header.names, name)
+    return _Form(header, positions, _layout(header.names, positions, trailing, header.separator))
+
+
+def _form_without_header(header: Header, data: bytes, name: str) -> _Form:
+    """The form of rows without a header: the one that the user gives does not show how they end."""
+    positions = _positions(header.names, name)
+    trailing = _ends_with_separator(split_lines(*one_byte_separated(data, header.separator)), len(header.names))
+    return _Form(header, positions, _layout(header.names, positions, trailing, header.separator))
 
 
 def _slice(data: bytes, begin: int, end: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import polars as pl
@@ -11,10 +11,10 @@ from freetrain.errors import InputError
 from freetrain.replay.logs.distinct import of_distinct
 from freetrain.replay.logs.held import add_held
 from freetrain.replay.logs.model import ReadOptions
-from freetrain.replay.logs.parsed import MOST_COUNTED, RUN_SCHEMA, TIMES, ParsedFile
+from freetrain.replay.logs.parsed import MOST_COUNTED, ParsedFile, as_runs, seen
 from freetrain.replay.logs.row_checks import check_rows, sound_rows
 from freetrain.replay.logs.sacct import read_sacct_text
-from freetrain.replay.logs.sacct_times import add_times, time_notes
+from freetrain.replay.logs.sacct_times import TimeNotes, add_times
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import MISSING_WORDS
 
@@ -22,52 +22,55 @@ _TEXT_COLUMNS = (
     "job", "submit", "start", "end", "elapsed", "suspended", "limit", "state", "partition", "account", "cluster",
     "nodes", "asked_nodes", "cores", "tres", "node_list",
 )  # fmt: skip
-_FOR_NOTES = ("says_end", "says_suspended", "lasted_s", "shards", "cluster")
+_SHARDS = "Jobs held shards of GPUs (gres/shard), which are not counted: GPUs shared so look idle."
 _NOT_THE_SITE_S = "of an ignored partition or account"
 
 
-def read_sacct(data: bytes, name: str, file: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
+def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
     """Read one sacct file.
 
     Args:
-        data: its text.
+        pieces: its text; each piece ends at the end of a line.
         name: its name in messages.
         file: its number among the files read.
         options: its columns, its zone, and whose jobs to read.
         tally: counts its rows.
     """
-    named = _Named(options, name)
-    seen, others, sound = [], [], []
-    for rows in _rows(data, name, file, options, tally):
+    named, notes = _Named(options, name), TimeNotes(name)
+    runs, unused = [], []
+    others, clusters, has_shards = set[str](), set[str](), False
+    for rows in _rows(pieces, name, file, options, tally):
         checked = _checked(_typed(named.chosen(_whole_jobs(rows, tally), tally), options), options)
-        seen.append(checked.filter(pl.col("bad").is_null()).select("job", *TIMES))
-        others.append(checked.filter(pl.col("ignored") == _NOT_THE_SITE_S)["node_list"].unique())
-        sound.append(sound_rows(checked.select(*RUN_SCHEMA, *_FOR_NOTES, "ignored", "bad"), tally))
+        unused.append(seen(checked.filter(pl.col("ignored").is_not_null())))
+        others.update(checked.filter(pl.col("ignored") == _NOT_THE_SITE_S)["node_list"].unique())
+        sound = sound_rows(checked, tally)
+        notes.add(sound)
+        clusters.update(sound["cluster"].unique())
+        has_shards |= bool(sound["shards"].any())
+        runs.append(as_runs(sound))
     named.stop_if_of_no_cluster()
-    runs = pl.concat(sound)
     return ParsedFile(
-        runs.select(*RUN_SCHEMA),
-        pl.concat(seen),
-        notes=(*time_notes(runs, name), *named.never(), *_shards(runs)),
-        clusters=tuple(name for name in runs["cluster"].unique().sort() if name),
-        other_lists=tuple(text for text in pl.concat(others).unique().sort() if text),
+        runs,
+        pl.concat(unused),
+        notes=(*notes.said(), *named.never(), *([_SHARDS] if has_shards else [])),
+        clusters=tuple(sorted(clusters - {""})),
+        other_lists=tuple(sorted(others - {""})),
     )
 
 
-def _rows(data: bytes, name: str, file: int, options: ReadOptions, tally: RowTally) -> Iterator[pl.DataFrame]:
+def _rows(
+    pieces: Iterable[bytes], name: str, file: int, options: ReadOptions, tally: RowTally
+) -> Iterator[pl.DataFrame]:
     """The rows as text, some at a time."""
-    parts, banner = read_sacct_text(data, name, options.columns, options.delimiter)
-    for part in parts:
-        tally.read += part.rows + len(part.lost) + part.headers
-        tally.ignore("repeated header", part.headers)
-        tally.reject((file, line, reason) for line, reason in part.lost)
-    # Of files that were joined, each but the first begins with a header.
-    tally.read += banner + max(len(parts) - 1, 0)
+    texts, banner = read_sacct_text(pieces, name, options.columns, options.delimiter)
+    tally.read += banner
     tally.ignore("before the header", banner)
-    tally.ignore("repeated header", max(len(parts) - 1, 0))
-    for frame in chain.from_iterable(part.frames for part in parts):
-        absent = [pl.lit("").alias(column) for column in _TEXT_COLUMNS if column not in frame.columns]
-        yield frame.with_columns(pl.lit(file, pl.Int32).alias("file"), *absent)
+    for text in texts:
+        tally.read += len(text.rows) + len(text.lost) + text.headers
+        tally.ignore("repeated header", text.headers)
+        tally.reject((file, line, reason) for line, reason in text.lost)
+        absent = [pl.lit("").alias(column) for column in _TEXT_COLUMNS if column not in text.rows.columns]
+        yield text.rows.with_columns(pl.repeat(file, pl.len(), dtype=pl.Int32).alias("file"), *absent)
 
 
 def _whole_jobs(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
@@ -125,12 +128,6 @@ class _Named:
             for column, name in self._ignored
             if (column, name) not in self._seen
         ]
-
-
-def _shards(runs: pl.DataFrame) -> list[str]:
-    if not runs["shards"].any():
-        return []
-    return ["Jobs held shards of GPUs (gres/shard), which are not counted: GPUs shared so look idle."]
 
 
 def _typed(rows: pl.DataFrame, options: ReadOptions) -> pl.DataFrame:

@@ -44,25 +44,50 @@ def add_times(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
     return timed.with_columns(_end_s().alias("end_s"))
 
 
-def time_notes(runs: pl.DataFrame, name: str) -> Iterator[str]:
-    """What is odd about the times of sound rows, in sentences."""
-    ended = runs["end_s"].is_finite().fill_null(False)
-    off_s = (runs["end_s"] - runs["start_s"] - runs["lasted_s"]).abs()
-    by_an_hour = ended & ((off_s - _HOUR_S).abs() <= _TOLERANCE_S).fill_null(False)
-    other = ended & (off_s > _TOLERANCE_S).fill_null(False) & ~by_an_hour
-    if by_an_hour.any():
-        yield (
-            f"In {name}, {by_an_hour.sum():,} jobs ran for an hour more or less than their Start and End say "
-            f"(the first: {runs['job'][by_an_hour.arg_true()[0]]}): clocks were put forward or back. Say with "
-            "--timezone in which zone the times are."
-        )
-    if other.any():
-        yield (
-            f"In {name}, Elapsed of {other.sum():,} jobs does not fit their Start and End (the first: "
-            f"{runs['job'][other.arg_true()[0]]}); Start and End are believed."
-        )
-    if not runs["says_end"].any() and not runs["says_suspended"].any() and ended.any():
-        yield f"{name} has no End: it is Start + Elapsed, too early for jobs that were suspended meanwhile."
+class TimeNotes:
+    """What is odd about the times of a file's sound rows, whichever it is told of first.
+
+    Args:
+        name: the file's name in messages.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._count = {"by_an_hour": 0, "other": 0}
+        self._first: dict[str, str] = {}
+        self._says_more = self._any_ended = False
+
+    def add(self, runs: pl.DataFrame) -> None:
+        """Look at some more rows."""
+        ended = runs["end_s"].is_finite().fill_null(False)
+        off_s = (runs["end_s"] - runs["start_s"] - runs["lasted_s"]).abs()
+        by_an_hour = ended & ((off_s - _HOUR_S).abs() <= _TOLERANCE_S).fill_null(False)
+        other = ended & (off_s > _TOLERANCE_S).fill_null(False) & ~by_an_hour
+        for kind, which in (("by_an_hour", by_an_hour), ("other", other)):
+            if which.any():
+                self._count[kind] += int(which.sum())
+                self._first.setdefault(kind, runs["job"][which.arg_true()[0]])
+        self._says_more |= bool(runs["says_end"].any() or runs["says_suspended"].any())
+        self._any_ended |= bool(ended.any())
+
+    def said(self) -> Iterator[str]:
+        """It in sentences."""
+        if self._count["by_an_hour"]:
+            yield (
+                f"In {self._name}, {self._count['by_an_hour']:,} jobs ran for an hour more or less than their "
+                f"Start and End say (the first: {self._first['by_an_hour']}): clocks were put forward or back. "
+                "Say with --timezone in which zone the times are."
+            )
+        if self._count["other"]:
+            yield (
+                f"In {self._name}, Elapsed of {self._count['other']:,} jobs does not fit their Start and End (the "
+                f"first: {self._first['other']}); Start and End are believed."
+            )
+        if not self._says_more and self._any_ended:
+            yield (
+                f"{self._name} has no End: it is Start + Elapsed, too early for jobs that were suspended "
+                "meanwhile."
+            )
 
 
 def _clock_times(rows: pl.DataFrame, timezone: str, later: bool) -> list[pl.Series]:

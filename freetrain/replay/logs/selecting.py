@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
+from freetrain.core.node_rows import taken
 from freetrain.errors import InputError
+from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import made_up
-from freetrain.replay.logs.node_events import BusyTimes
 from freetrain.replay.logs.nodelists import NodeListError, expand
 
 _NUMBERS = re.compile(r"[\d,\-]+")
@@ -33,12 +35,13 @@ def select_nodes(busy: BusyTimes, wanted: str) -> tuple[BusyTimes, tuple[str, ..
             f"Its {len(busy.node_names):,} nodes are named like {busy.node_names[0]} and {busy.node_names[-1]}.",
         )
     number = np.cumsum(keep, dtype=np.int32) - 1
-    rows = keep[busy.node]
+    rows = taken(keep, busy.node)
     chosen = BusyTimes(
         tuple(name for name, kept in zip(busy.node_names, keep.tolist(), strict=True) if kept),
-        number[busy.node[rows]].astype(np.int32),
-        busy.start_s[rows],
-        busy.end_s[rows],
+        taken(number, busy.node[rows]),
+        busy.interval[rows],
+        busy.start_s,
+        busy.end_s,
     )
     notes = [
         f"Only {found:,} of the machine's {len(busy.node_names):,} nodes are looked at (--only-nodes {wanted})."
@@ -62,11 +65,10 @@ def add_always_busy(busy: BusyTimes, total: int | None) -> tuple[BusyTimes, tupl
             f"Give at least --nodes {seen}, or choose nodes with --only-nodes.",
         )
     more = total - seen
-    filled = BusyTimes(
-        (*busy.node_names, *made_up("unseen", more)),
-        np.concatenate([busy.node, np.arange(seen, total, dtype=np.int32)]),
-        np.concatenate([busy.start_s, np.full(more, -np.inf)]),
-        np.concatenate([busy.end_s, np.full(more, np.inf)]),
+    unseen = np.arange(seen, total, dtype=np.int32)
+    filled = replace(
+        busy.and_also(unseen, np.full(more, -np.inf), np.full(more, np.inf)),
+        node_names=(*busy.node_names, *made_up("unseen", more)),
     )
     return filled, (f"{more:,} of the machine's {total:,} nodes have no events and count as busy all the time.",)
 

@@ -10,10 +10,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.node_rows import order_by_node, some_nodes_at_a_time
+from freetrain.core.node_rows import order_by_node, some_nodes_at_a_time, taken
+from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.fitting import lasting_place_s, times_that_fit
 from freetrain.replay.logs.model import FittingTasks, IdlePart, IdleShares, TaskAsked
-from freetrain.replay.logs.node_events import BusyTimes
 from freetrain.replay.logs.node_sizes import NodeSizes
 from freetrain.replay.logs.placing import Placed, spread_evenly
 
@@ -40,29 +40,31 @@ def find_idle_shares(
         placed: the jobs on their nodes.
         sizes: what each node has, as far as that is known. Of others it is what jobs were seen to hold at once,
             which is the least that they can have if the nodes of each job are alike.
-        busy: the jobs' rows, and behind them those of times in which nodes were out of service.
+        busy: the jobs' rows, and behind them those of times in which nodes were out of service; the intervals of
+            jobs come first, too.
         from_s: start of the window.
         until_s: its end.
         task: count how many such tasks would have fit there; None: that is not asked.
     """
-    within = busy.end_s.clip(from_s, until_s) > busy.start_s.clip(from_s, until_s)
-    job_rows = within[: len(placed.cores)]
-    if np.isnan(placed.cores[job_rows]).all():
+    lasting = busy.end_s.clip(from_s, until_s) > busy.start_s.clip(from_s, until_s)
+    within = taken(lasting, busy.interval)
+    runs = lasting[: len(placed.count)] & (placed.count > 0)
+    if np.isnan(placed.cores[within[: len(placed.cores)] if placed.cores_by_row else runs]).all():
         return None
-    held = {"cpus": _Held(placed.cores, sizes.cpus, 1.0)}
+    held = {"cpus": _Held(placed.cores, sizes.cpus, 1.0, placed.cores_by_row)}
     said = {"cpus"}
     for what, known in (("memory_bytes", sizes.memory_bytes), ("gpus", sizes.gpus)):
         if task is None and not (placed.runs[what] > 0).any():
             continue
         amount = spread_evenly(placed.runs[what], placed.count)
-        if (amount[job_rows] > 0).any():
+        if (amount[runs] > 0).any():
             said.add(what)
         if task is not None or what in said:
             held[what] = _Held(amount, known, 0.0)
-    alone = np.repeat(placed.count == 1, placed.count)
+    alone = placed.count == 1
     nodes = len(busy.node_names)
     found = [
-        _parts_of(_steps(busy, of, rows, len(alone), from_s, until_s), held, alone, of, task, said)
+        _parts_of(_steps(busy, of, rows, len(placed.count), from_s, until_s), held, alone, of, task, said)
         for of, rows in some_nodes_at_a_time(busy.node, within, nodes)
     ]
     parts = {what: _joined([one.idle[what] for one in found]) for what in said}
@@ -98,14 +100,16 @@ class _Held:
     """What jobs hold of one resource.
 
     Attributes:
-        amount: what the job of each row holds; nan: unknown.
+        amount: what each job holds of each of its nodes; nan: unknown.
         known: sizes of the nodes; nan: unknown.
         least: what a job on several nodes holds of each of them at the least.
+        by_row: ``amount`` is by row of the busy times: what jobs hold differs from node to node.
     """
 
     amount: _Numbers
     known: _Numbers
     least: float
+    by_row: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +118,19 @@ class _Steps:
 
     Attributes:
         rows: the busy times of these nodes.
+        job: whose each of them is; one behind the last job's: the node is out of service.
         row: which of these begins or ends with the stretch, shape (steps,).
         sign: 1 where it begins, -1 where it ends.
         node: the node, counted from the first of these.
         first: the first stretch of each node that has any.
         lasts_s: how long the stretch lasts; means nothing where a node's last row ends.
         has_jobs: whether the node has jobs, and is in service.
-        jobs: number of rows that are jobs'; those behind them are of nodes out of service.
+        jobs: number of jobs.
         nodes: number of these nodes.
     """
 
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    job: NDArray[np.int32]
     row: NDArray[np.int64]
     sign: NDArray[np.int8]
     node: NDArray[np.int32]
@@ -134,10 +140,10 @@ class _Steps:
     jobs: int
     nodes: int
 
-    def of_rows(self, given: NDArray[_Kind]) -> NDArray[_Kind]:
-        """What is given by row, of the job of each step; 0 where a node is out of service."""
-        own = given[np.minimum(self.rows, self.jobs - 1)]
-        own[self.rows >= self.jobs] = 0
+    def of_jobs(self, given: NDArray[_Kind], by_row: bool = False) -> NDArray[_Kind]:
+        """What is given by job, or by row of the busy times, at each step; 0 where a node is out of service."""
+        own = given[np.minimum(self.rows if by_row else self.job, len(given) - 1)]
+        own[self.job >= self.jobs] = 0
         return own[self.row]
 
     def held(self, amount: _Numbers) -> _Numbers:
@@ -171,21 +177,22 @@ class _Free:
 
 
 def _steps(
-    busy: BusyTimes, nodes: slice, rows: NDArray[np.int64], jobs: int, from_s: float, until_s: float
+    busy: BusyTimes, nodes: slice, rows: NDArray[np.int32], jobs: int, from_s: float, until_s: float
 ) -> _Steps:
     """The stretches of these nodes, whose rows these are."""
-    node = busy.node[rows] - nodes.start
-    at_s = np.concatenate([busy.start_s[rows], busy.end_s[rows]]).clip(from_s, until_s)
+    node, interval = busy.node[rows] - nodes.start, busy.interval[rows]
+    at_s = np.concatenate([busy.start_s[interval], busy.end_s[interval]]).clip(from_s, until_s)
     order = order_by_node(np.tile(node, 2), at_s - from_s, until_s - from_s)
     begins, at_s = order < len(rows), at_s[order]
     row = np.where(begins, order, order - len(rows))
     sign = np.where(begins, np.int8(1), np.int8(-1))
-    is_job = rows[row] < jobs
+    is_job = interval[row] < jobs
     running, closed = (np.cumsum(sign * which, dtype=np.int32) for which in (is_job, ~is_job))
     count = nodes.stop - nodes.start
     steps_of = 2 * np.bincount(node, minlength=count)
     return _Steps(
         rows,
+        interval,
         row,
         sign,
         np.repeat(np.arange(count, dtype=np.int32), steps_of),
@@ -210,12 +217,12 @@ def _parts_of(
     Args:
         steps: when what changes.
         held: of each resource.
-        alone: by row, whether the node is the job's only one, so that the amount is exact.
+        alone: whether each job has one node alone, so that the amount is exact.
         nodes: which nodes they are.
         task: count how many such tasks would have fit; None: that is not asked.
         said: the resources of which the log says what jobs held.
     """
-    of_one = steps.of_rows(alone)
+    of_one = steps.of_jobs(alone)
     free = {what: _free(steps, one, of_one, nodes) for what, one in held.items()}
     partly = steps.has_jobs & (free["cpus"].amount >= _ONE_CPU)
     idle = {
@@ -228,7 +235,7 @@ def _parts_of(
 def _free(steps: _Steps, held: _Held, alone: NDArray[np.bool_], nodes: slice) -> _Free:
     """What is free of one resource; ``alone`` is meant by step."""
     known = held.known[nodes]
-    amount = steps.of_rows(held.amount)
+    amount = steps.of_jobs(held.amount, held.by_row)
     unknown = np.isnan(amount)
     amount[unknown] = 0.0
     sure = np.where(alone, amount, np.minimum(amount, held.least))
@@ -295,15 +302,20 @@ def _gpu_types(placed: Placed, nodes: int) -> tuple[str, ...]:
     types = placed.runs["gpu_types"]
     for text in types.unique():
         if text:
-            rows = np.repeat((types == text).to_numpy(), placed.count)
-            for node in np.unique(placed.busy.node[rows]).tolist():
+            had_such = np.zeros(nodes, bool)
+            had_such[placed.busy.node[np.repeat((types == text).to_numpy(), placed.count)]] = True
+            for node in np.flatnonzero(had_such).tolist():
                 seen[node].update(text.split(","))
     return tuple("+".join(sorted(seen[node])) if node in seen else "" for node in range(nodes))
 
 
 def _spread(placed: Placed, alone: NDArray[np.bool_], from_s: float, until_s: float) -> float:
     """The part of the held CPU time that jobs on several nodes held."""
-    start_s, end_s = (placed.runs[name].to_numpy().clip(from_s, until_s) for name in ("start_s", "end_s"))
-    held_s = np.nan_to_num(placed.cores) * np.repeat(end_s - start_s, placed.count)
+    lasts_s = placed.busy.end_s.clip(from_s, until_s) - placed.busy.start_s.clip(from_s, until_s)
+    cores = np.nan_to_num(placed.cores)
+    if placed.cores_by_row:
+        held_s = cores * np.repeat(lasts_s, placed.count)
+    else:
+        held_s = np.repeat(cores * lasts_s, placed.count)
     together_s = float(held_s.sum())
-    return float(held_s[~alone].sum()) / together_s if together_s > 0 else 0.0
+    return float(held_s[np.repeat(~alone, placed.count)].sum()) / together_s if together_s > 0 else 0.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import sys
 import zlib
+from collections.abc import Generator, Iterator
+from itertools import chain
 from pathlib import Path
 
 from freetrain.errors import InputError
@@ -12,6 +14,9 @@ from freetrain.errors import InputError
 _GZIP = b"\x1f\x8b"
 _GZIP_WBITS = 31
 _UTF16_HEAD_BYTES = 64
+_CHUNK_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 23
+"""What is understood at a time: as columns of text it takes some ten times as much."""
 _OTHER_PACKERS = {
     b"\xfd7zXZ": "xz",
     b"BZh": "bzip2",
@@ -22,48 +27,82 @@ _OTHER_PACKERS = {
 
 def display_name(path: Path) -> str:
     """The file's name in messages."""
-    return "standard input" if str(path) == "-" else str(path)
+    return "standard input" if is_stdin(path) else str(path)
+
+
+def is_stdin(path: Path) -> bool:
+    """Whether it stands for standard input, which can be read once."""
+    return str(path) == "-"
 
 
 def read_source(path: Path) -> bytes:
-    """The text of a log as UTF-8: unpacked, without byte-order mark, lines ending in a newline character alone.
+    """The whole text of a log, as ``read_pieces`` gives it."""
+    return b"".join(read_pieces(path))
+
+
+def read_pieces(path: Path) -> Generator[bytes, None, None]:
+    """The text of a log as UTF-8, piece by piece, so that a large one need not be there as a whole.
+
+    It is unpacked, without byte-order mark, and its lines end in a newline character alone. Each piece but the
+    last ends at the end of a line. The first is small, to tell what kind of log it is.
 
     Raises:
         InputError: if the file cannot be read, or is cut off or damaged within.
     """
     name = display_name(path)
-    data = _read_bytes(path, name)
-    if data.startswith(_GZIP):
-        data = _unpack(data, name)
-    for magic, packer in _OTHER_PACKERS.items():
-        if data.startswith(magic):
-            raise InputError(
-                f"{name} is packed with {packer}, which freetrain does not read.",
-                "Unpack it first, or pipe it in: give - as the file for standard input.",
-            )
-    data = _as_utf8(data).removeprefix(codecs.BOM_UTF8)
-    return data.replace(b"\r\n", b"\n") if b"\r\n" in data else data
+    text = _as_utf8(_unpacked(_chunks(path, name), name))
+    for piece in _in_whole_lines(text):
+        yield piece.replace(b"\r\n", b"\n") if b"\r\n" in piece else piece
 
 
-def _as_utf8(data: bytes) -> bytes:
+def _in_whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    waiting: list[bytes] = []
+    waiting_bytes, enough_bytes = 0, _CHUNK_BYTES
+    for chunk in chunks:
+        waiting.append(chunk)
+        waiting_bytes += len(chunk)
+        end = chunk.rfind(b"\n") + 1
+        if end and waiting_bytes >= enough_bytes:
+            waiting[-1] = chunk[:end]
+            yield b"".join(waiting)
+            waiting, waiting_bytes, enough_bytes = [chunk[end:]], len(chunk) - end, _PIECE_BYTES
+    if waiting_bytes:
+        yield b"".join(waiting)
+
+
+def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    first = next(chunks, b"")
+    encoding = _encoding(first[:_UTF16_HEAD_BYTES])
+    if encoding is None:
+        yield first.removeprefix(codecs.BOM_UTF8)
+        yield from chunks
+        return
+    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+    for chunk in chain([first], chunks):
+        yield decoder.decode(chunk).encode(errors="replace")
+    yield decoder.decode(b"", final=True).encode(errors="replace")
+
+
+def _encoding(head: bytes) -> str | None:
     """Windows' shells write UTF-16, with a byte-order mark or without: every second byte of ASCII text is 0."""
-    head = data[:_UTF16_HEAD_BYTES]
     zeros = [head[odd::2].count(0) for odd in (0, 1)]
-    encoding = None
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding = "utf-16"
-    elif len(head) >= 8 and zeros[0] == 0 and zeros[1] == len(head) // 2:
-        encoding = "utf-16-le"
-    elif len(head) >= 8 and zeros[1] == 0 and zeros[0] == (len(head) + 1) // 2:
-        encoding = "utf-16-be"
-    return data if encoding is None else data.decode(encoding, errors="replace").encode(errors="replace")
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if len(head) >= 8 and zeros[0] == 0 and zeros[1] == len(head) // 2:
+        return "utf-16-le"
+    if len(head) >= 8 and zeros[1] == 0 and zeros[0] == (len(head) + 1) // 2:
+        return "utf-16-be"
+    return None
 
 
-def _read_bytes(path: Path, name: str) -> bytes:
-    if str(path) == "-":
-        return sys.stdin.buffer.read()
+def _chunks(path: Path, name: str) -> Iterator[bytes]:
+    """The bytes of a file, or of standard input."""
+    if is_stdin(path):
+        yield from iter(lambda: sys.stdin.buffer.read(_CHUNK_BYTES), b"")
+        return
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            yield from iter(lambda: file.read(_CHUNK_BYTES), b"")
     except FileNotFoundError:
         raise InputError(f"There is no file {name}.", "Check the path of the log.") from None
     except IsADirectoryError:
@@ -78,25 +117,47 @@ def _read_bytes(path: Path, name: str) -> bytes:
         raise InputError(f"{name} cannot be read: {error.strerror}.") from None
 
 
-def _unpack(data: bytes, name: str) -> bytes:
+def _unpacked(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
+    first = next(chunks, b"")
+    if first.startswith(_GZIP):
+        chunks = _gunzipped(chain([first], chunks), name)
+        first = next(chunks, b"")
+    for magic, packer in _OTHER_PACKERS.items():
+        if first.startswith(magic):
+            raise InputError(
+                f"{name} is packed with {packer}, which freetrain does not read.",
+                "Unpack it first, or pipe it in: give - as the file for standard input.",
+            )
+    yield first
+    yield from chunks
+
+
+def _gunzipped(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
     """Unpack gzip by hand: the module gzip tells neither how far it came nor truncation from damage."""
-    parts: list[bytes] = []
-    rest = data
-    while rest:
-        member = zlib.decompressobj(_GZIP_WBITS)
-        try:
-            parts.append(member.decompress(rest))
-        except zlib.error:
-            raise _broken(
-                name, parts, "damaged", "Fetch the file again: its checksum or content is wrong."
-            ) from None
-        if not member.eof:
-            raise _broken(name, parts, "cut off", "Copy the whole file again: its end is missing.")
-        # tar and tape blocks pad with zeros
-        rest = member.unused_data.lstrip(b"\0")
-    return b"".join(parts)
+    lines, member = 0, None
+    for rest in chunks:
+        while rest:
+            if member is None:
+                # tar and tape blocks pad with zeros
+                rest = rest.lstrip(b"\0")
+                if not rest:
+                    break
+                member = zlib.decompressobj(_GZIP_WBITS)
+            try:
+                text = member.decompress(rest, _CHUNK_BYTES)
+            except zlib.error:
+                hint = "Fetch the file again: its checksum or content is wrong."
+                raise _broken(name, lines, "damaged", hint) from None
+            if text:
+                lines += text.count(b"\n")
+                yield text
+            rest = member.unused_data if member.eof else member.unconsumed_tail
+            member = None if member.eof else member
+    if member is not None:
+        raise _broken(name, lines, "cut off", "Copy the whole file again: its end is missing.")
 
 
-def _broken(name: str, parts: list[bytes], how: str, hint: str) -> InputError:
-    rows = sum(part.count(b"\n") for part in parts)
-    return InputError(f"{name} is a gzip file that is {how} after {rows:,} lines; nothing was read from it.", hint)
+def _broken(name: str, lines: int, how: str, hint: str) -> InputError:
+    return InputError(
+        f"{name} is a gzip file that is {how} after {lines:,} lines; nothing was read from it.", hint
+    )

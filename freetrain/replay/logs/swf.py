@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from freetrain.replay.logs.nodelists import MOST_NODES
-from freetrain.replay.logs.parsed import MOST_COUNTED, RUN_SCHEMA, TIMES, MachineSize, ParsedFile
+from freetrain.replay.logs.parsed import MOST_COUNTED, MachineSize, ParsedFile, as_runs, seen
 from freetrain.replay.logs.row_checks import check_rows, sound_rows
 from freetrain.replay.logs.rows import Lines, read_fields, split_lines
 from freetrain.replay.logs.tally import RowTally
@@ -53,12 +53,12 @@ def read_swf(data: bytes, file: int, tally: RowTally) -> ParsedFile:
         notes.append("The SWF header has no UnixStartTime that is a time: times count from 1970-01-01.")
         begin_s = 0.0
     checked = _checked(_timed(numbers, begin_s))
-    seen = checked.filter(pl.col("bad").is_null()).select("job", *TIMES)
-    runs = sound_rows(checked, tally).select(*RUN_SCHEMA)
+    unused = seen(checked.filter(pl.col("ignored").is_not_null()))
+    runs = as_runs(sound_rows(checked, tally))
     size = _size(header)
     if size is None and {"MaxNodes", "MaxProcs"} & header.keys():
         notes.append("What the SWF header says of MaxNodes and MaxProcs is no machine.")
-    return ParsedFile(runs, seen, size, tuple(notes))
+    return ParsedFile([runs], unused, size, tuple(notes))
 
 
 def _header(lines: Lines) -> Mapping[str, int]:

@@ -7,8 +7,7 @@ import time
 import pytest
 
 from freetrain.errors import InputError
-from freetrain.replay.logs import ReadOptions, read_site_log
-from freetrain.replay.logs import sacct as sacct_text
+from freetrain.replay.logs import ReadOptions, read_site_log, source
 from tests.replay.logs.build import HEADER, Write, holes_of, hour, read, row, sacct
 
 CLUSTERS = sacct(
@@ -39,7 +38,8 @@ def test_it_does_not_matter_how_many_rows_are_understood_at_a_time(
 ) -> None:
     path = write(text)
     at_once = read(path, **options)
-    monkeypatch.setattr(sacct_text, "_ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(source, "_CHUNK_BYTES", len(HEADER))
+    monkeypatch.setattr(source, "_PIECE_BYTES", 1)
     one_by_one = read(path, **options)
     assert (one_by_one.rows, one_by_one.notes) == (at_once.rows, at_once.notes)
     for name in at_once.holes.node_names:
@@ -49,7 +49,8 @@ def test_it_does_not_matter_how_many_rows_are_understood_at_a_time(
 def test_a_cluster_that_is_not_there_is_told_from_those_of_all_rows(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sacct_text, "_ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(source, "_CHUNK_BYTES", len(HEADER))
+    monkeypatch.setattr(source, "_PIECE_BYTES", 1)
     with pytest.raises(InputError) as caught:
         read(write(CLUSTERS), cluster="none")
     assert caught.value.hint == "Give --cluster one of big, small."
