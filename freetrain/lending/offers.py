@@ -119,8 +119,7 @@ def _ends_of_places(
 ) -> Mapping[str, HoleEnd]:
     """Place → how its hole ends, where that is known: for itself, or with its node."""
     names = [name for name, _ in places.offered] if ends or of_parts else []
-    found = ((name, of_parts.get(name) or ends.get(node_of(name))) for name in names)
-    return {name: end for name, end in found if end is not None}
+    return {name: end for name in names if (end := of_parts.get(name) or ends.get(node_of(name))) is not None}
 
 
 def _offers(places: Places, until: Mapping[str, HoleEnd], rules: NodeRules) -> Offers:
