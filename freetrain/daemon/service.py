@@ -33,6 +33,7 @@ from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
 from freetrain.store.ledger import DAEMON_COMMAND, Ledger
+from freetrain.store.notice_book import NoticeBook
 from freetrain.store.records import NewRun
 from freetrain.store.schema import SCHEMA
 from freetrain.store.store import DAEMONS_STORE, Store
@@ -106,7 +107,7 @@ class Service:
                 first = admission.admit(self._config)
                 status = StatusFile(directory, poll_s, settings.hides_jobs, self._clock_s)
                 store = _open_store(directory / DAEMONS_STORE)
-                ledger = store.ledger()
+                ledger, book = store.ledger(), store.notice_book()
                 names = tuple(sorted(self._config.slurm.queue.among(first.partitions).nodes))
                 with store.begin_run(self._new_run(settings, names), batch_decisions=1) as journal:
                     lender = Lender(
@@ -116,17 +117,19 @@ class Service:
                     timetable = Timetable(directory, poll_s, settings.backfill_interval_s, senders, self._clock_s)
                     timetable.every(_PROGRESS_EVERY_S, lambda: _read_progress(lender, timetable))
                     timetable.every(_OWNERS_EVERY_S, lambda: senders.admit(lender.owners))
-                    timetable.every(_FORGET_EVERY_S, lambda: self._forget(ledger))
+                    timetable.every(_FORGET_EVERY_S, lambda: self._forget(ledger, book))
                     self._say_hello(poll_s)
                     metrics = Metrics()
                     textfile = Textfile(self._config.metrics.textfile, metrics.registry)
                     answering = serving(self._config.metrics, metrics.registry)
                     with answering, self._signals(timetable), timetable.running():
                         status.looked(self._config, None)
-                        tellers = Notices(self._config), WakeCheck(directory, self._gateway)
+                        notices = Notices(self._config, book, ledger, self._gateway)
+                        tellers = notices, WakeCheck(directory, self._gateway)
                         parts = _Parts(lender, timetable, admission, status, metrics, textfile, *tellers)
                         starting("looking at Slurm for the first time", LOOK_S)
                         self._loop(parts, cycles)
+                        notices.close()
                     journal.finish({}, [], self._clock_s())
                 status.stopped()
             notify(STOPPING="1", STATUS="stopped; fragments go on")
@@ -196,10 +199,12 @@ class Service:
         parts.metrics.called(self._gateway.calls)
         parts.textfile.write()
 
-    def _forget(self, ledger: Ledger) -> None:
+    def _forget(self, ledger: Ledger, book: NoticeBook) -> None:
         """In another thread, where an error ends nothing: the next look finds out by itself what is wrong."""
+        before_s = self._clock_s() - self._config.state.keep
         try:
-            ledger.forget(self._clock_s() - self._config.state.keep)
+            ledger.forget(before_s)
+            book.forget(before_s)
         except FreetrainError as error:
             log.error("%s", error.what)
 

@@ -216,7 +216,8 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     waits = find_waits(snapshot, _preemptible(facts, nodes.claim_s), nodes.queue)
     blocked = memory.blocked.after(waits, snapshot, nodes.claim_s)
     meter = memory.meter.after(facts, shadow, blocked.jobs, nodes, rules.harm)
-    lost = memory.lost.after(snapshot, [*meter.ended, *facts.fragments], rules.harm)
+    # What ended while no daemon looked may have ended long ago.
+    lost = memory.lost.after(snapshot, [*facts.ended, *meter.ended, *facts.fragments], rules.harm)
     evicted_s = evictions_after(memory.evicted_s, facts.ended, now_s, rules.harm)
     back_off = find_back_off(meter.harms, evicted_s, lost, now_s, rules.harm)
     stopped = facts.stopped or (back_off.sentence if back_off else "")
