@@ -107,6 +107,20 @@ def test_one_that_still_runs_is_not_run_a_second_time(script: Path, tmp_path: Pa
     assert len(said(script)) == 4
 
 
+def test_the_pace_goes_on_over_a_restart(script: Path, tmp_path: Path) -> None:
+    clock = Clock()
+    for look in (QUIET, STOPPED):
+        notices_of(tmp_path, config(f'"{script}"'), clock).looked(look, Memory())
+        said(script)
+    for look in (QUIET, STOPPED):
+        notices_of(tmp_path, config(f'"{script}"'), clock).looked(look, Memory())
+    assert len(said(script)) == 2
+    later = notices_of(tmp_path, config(f'"{script}"'), clock)
+    clock.now_s = 601.0
+    later.looked(STOPPED, Memory())
+    assert len(said(script)) == 4
+
+
 def test_what_was_so_when_the_first_daemon_began_is_told_to_nobody(script: Path, tmp_path: Path) -> None:
     notices = notices_of(tmp_path, config(f'"{script}"'), Clock())
     notices.looked(STOPPED, Memory())
