@@ -125,7 +125,13 @@ PlaySite = Callable[[Path, int, list[SiteJob], bool], Played]
 """Plays one site from up to down: its folder, its first port, its jobs, and whether freetrain lends there."""
 
 
-def play_all(root: Path, first_port: int, workloads: Sequence[list[SiteJob]], play: PlaySite) -> list[Comparison]:
+def play_all(
+    root: Path,
+    first_port: int,
+    workloads: Sequence[list[SiteJob]],
+    play: PlaySite,
+    again: Sequence[list[SiteJob]] | None = None,
+) -> list[Comparison]:
     """Play all workloads on all kinds of sites, side by side.
 
     Args:
@@ -133,13 +139,15 @@ def play_all(root: Path, first_port: int, workloads: Sequence[list[SiteJob]], pl
         first_port: of as many as ``PORTS`` for each workload.
         workloads: what the sites are given to do.
         play: plays one of them.
+        again: what the second site of each workload is given instead; None: the same.
     """
     cases = list(itertools.product(range(len(workloads)), SITES))
 
     def play_case(number: int) -> Played:
         workload, site = cases[number]
         folder, port = root / f"{site}-{workload}", first_port + number * PORTS_OF_A_SITE
-        return play(folder, port, workloads[workload], site == "with")
+        jobs = (again or workloads)[workload] if site == "again" else workloads[workload]
+        return play(folder, port, jobs, site == "with")
 
     with ThreadPoolExecutor(len(cases)) as pool:
         played = list(pool.map(play_case, range(len(cases))))

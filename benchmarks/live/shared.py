@@ -34,7 +34,7 @@ from benchmarks.live.play import (
     played_on,
 )
 from benchmarks.live.site import TRAINER, Site
-from benchmarks.live.workload import SiteJob
+from benchmarks.live.workload import SiteJob, shifted
 from freetrain.lab.options import LabOptions
 
 NODES, GPUS = 4, 8
@@ -86,9 +86,9 @@ def draw_shares(duration_s: float, load: float, seed: int) -> list[SiteJob]:
 
 
 def play_shared(
-    directory: Path, port: int, jobs: list[SiteJob], with_freetrain: bool, *, interval_s: int
+    directory: Path, port: int, jobs: list[SiteJob], with_freetrain: bool, *, interval_s: int, lend: str = ""
 ) -> Played:
-    """One site, from up to down."""
+    """One site, from up to down; ``lend`` are more settings of [lend]."""
     directory.mkdir(parents=True)
     site = Site(directory, _options(directory, port, interval_s))
     try:
@@ -99,7 +99,7 @@ def play_shared(
                     person, most, f"min={fewest},max={most}", TRAINER, "-p", "main", f"--qos={QOS}",
                     f"--gpus-per-node={gpus}",
                 )  # fmt: skip
-            _start_daemon(site, interval_s)
+            _start_daemon(site, interval_s, lend)
         from_s, until_s = play_workload(site, jobs, 5 + 2 * interval_s)
         own = site.accounting(",".join(("main", *PARTITIONS)), "normal")
         return played_on(site, own, site.accounting("main", QOS), from_s, until_s)
@@ -130,10 +130,11 @@ def _set_up_qos(site: Site) -> None:
         site.run("root", "sacctmgr", "-i", "-Q", *command.split())
 
 
-def _start_daemon(site: Site, interval_s: int) -> None:
+def _start_daemon(site: Site, interval_s: int, lend: str) -> None:
     slurm = f'[slurm]\npartition = "main"\nqos = "{QOS}"\n'
     (site.directory / "wake").symlink_to(site.directory / "state/wake")
-    site.start_daemon(interval_s, interval_s + 2, SHORTEST_HOLE_S, more=slurm, lend='share = "gpus"')
+    lend = f'share = "gpus"\n{lend}'
+    site.start_daemon(interval_s, interval_s + 2, SHORTEST_HOLE_S, more=slurm, lend=lend)
     wake = site.directory / "state/wake"
     while "mode act" not in site.daemon_says or not wake.exists():
         time.sleep(0.2)
@@ -196,19 +197,26 @@ def _interval(values: Sequence[float]) -> str:
 @click.option(
     "--port", type=int, default=26000, show_default=True, help=f"First of {PORTS} free ports for each seed."
 )
+@click.option(
+    "--shift", "shift_s", type=float, default=0.0, help="Submissions of the second site are up to so much later."
+)
+@click.option("--lend", default="", help="More settings of [lend].")
 @click.option("--daemon-logs", "logs", type=click.Path(path_type=Path), help="Folder for what the daemons said.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path))
 def main(
-    minutes: float, interval_s: int, load: float, seeds: tuple[int, ...], port: int, logs: Path | None,
-    json_path: Path | None,
+    minutes: float, interval_s: int, load: float, seeds: tuple[int, ...], port: int, shift_s: float, lend: str,
+    logs: Path | None, json_path: Path | None,
 ) -> None:  # fmt: skip
     """Play the workloads and print what came of them."""
     workloads = [draw_shares(minutes * 60, load, seed) for seed in seeds]
+    again = [shifted(jobs, shift_s, seed) for jobs, seed in zip(workloads, seeds, strict=True)]
     click.echo(f"{' + '.join(str(len(jobs)) for jobs in workloads)} jobs in {minutes:g} minutes")
     with tempfile.TemporaryDirectory(prefix="ft-", dir="/tmp") as folder:
         root = Path(folder)
         root.chmod(0o755)
-        comparisons = play_all(root, port, workloads, partial(play_shared, interval_s=interval_s))
+        comparisons = play_all(
+            root, port, workloads, partial(play_shared, interval_s=interval_s, lend=lend), again
+        )
         if logs:
             logs.mkdir(parents=True, exist_ok=True)
             for log in root.glob("with-*/daemon.log"):

@@ -6,8 +6,10 @@ import csv
 import gzip
 import math
 import random
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
 
 SAMPLE_LOG = Path(__file__).parents[2] / "sample_logs" / "small-cluster.sacct.gz"
@@ -83,6 +85,13 @@ def draw(samples: list[Sample], nodes: int, duration_s: float, load: float, seed
         found.append(SiteJob(round(at_s, 2), size, run_s, math.ceil(run_s * dice.uniform(1.2, 3.0) / 60)))
         at_s += gap_s * squeeze
     return found
+
+
+def shifted(jobs: Sequence[SiteJob], most_s: float, seed: int) -> list[SiteJob]:
+    """The same jobs in the same order, each submitted up to so much later."""
+    dice = random.Random(seed)
+    later_s = accumulate((one.at_s + dice.uniform(0, most_s) for one in jobs), max)
+    return [replace(one, at_s=round(at_s, 2)) for one, at_s in zip(jobs, later_s, strict=True)]
 
 
 def read_samples(log: Path) -> list[Sample]:

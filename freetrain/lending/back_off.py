@@ -55,14 +55,16 @@ class BackOff:
 def evictions_after(
     before_s: Iterable[float], ended: Iterable[Fragment], now_s: float, limits: HarmRules
 ) -> tuple[float, ...]:
-    """When fragments were evicted, as far back as it counts, UTC epoch seconds.
+    """When fragments were evicted, as far back as it counts, UTC epoch seconds; none where any number may be.
 
     Args:
         before_s: those that were known before.
         ended: fragments that ended since the last look.
         now_s: the instant of the look.
-        limits: how far back they count.
+        limits: how many are tolerated, and how far back they count.
     """
+    if not limits.evictions:
+        return ()
     # A job of several nodes is evicted once.
     preempted = {one.job: one.ended_s for one in ended if one.end is End.PREEMPTED}
     new_s = (at_s for at_s in preempted.values() if at_s is not None)

@@ -27,17 +27,15 @@ def limits(
         rules: how the site wants it.
     """
     place_of = rules.nodes.place_of
+    going_on = ((one, place_of(one)) for one in fragments if one.goes_on)
+    offered = [(one, place, free_until_s[place]) for one, place in going_on if place in free_until_s]
     job_until_s: dict[str, float] = {}  # of a job of several nodes the first hole to end counts
-    for one in fragments:
-        node_until_s = free_until_s.get(place_of(one))
-        if node_until_s is not None and one.goes_on:
-            job_until_s[one.job] = min(job_until_s.get(one.job, inf), node_until_s)
+    for one, _, until_s in offered:
+        if until_s < job_until_s.get(one.job, inf):
+            job_until_s[one.job] = until_s
     alike: defaultdict[tuple[float | None, float, float], list[str]] = defaultdict(list)
-    for one in fragments:
-        place = place_of(one)
-        until_s = job_until_s.get(one.job)
-        if until_s is not None and place in free_until_s and one.goes_on:
-            alike[one.started_s, one.limit_s, until_s].append(place)
+    for one, place, _ in offered:
+        alike[one.started_s, one.limit_s, job_until_s.get(one.job, inf)].append(place)
     longest_s = rules.limit_s(inf, snapshot)
     changed: defaultdict[float, list[str]] = defaultdict(list)
     for (started_s, now_s, until_s), nodes in alike.items():

@@ -107,8 +107,7 @@ def find_offers(
         else whole_nodes(snapshot, holder, why_not, rules)
     )
     names = [name for name, _ in places.offered] if ends or of_parts else []
-    found = ((name, of_parts.get(name) or ends.get(node_of(name))) for name in names)
-    until = {name: end for name, end in found if end is not None}
+    until = {name: end for name in names if (end := of_parts.get(name) or ends.get(node_of(name))) is not None}
     free_until_s = {name: end.time_s - rules.margin_s for name, end in until.items() if end.time_s < inf}
     offered = tuple(cached_offer(name, free_until_s.get(name), by) for name, by in places.offered)
     offers = Offers(offered, places.due, places.withheld)

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.live.gpu_figures import gpu_seconds, holes_of_gpus
 from benchmarks.live.shared import GPUS, NODES, draw_shares
 from benchmarks.live.site import Ran
+from benchmarks.live.workload import shifted
 
 
 def ran(start_s: float, end_s: float, nodes: str, gpus: int) -> Ran:
@@ -38,3 +41,13 @@ def test_what_is_lent_counts_where_the_sites_jobs_left_so_much() -> None:
     found = gpu_seconds(site, fragments, {"a": 2, "b": 2}, (0, 100), 5.0, (15.0, 61.0))
     assert (found.idle, found.lent, found.useful) == (60 + 120, 50 + 40, 45 + 35)
     assert found.in_holes == {15.0: (180, 90), 61.0: (0, 0)}
+
+
+def test_a_shifted_workload_comes_a_little_later_in_the_same_order() -> None:
+    jobs = draw_shares(1200.0, 0.7, seed=3)
+    later = shifted(jobs, 1.0, seed=3)
+    added_s = [late.at_s - job.at_s for job, late in zip(jobs, later, strict=True)]
+    assert all(0 <= each <= 1.01 for each in added_s)
+    assert max(added_s) > 0.5
+    assert [replace(late, at_s=job.at_s) for job, late in zip(jobs, later, strict=True)] == jobs
+    assert [one.at_s for one in later] == sorted(one.at_s for one in later)

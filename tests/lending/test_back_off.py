@@ -68,3 +68,7 @@ def test_only_what_slurm_preempted_is_an_eviction_and_is_remembered_as_long_as_i
     of_two_nodes = [ENDED, replace(ENDED, node="n2")]
     assert evictions_after((), of_two_nodes, 950.0, LIMITS) == (900.0,)
     assert evictions_after((100.0, 900.0), [], 100.0 + 4200.0, LIMITS) == (900.0,)
+
+
+def test_no_eviction_is_remembered_where_any_number_may_be() -> None:
+    assert evictions_after((100.0,), [ENDED], 950.0, replace(LIMITS, evictions=0)) == ()

@@ -124,6 +124,11 @@ class SimulatedCluster:
         """Nodes on which trainings are."""
         return sum(len(run.nodes) for run in self.running.values())
 
+    @property
+    def has_freed_nodes(self) -> bool:
+        """Whether fragments that ended since the last look left idle nodes that nobody has been given."""
+        return any(self.holder_of(one.node) == "" for one in self.lent.ended)
+
     def holder_of(self, node: str) -> str | None:
         """Who has this node: a trainer's id, "" where it is idle, None where it is busy."""
         return (self.lent.holder_of(node) or "") if node in self._site.idle else None

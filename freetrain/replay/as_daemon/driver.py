@@ -98,10 +98,11 @@ class DaemonReplay:
         site = cluster.advance_site()
         cluster.start_fragments()
         admitted = self._course.admit()
+        freed = cluster.has_freed_nodes
         if self._timing.wakes is not None:
-            self._wake(self._timing.wakes, site.submitted, site.ended or bool(cluster.lent.ended))
-        # That a fragment runs or trains by now changes nothing for the judge.
-        has_news = completed or bool(site) or admitted or bool(cluster.lent.ended)
+            self._wake(self._timing.wakes, site.submitted, site.ended or freed)
+        # That a fragment runs or trains by now, or has made room for the next, changes nothing for the judge.
+        has_news = completed or bool(site) or admitted or freed
         self._has_news = self._has_news or has_news
         return has_news or moved
 
