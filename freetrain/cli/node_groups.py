@@ -11,8 +11,9 @@ from freetrain.core.cluster import NodeState, Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.daemon.admission.checks import read_settings
 from freetrain.daemon.controls.drains import read_drains, reasons
+from freetrain.daemon.reports.node_groups import gathered, groups_of
 from freetrain.daemon.reports.standing import Standing
-from freetrain.daemon.reports.status import NodeGroup, gathered, groups_of
+from freetrain.daemon.reports.status import NodeGroup
 from freetrain.daemon.rules import rules_of
 from freetrain.daemon.setup import launcher_of
 from freetrain.lending.offers import find_offers, shadow_of

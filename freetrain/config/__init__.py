@@ -9,7 +9,10 @@ from freetrain.config.loading import (
     find_sources,
     load_config,
 )
-from freetrain.config.model import Config, Log, Metrics, Prices, Slurm
+from freetrain.config.model import Config
+from freetrain.config.sections.prices import Prices
+from freetrain.config.sections.slurm import Slurm
+from freetrain.config.sections.telling import Log, Metrics
 from freetrain.config.settings import Setting, find_setting, settings, value_of
 
 __all__ = [

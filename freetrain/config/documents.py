@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from freetrain.config.model import Section
 from freetrain.config.roff import escaped
+from freetrain.config.sections.section import Section
 from freetrain.config.settings import Setting, sections, settings
 
 _WIDTH = 110

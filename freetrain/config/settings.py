@@ -12,7 +12,8 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
-from freetrain.config.model import NEEDS_RESTART, Config, Section
+from freetrain.config.model import NEEDS_RESTART, Config
+from freetrain.config.sections.section import Section
 from freetrain.durations import show_duration
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 from freetrain.config import Config
@@ -20,15 +20,18 @@ from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import LiveCluster, Told
 from freetrain.daemon.reports.back_offs import BackOffs
 from freetrain.daemon.reports.findings import tell_findings, tell_unusable
+from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.rejects import Rejects
-from freetrain.daemon.reports.status import LookStatus, status_of
+from freetrain.daemon.reports.status import LookStatus
 from freetrain.daemon.rules import roster_rules_of, rules_of
 from freetrain.daemon.setup import launcher_of, switches_of
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.daemon.trainers.progress_reader import Place, ProgressReader
 from freetrain.lending.judge import Judgement
+from freetrain.lending.lost_nodes import LostNode, LostNodes
 from freetrain.lending.memory import Memory
-from freetrain.lending.meter import Meter
+from freetrain.lending.meter import IN_THE_WAY_S, Meter
+from freetrain.lending.rules import HarmRules
 from freetrain.lending.stays import Stays
 from freetrain.loop.cycle import Goal
 from freetrain.loop.lending_loop import LendingLoop
@@ -85,7 +88,8 @@ class Lender:
         self._cluster = LiveCluster(gateway, self._launcher, self._executor, ledger, self._told)
         rules = rules_of(config, settings)
         self._stays_kept_s = -float("inf")
-        before = _remembered(ledger, config.slurm.partition, clock_s() - rules.harm.remembered_s)
+        before = _remembered(ledger, config.slurm.partition, clock_s(), rules.harm)
+        self._lost = before.lost.all
         self._loop = LendingLoop(self._cluster, rules, journal, time.perf_counter, self._note, before)
         self._unusable = frozenset[str]()
         self._placer: Placer | None = None
@@ -211,10 +215,16 @@ class Lender:
         self._back_offs.tell(judgement.back_off, snapshot.time_s)
         for harm in memory.meter.new:
             self._ledger.record_harm(harm)
+        self._keep_lost(memory.lost.all)
         if memory.blocked.new:
             self._guard.ask_now()
         self._keep(memory.stays, snapshot.time_s)
         self._follow_progress(len(self._config.slurm.queue.among(snapshot.partitions).nodes))
+
+    def _keep_lost(self, lost: tuple[LostNode, ...]) -> None:
+        if lost != self._lost:
+            self._ledger.save_lost_nodes(astuple(one) for one in lost)
+            self._lost = lost
 
     def _keep(self, stays: Stays, now_s: float) -> None:
         if now_s - self._stays_kept_s >= _KEEP_STAYS_S:
@@ -235,11 +245,13 @@ class Lender:
         )
 
 
-def _remembered(ledger: Ledger, partition: str, since_s: float) -> Memory:
-    """What outlives a restart: delays and evictions count as long as those of now, and what was learned."""
-    known = ledger.stays(partition)
+def _remembered(ledger: Ledger, partition: str, now_s: float, limits: HarmRules) -> Memory:
+    """What outlives a restart: harm of all kinds counts as long as that of now, and what was learned."""
+    known, since_s = ledger.stays(partition), now_s - limits.remembered_s
+    ended = (one for one in ledger.fragments(now_s - IN_THE_WAY_S) if one.ended_s is not None)
     return Memory(
-        meter=Meter(harms=tuple(ledger.harms(since_s))),
+        meter=Meter(ended=tuple(ended), harms=tuple(ledger.harms(since_s))),
+        lost=LostNodes(tuple(LostNode(*one) for one in ledger.lost_nodes())),
         stays=Stays(*known) if known else Stays(),
         evicted_s=tuple(ledger.evictions(since_s)),
     )

@@ -19,6 +19,9 @@ from freetrain.store.ledger import Ledger
 _MOST_TRIES = 3
 """Accounting hears of a cancelled job a moment later than slurmctld."""
 
+_LATELY = 100
+"""So far back the audit may tell of it already."""
+
 _SEEN = "seen in Slurm"
 
 
@@ -79,20 +82,44 @@ class OwnersDeeds:
     def _settle(self, one: _Cancelled, now_s: float) -> None:
         """Ask who cancelled it, and write it down; later, where accounting does not know of it yet."""
         try:
-            found = parse_cancellers(self._gateway.perform(queries.ask_who_cancelled(one.id)))
-            tries = one.tries + 1
-        except SlurmRefusedError:  # there is no accounting here
+            found, tries = who_cancelled(self._gateway, one.id), one.tries + 1
+        except SlurmRefusedError:
             found, tries = frozenset(), _MOST_TRIES
         except SlurmError:
             found, tries = frozenset(), one.tries + 1
         if found or tries >= _MOST_TRIES:
-            actor = ", ".join(sorted(map(_name, found))) or _somebody(one.owner)
-            self._record(now_s, f"training {one.id} of {one.owner} was cancelled", actor)
+            record_cancelled(self._ledger, now_s, one.id, one.owner, found)
         else:
             self._cancelled.append(replace(one, tries=tries))
 
     def _record(self, now_s: float, what: str, actor: str) -> None:
         self._ledger.record_command(now_s, (), what, None, _SEEN, actor)
+
+
+def who_cancelled(gateway: Gateway, training: str) -> frozenset[int]:
+    """Numbers of the users who cancelled it or some of it, as far as accounting knows.
+
+    Raises:
+        SlurmRefusedError: there is no accounting here.
+        SlurmError: it does not answer.
+    """
+    return parse_cancellers(gateway.perform(queries.ask_who_cancelled(training)))
+
+
+def record_cancelled(ledger: Ledger, now_s: float, training: str, owner: str, found: frozenset[int]) -> None:
+    """Write down that a training was cancelled, unless a daemon that was killed since has done so.
+
+    Args:
+        ledger: keeps the audit.
+        now_s: the instant of the look.
+        training: its id.
+        owner: whose it was.
+        found: who cancelled it, as accounting says; nobody: it does not say.
+    """
+    what = f"training {training} of {owner} was cancelled"
+    if all(row.why != what for row in ledger.newest_commands(_LATELY)):
+        actor = ", ".join(sorted(map(_name, found))) or _somebody(owner)
+        ledger.record_command(now_s, (), what, None, _SEEN, actor)
 
 
 def _newly_asked(before: str, now: str) -> bool:

@@ -27,15 +27,18 @@ class Publisher:
         directory: the daemon's.
         gateway: counts the calls to Slurm.
         status: the status file.
+        notices: who is told by the site's commands.
     """
 
-    def __init__(self, config: Config, directory: Path, gateway: Gateway, status: StatusFile) -> None:
+    def __init__(
+        self, config: Config, directory: Path, gateway: Gateway, status: StatusFile, notices: Notices
+    ) -> None:
         self._config = config
         self._gateway = gateway
         self._status = status
         self._metrics = Metrics()
         self._textfile = Textfile(config.metrics.textfile, self._metrics.registry)
-        self._notices = Notices(config)
+        self._notices = notices
         self._wake_check = WakeCheck(directory, gateway)
 
     def answering(self) -> AbstractContextManager[None]:

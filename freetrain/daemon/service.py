@@ -30,6 +30,7 @@ from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
 from freetrain.store.ledger import DAEMON_COMMAND, Ledger
+from freetrain.store.notice_book import NoticeBook
 from freetrain.store.records import NewRun
 from freetrain.store.schema import SCHEMA
 from freetrain.store.store import DAEMONS_STORE, Store
@@ -98,32 +99,36 @@ class Service:
                 first = admission.admit(self._config)
                 status = StatusFile(directory, self._config.pace.poll, settings.hides_jobs, self._clock_s)
                 store = _open_store(directory / DAEMONS_STORE)
-                ledger = store.ledger()
+                ledger, book = store.ledger(), store.notice_book()
                 names = tuple(sorted(self._config.slurm.queue.among(first.partitions).nodes))
                 with store.begin_run(self._new_run(settings, names), batch_decisions=1) as journal:
                     lender = Lender(
                         self._config, self._gateway, settings, ledger, journal, admission.guard, self._clock_s
                     )
-                    timetable = self._timetable(directory, settings, lender, ledger)
+                    timetable = self._timetable(directory, settings, lender, ledger, book)
                     self._say_hello()
-                    publisher = Publisher(self._config, directory, self._gateway, status)
+                    notices = Notices(self._config, book, ledger, self._gateway)
+                    publisher = Publisher(self._config, directory, self._gateway, status, notices)
                     with publisher.answering(), self._signals(timetable), timetable.running():
                         status.looked(self._config, None)
                         starting("looking at Slurm for the first time", LOOK_S)
                         self._loop(_Parts(lender, timetable, admission, publisher), cycles)
+                        notices.close()
                     journal.finish({}, [], self._clock_s())
                 status.stopped()
             notify(STOPPING="1", STATUS="stopped; fragments go on")
             log.info("stopped; what is lent stays lent")
 
-    def _timetable(self, directory: Path, settings: SlurmSettings, lender: Lender, ledger: Ledger) -> Timetable:
+    def _timetable(
+        self, directory: Path, settings: SlurmSettings, lender: Lender, ledger: Ledger, book: NoticeBook
+    ) -> Timetable:
         """When to look, and what is done now and then beside the looks."""
         senders = Senders(settings.slurm_user)
         poll_s, backfill_s = self._config.pace.poll, settings.backfill_interval_s
         timetable = Timetable(directory, poll_s, backfill_s, senders, self._clock_s)
         timetable.every(_PROGRESS_EVERY_S, lambda: _read_progress(lender, timetable))
         timetable.every(_OWNERS_EVERY_S, lambda: senders.admit(lender.owners))
-        timetable.every(_FORGET_EVERY_S, lambda: self._forget(ledger))
+        timetable.every(_FORGET_EVERY_S, lambda: self._forget(ledger, book))
         return timetable
 
     def _new_run(self, settings: SlurmSettings, names: tuple[str, ...]) -> NewRun:
@@ -174,10 +179,12 @@ class Service:
         parts.publisher.looked(parts.lender, decisions, took_s, parts.timetable.woken_s)
         return decisions
 
-    def _forget(self, ledger: Ledger) -> None:
+    def _forget(self, ledger: Ledger, book: NoticeBook) -> None:
         """In another thread, where an error ends nothing: the next look finds out by itself what is wrong."""
+        before_s = self._clock_s() - self._config.state.keep
         try:
-            ledger.forget(self._clock_s() - self._config.state.keep)
+            ledger.forget(before_s)
+            book.forget(before_s)
         except FreetrainError as error:
             log.error("%s", error.what)
 

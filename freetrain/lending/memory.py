@@ -62,11 +62,13 @@ class Memory:
         waits = find_waits(snapshot, _preemptible(facts, nodes.claim_s), nodes.queue)
         blocked = self.blocked.after(waits, snapshot, nodes.claim_s)
         meter = self.meter.after(facts, shadow, blocked.jobs, nodes, rules.harm)
+        # What ended while no daemon looked may have ended long ago.
+        ended = [*facts.ended, *meter.ended]
         return replace(
             self,
             blocked=blocked,
             meter=meter,
-            lost=self.lost.after(snapshot, [*meter.ended, *facts.fragments], rules.harm),
+            lost=self.lost.after(snapshot, [*ended, *facts.fragments], rules.harm),
             evicted_s=evictions_after(self.evicted_s, facts.ended, snapshot.time_s, rules.harm),
         )
 

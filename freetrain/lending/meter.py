@@ -18,7 +18,7 @@ from freetrain.lending.facts import Facts
 from freetrain.lending.rules import HarmRules, NodeRules
 from freetrain.lending.shadow import Shadow
 
-_REMEMBERED_S = 600.0
+IN_THE_WAY_S = 600.0
 """Fragments that ended longer ago were in nobody's way."""
 
 
@@ -61,7 +61,7 @@ class Meter:
         before = replace(
             self,
             began_s=now_s if self.began_s is None else self.began_s,
-            ended=tuple(one for one in lately if (one.ended_s or now_s) > now_s - _REMEMBERED_S),
+            ended=tuple(one for one in lately if (one.ended_s or now_s) > now_s - IN_THE_WAY_S),
         )
         own = [job for job in facts.snapshot.jobs if not rules.queue.has(job)]
         started = {job.id: job for job in own if _has_started(job)}.values()
@@ -72,7 +72,7 @@ class Meter:
             looked_s=now_s,
             expected=expect(self.expected, facts, shadow, blocked, self.looked_s, rules),
             measured={
-                **{id_: at_s for id_, at_s in self.measured.items() if at_s > now_s - _REMEMBERED_S},
+                **{id_: at_s for id_, at_s in self.measured.items() if at_s > now_s - IN_THE_WAY_S},
                 **{job.id: job.start_s for job in started if job.start_s is not None},
             },
             harms=(*(one for one in self.harms if one.started_s > oldest_s), *new),

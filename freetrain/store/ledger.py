@@ -23,6 +23,7 @@ from freetrain.store.tables import (
     HarmRow,
     KeptSinceRow,
     LiveTrainerRow,
+    LostNodeRow,
     RunRow,
     StaysRow,
 )
@@ -208,6 +209,19 @@ class Ledger:
                 Harm(row.job, row.started_s, row.unnoticed_s, row.leaving_s, row.window_s, tuple(row.fragments))
                 for row in session.scalars(query)
             ]
+
+    def save_lost_nodes(self, lost: Iterable[tuple[str, str, str, float]]) -> None:
+        """Keep which nodes count as lost, in place of those before: node, its state, fragment and when each."""
+        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+            session.execute(delete(LostNodeRow))
+            for node, said, fragment, found_s in lost:
+                session.add(LostNodeRow(node=node, said=said, fragment=fragment, found_s=found_s))
+
+    def lost_nodes(self) -> list[tuple[str, str, str, float]]:
+        """What was kept last, in the order in which they were found."""
+        with self._reading() as session:
+            rows = session.scalars(select(LostNodeRow).order_by(LostNodeRow.found_s))
+            return [(row.node, row.said, row.fragment, row.found_s) for row in rows]
 
     def save_stays(self, partition: str, idle_node_s: float, departures: float) -> None:
         """Keep how long the nodes of a partition stayed idle, and how many were taken."""

@@ -18,6 +18,7 @@ from freetrain.errors import InputError
 from freetrain.store.engine import make_engine
 from freetrain.store.journal import BATCH_DECISIONS, RunJournal
 from freetrain.store.ledger import Ledger
+from freetrain.store.notice_book import NoticeBook
 from freetrain.store.packing import TRAINER, PackedDecision, unpack, unpack_serving
 from freetrain.store.records import (
     DecisionSummary,
@@ -97,6 +98,10 @@ class Store:
     def ledger(self) -> Ledger:
         """The daemon's tables."""
         return Ledger(self._engine, self.path)
+
+    def notice_book(self) -> NoticeBook:
+        """What people have to hear of."""
+        return NoticeBook(self._engine, self.path)
 
     def runs(self) -> list[RunSummary]:
         """All runs, the newest first."""

@@ -169,3 +169,37 @@ class StaysRow(Base):
     partition: Mapped[str] = mapped_column(primary_key=True)
     idle_node_s: Mapped[float]
     departures: Mapped[float]
+
+
+class LostNodeRow(Base):
+    """A node that Slurm took out of service after a fragment, as long as that counts."""
+
+    __tablename__ = "lost_nodes"
+
+    node: Mapped[str] = mapped_column(primary_key=True)
+    said: Mapped[str]
+    fragment: Mapped[str]
+    found_s: Mapped[float]
+
+
+class NoticeRow(Base):
+    """A sentence that somebody has to hear of; ``told_s`` is empty until the site's command has run for it."""
+
+    __tablename__ = "notices"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    time_s: Mapped[float]
+    kind: Mapped[str]
+    owner: Mapped[str]
+    what: Mapped[str]
+    tries: Mapped[int]
+    told_s: Mapped[float | None]
+
+
+class NoticedRow(Base):
+    """How something was at the last look, so that only what differs from it is news."""
+
+    __tablename__ = "noticed"
+
+    about: Mapped[str] = mapped_column(primary_key=True)
+    state: Mapped[str]

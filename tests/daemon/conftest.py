@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.config import Config
-from freetrain.config.model import Slurm
+from freetrain.config import Config, Slurm
 from freetrain.core.decision import Decision
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import LiveCluster, Told

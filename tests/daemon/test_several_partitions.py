@@ -6,8 +6,7 @@ from typing import cast
 
 import pytest
 
-from freetrain.config import Config
-from freetrain.config.model import Slurm
+from freetrain.config import Config, Slurm
 from freetrain.core.cluster import Job, JobState, Partition, Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs

@@ -9,8 +9,7 @@ import pytest
 
 from freetrain.cli.cancel import cancel_orders
 from freetrain.cli.panic import panic_orders
-from freetrain.config import Config
-from freetrain.config.model import Slurm
+from freetrain.config import Config, Slurm
 from freetrain.core.cluster import JobState
 from freetrain.core.fragment import End
 from freetrain.core.fragment_queue import FragmentQueue

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import TrainerState
+from freetrain.daemon.departures import Departure
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.lending.memory import Memory
 from freetrain.slurm.parsing import fold_nodes
@@ -24,7 +26,7 @@ class Kind(StrEnum):
     REGISTERED = "registered"
     """A training is known from now on; for its owner, as what follows."""
     FINISHED = "finished"
-    """A training is complete."""
+    """A training is complete, or has left Slurm while no daemon looked."""
     PAUSED = "paused"
     """A training failed too often; its owner must look."""
 
@@ -49,54 +51,78 @@ class News:
     owner: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """What has been told, or was so when the daemon began.
+Noticed = Mapping[str, str]
+"""What somebody may have to hear of → how it is; only what differs from how it was is news."""
 
-    Attributes:
-        lending_stopped: whether nothing is lent, or nothing more.
-        trainings: those that are known, each with its state.
-    """
-
-    lending_stopped: bool
-    trainings: Mapping[str, str]
+_LENDING, _TRAINING = "lending", "training "
 
 
-def heard_after(look: LookStatus) -> Heard:
-    """What need not be told again after this look."""
-    return Heard(bool(look.stopped_by or look.paused_by), {one.id: one.state for one in look.trainers})
+def noticed_after(look: LookStatus, memory: Memory) -> Noticed:
+    """How everything is after this look."""
+    return {
+        _LENDING: "stopped" if look.stopped_by or look.paused_by else "goes on",
+        **{f"{_TRAINING}{one.id}": one.state for one in look.trainers},
+        **{f"node {one.node}": one.fragment for one in memory.lost.all},
+        **{_about(harm): "" for harm in memory.meter.harms},
+    }
 
 
-def news_of(look: LookStatus, memory: Memory, before: Heard, limit_s: float) -> Iterator[News]:
+def trainings_in(noticed: Noticed) -> Mapping[str, str]:
+    """Training → its state."""
+    return {
+        about.removeprefix(_TRAINING): state for about, state in noticed.items() if about.startswith(_TRAINING)
+    }
+
+
+def of_trainings(states: Mapping[str, str]) -> Noticed:
+    """The states of trainings, as they are noticed."""
+    return {f"{_TRAINING}{id_}": state for id_, state in states.items()}
+
+
+def _about(harm: Harm) -> str:
+    return f"job {harm.job} started at {harm.started_s:.0f}"
+
+
+def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -> Iterator[News]:
     """What is new.
 
     Args:
         look: what it came to.
         memory: what is remembered after it.
-        before: what has been told.
+        before: what has been noticed, by this daemon or one before it.
         limit_s: delays up to this are not worth it.
     """
-    for harm in memory.meter.new:
-        if harm.delay_s > limit_s:
+    for harm in memory.meter.harms:
+        if _about(harm) not in before and harm.delay_s > limit_s:
             jobs = ", ".join(harm.fragments)
             yield News(Kind.HARM, f"job {harm.job} started {harm.delay_s:.0f} s later because of fragments {jobs}")
     for wait in memory.blocked.new:
         nodes = fold_nodes(wait.nodes)
         yield News(Kind.HARM, f"job {wait.job} of {wait.partition} would wait for the end of fragments on {nodes}")
-    if (look.stopped_by or look.paused_by) and not before.lending_stopped:
+    if (look.stopped_by or look.paused_by) and before.get(_LENDING) != "stopped":
         what = (
             f"nothing is lent: {look.stopped_by}" if look.stopped_by else f"nothing more is lent: {look.paused_by}"
         )
         yield News(Kind.PAUSE, what)
-    for lost in memory.lost.new:
+    for lost in memory.lost.all:
+        if before.get(f"node {lost.node}") == lost.fragment:
+            continue
         yield News(
             Kind.FAILURE,
             f"node {lost.node} is out of service ({lost.said}) since fragment {lost.fragment} could not be ended "
             "or cleared up after",
         )
+    known = trainings_in(before)
     for one in look.trainers:
-        if one.state != (state := before.trainings.get(one.id)):
+        if one.state != (state := known.get(one.id)):
             yield from _news_of_training(one, state)
+
+
+def news_of_departure(one: Departure) -> Iterator[News]:
+    """What its owner hears of a training that left Slurm unseen; that he cancelled it he knows."""
+    if not one.is_cancelled:
+        what = f"training {one.id} has left Slurm while no daemon looked; its last fragment: {one.end}"
+        yield News(Kind.FINISHED, what, one.owner)
 
 
 def _news_of_training(one: TrainerStatus, before: str | None) -> Iterator[News]:

@@ -11,15 +11,30 @@ import shlex
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from freetrain.config import Config
+from freetrain.core.known_trainer import TrainerState
+from freetrain.daemon.departures import Departures
 from freetrain.daemon.reports.hook import run_hook
 from freetrain.daemon.reports.letters import Letter, TemplateProblem, written
-from freetrain.daemon.reports.news import Heard, Kind, News, heard_after, news_of
+from freetrain.daemon.reports.news import (
+    Kind,
+    News,
+    Noticed,
+    news_of,
+    news_of_departure,
+    noticed_after,
+    of_trainings,
+    trainings_in,
+)
 from freetrain.daemon.reports.status import LookStatus
+from freetrain.errors import FreetrainError
 from freetrain.lending.memory import Memory
+from freetrain.slurm.gateway import Gateway
+from freetrain.store.ledger import Ledger
+from freetrain.store.notice_book import Notice, NoticeBook
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +43,8 @@ _MOST_OWNERS_AT_ONCE = 4
 """Commands that run at the same time for owners; the others wait for a later look."""
 _SILENT_S = 300.0
 """A slurmctld that is started again is silent for a while, which nobody has to hear of."""
+_CLOSING_S = 5.0
+"""A daemon that is told to stop waits so long for its commands."""
 _ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 """Names that may stand in a mail's header and in a command's environment."""
 
@@ -40,57 +57,84 @@ class _Hearer:
     owner: str
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """What one is to be told at the next time."""
-
-    lines: list[str] = field(default_factory=list)
-    left_out: int = 0
-
-    def add(self, line: str) -> None:
-        if len(self.lines) < _MOST_LINES:
-            self.lines.append(line)
-        else:
-            self.left_out += 1
-
-
 class Notices:
     """Runs each command at most once in ``notify.every`` for each kind, and owner; the rest comes with the next.
 
-    They run beside the daemon, which never waits for them; that one fails is logged when it begins to.
+    They run beside the daemon, which never waits for them; that one fails is logged when it begins to. What is
+    news since the last look, of this daemon or of one before it, is noticed exactly once, and told at least once:
+    see :mod:`freetrain.store.notice_book`.
 
     Args:
         config: the settings, which may be replaced.
+        book: what has been noticed, and what is still to be told.
+        ledger: knows the trainings that were there before.
+        gateway: the way to accounting.
         clock_s: running seconds.
+        wall_s: UTC epoch seconds.
     """
 
-    def __init__(self, config: Config, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, config: Config, book: NoticeBook, ledger: Ledger, gateway: Gateway,
+        clock_s: Callable[[], float] = time.monotonic, wall_s: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
         self.config = config
+        self._book = book
         self._clock_s = clock_s
-        self._heard: Heard | None = None
+        self._wall_s = wall_s
+        self._noticed: Noticed | None = book.noticed()
+        self._departures = Departures(ledger, gateway, _unfinished(self._noticed or {}))
         self._outage_is_told = False
-        self._waiting: dict[_Hearer, _Waiting] = {}
-        self._told_s: dict[_Hearer, float] = {}
+        self._waiting: dict[_Hearer, list[Notice]] = {}
+        self._told_s = {
+            _Hearer(Kind(kind), owner): clock_s() - (wall_s() - at_s)
+            for (kind, owner), at_s in book.last_told(wall_s() - config.notify.every).items()
+        }
         self._running: dict[_Hearer, threading.Thread] = {}
         self._complaints = _Complaints()
+        self._queue(book.untold())
 
     def looked(self, look: LookStatus, memory: Memory) -> None:
-        """Slurm has answered; what was so when the daemon began is not news."""
-        before = self._heard or heard_after(look)
-        self._heard, self._outage_is_told = heard_after(look), False
-        self._tell(news_of(look, memory, before, self.config.harm.limit))
+        """Slurm has answered; what was so when the first daemon began is not news."""
+        self._outage_is_told = False
+        now = noticed_after(look, memory)
+        before = now if self._noticed is None else self._noticed
+        news = [*news_of(look, memory, before, self.config.harm.limit)]
+        for one in self._departures.look({one.id for one in look.trainers}, look.time_s):
+            news += news_of_departure(one)
+        states = trainings_in(before)
+        unsettled = of_trainings({id_: states[id_] for id_ in self._departures.unsettled})
+        self._note(news, {**now, **unsettled})
+        self._tell()
 
     def silent(self, lasts_s: float, why: str) -> None:
         """Slurm has not answered for so long."""
         is_news = lasts_s >= _SILENT_S and not self._outage_is_told
         self._outage_is_told = self._outage_is_told or is_news
-        what = f"Slurm has not answered for {lasts_s:.0f} s: {why}"
-        self._tell([News(Kind.FAILURE, what)] if is_news else [])
+        if is_news:
+            what = f"Slurm has not answered for {lasts_s:.0f} s: {why}"
+            self._note([News(Kind.FAILURE, what)], self._noticed)
+        self._tell()
 
-    def _tell(self, news: Iterable[News]) -> None:
-        for one in news:
-            if _command(self.config, one.kind) and _can_be_told(one):
-                self._waiting.setdefault(_Hearer(one.kind, one.owner), _Waiting()).add(one.what)
+    def close(self) -> None:
+        """Let commands that run come to their end, for a moment: they need not be run again then."""
+        until_s = self._clock_s() + _CLOSING_S
+        for thread in self._running.values():
+            thread.join(max(0.0, until_s - self._clock_s()))
+
+    def _note(self, news: Iterable[News], now: Noticed | None) -> None:
+        to_tell = [
+            Notice(str(one.kind), one.owner, one.what)
+            for one in news
+            if _command(self.config, one.kind) and _can_be_told(one)
+        ]
+        self._queue(self._book.note(to_tell, self._noticed or {}, now or {}, self._wall_s()))
+        self._noticed = now
+
+    def _queue(self, notices: Iterable[Notice]) -> None:
+        for one in notices:
+            self._waiting.setdefault(_Hearer(Kind(one.kind), one.owner), []).append(one)
+
+    def _tell(self) -> None:
         every_s = self.config.notify.every
         self._told_s = {one: at_s for one, at_s in self._told_s.items() if self._clock_s() - at_s < every_s}
         self._running = {one: thread for one, thread in self._running.items() if thread.is_alive()}
@@ -101,23 +145,34 @@ class Notices:
     def _may_tell(self, hearer: _Hearer) -> bool:
         owners = sum(one.kind.is_for_owners for one in self._running)
         has_room = not hearer.kind.is_for_owners or owners < _MOST_OWNERS_AT_ONCE
-        return has_room and hearer not in self._told_s and hearer not in self._running
+        is_heard = bool(_command(self.config, hearer.kind))  # else it waits until the site wants it again
+        return is_heard and has_room and hearer not in self._told_s and hearer not in self._running
 
-    def _start(self, hearer: _Hearer, waiting: _Waiting) -> None:
+    def _start(self, hearer: _Hearer, waiting: Sequence[Notice]) -> None:
         self._told_s[hearer] = self._clock_s()
+        lines = [one.what for one in waiting[:_MOST_LINES]]
         letter = Letter(
-            hearer.kind, waiting.lines, waiting.left_out, hearer.owner, socket.gethostname(),
+            hearer.kind, lines, len(waiting) - len(lines), hearer.owner, socket.gethostname(),
             self.config.slurm.partition,
         )  # fmt: skip
-        arguments = (letter, self.config, self._complaints)
+        ids = [one.id for one in waiting]
+        self._book.begin(ids)
+        arguments = (letter, self.config, self._complaints, lambda: self._book.told(ids, self._wall_s()))
         name = f"notice of {hearer.kind}"
         thread = threading.Thread(target=_run, args=arguments, name=name, daemon=True)
         try:
             thread.start()
         except RuntimeError as error:  # as where the unit's TasksMax is reached
             _complain(letter, self._complaints, str(error))
+            self._book.told(ids, self._wall_s())
         else:
             self._running[hearer] = thread
+
+
+def _unfinished(noticed: Noticed) -> list[str]:
+    """Trainings that something could still happen to."""
+    over = (TrainerState.COMPLETE, TrainerState.REFUSED)
+    return [id_ for id_, state in trainings_in(noticed).items() if state not in over]
 
 
 class _Complaints:
@@ -141,12 +196,16 @@ def _command(config: Config, kind: Kind) -> str:
     return config.notify.owners_command if kind.is_for_owners else config.notify.command
 
 
-def _run(letter: Letter, config: Config, complaints: _Complaints) -> None:
+def _run(letter: Letter, config: Config, complaints: _Complaints, note_told: Callable[[], None]) -> None:
     problem = run_hook(
         shlex.split(_command(config, letter.kind)), _text(letter, config, complaints), _variables(letter),
         config.notify.timeout,
     )  # fmt: skip
     _complain(letter, complaints, problem)
+    try:
+        note_told()
+    except FreetrainError as error:  # in a thread, where an error ends nothing
+        log.error("%s", error.what)
 
 
 def _complain(letter: Letter, complaints: _Complaints, problem: str) -> None:

@@ -18,9 +18,10 @@ from freetrain import __version__
 from freetrain.config import Config, ConfigError
 from freetrain.config import Metrics as MetricsSettings
 from freetrain.core.harm import Harm
+from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.metrics import Metrics
 from freetrain.daemon.reports.metrics_outlets import Textfile, serving
-from freetrain.daemon.reports.status import LookStatus, status_of
+from freetrain.daemon.reports.status import LookStatus
 from freetrain.daemon.service import Service
 from freetrain.lending.meter import Meter
 from freetrain.slurm.errors import SlurmUnreachableError

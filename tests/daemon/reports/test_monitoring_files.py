@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from freetrain.core.decision import Decision, Status
+from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.metrics import Metrics
-from freetrain.daemon.reports.status import status_of
 from tests.daemon.conftest import StartDaemon
 
 ETC = Path(__file__).parents[3] / "etc"

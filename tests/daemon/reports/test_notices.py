@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from freetrain.daemon.reports.hook import run_hook
 from freetrain.daemon.reports.notices import Notices
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.lending.memory import Memory
+from freetrain.store.store import Store
+from tests.daemon.fake_slurm import FakeSlurm
 
 QUIET = LookStatus(time_s=1.0, took_s=0.1)
 STOPPED = LookStatus(time_s=1.0, took_s=0.1, stopped_by="stopped by STOP")
@@ -39,6 +42,12 @@ def config(command: str) -> Config:
     return Config.model_validate({"notify": {"command": command, "every": "10m"}})
 
 
+def notices_of(directory: Path, config: Config, clock: Callable[[], float]) -> Notices:
+    """Those of a new daemon on the same database."""
+    store = Store.open(directory / "notices.db")
+    return Notices(config, store.notice_book(), store.ledger(), FakeSlurm(), clock)
+
+
 def said(script: Path) -> list[str]:
     """What it was told so far, all of it."""
     for thread in threading.enumerate():
@@ -54,9 +63,11 @@ def is_alive(process: int) -> bool:
     return False
 
 
-def test_the_command_is_told_once_in_a_while_and_of_all_that_happened_meanwhile(script: Path) -> None:
+def test_the_command_is_told_once_in_a_while_and_of_all_that_happened_meanwhile(
+    script: Path, tmp_path: Path
+) -> None:
     clock = Clock()
-    notices = Notices(config(f'"{script}" "to root; rm -rf /"'), clock)
+    notices = notices_of(tmp_path, config(f'"{script}" "to root; rm -rf /"'), clock)
     for look in (QUIET, STOPPED, STOPPED):
         notices.looked(look, Memory())
     first = ["pause freetrain to root; rm -rf /", "nothing is lent: stopped by STOP"]
@@ -71,8 +82,8 @@ def test_the_command_is_told_once_in_a_while_and_of_all_that_happened_meanwhile(
     assert (later[1:-1], later[-1]) == (first[1:] * 20, "and 10 more")
 
 
-def test_each_kind_has_its_own_pace_and_an_outage_is_told_once(script: Path) -> None:
-    notices = Notices(config(f"'{script}'".replace("it's", "it'\"'\"'s")), Clock())
+def test_each_kind_has_its_own_pace_and_an_outage_is_told_once(script: Path, tmp_path: Path) -> None:
+    notices = notices_of(tmp_path, config(f"'{script}'".replace("it's", "it'\"'\"'s")), Clock())
     notices.looked(QUIET, Memory())
     notices.looked(STOPPED, Memory())
     for lasts_s in (0.0, 299.0, 300.0, 310.0):
@@ -87,7 +98,7 @@ def test_one_that_still_runs_is_not_run_a_second_time(script: Path, tmp_path: Pa
     waits = f"while [ ! -e '{tmp_path}/go' ]; do sleep 0.01; done\n"
     script.write_text(TELLS.replace("{ echo", f"{waits}{{ echo"))
     settings = Config.model_validate({"notify": {"command": f'"{script}"', "every": 0}})
-    notices = Notices(settings, Clock())
+    notices = notices_of(tmp_path, settings, Clock())
     for look in (QUIET, STOPPED, QUIET, STOPPED):
         notices.looked(look, Memory())
     (tmp_path / "go").touch()
@@ -96,8 +107,22 @@ def test_one_that_still_runs_is_not_run_a_second_time(script: Path, tmp_path: Pa
     assert len(said(script)) == 4
 
 
-def test_what_was_so_when_the_daemon_began_is_told_to_nobody(script: Path) -> None:
-    notices = Notices(config(f'"{script}"'), Clock())
+def test_the_pace_goes_on_over_a_restart(script: Path, tmp_path: Path) -> None:
+    clock = Clock()
+    for look in (QUIET, STOPPED):
+        notices_of(tmp_path, config(f'"{script}"'), clock).looked(look, Memory())
+        said(script)
+    for look in (QUIET, STOPPED):
+        notices_of(tmp_path, config(f'"{script}"'), clock).looked(look, Memory())
+    assert len(said(script)) == 2
+    later = notices_of(tmp_path, config(f'"{script}"'), clock)
+    clock.now_s = 601.0
+    later.looked(STOPPED, Memory())
+    assert len(said(script)) == 4
+
+
+def test_what_was_so_when_the_first_daemon_began_is_told_to_nobody(script: Path, tmp_path: Path) -> None:
+    notices = notices_of(tmp_path, config(f'"{script}"'), Clock())
     notices.looked(STOPPED, Memory())
     notices.looked(STOPPED, Memory())
     assert said(script) == []
@@ -112,9 +137,9 @@ def owners_config(command: str, **more: object) -> Config:
     return Config.model_validate({"notify": {"owners_command": command, "every": "10m", **more}})
 
 
-def test_each_owner_gets_a_mail_of_his_own_trainings(script: Path) -> None:
+def test_each_owner_gets_a_mail_of_his_own_trainings(script: Path, tmp_path: Path) -> None:
     script.write_text('#!/bin/sh\n{ echo "$FREETRAIN_OWNER"; cat; } > "$0.$FREETRAIN_OWNER"\n')
-    notices = Notices(owners_config(f'"{script}"'), Clock())
+    notices = notices_of(tmp_path, owners_config(f'"{script}"'), Clock())
     notices.looked(QUIET, Memory())
     notices.looked(look_with("news", "games", "news"), Memory())
     assert said(script) == []
@@ -124,15 +149,15 @@ def test_each_owner_gets_a_mail_of_his_own_trainings(script: Path) -> None:
     assert "training 1 is" in games
 
 
-def test_owners_are_told_of_nothing_unless_the_site_wants_it(script: Path) -> None:
-    notices = Notices(config(f'"{script}"'), Clock())
+def test_owners_are_told_of_nothing_unless_the_site_wants_it(script: Path, tmp_path: Path) -> None:
+    notices = notices_of(tmp_path, config(f'"{script}"'), Clock())
     for look in (QUIET, look_with("news"), look_with("news", state="complete")):
         notices.looked(look, Memory())
     assert said(script) == []
 
 
-def test_a_name_that_could_steer_a_mail_gets_none(script: Path) -> None:
-    notices = Notices(owners_config(f'"{script}"'), Clock())
+def test_a_name_that_could_steer_a_mail_gets_none(script: Path, tmp_path: Path) -> None:
+    notices = notices_of(tmp_path, owners_config(f'"{script}"'), Clock())
     notices.looked(QUIET, Memory())
     notices.looked(look_with("-f root", "a\nBcc: b", "", "x" * 65), Memory())
     assert said(script) == []
@@ -140,7 +165,7 @@ def test_a_name_that_could_steer_a_mail_gets_none(script: Path) -> None:
 
 def test_many_owners_are_told_a_few_at_a_time_and_none_is_left_out(script: Path, tmp_path: Path) -> None:
     script.write_text(f"#!/bin/sh\nwhile [ ! -e '{tmp_path}/go' ]; do sleep 0.01; done; echo >> \"$0.said\"\n")
-    notices = Notices(owners_config(f'"{script}"'), Clock())
+    notices = notices_of(tmp_path, owners_config(f'"{script}"'), Clock())
     look = look_with(*(f"user{number}" for number in range(10)))
     for each in (QUIET, look, look):
         notices.looked(each, Memory())
@@ -158,7 +183,7 @@ def test_a_command_that_fails_is_said_once_and_again_after_it_has_worked(
 ) -> None:
     script.write_text(f"#!/bin/sh\ntest -e '{tmp_path}/works'\n")
     settings = Config.model_validate({"notify": {"command": f'"{script}"', "every": 0}})
-    notices = Notices(settings, Clock())
+    notices = notices_of(tmp_path, settings, Clock())
 
     def tell() -> int:
         for look in (QUIET, STOPPED):
@@ -174,13 +199,13 @@ def test_a_command_that_fails_is_said_once_and_again_after_it_has_worked(
 
 
 def test_where_no_thread_can_be_had_the_look_goes_on(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    notices = Notices(config("true"), Clock())
+    notices = notices_of(tmp_path, config("true"), Clock())
     for look in (QUIET, STOPPED):
         notices.looked(look, Memory())
     assert caplog.messages == ["notify.command did not tell of pause: can't start new thread"]
@@ -191,7 +216,7 @@ def test_a_template_that_cannot_be_used_is_said_and_freetrains_is_used(
 ) -> None:
     (tmp_path / "for_admins.j2").write_text("{{ lnies }}")
     settings = {"command": f'"{script}"', "templates": str(tmp_path)}
-    notices = Notices(Config.model_validate({"notify": settings}), Clock())
+    notices = notices_of(tmp_path, Config.model_validate({"notify": settings}), Clock())
     for look in (QUIET, STOPPED):
         notices.looked(look, Memory())
     assert said(script)[1:] == ["nothing is lent: stopped by STOP"]
@@ -201,7 +226,7 @@ def test_a_template_that_cannot_be_used_is_said_and_freetrains_is_used(
 
 
 def test_that_nobody_could_be_told_is_only_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    notices = Notices(config(str(tmp_path / "none")), Clock())
+    notices = notices_of(tmp_path, config(str(tmp_path / "none")), Clock())
     for look in (QUIET, STOPPED):
         notices.looked(look, Memory())
     said(tmp_path)

@@ -11,9 +11,10 @@ import pytest
 
 from freetrain.config import Config
 from freetrain.core.cluster import JobState, Snapshot
-from freetrain.daemon.reports import status as published
+from freetrain.daemon.reports import look_status
+from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.standing import find_standing
-from freetrain.daemon.reports.status import LookStatus, NodeGroup, status_of
+from freetrain.daemon.reports.status import LookStatus, NodeGroup
 from freetrain.daemon.reports.status_file import STATUS_NAME, StatusFile, StatusUnknownError, read_status
 from freetrain.daemon.service import Service
 from freetrain.slurm.commands import Command
@@ -140,7 +141,7 @@ def test_a_fragment_whose_line_is_not_understood_is_not_gone(slurm: FakeSlurm, s
 def test_what_users_and_slurm_say_is_published_within_bounds(
     slurm: FakeSlurm, start_daemon: StartDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(published, "_MOST_TRAINERS", 2)
+    monkeypatch.setattr(look_status, "_MOST_TRAINERS", 2)
     for _ in range(3):
         slurm.submit_array("freetrain:" + "x" * 900)
     slurm.rejected = tuple(f"{number} {'x' * 1000}" for number in range(100))

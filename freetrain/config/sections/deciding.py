@@ -1,0 +1,54 @@
+"""Settings: how it is decided who gets what, and how often."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from freetrain.config.sections.section import Section
+from freetrain.config.values import Duration, Period
+
+
+class Decide(Section):
+    """How it is decided who gets what."""
+
+    policy: Annotated[str, Field(description="As in 'freetrain replay --policy'.")] = "freetrain"
+    place: Annotated[
+        str,
+        Field(
+            description="Which nodes they are, as in 'freetrain replay --place'; the switches are those of "
+            "'scontrol show topology'."
+        ),
+    ] = "first"
+    finish: Annotated[
+        Literal["as-asked", "synergy-tune", "synergy-opt"],
+        Field(
+            description="Where parts of nodes are lent: as-asked: what a task asks for; synergy-tune: with GPUs "
+            "more CPUs or memory, of what is left, for trainings that wait for data; synergy-opt: the same, "
+            "divided such that they are fastest together."
+        ),
+    ] = "as-asked"
+    objective: Annotated[str, Field(description="As in 'freetrain replay --objective'.")] = "weighted"
+    horizon: Annotated[
+        Duration,
+        Field(
+            description="How far ahead value is counted; 0: as long as idle nodes are expected to stay, which is "
+            "learned."
+        ),
+    ] = 0.0
+
+
+class Pace(Section):
+    """How often things happen."""
+
+    poll: Annotated[Period, Field(description="How often Slurm is asked; four questions each time.")] = 10.0
+    cool_down: Annotated[Duration, Field(description="How long a node that was taken back is not lent again.")] = (
+        0.0
+    )
+    back_off: Annotated[
+        Duration, Field(description="How long a trainer rests after its fragments failed; doubles each time.")
+    ] = 60.0
+    failures_to_pause: Annotated[
+        int, Field(ge=1, description="Failures in a row after which a trainer is paused until its owner looks.")
+    ] = 5

@@ -1,0 +1,101 @@
+"""What a look came to, of all that was judged and done. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+
+from freetrain.core.cluster import NodeState
+from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.daemon.reports.node_groups import groups_of
+from freetrain.daemon.reports.status import LONGEST, LookStatus, TrainerStatus
+from freetrain.daemon.trainers.change_costs import believed_costs
+from freetrain.daemon.trainers.entries import Entry
+from freetrain.daemon.trainers.requests import believed_speeds
+from freetrain.lending.judge import Judgement
+from freetrain.slurm.parsing import fold_nodes
+
+_MOST_TRAINERS, _MOST_EXAMPLES = 2000, 5
+"""How much is published of what users and Slurm say: trainers, lines not understood."""
+
+
+def status_of(
+    judgement: Judgement,
+    entries: Sequence[Entry],
+    waits_for: Mapping[str, str],
+    fragments: Iterable[Fragment],
+    ends: Mapping[str, Mapping[End, int]],
+    took_s: float,
+) -> LookStatus:
+    """What a look came to.
+
+    Args:
+        judgement: on what it showed.
+        entries: all trainers.
+        waits_for: trainer → why it has no node although it could run.
+        fragments: those that have not ended, now that all has been done.
+        ends: trainer → how often its fragments ended in which way.
+        took_s: how long it took.
+    """
+    fragments = tuple(fragments)
+    snapshot = judgement.facts.snapshot
+    rejected = snapshot.rejected
+    return LookStatus(
+        time_s=snapshot.time_s,
+        took_s=took_s,
+        stopped_by=judgement.stopped,
+        paused_by=judgement.facts.paused,
+        rejected=len(rejected),
+        rejected_examples=tuple(line[:LONGEST] for line in rejected[:_MOST_EXAMPLES]),
+        planned=judgement.plans_compared.jobs,
+        planned_differently=judgement.plans_compared.differing,
+        nodes=groups_of(judgement.offers, fragments),
+        idle_nodes=_count_idle(judgement, fragments),
+        trainers=tuple(
+            _trainer(entry, waits_for.get(entry.trainer.id, ""), fragments, ends.get(entry.trainer.id, {}))
+            for entry in entries[:_MOST_TRAINERS]
+        ),
+        trainers_left_out=max(0, len(entries) - _MOST_TRAINERS),
+    )
+
+
+def _count_idle(judgement: Judgement, fragments: Iterable[Fragment]) -> int:
+    """Nodes of the partition that the site's own jobs do not use."""
+    snapshot = judgement.facts.snapshot
+    ours = judgement.rules.nodes.queue.among(snapshot.partitions).nodes
+    idle = {node.name for node in snapshot.nodes if node.state is NodeState.IDLE}
+    running = {one.node for one in fragments if one.state is FragmentState.RUNNING}
+    return len(ours & (idle | running))
+
+
+def _trainer(
+    entry: Entry, waits_for: str, fragments: Iterable[Fragment], ends: Mapping[End, int]
+) -> TrainerStatus:
+    trainer = entry.trainer
+    own = [one for one in fragments if one.trainer == trainer.id]
+    return TrainerStatus(
+        id=trainer.id,
+        owner=trainer.owner,
+        state=str(trainer.state),
+        note=trainer.note[:LONGEST],
+        fault=trainer.fault[:LONGEST],
+        waits_for=waits_for[:LONGEST],
+        lent=_nodes_of(own, FragmentState.RUNNING),
+        asked=_nodes_of(own, FragmentState.ASKED),
+        samples_done=trainer.samples_done,
+        ends={str(end): count for end, count in ends.items()},
+        costs=_costs(entry),
+        account=trainer.account,
+        speeds=believed_speeds(trainer, entry.tag) if entry.tag is not None else {},
+    )
+
+
+def _costs(entry: Entry) -> Mapping[str, float]:
+    if entry.tag is None or entry.is_filler:
+        return {}
+    named = asdict(believed_costs(entry.trainer.costs, entry.tag))
+    return {name: round(seconds, 3) for name, seconds in named.items() if seconds is not None}
+
+
+def _nodes_of(fragments: Iterable[Fragment], state: FragmentState) -> str:
+    return fold_nodes(one.node for one in fragments if one.state is state)

@@ -1,0 +1,74 @@
+"""What is done with each node, as the offers and the fragments on it say; equal ones together. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from freetrain.core.fragment import Fragment, FragmentState, node_of
+from freetrain.daemon.reports.status import LONGEST, NodeGroup, NodeStanding
+from freetrain.lending.offers import Offers
+from freetrain.slurm.parsing import fold_nodes
+
+_ORDER = (
+    FragmentState.LOST,
+    FragmentState.LEAVING,
+    FragmentState.ENDING,
+    FragmentState.ASKED,
+    FragmentState.RUNNING,
+)
+
+
+def groups_of(offers: Offers, fragments: Iterable[Fragment]) -> tuple[NodeGroup, ...]:
+    """What is done with each node, as the fragments on it say, and why."""
+    on = {name: _together(own) for name, own in _by_node(fragments).items()}
+    # Of a node that is lent in parts, what is to be given back says most, then what may be lent.
+    verdicts = {name: _of_lent("not lent", on.get(name), why, None) for name, why in offers.withheld.items()}
+    for place in offers.offered:
+        name = node_of(place.name)
+        verdicts[name] = _of_lent("free", on.get(name), "", place.free_until_s)
+    for name, why in offers.due.items():
+        verdicts[node_of(name)] = _of_lent("due back", on.get(node_of(name)), why, None)
+    return gathered(verdicts)
+
+
+def _by_node(fragments: Iterable[Fragment]) -> Mapping[str, Sequence[Fragment]]:
+    on: defaultdict[str, list[Fragment]] = defaultdict(list)
+    for one in fragments:
+        on[one.node].append(one)
+    return on
+
+
+def _together(own: Sequence[Fragment]) -> Fragment:
+    """What the fragments of one node say: the one that is furthest, with all the trainers that have parts of it.
+
+    A node that changes hands has two for a moment, of which the one that comes counts.
+    """
+    first = sorted(own, key=lambda one: _ORDER.index(one.state))[-1]
+    trainers = {one.trainer for one in own if one.goes_on} or {first.trainer}
+    return replace(first, trainer=", ".join(sorted(trainers)))
+
+
+def gathered(verdicts: Mapping[str, NodeGroup]) -> tuple[NodeGroup, ...]:
+    """Nodes with equal verdicts together.
+
+    Args:
+        verdicts: node → what is to be said of it.
+    """
+    groups: dict[NodeGroup, list[str]] = {}
+    for name, verdict in sorted(verdicts.items()):
+        groups.setdefault(replace(verdict, nodes=""), []).append(name)
+    return tuple(replace(verdict, nodes=fold_nodes(names)) for verdict, names in groups.items())
+
+
+def _of_lent(state: NodeStanding, fragment: Fragment | None, why: str, until_s: float | None) -> NodeGroup:
+    """The verdict on a node, all but its name: a fragment that goes on says more than what was found before."""
+    why, until_s = why[:LONGEST], None if until_s is None else round(until_s)
+    if fragment is None or fragment.state is FragmentState.LOST:
+        return NodeGroup("", state, "", why, until_s)
+    if fragment.state in (FragmentState.LEAVING, FragmentState.ENDING):
+        return NodeGroup("", "due back", fragment.trainer, why)
+    if state != "due back":
+        state = "lent" if fragment.state is FragmentState.RUNNING else "asked for"
+    return NodeGroup("", state, fragment.trainer, why, until_s)

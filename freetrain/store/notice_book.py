@@ -1,0 +1,118 @@
+"""The notice book: what somebody has to hear of, until the site's command has been run for it.
+
+What is news is noticed exactly once: a sentence and what it follows from are written in one transaction. It is
+told at least once: of a daemon that is killed while the command runs the next one runs it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine, delete, func, select, update
+from sqlalchemy.orm import Session
+
+from freetrain.store.engine import for_writing
+from freetrain.store.store_errors import explained, sensible
+from freetrain.store.tables import NoticedRow, NoticeRow
+
+MOST_TRIES = 3
+"""A command in which the daemon is killed each time is not run for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A sentence for somebody.
+
+    Attributes:
+        kind: what it is about.
+        owner: who hears of it; empty: the site's admins.
+        what: the sentence, without its end.
+        id: in the book; 0: it is not written down yet.
+    """
+
+    kind: str
+    owner: str
+    what: str
+    id: int = 0
+
+
+class NoticeBook:
+    """Reads and writes notices; each method is one transaction. ``Store.notice_book`` makes it."""
+
+    def __init__(self, engine: Engine, path: Path) -> None:
+        self._engine = engine
+        self._path = path
+
+    def noticed(self) -> dict[str, str] | None:
+        """How things were at the last look of any daemon; None: none has looked yet."""
+        with explained(self._path), sensible(self._path), Session(self._engine) as session:
+            found = {row.about: row.state for row in session.scalars(select(NoticedRow))}
+        return found or None
+
+    def note(
+        self, notices: Iterable[Notice], before: Mapping[str, str], now: Mapping[str, str], time_s: float
+    ) -> list[Notice]:
+        """Write down what is news, and how things are now that it is; the notices with their numbers.
+
+        Args:
+            notices: sentences that somebody has to hear of.
+            before: what :meth:`noticed` said, or was given as ``now`` at the last time.
+            now: how things are.
+            time_s: of the look, UTC epoch seconds.
+        """
+        notices = list(notices)
+        changed = {about: state for about, state in now.items() if before.get(about) != state}
+        gone = before.keys() - now.keys()
+        if not notices and not changed and not gone:
+            return []
+        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+            for about, state in changed.items():
+                session.merge(NoticedRow(about=about, state=state))
+            for about in gone:
+                session.execute(delete(NoticedRow).where(NoticedRow.about == about))
+            rows = [
+                NoticeRow(time_s=time_s, kind=one.kind, owner=one.owner, what=one.what, tries=0, told_s=None)
+                for one in notices
+            ]
+            session.add_all(rows)
+            session.flush()
+            return [_notice(row) for row in rows]
+
+    def untold(self) -> list[Notice]:
+        """Those for which no command has been run to its end, oldest first."""
+        query = select(NoticeRow).where(NoticeRow.told_s.is_(None), NoticeRow.tries < MOST_TRIES)
+        with explained(self._path), sensible(self._path), Session(self._engine) as session:
+            return [_notice(row) for row in session.scalars(query.order_by(NoticeRow.id))]
+
+    def last_told(self, since_s: float) -> dict[tuple[str, str], float]:
+        """(kind, owner) → when they were last told something, of those who were since then."""
+        query = (
+            select(NoticeRow.kind, NoticeRow.owner, func.max(NoticeRow.told_s))
+            .where(NoticeRow.told_s >= since_s)
+            .group_by(NoticeRow.kind, NoticeRow.owner)
+        )
+        with explained(self._path), sensible(self._path), Session(self._engine) as session:
+            return {(kind, owner): float(at_s or 0.0) for kind, owner, at_s in session.execute(query)}
+
+    def begin(self, ids: Sequence[int]) -> None:
+        """The command for these is about to be run."""
+        self._set(ids, tries=NoticeRow.tries + 1)
+
+    def told(self, ids: Sequence[int], time_s: float) -> None:
+        """The command for these has ended, well or not."""
+        self._set(ids, told_s=time_s)
+
+    def _set(self, ids: Sequence[int], **values: object) -> None:
+        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+            session.execute(update(NoticeRow).where(NoticeRow.id.in_(ids)).values(**values))
+
+    def forget(self, before_s: float) -> None:
+        """Drop notices that are older, told or not."""
+        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+            session.execute(delete(NoticeRow).where(NoticeRow.time_s < before_s))
+
+
+def _notice(row: NoticeRow) -> Notice:
+    return Notice(row.kind, row.owner, row.what, row.id)
