@@ -12,7 +12,7 @@ from freetrain.core.fragment import End, Fragment, FragmentState, node_of
 from freetrain.daemon.reports.recent_nodes import RecentNodes
 from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.daemon.trainers.entries import Entry
-from freetrain.daemon.trainers.requests import believed_speeds
+from freetrain.daemon.trainers.requests import believed_speeds, seen_at_speed_1
 from freetrain.lending.judge import Judgement
 from freetrain.lending.offers import Offers
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
@@ -96,6 +96,7 @@ class TrainerStatus:
         costs: what changes are taken to cost it, in seconds by name; empty: a filler, or its tag is wrong.
         account: to which it is charged; empty: nobody said.
         speeds: feature or type of GPU that its owner names → how fast it is taken to be there.
+        seen_rates: nodes → samples/s seen on so many, as at speed 1; empty: its owner names no kinds of nodes.
     """
 
     id: str
@@ -111,6 +112,7 @@ class TrainerStatus:
     costs: Mapping[str, float] = field(default_factory=dict)
     account: str = ""
     speeds: Mapping[str, float] = field(default_factory=dict)
+    seen_rates: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +306,7 @@ def _trainer(
         costs=_costs(entry),
         account=trainer.account,
         speeds=believed_speeds(trainer, entry.tag) if entry.tag is not None else {},
+        seen_rates=seen_at_speed_1(trainer, entry.tag) if entry.tag is not None else {},
     )
 
 
