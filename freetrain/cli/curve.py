@@ -11,6 +11,8 @@ from pathlib import Path
 import click
 
 from freetrain.cli.curve_servers import describe_servers
+from freetrain.cli.curve_speeds import NOTHING_LEARNED, Learned, learned_of
+from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json, print_table, show_value
 from freetrain.core.seen_costs import Change, SeenCosts
 from freetrain.core.throughput_fit import FittedCurve, Observation, ScalingModel, fit_throughput
@@ -58,24 +60,45 @@ _WORKERS = _Axis("worker", lambda rate: rate.world)
     metavar="FILE",
     help="Write its curve and what changes cost it, as a trainer for replays (freetrain-trainers/1).",
 )
+@click.option(
+    "--job",
+    "job",
+    metavar="ID",
+    help="Its job: how fast the daemon has learned that it is on which kinds of nodes is shown, and saved.",
+)
+@config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def curve_command(trainer: Path, most: int | None, save_path: Path | None, as_json: bool) -> None:
+def curve_command(
+    trainer: Path,
+    most: int | None,
+    save_path: Path | None,
+    job: str | None,
+    config_path: Path | None,
+    as_json: bool,
+) -> None:
     """Show a trainer's throughput by number of nodes: as measured, and as fitted between and beyond.
 
     TRAINER is the directory given to 'freetrain run --trainer'. The fit is what the daemon would decide with. If
     the same nodes had now more workers, now fewer, as at your desk, it is by number of workers instead.
+
+    The progress does not say on which nodes it was made. Where its tag names kinds of nodes the daemon knows; with
+    --job the fit is that at speed 1, of what the daemon has seen.
     """
     log = _read(trainer)
-    axis = _axis(log.rates)
+    learned = learned_of(job, config_path) if job is not None else NOTHING_LEARNED
+    axis = _NODES if learned.at_speed_1 else _axis(log.rates)
     most = most or 2 * max(map(axis.size, log.rates))
     seen = [Observation(axis.size(rate), rate.samples_per_s, rate.elapsed_s) for rate in log.rates]
+    seen = [*learned.at_speed_1] or seen
     fit = fit_throughput(seen, most)
     if save_path is not None:
-        _save(save_path, trainer, log, axis, fit)
+        _save(save_path, trainer, log, axis, fit, learned)
     pauses_s = [rescale.pause_s for rescale in log.rescales]
     if as_json:
         rescales = [asdict(one) for one in log.rescales]
-        print_json({"format": FORMAT, "by": f"{axis.unit}s", "fit": asdict(fit), "rescales": rescales})
+        speeds = dict(learned.speeds)
+        document = {"format": FORMAT, "by": f"{axis.unit}s", "fit": asdict(fit), "rescales": rescales}
+        print_json({**document, "speeds": speeds})
         return
     columns = [f"{axis.unit}s", "samples/s", f"per {axis.unit}"]
     columns += ["measured s", "step s", "communication", "data wait"]
@@ -84,6 +107,8 @@ def curve_command(trainer: Path, most: int | None, save_path: Path | None, as_js
     click.echo(f"\n{_describe(fit)}")
     if axis is _WORKERS:
         click.echo("By workers, as the same nodes had different numbers of them; the daemon decides by nodes.")
+    if learned.speeds:
+        click.echo(learned.for_the_tag)
     for sentence in describe_servers(log.rates):
         click.echo(sentence)
     if pauses_s:
@@ -92,7 +117,7 @@ def curve_command(trainer: Path, most: int | None, save_path: Path | None, as_js
     _tell_longest("New ones took up to {:.3g} s to their first step.", log, "start_s")
 
 
-def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedCurve) -> None:
+def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedCurve, learned: Learned) -> None:
     """Costs that were not seen are those of a tag that says nothing; boots are never in the progress."""
     if axis is not _NODES:
         raise InputError(
@@ -102,7 +127,7 @@ def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedC
     changes = (Change(one.time_s, one.nodes, one.cause, one.pause_s, one.start_s) for one in log.rescales)
     costs = asdict(believed_costs(SeenCosts().after(changes, ()), Tag()))
     known = {name: seconds for name, seconds in costs.items() if seconds is not None}
-    described = {"id": trainer.absolute().name, "throughput": fit.curve, **known}
+    described = {"id": trainer.absolute().name, "throughput": fit.curve, **known, **learned.choices}
     document = {"format": "freetrain-trainers/1", "trainers": [described]}
     try:
         path.write_text(json.dumps(document, indent=2) + "\n")

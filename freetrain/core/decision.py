@@ -13,7 +13,7 @@ from freetrain.core.placement import Placement
 from freetrain.core.servers import Serving
 
 RESULT_FORMAT = "freetrain-result/1"
-GOOD_ENOUGH = 5e-4
+GOOD_ENOUGH = 1e-3
 """Relative gap at which a solver may stop: what is missing is less than what a second's delay costs."""
 
 

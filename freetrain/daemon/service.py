@@ -20,6 +20,7 @@ from freetrain.daemon.controls.nudge import Senders
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.log_output import set_levels
 from freetrain.daemon.publisher import Publisher
+from freetrain.daemon.reports.notices import Notices
 from freetrain.daemon.reports.notify import monotonic_usec, notify, starting
 from freetrain.daemon.reports.outage import Outage
 from freetrain.daemon.reports.status_file import StatusFile

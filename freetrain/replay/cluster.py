@@ -21,6 +21,7 @@ from freetrain.lending.stays import Stays
 from freetrain.replay.foresight import Foresight, Knows
 from freetrain.replay.plans import Planned, SitePlans
 from freetrain.replay.trainer_run import TrainerRun
+from freetrain.replay.trainers import with_other_kinds
 
 _KNOWN_WITHIN_S = 60.0
 """Slurm plans in steps of a minute: who is to leave by then is given back in good order."""
@@ -199,6 +200,7 @@ class ReplayedCluster:
     def admit(self, trainer: Trainer) -> TrainerRun:
         """Let a trainer compete for nodes from now on."""
         worth = worth_per_s(trainer, self._objective)
+        trainer = with_other_kinds(trainer, self._kind_of.values())
         run = TrainerRun(trainer, worth, self.now_s, self._as_published, self._kind_of, self._watts_of)
         self.running[trainer.id] = run
         return run

@@ -217,12 +217,13 @@ def _request(trainer: Trainer) -> Request:
     owner = trainer.owner or "everybody"
     if trainer.choices is None:
         return Request(trainer, owner, trainer.account)
-    speeds = tuple((kind, choice.speed) for choice in trainer.choices for kind in choice.kinds)
+    speeds = tuple((kind, choice.speed) for choice in trainer.choices for kind in choice.kinds if kind)
+    any_kind = any(not kind for choice in trainer.choices for kind in choice.kinds)
     return Request(
         replace(trainer, choices=None),
         owner,
         trainer.account,
-        needs=Needs("|".join(kind for kind, _ in speeds)),
+        needs=Needs("" if any_kind else "|".join(kind for kind, _ in speeds)),
         speeds=speeds,
         mixed=any(len(choice.kinds) > 1 for choice in trainer.choices),
     )

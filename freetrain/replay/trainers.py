@@ -8,7 +8,7 @@ import tomllib
 import zlib
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,11 +16,14 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from freetrain.core.problem import first_error
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.errors import InputError
 from freetrain.replay.presets import PRESETS
 
 PRESET_PREFIX = "preset:"
+
+UNNAMED = ""
+"""In a trainer's choices the kind of all nodes whose kinds it does not name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,22 @@ def find_trainers(source: str) -> Iterable[Trainer]:
             raise InputError(f"There is no preset {name!r}.", f"Choose one of {known}, or name a file.")
         return PRESETS[name]
     return read_trainers(Path(source))
+
+
+def with_other_kinds(trainer: Trainer, kinds: Iterable[str]) -> Trainer:
+    """The trainer, its choice of nodes of no named kind one of each kind that it does not name, too.
+
+    Args:
+        trainer: which.
+        kinds: that there are.
+    """
+    named = {kind for choice in trainer.choices or () for kind in choice.kinds}
+    unnamed = [choice for choice in trainer.choices or () if UNNAMED in choice.kinds]
+    others = sorted(set(kinds) - named)
+    if not unnamed or not others:
+        return trainer
+    more = (KindChoice((kind,), unnamed[0].speed) for kind in others)
+    return replace(trainer, choices=(*(trainer.choices or ()), *more))
 
 
 def read_trainers(path: Path) -> tuple[Trainer, ...]:

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from freetrain.cli.curve import curve_command
+from freetrain.cli.main import cli
+from freetrain.config import Config
+from freetrain.core.trainer import KindChoice
+from freetrain.daemon.reports.status import LookStatus, TrainerStatus
+from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.elastic.on_disk.progress import Progress
 from freetrain.errors import InputError
 from freetrain.replay.trainers import read_trainers
@@ -133,3 +139,66 @@ def test_the_model_for_a_tag_counts_nodes_and_not_workers(tmp_path: Path) -> Non
 def test_without_servers_nothing_is_told_of_them(tmp_path: Path) -> None:
     write_rate(tmp_path / "progress.jsonl", nodes=1, world=4, samples_per_s=100.0)
     assert "servers" not in curve(tmp_path).output
+
+
+LOG = """JobID|State|Submit|Start|End|NNodes|NodeList
+1|COMPLETED|2024-06-03T00:00:00|2024-06-03T00:00:00|2024-06-03T01:00:00|2|c[1-2]
+2|COMPLETED|2024-06-03T00:00:00|2024-06-03T05:00:00|2024-06-03T06:00:00|2|c[1-2]
+"""
+LEARNED = TrainerStatus("7", "ann", "active", speeds={"a100": 1.0, "v100": 0.25}, seen_rates={1: 100.0, 2: 180.0})
+
+
+@pytest.fixture
+def of_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A trainer that ran on nodes of two kinds, of which its daemon has published what it has learned."""
+    (tmp_path / "freetrain.toml").write_text(f"[state]\ndirectory = '{tmp_path}'\n")
+    monkeypatch.setenv("FREETRAIN_CONFIG", str(tmp_path / "freetrain.toml"))
+    look = LookStatus(1.0, 0.1, trainers=(LEARNED, replace(LEARNED, id="8", speeds={}, seen_rates={})))
+    StatusFile(tmp_path, 30.0, False).looked(Config(), look)
+    trainer = tmp_path / "bert"
+    trainer.mkdir()
+    for rate in (180.0, 45.0):  # on a100, then on v100, with half of the workers on each node
+        write_rate(trainer / "progress.jsonl", nodes=2, world=8 if rate > 100 else 4, samples_per_s=rate)
+    return trainer
+
+
+def test_what_was_learned_of_kinds_of_nodes_is_for_the_tag(of_kinds: Path) -> None:
+    printed = curve(of_kinds, "--job", "7").output
+    (line,) = (line for line in printed.splitlines() if line.startswith("For its tag: "))
+    assert parse_tag("freetrain:" + line.removeprefix("For its tag: ")) == Tag(
+        speeds=(("a100", 1.0), ("v100", 0.25))
+    )
+    assert json.loads(curve(of_kinds, "--job", "7", "--json").output)["speeds"] == {"a100": 1.0, "v100": 0.25}
+
+
+def test_a_saved_curve_is_at_speed_1_with_the_speeds_of_kinds_beside_it(of_kinds: Path, tmp_path: Path) -> None:
+    curve(of_kinds, "--job", "7", "--save", str(tmp_path / "saved.json"), "--nodes", "2")
+    (trainer,) = read_trainers(tmp_path / "saved.json")
+    assert trainer.throughput == ((1, 100.0), (2, 180.0))
+    assert trainer.choices == (KindChoice(("a100",), 1.0), KindChoice(("v100",), 0.25), KindChoice(("",), 1.0))
+
+
+@pytest.mark.parametrize("how", ["ideal", "daemon"])
+@pytest.mark.parametrize(("pool", "slower"), [("v100", 4.0), ("a100", 1.0), ("cpu", 1.0), (None, 1.0)])
+def test_a_replay_trains_it_as_fast_as_it_is_on_the_nodes_of_the_log(
+    of_kinds: Path, tmp_path: Path, how: str, pool: str | None, slower: float
+) -> None:
+    curve(of_kinds, "--job", "7", "--save", str(tmp_path / "saved.json"), "--nodes", "2")
+    (tmp_path / "site.psv").write_text(LOG)
+    options = ["--trainers", str(tmp_path / "saved.json"), "--as", how, "--json", "--no-report", "--no-store"]
+    if pool:
+        machine = f'name = "site"\n[[pools]]\nname = "{pool}"\nnodes = "c[1-2]"\ncores = 4\n'
+        (tmp_path / "machine.toml").write_text(machine)
+        options += ["--machine", str(tmp_path / "machine.toml")]
+    result = CliRunner().invoke(cli, ["replay", str(tmp_path / "site.psv"), *options], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    figures = found["as_daemon"]["outcome"] if how == "daemon" else found["outcome"]
+    assert figures["samples"] == pytest.approx(180.0 / slower * 4 * 3600, rel=0.05)
+
+
+def test_of_a_job_of_which_nothing_was_learned_that_is_said(of_kinds: Path) -> None:
+    for job, why in (("9", "has published nothing of a training 9"), ("8", "names no kinds of nodes")):
+        done = CliRunner().invoke(curve_command, [str(of_kinds), "--job", job])
+        assert isinstance(done.exception, InputError)
+        assert why in done.exception.what

@@ -8,7 +8,7 @@ import pytest
 
 from freetrain.core.throughput_fit import Observation
 from freetrain.daemon.trainers.progress_reader import Report
-from freetrain.daemon.trainers.requests import believed_speeds
+from freetrain.daemon.trainers.requests import believed_speeds, seen_at_speed_1
 from freetrain.lending.facts import Request
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
@@ -59,6 +59,9 @@ def test_speeds_are_learned_from_what_was_seen_on_each_kind(slurm: FakeSlurm, st
     again = start_daemon()
     again.cycle()
     assert dict(request(again, array).speeds) == {"a100": 1.0, "v100": 0.11}, "kept over a restart"
+    (entry,) = again.cluster.registered.entries
+    assert entry.tag is not None
+    assert seen_at_speed_1(entry.trainer, entry.tag) == {2: pytest.approx(190, rel=0.1)}
 
 
 def test_what_was_seen_before_its_nodes_were_lent_is_not_counted(

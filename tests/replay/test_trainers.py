@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.errors import InputError
 from freetrain.replay.presets import CURVES, PRESETS
-from freetrain.replay.trainers import find_trainers, read_trainers
+from freetrain.replay.trainers import find_trainers, read_trainers, with_other_kinds
 
 
 def a_file(*trainers: dict[str, Any]) -> str:
@@ -98,3 +99,12 @@ def test_an_unknown_preset_is_told_with_those_there_are() -> None:
     with pytest.raises(InputError, match="no preset 'nas'") as refused:
         find_trainers("preset:nas")
     assert "preset:mix" in refused.value.hint
+
+
+def test_the_kind_without_a_name_is_every_kind_that_is_not_named() -> None:
+    trainer = Trainer("t", ((1, 10.0),), choices=(KindChoice(("a100",), 2.0), KindChoice(("",), 0.5)))
+    known = with_other_kinds(trainer, ["a100", "v100", "cpu"])
+    assert known.choices == (*(trainer.choices or ()), KindChoice(("cpu",), 0.5), KindChoice(("v100",), 0.5))
+    assert with_other_kinds(trainer, ["a100"]) == trainer
+    only_named = Trainer("t", ((1, 10.0),), choices=(KindChoice(("a100",)),))
+    assert with_other_kinds(only_named, ["v100"]) == only_named

@@ -11,7 +11,7 @@ from freetrain.daemon.reports.node_groups import groups_of
 from freetrain.daemon.reports.status import LONGEST, LookStatus, TrainerStatus
 from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.daemon.trainers.entries import Entry
-from freetrain.daemon.trainers.requests import believed_speeds
+from freetrain.daemon.trainers.requests import believed_speeds, seen_at_speed_1
 from freetrain.lending.judge import Judgement
 from freetrain.slurm.parsing import fold_nodes
 
@@ -87,6 +87,7 @@ def _trainer(
         costs=_costs(entry),
         account=trainer.account,
         speeds=believed_speeds(trainer, entry.tag) if entry.tag is not None else {},
+        seen_rates=seen_at_speed_1(trainer, entry.tag) if entry.tag is not None else {},
     )
 
 

@@ -80,6 +80,7 @@ class TrainerStatus:
         costs: what changes are taken to cost it, in seconds by name; empty: a filler, or its tag is wrong.
         account: to which it is charged; empty: nobody said.
         speeds: feature or type of GPU that its owner names → how fast it is taken to be there.
+        seen_rates: nodes → samples/s seen on so many, as at speed 1; empty: its owner names no kinds of nodes.
     """
 
     id: str
@@ -95,6 +96,7 @@ class TrainerStatus:
     costs: Mapping[str, float] = field(default_factory=dict)
     account: str = ""
     speeds: Mapping[str, float] = field(default_factory=dict)
+    seen_rates: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

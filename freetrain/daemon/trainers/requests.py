@@ -14,6 +14,7 @@ from freetrain.core.objectives import find_objective
 from freetrain.core.seen_speeds import at_speed_1, seen_speeds
 from freetrain.core.servers import Servers
 from freetrain.core.terms import terms_of
+from freetrain.core.throughput_fit import mean_rates, usable
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.daemon.trainers.entries import Entry
@@ -119,6 +120,13 @@ def _training(entry: Entry, tag: Tag, min_nodes: int, most_nodes: int) -> Traine
 def believed_speeds(trainer: KnownTrainer, tag: Tag) -> Mapping[str, float]:
     """Kind of nodes that its owner names → how fast it is believed to be there."""
     return seen_speeds(trainer.observations, dict(tag.speeds)) if tag.speeds else {}
+
+
+def seen_at_speed_1(trainer: KnownTrainer, tag: Tag) -> Mapping[int, float]:
+    """Samples/s seen on so many nodes, as they would have been at speed 1; empty: its owner names no kinds."""
+    if not tag.speeds:
+        return {}
+    return mean_rates(usable(at_speed_1(trainer.observations, believed_speeds(trainer, tag))))
 
 
 def _speed_is_known(entry: Entry, tag: Tag) -> bool:

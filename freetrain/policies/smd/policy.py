@@ -27,8 +27,8 @@ class Smd:
     its steps were measured, the fastest size is that of the shortest step over nodes and servers; these run
     beside the workers and take no node. What a size is worth follows from the throughput in any case. freetrain
     takes a deadline of a day from now for each: what is complete sooner is worth more, however long it has
-    waited. A trainer's own is no part of SMD's worth, by which who names an early one only loses: where the objective
-    counts deadlines, what it needs counts more often. Sizes that are not worth their electricity are no sizes.
+    waited. A trainer's own is no part of SMD's worth, by which who names an early one only loses: where the
+    objective counts deadlines, what it needs counts more often. Sizes not worth their electricity are none.
 
     Args:
         menu: smaller sizes may be chosen, too; freetrain's extension.

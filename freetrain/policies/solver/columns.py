@@ -38,6 +38,9 @@ _EXACT = 1e-9
 """Relative difference of values that counts as none."""
 _MOST_ROUNDS = 200
 """Times that columns are generated for the relaxed combination, where they stop getting better long before."""
+_SOUGHT = GOOD_ENOUGH / 2
+_FIRST_BRANCHES = 10
+"""So long that much is sought, which is often there at once; then what is good enough ends the search."""
 _MOST_BRANCHES = 200
 """Of the search for a plan that is good enough."""
 _FEW_COLUMNS = 200
@@ -64,15 +67,16 @@ class _Relaxed:
 
 @dataclass(slots=True)
 class _Best:
-    """The best plan so far, and what it is worth."""
+    """The best plan so far, what it is worth, and how close to the bound that has to be."""
 
     plan: Plan
     value: float
+    gap: float = _SOUGHT
 
     @property
     def enough(self) -> float:
         """A bound at which it is good enough."""
-        return self.value + GOOD_ENOUGH * abs(self.value)
+        return self.value + self.gap * abs(self.value)
 
     def take_if_better(self, plan: Plan, bidders: Bidders) -> None:
         """Go on with another plan, where that is worth more."""
@@ -154,7 +158,10 @@ def _branch(master: Master, bidders: Bidders, root: _Relaxed, best: _Best, left_
     limits, bound, settled = no_limits(bidders), root.bound, -np.inf
     waiting: list[tuple[float, int, Limits]] = []
     for number in itertools.count():
-        halves = _look(master, bidders, limits, bound, best, left_s) if bound > best.enough else None
+        is_first = number == 0
+        if number == _FIRST_BRANCHES:
+            best.gap = GOOD_ENOUGH
+        halves = _look(master, bidders, limits, bound, best, is_first, left_s) if bound > best.enough else None
         if halves is None:
             settled = max(settled, bound)
         else:
@@ -168,14 +175,14 @@ def _branch(master: Master, bidders: Bidders, root: _Relaxed, best: _Best, left_
 
 
 def _look(
-    master: Master, bidders: Bidders, limits: Limits, bound: float, best: _Best, left_s: Clock
+    master: Master, bidders: Bidders, limits: Limits, bound: float, best: _Best, is_first: bool, left_s: Clock
 ) -> Halves | None:
-    """Make whole plans of the combination, and split what is not clear in it."""
+    """Make whole plans of the combination, at first all and then one each, and split what is not clear in it."""
     _, duals, taken = master.relax()
     plan = best.plan
     for plan in whole_plans(master, bidders, taken, limits, left_s):
         best.take_if_better(plan, bidders)
-        if bound <= best.enough:
+        if bound <= best.enough or not is_first:
             break
     return split(master, bidders, (duals.nodes, taken), plan, limits)
 

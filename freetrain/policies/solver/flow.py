@@ -44,6 +44,7 @@ class Flow:
         """
         highs = quiet_highs()
         highs.setOptionValue("time_limit", time_limit_s)
+        highs.setOptionValue("presolve", "off")  # it takes longer than the simplex method needs
         highs.passModel(self._programme(supply, -np.array(uses, dtype=float)))
         highs.run()
         if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:

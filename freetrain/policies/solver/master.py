@@ -133,6 +133,12 @@ class Master:
         for kind, bounds in enumerate(zip(fewest.tolist(), most.tolist(), strict=True)):
             self._highs.changeRowBounds(self._row_of_growth(kind), *bounds)
 
+    def worth_within(self, limits: Limits) -> float:
+        """What the known columns are worth within these limits if they may be mixed; these limits are left set."""
+        self.allow(limits)
+        self._highs.run()
+        return float(self._highs.getInfo().objective_function_value)
+
     def whole(self, plan: Plan, gap: float, branches: int, time_limit_s: float) -> tuple[Plan, float]:
         """The best whole combination, and a bound on all of them.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
+
 import numpy as np
 
 from freetrain.core.problem import Counts
@@ -14,13 +17,18 @@ from freetrain.policies.solver.whole_plans import WHOLE, Taken
 Halves = tuple[Limits, Limits]
 """Limits that exclude each other, and outside of which there is no whole plan."""
 
+_MOST_TRIED = 4
+"""Splits by size that are tried before one is taken; each costs two runs of the master programme."""
+
 
 def split(
     master: Master, bidders: Bidders, relaxed: tuple[Prices, Taken], plan: Plan, limits: Limits
 ) -> Halves | None:
-    """Split what one kind of trainer may do: how many grow, or where that is clear, a size; None: all is clear.
+    """Split what one kind of trainer may do: how many grow, or where that is clear, a size; None: all is.
 
-    It is the kind that a plan gives least of what the combination promises it.
+    It is the kind that a plan gives least of what the combination promises it. Where trainers are nearly alike one
+    can often have the size that is forbidden to another, so that a split by size changes nothing: of some, it is
+    the one after which the better half of the known combinations is worth least.
 
     Args:
         master: the columns.
@@ -37,13 +45,20 @@ def split(
         kind: promised[kind] - float((bidders.values_of(kind, plan[kind]) - plan[kind] @ prices).sum())
         for kind in mixed
     }
-    for split_one in (_by_growth, _by_size):
-        for kind in sorted(missed, key=missed.__getitem__, reverse=True):
-            some = (kinds == kind) & (taken > WHOLE)
-            halves = split_one(bidders, kind, counts[some], taken[some], limits)
-            if halves is not None:
-                return halves
-    return None
+    order = sorted(missed, key=missed.__getitem__, reverse=True)
+    columns = {kind: (kinds == kind) & (taken > WHOLE) for kind in order}
+    of = {kind: (kind, counts[its], taken[its], limits) for kind, its in columns.items()}
+    by_growth = filter(None, (_by_growth(bidders, *of[kind]) for kind in order))
+    by_size = filter(None, (_by_size(bidders, *of[kind]) for kind in order))
+    return next(by_growth, None) or _narrowest(master, by_size)
+
+
+def _narrowest(master: Master, found: Iterable[Halves]) -> Halves | None:
+    """Of the first splits the one that leaves least in its better half."""
+    tried = list(islice(found, _MOST_TRIED))
+    if len(tried) < 2:
+        return next(iter(tried), None)
+    return min(tried, key=lambda halves: max(map(master.worth_within, halves)))
 
 
 def _by_growth(bidders: Bidders, kind: int, columns: Counts, shares: Taken, limits: Limits) -> Halves | None:
