@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from freetrain.replay.logs.distinct import of_distinct, places_among
+from freetrain.replay.logs.distinct import numbered, of_distinct, places_among, texts_and_numbers
 
 
 def test_what_texts_mean_stands_beside_each_of_them() -> None:
@@ -21,3 +21,8 @@ def test_a_column_without_rows_has_no_meanings() -> None:
 def test_places_are_those_among_the_texts_that_differ() -> None:
     distinct = pl.Series(["", "a", "b"])
     assert places_among(distinct, pl.Series(["b", "", "a", "b"])).to_list() == [2, 0, 1, 2]
+
+
+def test_a_numbered_column_has_its_texts_in_order() -> None:
+    texts, numbers = texts_and_numbers(numbered(pl.Series(["gpu", "", "batch", "gpu"])))
+    assert (texts, numbers.tolist()) == (["", "batch", "gpu"], [2, 0, 1, 2])

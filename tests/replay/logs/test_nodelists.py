@@ -1,11 +1,20 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from ClusterShell.NodeSet import NodeSet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.replay.logs.nodelists import NodeIndex, NodeListError, expand, natural_order, read_node_lists
+from freetrain.replay.logs import nodelists
+from freetrain.replay.logs.nodelists import (
+    NodeIndex,
+    NodeListError,
+    expand,
+    gathered,
+    natural_order,
+    read_node_lists,
+)
 
 
 @pytest.mark.parametrize(
@@ -78,3 +87,15 @@ def test_names_sort_as_people_count() -> None:
 def test_names_with_thousands_of_digits_and_with_other_scripts_sort_too() -> None:
     long = "9" * 5000
     assert natural_order([long, "c²", "c٣", "c2", "3"]) == ["3", long, "c2", "c²", "c٣"]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_nodes_of_some_lists_are_gathered_some_lists_at_a_time(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodelists, "_LISTS_AT_ONCE", at_once)
+    lists = read_node_lists(["c[1-3]", "c7", "c[", "c[2-3]"], NodeIndex())
+    node, count = gathered(lists, np.array([3, 2, 0, 1, 0], np.uint16))
+    assert node.tolist() == [1, 2, 0, 1, 2, 3, 0, 1, 2]
+    assert count.tolist() == [2, 0, 3, 1, 3]
+    assert [len(part) for part in gathered(lists, np.zeros(0, np.uint16))] == [0, 0]

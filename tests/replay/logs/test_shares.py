@@ -191,6 +191,13 @@ def test_memory_and_gpus_are_read_from_the_list_of_resources(
     assert shares.gpu_types == types
 
 
+def test_a_number_of_gpus_that_no_machine_has_is_none_that_is_known(write: Write) -> None:
+    rows = (row("1", tres="cpu=8,gres/gpu=3000000000"), row("2", start="05", end="06", tres="cpu=8,gres/gpu=2"))
+    gpus = shares_of(read(write(with_tres(*rows)))).gpus
+    assert gpus is not None
+    assert gpus.size.tolist() == [2.0]
+
+
 def test_shards_of_gpus_are_told_and_not_counted(write: Write) -> None:
     log = read(write(with_tres(row("1", tres="cpu=8,mem=1G,gres/shard:a100=2"))))
     assert shares_of(log).gpus is None

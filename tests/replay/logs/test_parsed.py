@@ -1,0 +1,52 @@
+"""The runs of a log's files, and rows that say the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from freetrain.replay.logs import parsed
+from freetrain.replay.logs.parsed import (
+    RUN_SCHEMA,
+    ParsedFile,
+    as_runs,
+    filtered,
+    seen,
+    take_runs,
+    without_repeats,
+)
+
+
+def runs(*jobs: str, start_s: float = 1.0, end_s: float = 2.0) -> pl.DataFrame:
+    given = {"job": list(jobs), "start_s": [start_s] * len(jobs), "end_s": [end_s] * len(jobs)}
+    missing = [pl.lit(None, kind).alias(name) for name, kind in RUN_SCHEMA.items() if name not in given]
+    return as_runs(
+        pl.DataFrame(given).with_columns(missing).with_columns(pl.col("partition", "gpu_types").fill_null(""))
+    )
+
+
+def test_runs_are_taken_out_of_their_files() -> None:
+    files = [ParsedFile([runs("1", "2"), runs("3")], seen(runs())), ParsedFile([runs("4")], seen(runs()))]
+    assert take_runs(files)["job"].to_list() == ["1", "2", "3", "4"]
+    assert [file.runs for file in files] == [[], []]
+
+
+def test_columns_lie_in_one_chunk_each_so_that_nothing_copies_them_to_make_them_alike() -> None:
+    assert set(as_runs(pl.concat([runs("1", "2"), runs("3")])).n_chunks("all")) == {1}
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_rows_are_filtered_some_at_a_time(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsed, "_ROWS_AT_ONCE", at_once)
+    alone = [pl.concat([runs("1", "2"), runs("3", "4", "5")])]
+    kept = filtered(alone, np.array([True, False, True, True, False]))
+    assert (kept["job"].to_list(), alone) == (["1", "3", "4"], [])
+    assert filtered([kept], np.zeros(3, bool)).is_empty()
+
+
+def test_a_row_that_repeats_another_is_left_out_and_a_job_that_ran_again_is_not() -> None:
+    again = runs("1", start_s=5.0, end_s=7.0)
+    assert len(without_repeats(pl.concat([runs("1", "2"), again]))) == 3
+    ended = without_repeats(pl.concat([runs("1", end_s=float("inf")), runs("1", "2"), again]))
+    assert ended["end_s"].to_list() == [2.0, 2.0, 7.0]
