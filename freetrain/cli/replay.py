@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,10 @@ from freetrain.cli.options import policy_options, store_option
 from freetrain.cli.output import command_line, print_json
 from freetrain.cli.progress_bars import reading, replaying
 from freetrain.cli.replay_as_daemon import Afterwards, Beside, begin, how_as_daemon
+from freetrain.cli.replay_as_options import as_options
+from freetrain.cli.replay_document import Result, result_document
 from freetrain.cli.replay_options import (
     aim_options,
-    as_options,
     costs,
     draw,
     log_options,
@@ -30,7 +31,7 @@ from freetrain.cli.replay_options import (
     trainer_options,
 )
 from freetrain.cli.replay_share import share_options, task_asked
-from freetrain.cli.replay_summary import Result, print_definitions, print_summary, result_document
+from freetrain.cli.replay_summary import print_definitions, print_summary
 from freetrain.core.holes import Holes
 from freetrain.core.objectives import find_objective
 from freetrain.core.topology import Topology
@@ -39,7 +40,7 @@ from freetrain.errors import FreetrainError, StateError
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_placer, find_policy
 from freetrain.replay.foresight import Foresight, Knows
-from freetrain.replay.logs import SiteLog, read_site_log
+from freetrain.replay.logs import LoggedJobs, SiteLog, read_site_log
 from freetrain.replay.study import AsDaemon, DaemonStudy, Study, study, study_as_daemon
 from freetrain.replay.trainers import find_trainers
 
@@ -98,11 +99,13 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     goal = replace(goal, placer=find_placer(given["place"], switches))
     settings = {"logs": [path.name for path in logs], **_settings(given)}
     with recorder.journal(log.holes, settings) as journal:
-        if how is None:
-            done = _replay(log, trainers, goal, given, journal, switches)
-        else:
-            with begin(given, log) as pending:
-                done = _replay(log, trainers, goal, given, journal, switches)
+        with begin(given, log) if how is not None else nullcontext() as pending:
+            done = _replay(log.holes, log.logged, trainers, goal, given, journal, switches)
+            if log.places is not None:  # when waiting jobs would take these nobody knows
+                places = log.places.holes
+                on_shares = _replay(places, None, trainers, goal, given, NullJournal(), switches)
+                done = replace(done, on_shares=on_shares)
+            if how is not None and pending is not None:
                 done = replace(done, as_daemon=_wait(pending, log, how, given, done))
         run_id = recorder.finish(done)
     result = Result(logs, log, settings, done, run_id, report_path, costs_of_site)
@@ -115,16 +118,17 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
 
 
 def _replay(
-    log: SiteLog,
+    holes: Holes,
+    logged: LoggedJobs | None,
     trainers: Iterable[Trainer],
     goal: Goal,
     given: Mapping[str, Any],
     journal: Journal,
     switches: Topology,
 ) -> Study:
-    with replaying(log.holes.from_s, log.holes.until_s, given["quiet"]) as progress:
+    with replaying(holes.from_s, holes.until_s, given["quiet"]) as progress:
         return study(
-            log.holes,
+            holes,
             trainers,
             costs(given),
             goal,
@@ -134,7 +138,7 @@ def _replay(
             time.perf_counter,
             progress,
             given["poll_s"],
-            log.logged,
+            logged,
             switches,
             draw(given),
         )

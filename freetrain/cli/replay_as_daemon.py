@@ -12,7 +12,8 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
 
-from freetrain.cli.replay_options import as_daemon, costs, daemons_place, topology
+from freetrain.cli.replay_as_options import as_daemon, daemons_place
+from freetrain.cli.replay_options import costs, topology
 from freetrain.errors import FreetrainError
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_placer, find_policy

@@ -99,6 +99,7 @@ class Study:
         outcome: the figures.
         wall_s: seconds that the replay took.
         as_daemon: what the daemon would have got; None: it was not asked.
+        on_shares: the same trainers on places, on nodes with jobs and without; None: it was not asked.
     """
 
     record: ReplayRecord
@@ -106,6 +107,7 @@ class Study:
     outcome: Outcome
     wall_s: float
     as_daemon: DaemonStudy | None = None
+    on_shares: Study | None = None
 
     @property
     def events_per_s(self) -> float:

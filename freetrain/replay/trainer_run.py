@@ -158,6 +158,13 @@ class TrainerRun:
         self._saved_samples = self.samples
         self._resize(self.nodes - nodes)
 
+    def rename(self, place: str, other: str) -> None:
+        """Call one of its places by the name of another one on the same node, which is as good."""
+        if place in self.booting_s:
+            self.booting_s[other] = self.booting_s.pop(place)
+        else:
+            self.nodes = self.nodes - {place} | {other}
+
     def complete(self, now_s: float) -> None:
         """Reach the target: all samples done, all nodes given back, nothing lost."""
         self.settle(now_s)
