@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_placer, find_policy
 from freetrain.replay.foresight import Foresight, Knows
 from freetrain.replay.logs import LoggedJobs, SiteLog, read_site_log
-from freetrain.replay.study import AsDaemon, DaemonStudy, Study, study, study_as_daemon
+from freetrain.replay.study import Study, study, study_as_daemon
 from freetrain.replay.trainers import find_trainers
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     find_placer(given["place"])
     goal = Goal.of(policy, given["objective"])
     find_objective(goal.objective)
-    how = how_as_daemon(given)
+    how_as_daemon(given)
     trainers = find_trainers(given["trainers_source"])
     report_path = _report_path(given)
     costs_of_site = prices(given)
@@ -99,14 +99,14 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     goal = replace(goal, placer=find_placer(given["place"], switches))
     settings = {"logs": [path.name for path in logs], **_settings(given)}
     with recorder.journal(log.holes, settings) as journal:
-        with begin(given, log) if how is not None else nullcontext() as pending:
+        with _asked_daemon(given, log) as pending:
             done = _replay(log.holes, log.logged, trainers, goal, given, journal, switches)
-            if log.places is not None:  # when waiting jobs would take these nobody knows
-                places = log.places.holes
+            done = _with_daemon(done, pending, log, given)
+        if log.places is not None:  # when waiting jobs would take these only the daemon knows
+            places = log.places.holes
+            with _asked_daemon(given, log, in_parts=True) as pending:
                 on_shares = _replay(places, None, trainers, goal, given, NullJournal(), switches)
-                done = replace(done, on_shares=on_shares)
-            if how is not None and pending is not None:
-                done = replace(done, as_daemon=_wait(pending, log, how, given, done))
+                done = replace(done, on_shares=_with_daemon(on_shares, pending, log, given, in_parts=True))
         run_id = recorder.finish(done)
     result = Result(logs, log, settings, done, run_id, report_path, costs_of_site)
     if report_path is not None:
@@ -144,11 +144,25 @@ def _replay(
         )
 
 
-def _wait(
-    pending: Afterwards | Beside, log: SiteLog, how: AsDaemon, given: Mapping[str, Any], done: Study
-) -> DaemonStudy:
+def _asked_daemon(
+    given: Mapping[str, Any], log: SiteLog, in_parts: bool = False
+) -> Afterwards | Beside | AbstractContextManager[None]:
+    return nullcontext() if how_as_daemon(given) is None else begin(given, log, in_parts)
+
+
+def _with_daemon(
+    done: Study,
+    pending: Afterwards | Beside | None,
+    log: SiteLog,
+    given: Mapping[str, Any],
+    in_parts: bool = False,
+) -> Study:
+    """With what the daemon would have got, where that is asked."""
+    how = how_as_daemon(given, in_parts)
+    if how is None or pending is None:
+        return done
     with replaying(log.holes.from_s, log.holes.until_s, given["quiet"]) as progress:
-        return study_as_daemon(how, pending.wait(progress), done.dedicated)
+        return replace(done, as_daemon=study_as_daemon(how, pending.wait(progress), done.dedicated))
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:

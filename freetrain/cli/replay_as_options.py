@@ -15,6 +15,7 @@ from freetrain.cli.times import Duration
 from freetrain.config import Config, load_config
 from freetrain.daemon.rules import rules_of
 from freetrain.errors import InputError
+from freetrain.lending.rules import Share
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing, Wakes
@@ -61,8 +62,13 @@ as_options = options(
 )
 
 
-def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
+def as_daemon(given: Mapping[str, Any], goal: Goal, in_parts: bool = False) -> AsDaemon | None:
     """How a daemon would go about it; None: that is not asked.
+
+    Args:
+        given: the command's options.
+        goal: what is wanted, where no settings of a daemon's say it.
+        in_parts: whether it lends parts of nodes, by ``--share``, rather than whole ones.
 
     Raises:
         InputError: there is no such way to replay.
@@ -78,6 +84,7 @@ def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
     config = load_config(Path(path)).config if path else Config()
     slurm = replace(_ORDINARY_SLURM, backfill_interval_s=given["backfill_s"])
     rules = rules_of(config, slurm)
+    rules = replace(rules, nodes=replace(rules.nodes, share=Share(given["share"]) if in_parts else Share.WHOLE))
     if path:
         decide = config.decide
         policy = find_policy(decide.policy, given["solver"], given["time_limit_s"])

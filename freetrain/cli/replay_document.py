@@ -10,7 +10,7 @@ from typing import Any
 from freetrain import __version__
 from freetrain.config import Prices
 from freetrain.replay.full_hours import without_empty_hours
-from freetrain.replay.lent_shares import lent_of
+from freetrain.replay.lent_shares import LentShares, lent_of
 from freetrain.replay.logs import SiteLog
 from freetrain.replay.outcome import outcome_to_dict
 from freetrain.replay.share_outcome import share_outcome, share_rows
@@ -100,19 +100,28 @@ def daemon_document(done: DaemonStudy) -> dict[str, Any]:
 
 def share_document(log: SiteLog, played: Study | None = None) -> dict[str, Any] | None:
     """What lay idle on used nodes, and what was lent of it, for programs; None where the log does not show it."""
-    shares, lent = log.shares, lent_of(played, log)
+    shares = log.shares
     if shares is None:
         return None
     parts = {"cpus": shares.cpus, "memory": shares.memory_bytes, "gpus": shares.gpus}
-    outcome = share_outcome(log, lent)
+    daemon = played.as_daemon if played is not None else None
     return {
-        "outcome": outcome and asdict(outcome),
+        **_lent_document(log, lent_of(played, log)),
         "at_least": [name for name, part in parts.items() if part is not None and part.is_least],
         "spread_share": shares.spread,
         "task": log.places and asdict(log.places.task),
+        "replay": played and outcome_to_dict(played.outcome),
+        "as_daemon": daemon and {**daemon_document(daemon), "shares": _lent_document(log, lent_of(daemon, log))},
+    }
+
+
+def _lent_document(log: SiteLog, lent: LentShares | None) -> dict[str, Any]:
+    """The figures of all nodes, and of groups of them, with what a replay lent."""
+    outcome = share_outcome(log, lent)
+    return {
+        "outcome": outcome and asdict(outcome),
         "groups": [
             {"what": row.what, "name": row.name, "nodes": row.nodes, "outcome": asdict(row.outcome)}
             for row in share_rows(log, lent)
         ],
-        "replay": played and outcome_to_dict(played.outcome),
     }

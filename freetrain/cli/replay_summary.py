@@ -9,7 +9,7 @@ import click
 from freetrain.cli.output import print_figures, print_heading, print_table
 from freetrain.cli.replay_document import Result
 from freetrain.cli.summary_of_shares import print_shares
-from freetrain.cli.summary_rows import part_of, trouble_rows, work_rows
+from freetrain.cli.summary_rows import part_of, site_row, trouble_rows, work_rows
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.full_hours import without_empty_hours
 from freetrain.replay.logs import RowCount, SiteLog
@@ -127,12 +127,7 @@ def _daemon_rows(done: DaemonStudy) -> Iterator[tuple[str, str, str]]:
     yield "useful", f"{out.useful_node_hours:,.0f}", f"node-hours, {useful} of idle"
     yield from work_rows(out)
     yield from trouble_rows(out)
-    yield (
-        "site's jobs",
-        f"{site.site_delayed:,}",
-        f"of {site.site_starts:,} that started on idle nodes waited for fragments, together "
-        f"{site.site_delay_s:,.0f} s, at most {site.site_delay_max_s:,.1f} s",
-    )
+    yield site_row(site)
     yield "decisions", f"{out.decisions:,}", f"in {done.wall_s:,.1f} s"
 
 

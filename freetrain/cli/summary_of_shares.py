@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from freetrain.cli.output import print_figures, print_heading, print_table
-from freetrain.cli.summary_rows import part_of, trouble_rows, work_rows
+from freetrain.cli.summary_rows import outcome_rows, part_of, site_row
 from freetrain.core.amounts import Amount
 from freetrain.replay.lent_shares import LentShares, lent_of
 from freetrain.replay.logs import SiteLog, TaskAsked
@@ -24,16 +24,20 @@ def print_shares(log: SiteLog, played: Study | None) -> None:
         print_figures(_rows(all_nodes))
     if log.places is None or played is None:
         return
-    task = log.places.task
+    task, daemon = log.places.task, played.as_daemon
+    if daemon is not None:
+        print_heading(f"What the daemon would have got in parts of nodes, too: tasks of {task.words}")
+        print_figures([*_lent_rows(daemon.outcome, task), *outcome_rows(daemon.outcome), site_row(daemon.site)])
+        _print_groups(log, task, lent_of(daemon, log), "by the daemon")
     print_heading(f"What the holes allow if parts of nodes are lent, too: tasks of {task.words}")
-    print_figures([*_lent_rows(played.outcome, task), *work_rows(played.outcome), *trouble_rows(played.outcome)])
-    _print_groups(log, task, lent_of(played, log))
+    print_figures([*_lent_rows(played.outcome, task), *outcome_rows(played.outcome)])
+    _print_groups(log, task, lent_of(played, log), "as the holes allow")
 
 
-def _print_groups(log: SiteLog, task: TaskAsked, lent: LentShares | None) -> None:
+def _print_groups(log: SiteLog, task: TaskAsked, lent: LentShares | None, how: str) -> None:
     all_nodes = share_outcome(log, lent)
     assert all_nodes is not None
-    print_heading("Beside jobs, of the task-hours that would have fit")
+    print_heading(f"Beside jobs, {how}, of the task-hours that would have fit")
     columns = ("nodes", "task-hours", "lent", "useful", "GPU-hours", "of idle GPUs", "CPU-hours", "of idle CPUs")
     of_all = ShareRow("", "all nodes", len(log.holes.node_names), all_nodes)
     print_table(

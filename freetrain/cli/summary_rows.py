@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from freetrain.core.holes import SECONDS_PER_HOUR
-from freetrain.replay.outcome import Outcome
+from freetrain.replay.outcome import Outcome, SiteOutcome
 from freetrain.showing.words import NOTHING
 
 
@@ -28,6 +28,22 @@ def trouble_rows(out: Outcome) -> Iterator[tuple[str, str, str]]:
     )
     yield "rescales", f"{out.rescales:,}", f"decided, {rescale_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
     yield "starts", f"{out.starts:,}", f"{out.start_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
+
+
+def outcome_rows(out: Outcome) -> Iterator[tuple[str, str, str]]:
+    """Both."""
+    yield from work_rows(out)
+    yield from trouble_rows(out)
+
+
+def site_row(site: SiteOutcome) -> tuple[str, str, str]:
+    """What the site's jobs would have felt."""
+    return (
+        "site's jobs",
+        f"{site.site_delayed:,}",
+        f"of {site.site_starts:,} that started on idle nodes waited for fragments, together "
+        f"{site.site_delay_s:,.0f} s, at most {site.site_delay_max_s:,.1f} s",
+    )
 
 
 def part_of(part: float | None, whole: float | None) -> str:

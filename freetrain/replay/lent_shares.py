@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from freetrain.core.fragment import node_of
 from freetrain.core.holes import Holes, seconds_within
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.logs.model import Places, SiteLog
+from freetrain.replay.logs.model import SiteLog
 from freetrain.replay.study import DaemonStudy, Study
 
 _Numbers = NDArray[np.float64]
@@ -39,13 +40,13 @@ def lent_of(played: Study | DaemonStudy | None, log: SiteLog) -> LentShares | No
     """What a replay on parts of nodes lent; None: there was none."""
     if played is None or log.places is None:
         return None
-    return _added_up(played.record, log.places, log.holes)
+    return _added_up(played.record, log.holes)
 
 
-def _added_up(record: ReplayRecord, places: Places, holes: Holes) -> LentShares:
-    node_of_place = dict(zip(places.holes.node_names, places.node.tolist(), strict=True))
+def _added_up(record: ReplayRecord, holes: Holes) -> LentShares:
+    position = {name: number for number, name in enumerate(holes.node_names)}
     rows = record.lent_times
-    node = np.array([node_of_place[one.place] for one in rows], np.int32)
+    node = np.array([position[node_of(one.place)] for one in rows], np.int32)
     from_s = np.array([one.from_s for one in rows], np.float64)
     until_s = np.array([one.until_s for one in rows], np.float64)
     useful = _useful_parts(record)

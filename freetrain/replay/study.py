@@ -167,11 +167,23 @@ def replay_as_daemon(
     progress: Callable[[float], None] = lambda at_s: None,
     topology: Topology = FLAT,
 ) -> DaemonReplayed:
-    """Replay a log as the daemon would have gone, with what Slurm would have shown it."""
+    """Replay a log as the daemon would have gone, with what Slurm would have shown it.
+
+    By rules that lend nodes in parts it goes about the places that the log has room for.
+    """
     start_s = stopwatch_s()
-    priced = costs.apply(trainers)
+    priced, places = costs.apply(trainers), log.places if how.rules.nodes.in_parts else None
     replay = DaemonReplay(
-        log.holes, log.logged, priced, how.rules, how.goal, how.timing, NullJournal(), stopwatch_s, topology
+        log.holes,
+        log.logged,
+        priced,
+        how.rules,
+        how.goal,
+        how.timing,
+        NullJournal(),
+        stopwatch_s,
+        topology,
+        places,
     )
     return DaemonReplayed(replay.run(progress), stopwatch_s() - start_s)
 

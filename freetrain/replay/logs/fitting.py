@@ -62,6 +62,7 @@ def find_places(room: TaskRoom, holes: Holes) -> Places:
         np.repeat(np.arange(len(most), dtype=np.int32), most),
         np.bincount(node, end_s - start_s - idle_s, len(most)).astype(np.float64),
         np.bincount(node, idle_s, len(most)).astype(np.float64),
+        room.sizes,
     )
 
 

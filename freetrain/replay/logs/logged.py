@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from freetrain.core.holes import Holes
 from freetrain.replay.logs.model import LoggedJobs
@@ -11,8 +12,14 @@ from freetrain.replay.logs.nodelists import NodeLists, gathered
 from freetrain.replay.logs.placing import Placed
 
 
-def logged_jobs(placed: Placed, holes: Holes) -> LoggedJobs:
-    """Those that ran within the window, on the nodes that are looked at."""
+def logged_jobs(placed: Placed, holes: Holes, with_held: bool = False) -> LoggedJobs:
+    """Those that ran within the window, on the nodes that are looked at.
+
+    Args:
+        placed: all jobs.
+        holes: of these nodes.
+        with_held: also what each had of each of its nodes.
+    """
     runs = placed.runs
     start_s, end_s = runs["start_s"].to_numpy(), runs["end_s"].to_numpy()
     lists = _on_nodes_looked_at(placed, holes)
@@ -34,7 +41,21 @@ def logged_jobs(placed: Placed, holes: Holes) -> LoggedJobs:
         limit_s=runs["limit_s"].to_numpy()[rows],
         begin=np.concatenate([np.zeros(1, np.int64), np.cumsum(count)]),
         node=node,
+        held=_held(placed)[rows] if with_held else None,
     )
+
+
+def _held(placed: Placed) -> NDArray[np.float64]:
+    """CPUs, bytes of memory and GPUs that each run had of each of its nodes; where they differ, the most."""
+    first = np.cumsum(placed.count) - placed.count
+    cores = np.full(len(placed.runs), np.nan)
+    some = placed.count > 0
+    if some.any():
+        cores[some] = np.maximum.reduceat(placed.cores, first[some])
+    amounts = (
+        placed.runs[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in ("memory_bytes", "gpus")
+    )
+    return np.stack([cores, *(amount / placed.count.clip(min=1) for amount in amounts)], axis=1)
 
 
 def _on_nodes_looked_at(placed: Placed, holes: Holes) -> NodeLists:

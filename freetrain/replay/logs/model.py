@@ -151,6 +151,8 @@ class LoggedJobs:
         limit_s: their time limits; inf: none, or none is known.
         begin: job i has ``node[begin[i] : begin[i + 1]]``, shape (jobs + 1,).
         node: positions of nodes among the holes' ``node_names``, job after job.
+        held: CPUs, bytes of memory and GPUs that each job had of each of its nodes, shape (jobs, 3); nan: the log
+            does not say. None: nobody asked.
     """
 
     ids: pl.Series
@@ -162,6 +164,7 @@ class LoggedJobs:
     limit_s: NDArray[np.float64]
     begin: NDArray[np.int64]
     node: NDArray[np.int32]
+    held: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -207,6 +210,7 @@ class TaskRoom:
         start_s: since when, UTC epoch seconds; stretches of one node do not overlap.
         end_s: until when.
         tasks: so many fit beside these jobs, at least one.
+        sizes: CPUs, bytes of memory and GPUs of each node, 0 where they are not counted, shape (nodes, 3).
         ignored: what the task asks for and the log says of no job; that is not asked for.
     """
 
@@ -216,6 +220,7 @@ class TaskRoom:
     start_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
     tasks: NDArray[np.int64]
+    sizes: NDArray[np.float64]
     ignored: tuple[str, ...] = ()
 
     def of(self, nodes: NDArray[np.intp]) -> TaskRoom:
@@ -224,7 +229,7 @@ class TaskRoom:
         new[nodes] = np.arange(len(nodes), dtype=np.int32)
         its = new[self.node] >= 0
         rows = (new[self.node[its]], self.start_s[its], self.end_s[its], self.tasks[its])
-        return TaskRoom(self.task, self.on_empty[nodes], *rows, self.ignored)
+        return TaskRoom(self.task, self.on_empty[nodes], *rows, self.sizes[nodes], self.ignored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +245,7 @@ class Places:
         node: on which node each is, by position, shape (places,).
         beside_jobs_s: of each node seconds × places that were there while it had jobs, shape (nodes,).
         idle_nodes_s: and while it had none.
+        sizes: CPUs, bytes of memory and GPUs of each node, 0 where they are not counted, shape (nodes, 3).
     """
 
     task: TaskAsked
@@ -247,6 +253,7 @@ class Places:
     node: NDArray[np.int32]
     beside_jobs_s: NDArray[np.float64]
     idle_nodes_s: NDArray[np.float64]
+    sizes: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def _site_log(
         packed=machine.jobs is not None and machine.jobs.packed,
         notes=tuple(notes),
         jobs=rows.used if machine.jobs else 0,
-        logged=logged_jobs(machine.jobs.placed, holes) if machine.jobs is not None else None,
+        logged=logged_jobs(machine.jobs.placed, holes, options.task is not None) if machine.jobs else None,
         warnings=tuple(warnings),
         empty=empty,
         machine=machine.jobs.name if machine.jobs is not None else "",

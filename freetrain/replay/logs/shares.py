@@ -276,7 +276,8 @@ def _task_room(
     until_s = np.append(steps.at_s[1:], steps.at_s[-1:])
     rows = np.flatnonzero(partly & (fits > 0) & (until_s > steps.at_s))
     node = steps.node[rows] + np.int32(nodes.start)
-    return TaskRoom(task, empty, node, steps.at_s[rows], until_s[rows], fits[rows], ignored)
+    sizes = np.stack([np.zeros(steps.nodes) if name in unsaid else free[name].size for name in asked], axis=1)
+    return TaskRoom(task, empty, node, steps.at_s[rows], until_s[rows], fits[rows], sizes, ignored)
 
 
 def _joined_room(parts: Sequence[TaskRoom]) -> TaskRoom | None:
@@ -290,6 +291,7 @@ def _joined_room(parts: Sequence[TaskRoom]) -> TaskRoom | None:
         np.concatenate([one.start_s for one in parts]),
         np.concatenate([one.end_s for one in parts]),
         np.concatenate([one.tasks for one in parts]),
+        np.concatenate([one.sizes for one in parts]),
         parts[0].ignored,
     )
 
