@@ -49,7 +49,7 @@ def how_as_daemon(given: Mapping[str, Any], in_parts: bool = False) -> AsDaemon 
 class Afterwards:
     """In this process, as soon as it is waited for."""
 
-    def __init__(self, given: Mapping[str, Any], log: SiteLog, in_parts: bool) -> None:
+    def __init__(self, given: Mapping[str, Any], log: SiteLog, in_parts: bool = False) -> None:
         self._given = given
         self._log = log
         self._in_parts = in_parts
@@ -69,7 +69,7 @@ class Afterwards:
 class Beside:
     """In a process of its own, which ends with this one."""
 
-    def __init__(self, given: Mapping[str, Any], log: SiteLog, in_parts: bool) -> None:
+    def __init__(self, given: Mapping[str, Any], log: SiteLog, in_parts: bool = False) -> None:
         context = get_context("spawn")
         self._news, self._theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(self._theirs, dict(given), log, in_parts), daemon=True)
@@ -109,7 +109,7 @@ class Beside:
         return answer
 
 
-def _work(news: Connection, given: Mapping[str, Any], log: SiteLog, in_parts: bool) -> None:
+def _work(news: Connection, given: Mapping[str, Any], log: SiteLog, in_parts: bool = False) -> None:
     """What the other process does: it sends what comes of it, and the log's time before where somebody listens."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses Ctrl-C means the command, which ends this
     told_s = time.monotonic()

@@ -169,8 +169,9 @@ class LentNodes:
             if training := set(map(self._place_of, fragments)) & run.nodes:
                 run.evict(training, now_s)
             for one in fragments:
-                free_s = now_s + self._timing.evict_s
-                self._leave(one, End.PREEMPTED, free_s)
+                gone_s = now_s + self._timing.evict_s
+                free_s = max(free_s, gone_s)
+                self._leave(one, End.PREEMPTED, gone_s)
         return free_s - now_s
 
     def complete(self, trainer: str, now_s: float) -> None:

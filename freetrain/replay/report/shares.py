@@ -32,9 +32,10 @@ def shown_shares(log: SiteLog, played: Study | None = None) -> ShownShares | Non
 
     Args:
         log: what lay idle.
-        played: the replay in which parts of nodes were lent; None: it was not asked.
+        played: the replay in which parts of nodes were lent; None: it was not asked. What the daemon would have
+            got of it is shown where it is known.
     """
-    lent = lent_of(played, log)
+    lent = lent_of(played and (played.as_daemon or played), log)
     all_nodes = share_outcome(log, lent)
     if all_nodes is None or not all_nodes.partly_used_node_hours:
         return None
@@ -57,13 +58,20 @@ def _about_tasks(task: TaskAsked, parts: ShareOutcome, played: Study | None) -> 
 
 
 def _about_lent(parts: ShareOutcome, played: Study) -> str:
-    lent, idle_lent = parts.partly_lent_task_hours or 0.0, parts.idle_nodes_lent_task_hours or 0.0
-    out = played.outcome
-    work = f", their work {out.u_work:.3f} of that on as much of a machine of their own" if out.u_work else ""
+    beside, empty = parts.partly_lent_task_hours or 0.0, parts.idle_nodes_lent_task_hours or 0.0
+    daemon, allowed = played.as_daemon, played.outcome
+    who = "the daemon would have lent" if daemon else "the holes allow"
+    said = (
+        f"Of these {who} {count(beside, 'task-hour')} beside jobs and {count(empty, 'task-hour')} on nodes "
+        "without, to trainers each of whose nodes is such a task here"
+    )
+    if daemon is None:
+        return f"{said}: places are lent at the instant at which there is room."
+    site = daemon.site
     return (
-        f"The trainers, each of whose nodes is such a task here, had places beside the jobs for "
-        f"{count(lent, 'task-hour')} and on nodes without jobs for {count(idle_lent, 'task-hour')}{work}. That is "
-        "what the holes allow: places are lent at the instant at which there is room."
+        f"{said}; the holes allow {count(allowed.lent_node_hours, 'task-hour')} of both. {site.site_delayed:,} of "
+        f"{count(site.site_starts, 'job')} that started waited for what was lent, on average over all of them "
+        f"{site.site_delay_mean_s:.1f} s."
     )
 
 
