@@ -14,12 +14,15 @@ from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Node, NodeState
 from freetrain.core.fragment import node_of
 from freetrain.core.needs import Needs
+from freetrain.core.plan import Lend
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.lending.rules import Rules, Share
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
+from freetrain.replay.as_daemon.cluster import SimulatedCluster
 from freetrain.replay.as_daemon.lent import LentNodes
 from freetrain.replay.as_daemon.shared_nodes import SharedNodes
+from freetrain.replay.as_daemon.site import LoggedSite
 from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs import SiteLog, TaskAsked
@@ -161,6 +164,22 @@ def test_a_job_that_holds_an_unknown_amount_holds_all_of_its_node(write: Write, 
     )
     nodes = shared(cpu_log(write, tmp_path, text))
     assert (nodes.asks(0), nodes.asks(1)) == (Amount(2, 3072), None)
+
+
+def test_slurm_starts_no_more_than_there_is_room_for(write: Write, tmp_path: Path) -> None:
+    log = cpu_log(write, tmp_path)
+    nodes = shared(log)
+    site = LoggedSite(log.holes, log.logged, "freetrain", nodes)
+    cluster = SimulatedCluster(site, in_parts(), WOKEN, "throughput", hour(0), shared=nodes)
+    cluster.admit(TRAINER)
+    cluster.now_s = hour(1)
+    cluster.advance_site()
+    cluster.act(Lend("a", ("c1#+1", "c1#+2"), (6000.0, 6000.0)), None)
+    cluster.now_s += 5
+    cluster.advance_fragments()
+    cluster.start_fragments()
+    assert [one.started_s for one in cluster.lent.open] == [hour(1) + 5, None]
+    assert cluster.observe().snapshot.node["c1"].used == Amount(12 + 4)
 
 
 def test_those_that_leave_make_way_first_then_the_youngest() -> None:

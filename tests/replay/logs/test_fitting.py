@@ -34,11 +34,10 @@ def test_the_scarcest_decides_after_what_is_kept_back() -> None:
 
 
 def room(rows: list[tuple[int, float, float, int]], on_empty: list[int], shortest_s: float = 0.0) -> TaskRoom:
-    node, start_s, end_s, tasks = (np.array([row[column] for row in rows]) for column in range(4))
+    node, start_s, end_s, tasks = (np.array([row[column] for row in rows], int) for column in range(4))
     task = TaskAsked(Amount(1), shortest_s=shortest_s)
-    return TaskRoom(
-        task, np.array(on_empty), node.astype(np.int32), start_s.astype(float), end_s.astype(float), tasks
-    )
+    columns = (node.astype(np.int32), start_s.astype(float), end_s.astype(float), tasks)
+    return TaskRoom(task, np.array(on_empty), *columns, np.ones((len(on_empty), 3)))
 
 
 def holes(*rows: tuple[int, float, float]) -> Holes:
