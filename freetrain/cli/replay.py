@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,10 @@ from freetrain.cli.options import policy_options, store_option
 from freetrain.cli.output import command_line, print_json
 from freetrain.cli.progress_bars import reading, replaying
 from freetrain.cli.replay_as_daemon import Afterwards, Beside, begin, how_as_daemon
+from freetrain.cli.replay_as_options import as_options
+from freetrain.cli.replay_document import Result, result_document
 from freetrain.cli.replay_options import (
     aim_options,
-    as_options,
     costs,
     draw,
     log_options,
@@ -31,7 +32,7 @@ from freetrain.cli.replay_options import (
     warn_of_unheeded,
 )
 from freetrain.cli.replay_share import share_options, task_asked
-from freetrain.cli.replay_summary import Result, print_definitions, print_summary, result_document
+from freetrain.cli.replay_summary import print_definitions, print_summary
 from freetrain.core.holes import Holes
 from freetrain.core.objectives import find_objective
 from freetrain.core.topology import Topology
@@ -40,8 +41,8 @@ from freetrain.errors import FreetrainError, StateError
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_placer, find_policy
 from freetrain.replay.foresight import Foresight, Knows
-from freetrain.replay.logs import SiteLog, read_site_log
-from freetrain.replay.study import AsDaemon, DaemonStudy, Study, study, study_as_daemon
+from freetrain.replay.logs import LoggedJobs, SiteLog, read_site_log
+from freetrain.replay.study import Study, study, study_as_daemon
 from freetrain.replay.trainers import find_trainers
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     find_placer(given["place"])
     goal = Goal.of(policy, given["objective"])
     find_objective(goal.objective)
-    how = how_as_daemon(given)
+    how_as_daemon(given)
     warn_of_unheeded(given)
     trainers = find_trainers(given["trainers_source"])
     report_path = _report_path(given)
@@ -100,12 +101,14 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     goal = replace(goal, placer=find_placer(given["place"], switches))
     settings = {"logs": [path.name for path in logs], **_settings(given)}
     with recorder.journal(log.holes, settings) as journal:
-        if how is None:
-            done = _replay(log, trainers, goal, given, journal, switches)
-        else:
-            with begin(given, log) as pending:
-                done = _replay(log, trainers, goal, given, journal, switches)
-                done = replace(done, as_daemon=_wait(pending, log, how, given, done))
+        with _asked_daemon(given, log) as pending:
+            done = _replay(log.holes, log.logged, trainers, goal, given, journal, switches)
+            done = _with_daemon(done, pending, log, given)
+        if log.places is not None:  # when waiting jobs would take these only the daemon knows
+            places = log.places.holes
+            with _asked_daemon(given, log, in_parts=True) as pending:
+                on_shares = _replay(places, None, trainers, goal, given, NullJournal(), switches)
+                done = replace(done, on_shares=_with_daemon(on_shares, pending, log, given, in_parts=True))
         run_id = recorder.finish(done)
     result = Result(logs, log, settings, done, run_id, report_path, costs_of_site)
     if report_path is not None:
@@ -117,16 +120,17 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
 
 
 def _replay(
-    log: SiteLog,
+    holes: Holes,
+    logged: LoggedJobs | None,
     trainers: Iterable[Trainer],
     goal: Goal,
     given: Mapping[str, Any],
     journal: Journal,
     switches: Topology,
 ) -> Study:
-    with replaying(log.holes.from_s, log.holes.until_s, given["quiet"]) as progress:
+    with replaying(holes.from_s, holes.until_s, given["quiet"]) as progress:
         return study(
-            log.holes,
+            holes,
             trainers,
             costs(given),
             goal,
@@ -136,17 +140,31 @@ def _replay(
             time.perf_counter,
             progress,
             given["poll_s"],
-            log.logged,
+            logged,
             switches,
             draw(given),
         )
 
 
-def _wait(
-    pending: Afterwards | Beside, log: SiteLog, how: AsDaemon, given: Mapping[str, Any], done: Study
-) -> DaemonStudy:
+def _asked_daemon(
+    given: Mapping[str, Any], log: SiteLog, in_parts: bool = False
+) -> Afterwards | Beside | AbstractContextManager[None]:
+    return nullcontext() if how_as_daemon(given) is None else begin(given, log, in_parts)
+
+
+def _with_daemon(
+    done: Study,
+    pending: Afterwards | Beside | None,
+    log: SiteLog,
+    given: Mapping[str, Any],
+    in_parts: bool = False,
+) -> Study:
+    """With what the daemon would have got, where that is asked."""
+    how = how_as_daemon(given, in_parts)
+    if how is None or pending is None:
+        return done
     with replaying(log.holes.from_s, log.holes.until_s, given["quiet"]) as progress:
-        return study_as_daemon(how, pending.wait(progress), done.dedicated)
+        return replace(done, as_daemon=study_as_daemon(how, pending.wait(progress), done.dedicated))
 
 
 def _settings(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
 
-from freetrain.cli.replay_options import as_daemon, costs, daemons_place, topology
+from freetrain.cli.replay_as_options import as_daemon, daemons_place
+from freetrain.cli.replay_options import costs, topology
 from freetrain.errors import FreetrainError
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_placer, find_policy
@@ -27,28 +28,31 @@ MANY_HOLES = 20_000
 _BETWEEN_NEWS_S = 0.2
 
 
-def begin(given: Mapping[str, Any], log: SiteLog) -> Afterwards | Beside:
+def begin(given: Mapping[str, Any], log: SiteLog, in_parts: bool = False) -> Afterwards | Beside:
     """Ask for a replay as the daemon would have gone.
 
     Args:
         given: the command's options.
         log: what is replayed.
+        in_parts: whether parts of nodes are lent.
     """
-    return (Beside if len(log.holes) >= MANY_HOLES else Afterwards)(given, log)
+    holes = log.places.holes if in_parts and log.places is not None else log.holes
+    return (Beside if len(holes) >= MANY_HOLES else Afterwards)(given, log, in_parts)
 
 
-def how_as_daemon(given: Mapping[str, Any]) -> AsDaemon | None:
+def how_as_daemon(given: Mapping[str, Any], in_parts: bool = False) -> AsDaemon | None:
     """How the daemon would go about it, by the command's options; None: that is not asked."""
     policy = find_policy(given["policy"], given["solver"], given["time_limit_s"])
-    return as_daemon(given, Goal.of(policy, given["objective"]))
+    return as_daemon(given, Goal.of(policy, given["objective"]), in_parts)
 
 
 class Afterwards:
     """In this process, as soon as it is waited for."""
 
-    def __init__(self, given: Mapping[str, Any], log: SiteLog) -> None:
+    def __init__(self, given: Mapping[str, Any], log: SiteLog, in_parts: bool = False) -> None:
         self._given = given
         self._log = log
+        self._in_parts = in_parts
 
     def __enter__(self) -> Self:
         """There is nothing to begin."""
@@ -59,16 +63,16 @@ class Afterwards:
 
     def wait(self, progress: Progress) -> DaemonReplayed:
         """Replay now."""
-        return _replay(self._given, self._log, progress)
+        return _replay(self._given, self._log, self._in_parts, progress)
 
 
 class Beside:
     """In a process of its own, which ends with this one."""
 
-    def __init__(self, given: Mapping[str, Any], log: SiteLog) -> None:
+    def __init__(self, given: Mapping[str, Any], log: SiteLog, in_parts: bool = False) -> None:
         context = get_context("spawn")
         self._news, self._theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(self._theirs, dict(given), log), daemon=True)
+        self._process = context.Process(target=_work, args=(self._theirs, dict(given), log, in_parts), daemon=True)
 
     def __enter__(self) -> Self:
         """Start the process."""
@@ -105,7 +109,7 @@ class Beside:
         return answer
 
 
-def _work(news: Connection, given: Mapping[str, Any], log: SiteLog) -> None:
+def _work(news: Connection, given: Mapping[str, Any], log: SiteLog, in_parts: bool = False) -> None:
     """What the other process does: it sends what comes of it, and the log's time before where somebody listens."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses Ctrl-C means the command, which ends this
     told_s = time.monotonic()
@@ -117,15 +121,15 @@ def _work(news: Connection, given: Mapping[str, Any], log: SiteLog) -> None:
             news.send(at_s)
 
     try:
-        answer: DaemonReplayed | Exception = _replay(given, log, tell)
+        answer: DaemonReplayed | Exception = _replay(given, log, in_parts, tell)
     except Exception as error:
         answer = error
     with suppress(BrokenPipeError):  # the command was killed: nobody is left to be told
         news.send(answer)
 
 
-def _replay(given: Mapping[str, Any], log: SiteLog, progress: Progress) -> DaemonReplayed:
-    how = how_as_daemon(given)
+def _replay(given: Mapping[str, Any], log: SiteLog, in_parts: bool, progress: Progress) -> DaemonReplayed:
+    how = how_as_daemon(given, in_parts)
     assert how is not None
     switches = topology(given, log.holes.node_names)
     how = replace(how, goal=replace(how.goal, placer=find_placer(daemons_place(given), switches)))

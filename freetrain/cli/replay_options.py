@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +10,24 @@ import click
 
 from freetrain.cli.options import options
 from freetrain.cli.times import Duration
-from freetrain.config import Config, Prices, load_config
+from freetrain.config import Prices, load_config
 from freetrain.core.aim import PARTS, no_watts, read_aim
 from freetrain.core.objectives import OBJECTIVES
 from freetrain.core.power import NO_DRAW, PowerDraw
 from freetrain.core.topology import FLAT, Topology
-from freetrain.daemon.rules import rules_of
 from freetrain.errors import InputError
-from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.policies.aiming import unheeded
-from freetrain.replay.as_daemon.timing import Timing, Wakes
+from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.foresight import Knows
 from freetrain.replay.logs import ReadOptions, parse_log_time
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.presets import PRESETS
-from freetrain.replay.study import AsDaemon, Costs
-from freetrain.slurm.settings import SlurmSettings
+from freetrain.replay.study import Costs
 
 _PATH = click.Path(path_type=Path)
 _DURATION = Duration()
 _USUAL = Timing()
-_ORDINARY_SLURM = SlurmSettings("", "", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
-"""A log does not say how Slurm was set up: these are its defaults."""
-
 
 log_options = options(
     click.option("--columns", metavar="A,B,…", help="Header of an sacct file that has none."),
@@ -155,38 +148,6 @@ aim_options = options(
     ),
 )
 
-as_options = options(
-    click.option(
-        "--as",
-        "played_as",
-        metavar="HOW",
-        default="daemon",
-        show_default=True,
-        help="daemon: what the daemon would get and what the site's jobs would feel, beside what the holes allow; "
-        "daemon=FILE: the same with these settings of the daemon's (freetrain.toml); ideal: what the holes allow "
-        "alone, which is quicker.",
-    ),
-    click.option(
-        "--wake", is_flag=True, help="As daemon: submissions and ends wake it, besides its polls (docs/daemon.md)."
-    ),
-    click.option(
-        "--bf-interval",
-        "backfill_s",
-        type=Duration(least_s=1),
-        default=f"{_ORDINARY_SLURM.backfill_interval_s:g}s",
-        show_default=True,
-        help="As daemon: Slurm's bf_interval, which no log tells.",
-    ),
-    click.option(
-        "--launch",
-        "launch_s",
-        type=_DURATION,
-        default=f"{_USUAL.launch_s:g}s",
-        show_default=True,
-        help="As daemon: from the order until Slurm has started a fragment.",
-    ),
-)
-
 output_options = options(
     click.option(
         "--report",
@@ -238,37 +199,6 @@ def topology(given: Mapping[str, Any], node_names: Sequence[str]) -> Topology:
     return read_machine(given["machine"]).topology(node_names) if given["machine"] is not None else FLAT
 
 
-def as_daemon(given: Mapping[str, Any], goal: Goal) -> AsDaemon | None:
-    """How a daemon would go about it; None: that is not asked.
-
-    Raises:
-        InputError: there is no such way to replay.
-        ConfigError: the daemon's settings are wrong.
-    """
-    how, _, path = given["played_as"].partition("=")
-    if how == "ideal" and not path:
-        return None
-    if how != "daemon":
-        raise InputError(
-            f"--as {given['played_as']} is not a way to replay.", "Give ideal, daemon, or daemon=FILE."
-        )
-    config = load_config(Path(path)).config if path else Config()
-    slurm = replace(_ORDINARY_SLURM, backfill_interval_s=given["backfill_s"])
-    rules = rules_of(config, slurm)
-    if path:
-        decide = config.decide
-        policy = find_policy(decide.policy, given["solver"], given["time_limit_s"])
-        goal = Goal.of(policy, decide.objective)
-    else:
-        sharing = replace(rules.sharing, max_running=given["max_running"])
-        rules = replace(rules, sharing=sharing, objective=goal.objective, horizon_s=given["horizon_s"])
-    rules = replace(rules, draw=draw(given, goal.objective))
-    rules = replace(rules, by_age=given["foresight"] in (Knows.LEARNED, Knows.PLAN))
-    boot_s = _USUAL.boot_s if given["boot"] is None else given["boot"]
-    timing = Timing(config.pace.poll, Wakes() if given["wake"] else None, given["launch_s"], boot_s)
-    return AsDaemon(rules, goal, timing)
-
-
 def warn_of_unheeded(given: Mapping[str, Any]) -> None:
     """Say what of the objective has no effect with the policy, of the options' and of the daemon's settings."""
     _, _, path = given["played_as"].partition("=")
@@ -315,12 +245,6 @@ def draw(given: Mapping[str, Any], objective: str | None = None) -> PowerDraw:
     if read_aim(name).energy and not found.is_known:
         raise no_watts(name)
     return found
-
-
-def daemons_place(given: Mapping[str, Any]) -> str:
-    """Name of the placer that the daemon would use."""
-    _, _, path = given["played_as"].partition("=")
-    return load_config(Path(path)).config.decide.place if path else str(given["place"])
 
 
 def costs(given: Mapping[str, Any]) -> Costs:

@@ -10,7 +10,7 @@ from typing import Any
 
 from freetrain import __version__
 from freetrain.cli.output import command_line
-from freetrain.cli.replay_summary import daemon_document
+from freetrain.cli.replay_document import daemon_document
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.outcome import outcome_to_dict
 from freetrain.replay.study import Study

@@ -20,20 +20,21 @@ share_options = options(
     click.option(
         "--share",
         type=click.Choice([str(Share.GPUS), str(Share.ANY)]),
-        help="Count what could be lent beside the jobs of nodes that these use in part (lend.share): how many "
-        "tasks as --task says would have fit there. They are counted alone, and not lent in the replay.",
+        help="Lend parts of nodes, too (lend.share), beside the jobs of nodes that these use in part and on nodes "
+        "without jobs: what tasks as --task says would have fit there is counted, and the trainers are replayed "
+        "on it once more, each of their nodes being one such task.",
     ),
     click.option(
         "--task",
         metavar="AMOUNT",
-        help="What such a task asks for, as gres/gpu=1,cpu=4,mem=16G  [default: one CPU, with --share gpus one "
+        help="What each task asks for, as gres/gpu=1,cpu=4,mem=16G  [default: one CPU, with --share gpus one "
         "GPU besides].",
     ),
 )
 
 
 def task_asked(given: Mapping[str, Any]) -> TaskAsked | None:
-    """The task of which is counted how many would have fit beside jobs; None: that is not asked.
+    """What a task asks for where parts of nodes are lent; None: that is not asked.
 
     Raises:
         InputError: it asks for nothing that could be counted.
@@ -41,7 +42,9 @@ def task_asked(given: Mapping[str, Any]) -> TaskAsked | None:
     """
     if given["share"] is None:
         if given["task"] is not None:
-            raise InputError("--task says what fits beside jobs, which nobody asked.", "Add --share gpus or any.")
+            raise InputError(
+                "--task says what tasks ask for of shared nodes, which are not lent.", "Add --share gpus or any."
+            )
         return None
     of_gpus = given["share"] == Share.GPUS
     text = given["task"] or ("gres/gpu=1,cpu=1" if of_gpus else "cpu=1")

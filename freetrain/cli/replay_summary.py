@@ -1,96 +1,23 @@
-"""What ``freetrain replay`` prints: the outcome in a few lines, or all of it as JSON."""
+"""What ``freetrain replay`` prints: the outcome in a few lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import click
 
-from freetrain import __version__
 from freetrain.cli.output import print_figures, print_heading, print_table
+from freetrain.cli.replay_document import Result
 from freetrain.cli.summary_of_shares import print_shares
-from freetrain.config import Prices
+from freetrain.cli.summary_rows import part_of, site_row, trouble_rows, work_rows
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.full_hours import without_empty_hours
 from freetrain.replay.logs import RowCount, SiteLog
-from freetrain.replay.outcome import Outcome, SiteOutcome, definitions, outcome_to_dict
-from freetrain.replay.share_outcome import ShareOutcome, share_document
+from freetrain.replay.outcome import Outcome, SiteOutcome, definitions
+from freetrain.replay.share_outcome import ShareOutcome
 from freetrain.replay.study import DaemonStudy, Study
-from freetrain.replay.worth import Worth, worth_of, worth_rows
-from freetrain.showing.words import NOTHING, show_time
-
-RESULT_FORMAT = "freetrain-replay/1"
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A replay with all that is to be said about it."""
-
-    logs: tuple[Path, ...]
-    log: SiteLog
-    settings: Mapping[str, Any]
-    study: Study
-    run_id: int | None
-    report: Path | None
-    prices: Prices | None = None
-
-    @property
-    def worth(self) -> Worth | None:
-        """What the shown replay is worth; None: the site gave no prices."""
-        if self.prices is None:
-            return None
-        outcome = (self.study.as_daemon or self.study).outcome
-        return worth_of(outcome.lent_node_hours, outcome.useful_node_hours, self.prices, outcome.lent_watts)
-
-
-def result_document(result: Result) -> dict[str, Any]:
-    """All of it, for programs."""
-    log, done = result.log, result.study
-    return {
-        "format": RESULT_FORMAT,
-        "version": __version__,
-        "run": result.run_id,
-        "report": None if result.report is None else str(result.report),
-        "log": {
-            "files": [str(path) for path in result.logs],
-            "format": log.format,
-            "packed": log.packed,
-            "jobs": log.jobs,
-            "rows": asdict(log.rows),
-            "notes": list(log.notes),
-            "warnings": list(log.warnings),
-            "empty_hours": _empty_hours(log, done),
-            "from_s": log.holes.from_s,
-            "until_s": log.holes.until_s,
-            "nodes": len(log.holes.node_names),
-            "holes": len(log.holes),
-        },
-        "settings": dict(result.settings),
-        "outcome": outcome_to_dict(done.outcome),
-        "forecast": asdict(done.record.forecast),
-        "as_daemon": done.as_daemon and daemon_document(done.as_daemon),
-        "shares": share_document(log),
-        "worth": result.worth and asdict(result.worth),
-        "wall_s": done.wall_s,
-        "events_per_s": done.events_per_s,
-    }
-
-
-def _empty_hours(log: SiteLog, done: Study) -> dict[str, Any] | None:
-    """The hours in which nearly the whole machine was idle, and the figures without them."""
-    empty = log.empty
-    if empty is None:
-        return None
-    without = None if empty.left_out else without_empty_hours(done.record.timeline, empty, log.holes.until_s)
-    return {
-        "hours": empty.hours,
-        "idle_node_hours": empty.idle_node_hours,
-        "left_out": empty.left_out,
-        "without": without and asdict(without),
-    }
+from freetrain.replay.worth import worth_rows
+from freetrain.showing.words import show_time
 
 
 def print_definitions() -> None:
@@ -111,7 +38,7 @@ def print_summary(result: Result) -> None:
         print_figures(_daemon_rows(result.study.as_daemon))
     print_heading("What the holes allow")
     print_figures(_outcome_rows(result.log, result.study))
-    print_shares(result.log)
+    print_shares(result.log, result.study.on_shares)
     if result.prices and result.worth:
         print_heading("What it is worth")
         rows = worth_rows(result.worth, result.prices)
@@ -154,21 +81,21 @@ def _outcome_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]]:
     yield (
         "idle",
         f"{out.idle_node_hours:,.0f}",
-        f"node-hours, {_share(out.idle_node_hours, capacity)} of the machine",
+        f"node-hours, {part_of(out.idle_node_hours, capacity)} of the machine",
     )
     yield (
         "lent",
         f"{out.lent_node_hours:,.0f}",
-        f"node-hours, {_share(out.lent_node_hours, out.idle_node_hours)} of idle",
+        f"node-hours, {part_of(out.lent_node_hours, out.idle_node_hours)} of idle",
     )
     yield (
         "useful",
         f"{out.useful_node_hours:,.0f}",
-        f"node-hours, {_share(out.useful_node_hours, out.idle_node_hours)} of idle",
+        f"node-hours, {part_of(out.useful_node_hours, out.idle_node_hours)} of idle",
     )
-    yield from _work_rows(out)
+    yield from work_rows(out)
     yield from _full_hours_rows(log, done)
-    yield from _trouble_rows(out)
+    yield from trouble_rows(out)
     yield "trainers", f"{out.trainers_completed:,}", f"completed of {out.trainers_admitted:,} admitted"
     yield (
         "decisions",
@@ -190,62 +117,20 @@ def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]
     )
 
 
-def daemon_document(done: DaemonStudy) -> dict[str, Any]:
-    """What the daemon would have got, for programs."""
-    return {
-        "outcome": outcome_to_dict(done.outcome),
-        "site": outcome_to_dict(done.site),
-        "forecast": asdict(done.record.forecast),
-        "wall_s": done.wall_s,
-    }
-
-
 def _daemon_rows(done: DaemonStudy) -> Iterator[tuple[str, str, str]]:
     out, site = done.outcome, done.site
     lent, useful = (
-        _share(out.lent_node_hours, out.idle_node_hours),
-        _share(out.useful_node_hours, out.idle_node_hours),
+        part_of(out.lent_node_hours, out.idle_node_hours),
+        part_of(out.useful_node_hours, out.idle_node_hours),
     )
     yield "lent", f"{out.lent_node_hours:,.0f}", f"node-hours, {lent} of idle"
     yield "useful", f"{out.useful_node_hours:,.0f}", f"node-hours, {useful} of idle"
-    yield from _work_rows(out)
-    yield from _trouble_rows(out)
-    yield (
-        "site's jobs",
-        f"{site.site_delayed:,}",
-        f"of {site.site_starts:,} that started on idle nodes waited for fragments, together "
-        f"{site.site_delay_s:,.0f} s, at most {site.site_delay_max_s:,.1f} s",
-    )
+    yield from work_rows(out)
+    yield from trouble_rows(out)
+    yield site_row(site)
     yield "decisions", f"{out.decisions:,}", f"in {done.wall_s:,.1f} s"
-
-
-def _work_rows(out: Outcome) -> Iterator[tuple[str, str, str]]:
-    nodes = f"of the same trainers on {out.dedicated_nodes:,.1f} dedicated nodes"
-    yield "work", _u(out.u_work), f"{nodes}, in the objective's unit"
-    yield "U oracle", _u(out.u_oracle), "of the best division at every instant, changes costing nothing"
-    yield "samples", f"{out.samples:.4g}", ""
-    yield "U", _u(out.u_dedicated), f"of the samples {nodes}, as the paper counts"
-
-
-def _trouble_rows(out: Outcome) -> Iterator[tuple[str, str, str]]:
-    rescale_lost_s = out.scale_up_lost_s + out.scale_down_lost_s
-    yield (
-        "evictions",
-        f"{out.evictions:,}",
-        f"nodes in {out.forced_rescales:,} forced rescales, {out.eviction_lost_s / SECONDS_PER_HOUR:,.1f} h lost",
-    )
-    yield "rescales", f"{out.rescales:,}", f"decided, {rescale_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
-    yield "starts", f"{out.starts:,}", f"{out.start_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
 
 
 def _solve_words(out: Outcome) -> str:
     statuses = ", ".join(f"{count:,} {status}" for status, count in out.statuses.items())
     return f"median; p95 {1e3 * out.solve_p95_s:.2g} ms, max {1e3 * out.solve_max_s:.2g} ms; {statuses or 'none'}"
-
-
-def _share(part: float, whole: float) -> str:
-    return f"{part / whole:.1%}" if whole > 0 else NOTHING
-
-
-def _u(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.4f}"

@@ -34,6 +34,11 @@ def new_place(node: str, number: int) -> str:
     return f"{node}{_MARK}+{number}"
 
 
+def is_new(place: str) -> bool:
+    """Whether a place is what is left of a node, or a part of it that nobody has yet."""
+    return place.partition(_MARK)[2][:1] in ("", "+") and is_part(place)
+
+
 class FragmentState(StrEnum):
     """How far a fragment is, as far as is known."""
 

@@ -27,6 +27,7 @@ class Holes:
         from_s: start of the window.
         until_s: end of the window.
         kind_of: node → its kind; empty: nobody says what kinds there are.
+        in_parts: the nodes are places on nodes (:func:`freetrain.core.fragment.node_of`).
     """
 
     node_names: tuple[str, ...]
@@ -36,6 +37,7 @@ class Holes:
     from_s: float
     until_s: float
     kind_of: Mapping[str, str] = field(default_factory=dict)
+    in_parts: bool = False
 
     def __len__(self) -> int:
         return len(self.node)
@@ -104,7 +106,7 @@ def seen_by_polls(holes: Holes, poll_s: float) -> Holes:
     looks = np.ceil((holes.start_s - holes.from_s) / poll_s)
     start_s = np.minimum(holes.from_s + looks * poll_s, holes.end_s)
     seen = sorted_holes(holes.node_names, holes.node, start_s, holes.end_s, holes.from_s, holes.until_s)
-    return replace(seen, kind_of=holes.kind_of)
+    return replace(seen, kind_of=holes.kind_of, in_parts=holes.in_parts)
 
 
 def sorted_holes(
@@ -121,6 +123,35 @@ def sorted_holes(
     node, start_s, end_s = node[inside], start_s[inside], end_s[inside]
     order = np.lexsort((node, start_s))
     return Holes(node_names, node[order], start_s[order], end_s[order], from_s, until_s)
+
+
+def seconds_within(
+    holes: Holes, node: NDArray[np.int32], start_s: NDArray[np.float64], end_s: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """For how long nodes are idle within stretches of time, shape (stretches,).
+
+    Args:
+        holes: when nodes are idle.
+        node: position of the node of each stretch among the holes' nodes.
+        start_s: when each begins, within the window.
+        end_s: when it ends, within the window.
+    """
+    if not len(holes):
+        return np.zeros(len(node))
+    day_s = holes.duration_s + 1.0  # all nodes' times are laid one behind the other
+    order = np.lexsort((holes.start_s, holes.node))
+    first_s, last_s = (
+        holes.node[order] * day_s + at_s[order] - holes.from_s for at_s in (holes.start_s, holes.end_s)
+    )
+    before_s = np.cumsum(last_s - first_s) - (last_s - first_s)
+
+    def idle_until(at_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        laid_s = node * day_s + at_s - holes.from_s
+        row = np.searchsorted(first_s, laid_s, side="right") - 1
+        idle_s: NDArray[np.float64] = before_s[row] + np.minimum(laid_s, last_s[row]) - first_s[row]
+        return np.where(row >= 0, idle_s, 0.0)
+
+    return idle_until(end_s) - idle_until(start_s)
 
 
 def _holes_of(

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from freetrain.core.aim import read_aim
 from freetrain.core.cluster import Nodes
+from freetrain.core.fragment import node_of
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.plan import Action, Lend, Release, Serve
 from freetrain.core.problem import Offer, Question
@@ -19,6 +20,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.stays import Stays
 from freetrain.replay.foresight import Foresight, Knows
+from freetrain.replay.lent_times import LentTimes
 from freetrain.replay.plans import Planned, SitePlans
 from freetrain.replay.trainer_run import TrainerRun
 from freetrain.replay.trainers import with_other_kinds
@@ -95,6 +97,7 @@ class ReplayedCluster:
         plans: what the site's waiting jobs would do; None: that is not known.
         kind_of: node → its kind, which matters while a trainer competes that tells kinds apart.
         watts_of: node → what it takes while it is lent; empty: nobody says.
+        in_parts: what is lent are places on nodes that jobs share.
 
     Attributes:
         now_s: that instant.
@@ -102,6 +105,7 @@ class ReplayedCluster:
         lent_nodes: how many idle nodes a trainer has.
         retired_samples: samples of the trainers that have reached their target.
         stays: how long nodes stay idle, as the log so far has shown.
+        lent_times: who had which place when; None: nodes are lent whole, and nobody keeps it.
         planned_s: node → when a job is planned to start there, as of the last look.
     """
 
@@ -114,7 +118,10 @@ class ReplayedCluster:
         plans: SitePlans | None = None,
         kind_of: Mapping[str, str] = MappingProxyType({}),
         watts_of: Mapping[str, float] = MappingProxyType({}),
+        in_parts: bool = False,
     ) -> None:
+        self.lent_times = LentTimes() if in_parts else None
+        self._idle_on: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._kind_of = kind_of
         self._watts_of = watts_of
         self._counts_watts = bool(watts_of) and read_aim(objective).energy > 0
@@ -184,9 +191,12 @@ class ReplayedCluster:
         for name, until_s in nodes.items():
             is_known = self._sees_ends and until_s < inf
             self._idle[name] = Offer(name, until_s if is_known else None)
+            self._note_holder(name, None)
 
     def leave(self, nodes: Sequence[str]) -> None:
         """These nodes are taken back; whoever has some of them is hurt once, less where it was known."""
+        if self.lent_times is not None:
+            self._let_idle_places_leave(nodes)
         evicted: defaultdict[str, set[str]] = defaultdict(set)
         for name in nodes:
             holder = self._idle.pop(name).held_by
@@ -244,3 +254,31 @@ class ReplayedCluster:
     def _hold(self, nodes: Iterable[str], holder: str | None) -> None:
         for name in nodes:
             self._idle[name] = Offer(name, self._idle[name].free_until_s, holder)
+            self._note_holder(name, holder)
+
+    def _note_holder(self, place: str, holder: str | None) -> None:
+        if self.lent_times is None:
+            return
+        self.lent_times.note(place, holder, self.now_s)
+        if holder is None:
+            self._idle_on[node_of(place)][place] = None
+        else:
+            self._idle_on[node_of(place)].pop(place, None)
+
+    def _let_idle_places_leave(self, places: Sequence[str]) -> None:
+        """Let those that leave be idle ones, as far as their nodes have any that stay.
+
+        Which CPUs or GPUs of a node somebody has matters to nobody: a job of the site's that finds as much free
+        takes nothing back. So a lent place that would leave changes its name with an idle one of the same node.
+        """
+        for name in places:
+            self._idle_on[node_of(name)].pop(name, None)
+        for name in places:
+            holder, others = self._idle[name].held_by, self._idle_on[node_of(name)]
+            if holder is not None and others:
+                other = next(iter(others))
+                self.running[holder].rename(name, other)
+                self._hold((other,), holder)
+                self._idle[name] = Offer(name, self._idle[name].free_until_s)
+            if self.lent_times is not None:
+                self.lent_times.note(name, None, self.now_s)

@@ -17,6 +17,7 @@ from freetrain.replay.admission import Admission
 from freetrain.replay.division import Divider
 from freetrain.replay.forecast_score import ForecastLog, ForecastScore
 from freetrain.replay.leaf_links import LeafLinks
+from freetrain.replay.lent_times import LentTime
 from freetrain.replay.timeline import Pictured, Timeline
 from freetrain.replay.trainer_run import TrainerRun
 
@@ -50,6 +51,7 @@ class ReplayRecord:
         felt: what the site feels; None: it was not asked.
         leaf_links: links between leaves in a training's ring, mean over time; None: no switches are known.
         leaf_bytes: that went from leaf to leaf; None: no switches are known, or nobody's gradients.
+        lent_times: who had which place when, where places on shared nodes were lent.
     """
 
     holes: Holes
@@ -61,6 +63,7 @@ class ReplayRecord:
     felt: Felt | None = None
     leaf_links: float | None = None
     leaf_bytes: float | None = None
+    lent_times: tuple[LentTime, ...] = ()
 
 
 class Replayed(Pictured, Protocol):

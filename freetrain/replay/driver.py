@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from math import inf
 
 from freetrain.core.holes import Holes
@@ -34,7 +35,7 @@ class Replay:
         journal: where decisions are kept.
         stopwatch_s: running seconds, to measure how long deciding takes.
         as_published: charge evictions as the published method does.
-        logged: the log's jobs; None: it tells of nodes only, so that nothing is known of plans.
+        logged: the log's jobs; None: nothing is known of plans, as where it tells of nodes only.
         topology: the switches.
         draw: what lent nodes take.
     """
@@ -65,6 +66,7 @@ class Replay:
             self._plans,
             holes.kind_of,
             watts_of(holes, draw),
+            holes.in_parts,
         )
         self._course = Course(self._cluster, holes, trainers, goal.objective, max_running, journal, topology)
         self._changes = node_changes(holes)
@@ -82,6 +84,9 @@ class Replay:
             if self._cluster.finish_boots():
                 course.note()
         course.finish()
+        if (lent := self._cluster.lent_times) is not None:
+            lent.finish(self._until_s)
+            return replace(course.outcome(), lent_times=tuple(lent.all))
         return course.outcome()
 
     def _next_event_s(self) -> float:

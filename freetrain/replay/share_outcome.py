@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.replay.lent_shares import LentShares
 from freetrain.replay.logs.model import IdlePart, IdleShares, SiteLog
 from freetrain.replay.node_groups import nodes_by_kind, nodes_by_partition
 
@@ -35,9 +36,15 @@ class ShareOutcome:
         float | None,
         "hours of tasks as --task that would have fit beside jobs there, each for lend.shortest_hole or longer",
     ] = None
+    partly_lent_task_hours: Annotated[float | None, "those of them in which a trainer had the place"] = None
+    partly_useful_task_hours: Annotated[
+        float | None, "lent hours there, less those lost to evictions, rescales, starts and boots"
+    ] = None
     idle_nodes_fitting_task_hours: Annotated[
         float | None, "hours of such tasks that would have fit on nodes that ran none of the site's jobs"
     ] = None
+    idle_nodes_lent_task_hours: Annotated[float | None, "those of them in which a trainer had the place"] = None
+    idle_nodes_useful_task_hours: Annotated[float | None, "lent hours there, less those lost"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +57,25 @@ class ShareRow:
     outcome: ShareOutcome
 
 
-def share_outcome(shares: IdleShares, holes: Holes) -> ShareOutcome:
-    """Add up the idle parts of all nodes.
+def share_outcome(log: SiteLog, lent: LentShares | None = None) -> ShareOutcome | None:
+    """Add up the idle parts of all nodes; None where the log does not show them.
 
     Args:
-        shares: what lay idle on used nodes.
-        holes: when the same nodes were idle altogether.
+        log: what lay idle, on used nodes and on those without jobs.
+        lent: what a replay lent of it; None: it was not asked.
     """
-    return _added_up(shares, _idle_s(holes), np.arange(len(shares.node_names), dtype=np.intp))
+    every = np.arange(len(log.holes.node_names), dtype=np.intp)
+    return None if log.shares is None else _added_up(log, log.shares, _idle_s(log.holes), every, lent)
 
 
-def share_rows(log: SiteLog) -> tuple[ShareRow, ...]:
+def share_rows(log: SiteLog, lent: LentShares | None = None) -> tuple[ShareRow, ...]:
     """The figures by partition and kind of node, where there are several, and by type of GPU."""
     shares = log.shares
     if shares is None:
         return ()
     idle_s = _idle_s(log.holes)
     rows = [
-        ShareRow(what, name, len(nodes), _added_up(shares, idle_s, nodes))
+        ShareRow(what, name, len(nodes), _added_up(log, shares, idle_s, nodes, lent))
         for what, groups in (
             ("partition", _several(nodes_by_partition(log.logged) if log.logged else ())),
             ("kind of node", _several(nodes_by_kind(log))),
@@ -77,24 +85,6 @@ def share_rows(log: SiteLog) -> tuple[ShareRow, ...]:
     ]
     order = {"partition": 0, "kind of node": 1, "GPU": 2}
     return tuple(sorted(rows, key=lambda row: (order[row.what], -row.outcome.partly_idle_cpu_hours, row.name)))
-
-
-def share_document(log: SiteLog) -> dict[str, Any] | None:
-    """All of it, for programs; None where the log does not show it."""
-    shares = log.shares
-    if shares is None:
-        return None
-    parts = {"cpus": shares.cpus, "memory": shares.memory_bytes, "gpus": shares.gpus}
-    return {
-        "outcome": asdict(share_outcome(shares, log.holes)),
-        "at_least": [name for name, part in parts.items() if part is not None and part.is_least],
-        "spread_share": shares.spread,
-        "task": shares.fitting and asdict(shares.fitting.task),
-        "groups": [
-            {"what": row.what, "name": row.name, "nodes": row.nodes, "outcome": asdict(row.outcome)}
-            for row in share_rows(log)
-        ],
-    }
 
 
 def _by_gpu_type(shares: IdleShares) -> Iterator[tuple[str, NDArray[np.intp]]]:
@@ -112,14 +102,16 @@ def _several(groups: Iterable[tuple[str, NDArray[np.intp]]]) -> list[tuple[str, 
     return found if len(found) > 1 else []
 
 
-def _added_up(shares: IdleShares, idle_s: _Numbers, nodes: NDArray[np.intp]) -> ShareOutcome:
+def _added_up(
+    log: SiteLog, shares: IdleShares, idle_s: _Numbers, nodes: NDArray[np.intp], lent: LentShares | None
+) -> ShareOutcome:
     def hours(values_s: _Numbers) -> float:
         return float(values_s[nodes].sum()) / SECONDS_PER_HOUR
 
     def parts(part: IdlePart | None, unit: float) -> tuple[float | None, float | None]:
         return (None, None) if part is None else (hours(part.idle_s) / unit, hours(part.size * idle_s) / unit)
 
-    memory, gpus = parts(shares.memory_bytes, _GIB), parts(shares.gpus, 1.0)
+    memory, gpus, places = parts(shares.memory_bytes, _GIB), parts(shares.gpus, 1.0), log.places
     return ShareOutcome(
         partly_used_node_hours=hours(shares.partly_used_s),
         partly_idle_cpu_hours=hours(shares.cpus.idle_s),
@@ -129,8 +121,12 @@ def _added_up(shares: IdleShares, idle_s: _Numbers, nodes: NDArray[np.intp]) -> 
         idle_nodes_memory_gib_hours=memory[1],
         idle_nodes_gpu_hours=gpus[1],
         held_unknown_node_hours=hours(shares.cpus.unknown_s),
-        partly_fitting_task_hours=hours(shares.fitting.beside_jobs_s) if shares.fitting else None,
-        idle_nodes_fitting_task_hours=hours(shares.fitting.on_empty * idle_s) if shares.fitting else None,
+        partly_fitting_task_hours=hours(places.beside_jobs_s) if places else None,
+        partly_lent_task_hours=hours(lent.beside_jobs_s) if lent else None,
+        partly_useful_task_hours=hours(lent.useful_beside_jobs_s) if lent else None,
+        idle_nodes_fitting_task_hours=hours(places.idle_nodes_s) if places else None,
+        idle_nodes_lent_task_hours=hours(lent.idle_nodes_s) if lent else None,
+        idle_nodes_useful_task_hours=hours(lent.useful_idle_nodes_s) if lent else None,
     )
 
 

@@ -99,6 +99,7 @@ class Study:
         outcome: the figures.
         wall_s: seconds that the replay took.
         as_daemon: what the daemon would have got; None: it was not asked.
+        on_shares: the same trainers on places, on nodes with jobs and without; None: it was not asked.
     """
 
     record: ReplayRecord
@@ -106,6 +107,7 @@ class Study:
     outcome: Outcome
     wall_s: float
     as_daemon: DaemonStudy | None = None
+    on_shares: Study | None = None
 
     @property
     def events_per_s(self) -> float:
@@ -165,11 +167,23 @@ def replay_as_daemon(
     progress: Callable[[float], None] = lambda at_s: None,
     topology: Topology = FLAT,
 ) -> DaemonReplayed:
-    """Replay a log as the daemon would have gone, with what Slurm would have shown it."""
+    """Replay a log as the daemon would have gone, with what Slurm would have shown it.
+
+    By rules that lend nodes in parts it goes about the places that the log has room for.
+    """
     start_s = stopwatch_s()
-    priced = costs.apply(trainers)
+    priced, places = costs.apply(trainers), log.places if how.rules.nodes.in_parts else None
     replay = DaemonReplay(
-        log.holes, log.logged, priced, how.rules, how.goal, how.timing, NullJournal(), stopwatch_s, topology
+        log.holes,
+        log.logged,
+        priced,
+        how.rules,
+        how.goal,
+        how.timing,
+        NullJournal(),
+        stopwatch_s,
+        topology,
+        places,
     )
     return DaemonReplayed(replay.run(progress), stopwatch_s() - start_s)
 

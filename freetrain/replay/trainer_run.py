@@ -9,6 +9,7 @@ from enum import StrEnum
 from math import inf
 from types import MappingProxyType
 
+from freetrain.core.fragment import node_of
 from freetrain.core.needs import Needs
 from freetrain.core.terms import Table
 from freetrain.core.trainer import Trainer
@@ -37,7 +38,7 @@ class TrainerRun:
         worth: its worth per second by size.
         admitted_s: when it may have nodes, UTC epoch seconds.
         as_published: charge evictions whole, as the published method does, even where less was trained.
-        kind_of: node → its kind.
+        kind_of: node → its kind; what it has may be places on nodes.
         watts_of: node → what it takes while it is lent; empty: nobody says.
 
     Attributes:
@@ -158,6 +159,13 @@ class TrainerRun:
         self._saved_samples = self.samples
         self._resize(self.nodes - nodes)
 
+    def rename(self, place: str, other: str) -> None:
+        """Call one of its places by the name of another one on the same node, which is as good."""
+        if place in self.booting_s:
+            self.booting_s[other] = self.booting_s.pop(place)
+        else:
+            self.nodes = self.nodes - {place} | {other}
+
     def complete(self, now_s: float) -> None:
         """Reach the target: all samples done, all nodes given back, nothing lost."""
         self.settle(now_s)
@@ -197,12 +205,13 @@ class TrainerRun:
 
     def _resize(self, nodes: set[str]) -> None:
         self.nodes = nodes
-        speed = (
-            self.trainer.speed_on({self._kind_of.get(name, "") for name in nodes}) if self.trainer.choices else 1
-        )
+        speed = self.trainer.speed_on(set(map(self._kind, nodes))) if self.trainer.choices else 1
         self.rate = self.trainer.rate(len(nodes)) * speed
         self.worth_per_s = float(self._worth[min(len(nodes), len(self._worth) - 1)]) * speed
         self._look_ahead()
+
+    def _kind(self, place: str) -> str:
+        return self._kind_of.get(place) or self._kind_of.get(node_of(place), "")
 
     def _look_ahead(self) -> None:
         target = self.trainer.target_samples

@@ -142,16 +142,18 @@ def test_the_readers_options_reach_the_reader(log: Path, tmp_path: Path) -> None
     )
 
 
-def test_what_would_fit_beside_jobs_is_told_where_it_is_asked(log: Path) -> None:
+def test_what_fits_and_is_lent_beside_jobs_is_told_where_it_is_asked(log: Path) -> None:
     head, two, one, running = LOG.strip().split("\n")
     log.write_text(f"{head}|NCPUS|AllocTRES\n{two}|16|\n{one}|2|cpu=2,gres/gpu=1\n{running}|1|cpu=1\n")
     asked = ("--trainers", "preset:hpo", "--from", "2024-06-03T00:00:00", "--share", "any", "--task", "cpu=3")
     shares = outcome(log, *asked)["shares"]
     assert shares["outcome"]["partly_fitting_task_hours"] == 2 * 2.0
+    assert shares["outcome"]["partly_lent_task_hours"] == 2 * 2.0
+    assert shares["replay"]["lent_node_hours"] == shares["replay"]["idle_node_hours"] == 2 * 2.0 + 4 * 2.0
     assert (shares["task"]["each"]["cpus"], shares["task"]["shortest_s"]) == (3, 120.0)
     said = freetrain("replay", log, *asked, "--as", "ideal", "--no-report", "--no-store").stdout
-    assert "Tasks of 3 CPUs that would have fit there, for 120 s or longer" in said
-    assert re.search(r"^all nodes +2 +4 ", said, re.MULTILINE)
+    assert "if parts of nodes are lent, too: tasks of 3 CPUs" in said
+    assert re.search(r"^all nodes +2 +4 +100.0% ", said, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -191,9 +193,13 @@ def test_idle_parts_of_used_nodes_are_told_beside_the_holes(log: Path) -> None:
         "idle_nodes_memory_gib_hours": 8.0,
         "idle_nodes_gpu_hours": 1.0,
         "held_unknown_node_hours": 0.0,
-        "partly_fitting_task_hours": None,
-        "idle_nodes_fitting_task_hours": None,
+        **{
+            f"{where}_{what}_task_hours": None
+            for where in ("partly", "idle_nodes")
+            for what in ("fitting", "lent", "useful")
+        },
     }
+    assert (shares["task"], shares["replay"]) == (None, None)
     assert shares["at_least"] == ["cpus", "memory", "gpus"]
     assert [(group["what"], group["name"], group["nodes"]) for group in shares["groups"]] == [("GPU", "a100", 1)]
     said = freetrain("replay", log, *whole_day, "--as", "ideal", "--no-report", "--no-store").stdout

@@ -46,28 +46,67 @@ def options(path: Path, *words: str) -> dict[str, Any]:
     return given
 
 
-def replayed(path: Path) -> dict[str, Any]:
+def replayed(path: Path, *words: str) -> dict[str, Any]:
     command = ["replay", str(path), "--trainers", "preset:hpo", "--json", "--quiet", "--no-store", "--no-report"]
-    done = CliRunner().invoke(cli, command)
+    done = CliRunner().invoke(cli, [*command, *words])
     assert done.exit_code == 0, done.output
-    document: dict[str, Any] = json.loads(done.stdout)["as_daemon"]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def figures(document: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in document["outcome"].items() if not name.startswith("solve_")}
 
 
 def test_beside_the_other_replay_it_comes_to_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    afterwards = replayed(path)
+    afterwards = figures(replayed(path)["as_daemon"])
     begun: list[Beside] = []
 
     class Noted(Beside):
-        def __init__(self, given: Any, log: SiteLog) -> None:
-            super().__init__(given, log)
+        def __init__(self, given: Any, log: SiteLog, in_parts: bool) -> None:
+            super().__init__(given, log, in_parts)
             begun.append(self)
 
     monkeypatch.setattr(replay_as_daemon, "MANY_HOLES", 0)
     monkeypatch.setattr(replay_as_daemon, "Beside", Noted)
-    assert replayed(path) == afterwards
+    assert figures(replayed(path)["as_daemon"]) == afterwards
     assert len(begun) == 1
     assert afterwards["lent_node_hours"] > 3
+
+
+SHARED = """JobID|State|Submit|Start|End|Timelimit|NNodes|NCPUS|NodeList
+1|COMPLETED|2024-06-03T00:00:00|2024-06-03T00:00:00|2024-06-03T01:00:00|02:00:00|2|32|c[1-2]
+2|COMPLETED|2024-06-03T02:00:00|2024-06-03T02:00:00|2024-06-03T05:00:00|04:00:00|1|8|c1
+3|RUNNING|2024-06-03T04:00:00|2024-06-03T04:00:00|Unknown|1-00:00:00|1|16|c2
+"""
+
+
+def test_parts_of_nodes_are_lent_beside_jobs_where_that_is_asked(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.write_text(SHARED)
+    window = ("--from", "2024-06-03T00:00:00", "--until", "2024-06-03T05:00:00")
+    whole, asked = replayed(path), ("--share", "any", "--task", "cpu=4", *window)
+    (tmp_path / "settings.toml").write_text('lend = {share = "any", keep = "cpu=8"}\n')
+    parts = replayed(path, *asked)
+    shares = parts["shares"]
+    assert shares["outcome"]["partly_fitting_task_hours"] == 2 * 3.0
+    lent = shares["as_daemon"]["shares"]["outcome"]
+    assert 2 * 2.9 < lent["partly_lent_task_hours"] <= 2 * 3.0 == shares["outcome"]["partly_lent_task_hours"]
+    assert lent["partly_useful_task_hours"] < lent["partly_lent_task_hours"]
+    assert whole["shares"]["as_daemon"] is None
+    kept = replayed(path, *asked, "--as", f"daemon={tmp_path / 'settings.toml'}")["shares"]
+    assert kept["outcome"]["partly_fitting_task_hours"] == 0
+    assert kept["as_daemon"]["shares"]["outcome"]["idle_nodes_lent_task_hours"] > 0
+    monkeypatch.setattr(replay_as_daemon, "MANY_HOLES", 0)
+    beside = replayed(path, *asked)["shares"]
+    assert figures(beside["as_daemon"]) == figures(shares["as_daemon"])
+
+
+def test_whole_nodes_are_lent_beside_the_parts_whatever_the_settings_say(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_text('lend = {share = "any"}\n')
+    settings = ("--as", f"daemon={tmp_path / 'settings.toml'}")
+    assert replayed(path, *settings)["as_daemon"]["outcome"]["lent_node_hours"] > 3
 
 
 def test_what_is_wrong_there_is_said_here(path: Path, log: SiteLog) -> None:

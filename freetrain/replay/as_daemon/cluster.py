@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from dataclasses import replace
 from math import inf
 from types import MappingProxyType
 
+from freetrain.core.fragment import FragmentState, is_new, node_of
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.plan import Action, Lend, Limit, Release, Serve
 from freetrain.core.trainer import Trainer
@@ -17,7 +19,8 @@ from freetrain.lending.rules import Rules
 from freetrain.lending.sharing.past_use import PastUse
 from freetrain.replay.as_daemon.backfill import BackfillCycles
 from freetrain.replay.as_daemon.lent import LentNodes
-from freetrain.replay.as_daemon.site import Happened, LoggedSite
+from freetrain.replay.as_daemon.shared_nodes import SharedNodes
+from freetrain.replay.as_daemon.site import Happened, LoggedSite, Start
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.course import Felt
 from freetrain.replay.trainer_run import TrainerRun
@@ -33,6 +36,7 @@ class SimulatedCluster:
         objective: name of what is maximised.
         now_s: the first instant.
         watts_of: node → what it takes while it is lent; empty: nobody says.
+        shared: what jobs have of nodes that are lent in parts; None: nodes are lent whole.
 
     Attributes:
         now_s: the instant, UTC epoch seconds.
@@ -49,8 +53,10 @@ class SimulatedCluster:
         objective: str,
         now_s: float,
         watts_of: Mapping[str, float] = MappingProxyType({}),
+        shared: SharedNodes | None = None,
     ) -> None:
         self._watts_of = watts_of
+        self._shared = shared
         self._past_use = PastUse(rules.sharing.half_life_s, now_s)
         self._site = site
         self._rules = rules
@@ -58,7 +64,7 @@ class SimulatedCluster:
         self._objective = objective
         self.now_s = now_s
         self.running: dict[str, TrainerRun] = {}
-        self.lent = LentNodes(self.running, timing)
+        self.lent = LentNodes(self.running, timing, shared is not None)
         self._free_until_s: Mapping[str, float] = {}
         self._delays_s: list[float] = []
         self._serving: dict[str, tuple[str, ...]] = {}
@@ -69,7 +75,7 @@ class SimulatedCluster:
         """What Slurm would have shown."""
         ended, self.lent.ended = tuple(self.lent.ended), []
         requests = tuple(run.request for run in self.running.values())
-        snapshot = self._site.snapshot(self.now_s)
+        snapshot = self._site.snapshot(self.now_s, self._parts_lent() if self._shared else {})
         done = {run.trainer.id: run.samples_at(self.now_s) for run in self.running.values()}
         used_hours = self._past_use.after(self.now_s, self._nodes_of_users())
         return Facts(
@@ -116,8 +122,8 @@ class SimulatedCluster:
 
     @property
     def idle_nodes(self) -> int:
-        """Nodes that nobody of the site's has."""
-        return len(self._site.idle)
+        """Nodes that nobody of the site's has, or places."""
+        return len(self._idle)
 
     @property
     def lent_nodes(self) -> int:
@@ -131,7 +137,7 @@ class SimulatedCluster:
 
     def holder_of(self, node: str) -> str | None:
         """Who has this node: a trainer's id, "" where it is idle, None where it is busy."""
-        return (self.lent.holder_of(node) or "") if node in self._site.idle else None
+        return (self.lent.holder_of(node) or "") if node in self._idle else None
 
     def advance_fragments(self) -> bool:
         """Let become of the fragments what does until now; whether a training or a node is concerned."""
@@ -145,7 +151,7 @@ class SimulatedCluster:
         """Let Slurm start those it can: at once while nobody waits, else by backfill."""
         somebody_waits = self.lent.queued and self._site.somebody_waits
         if self.lent.queued and (not somebody_waits or self._cycles.last_s(self.now_s) == self.now_s):
-            self.lent.start(self._site.idle, self._wanted_s() if somebody_waits else {}, self.now_s)
+            self.lent.start(self._has_room, self._wanted_s() if somebody_waits else {}, self.now_s)
             self._cycles.note_change(self.now_s)
 
     def advance_site(self) -> Happened:
@@ -155,7 +161,7 @@ class SimulatedCluster:
             self._cycles.note_change(self.now_s)
         for start in happened.starts:
             self._started += 1
-            delay_s = self.lent.take(start.nodes, self.now_s)
+            delay_s = self._take(start)
             if delay_s > 0:
                 self._site.delay(start.job, delay_s)
                 self._delays_s.append(delay_s)
@@ -165,6 +171,8 @@ class SimulatedCluster:
         """Let a trainer compete for nodes from now on."""
         worth = worth_per_s(trainer, self._objective)
         run = TrainerRun(trainer, worth, self.now_s, kind_of=self._site.kind_of, watts_of=self._watts_of)
+        if self._shared is not None:
+            run.request = replace(run.request, needs=self._shared.needs_of_task(run.request.needs))
         self.running[trainer.id] = run
         return run
 
@@ -179,6 +187,25 @@ class SimulatedCluster:
             self.retired_samples += run.samples
         return bool(done)
 
+    @property
+    def _idle(self) -> Set[str]:
+        return self._shared.idle if self._shared is not None else self._site.idle
+
+    def _take(self, start: Start) -> float:
+        """One of the site's jobs starts; how many seconds it waits for fragments."""
+        if self._shared is None:
+            return self.lent.take(start.nodes, self.now_s)
+        return self.lent.make_room({name: self._shared.fits(name) for name in start.nodes}, self.now_s)
+
+    def _has_room(self, node: str) -> bool:
+        if self._shared is None:
+            return node in self._site.idle
+        return self.lent.running_on(node) < self._shared.fits(node)
+
+    def _parts_lent(self) -> Counter[str]:
+        """Node → how many parts of it fragments have; of those that were asked for Slurm does not know yet."""
+        return Counter(one.node for one in self.lent.open if one.state is not FragmentState.ASKED)
+
     def _nodes_of_users(self) -> Counter[str]:
         """User → how many nodes run fragments of his trainings."""
         running = [one for one in self.lent.open if one.started_s is not None and one.trainer in self.running]
@@ -188,4 +215,6 @@ class SimulatedCluster:
         """Node → when Slurm has planned somebody there, as the last look expected it; it rounds its plans down."""
         step_s, margin_s = self._rules.nodes.backfill.resolution_s, self._rules.nodes.margin_s
         ends = self._free_until_s.items()
+        if self._shared is not None:  # what is lent anew of a node; what is lent may stay beside whoever starts
+            ends = {node_of(name): end_s for name, end_s in ends if is_new(name)}.items()
         return {name: (end_s + margin_s) // step_s * step_s for name, end_s in ends if end_s < inf}

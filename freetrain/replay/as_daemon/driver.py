@@ -15,10 +15,12 @@ from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal, Journal
 from freetrain.loop.lending_loop import LendingLoop
 from freetrain.replay.as_daemon.cluster import SimulatedCluster
+from freetrain.replay.as_daemon.shared_nodes import SharedNodes
 from freetrain.replay.as_daemon.site import LoggedSite
 from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.course import Course, ReplayRecord
 from freetrain.replay.logs import LoggedJobs
+from freetrain.replay.logs.model import Places
 from freetrain.replay.power import watts_of
 
 _BETWEEN_LOOKS_S = 0.5
@@ -40,6 +42,7 @@ class DaemonReplay:
         journal: where decisions are kept.
         stopwatch_s: running seconds, to measure how long deciding takes.
         topology: the switches.
+        places: room for tasks, on nodes with jobs and without, where nodes are lent in parts.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class DaemonReplay:
         journal: Journal,
         stopwatch_s: Callable[[], float],
         topology: Topology = FLAT,
+        places: Places | None = None,
     ) -> None:
         # Why a job waited although nodes were free the log does not say: that is no harm of freetrain's.
         rules = replace(rules, harm=replace(rules.harm, pause_s=0.0))
@@ -60,12 +64,20 @@ class DaemonReplay:
         self._rules = rules
         self._timing = timing
         self._goal = goal
-        self._site = LoggedSite(holes, logged, rules.nodes.partition)
-        self._cluster = SimulatedCluster(
-            self._site, rules, timing, goal.objective, holes.from_s, watts_of(holes, rules.draw)
+        shared = (
+            SharedNodes(holes.node_names, logged, places) if places is not None and logged is not None else None
         )
+        self._site = LoggedSite(holes, logged, rules.nodes.partition, shared)
+        watts = {} if shared is not None else watts_of(holes, rules.draw)
+        self._cluster = SimulatedCluster(self._site, rules, timing, goal.objective, holes.from_s, watts, shared)
         self._course = Course(
-            self._cluster, holes, trainers, goal.objective, rules.sharing.max_running, journal, topology
+            self._cluster,
+            places.holes if places is not None else holes,
+            trainers,
+            goal.objective,
+            rules.sharing.max_running,
+            journal,
+            topology,
         )
         self._loop = LendingLoop(self._cluster, rules, self._course, stopwatch_s, self._cluster.hear)
         self._at_latest_s = _KNOWING_NO_JOBS_S if logged is None else _AT_LATEST_S
@@ -85,7 +97,7 @@ class DaemonReplay:
         course.finish()
         for trainer in self._cluster.running:
             self._cluster.lent.complete(trainer, self._until_s)
-        return course.outcome(self._cluster.felt)
+        return replace(course.outcome(self._cluster.felt), lent_times=tuple(self._cluster.lent.times))
 
     def _next_s(self) -> float:
         return min(self._site.next_s, self._cluster.next_s, self._course.next_s(), self._look_s)

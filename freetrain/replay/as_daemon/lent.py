@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import IntEnum
 from itertools import count
 from math import inf
 
-from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.fragment import End, Fragment, FragmentState, node_of
 from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.lent_times import LentTime
 from freetrain.replay.trainer_run import TrainerRun
 
 
@@ -30,18 +31,27 @@ class LentNodes:
     Args:
         runs: trainer → its training.
         timing: how long things take.
+        in_parts: whether they have places on nodes that jobs share, rather than whole nodes.
 
     Attributes:
         queued: numbers of those that Slurm has been told to start, and has not.
         node_s: seconds of nodes that had running fragments, until these were gone or a job of the site's started.
+        times: when each of these was lent to whom.
         ended: fragments that ended since somebody took them from here.
     """
 
-    def __init__(self, runs: Mapping[str, TrainerRun], timing: Timing) -> None:
+    def __init__(
+        self,
+        runs: Mapping[str, TrainerRun],
+        timing: Timing,
+        in_parts: bool = False,
+    ) -> None:
         self._runs = runs
         self._timing = timing
+        self._in_parts = in_parts
         self._fragments: dict[int, Fragment] = {}
         self._on: dict[str, int] = {}
+        self._running_on: defaultdict[str, set[int]] = defaultdict(set)
         self._gone_s: dict[int, float] = {}
         self._taken_s: dict[int, float] = {}
         self._steps: list[tuple[float, int, _Step, int]] = []
@@ -49,6 +59,7 @@ class LentNodes:
         self._numbers = count(1)
         self.queued: set[int] = set()
         self.node_s = 0.0
+        self.times: list[LentTime] = []
         self.ended: list[Fragment] = []
 
     @property
@@ -66,26 +77,33 @@ class LentNodes:
         return self._fragments[self._on[node]].trainer if node in self._on else None
 
     def lend(self, trainer: str, nodes: Iterable[str], limits_s: Iterable[float], now_s: float) -> None:
-        """Ask for a fragment on each of these nodes."""
+        """Ask for a fragment on each of these nodes, or new places."""
         for node, limit_s in zip(nodes, limits_s, strict=True):
             number = next(self._numbers)
-            self._fragments[number] = Fragment(
-                str(number), trainer, node, FragmentState.ASKED, now_s, limit_s, id=number
+            fragment = Fragment(
+                str(number),
+                trainer,
+                node_of(node) if self._in_parts else node,
+                FragmentState.ASKED,
+                now_s,
+                limit_s,
+                id=number,
             )
-            self._on[node] = number
+            self._fragments[number] = fragment
+            self._on[self._place_of(fragment)] = number
             self._later(now_s + self._timing.launch_s, _Step.IS_QUEUED, number)
 
-    def start(self, idle: Container[str], wanted_s: Mapping[str, float], now_s: float) -> None:
-        """Let Slurm start what is queued, where the node is idle and what ends before somebody wants it.
+    def start(self, has_room: Callable[[str], bool], wanted_s: Mapping[str, float], now_s: float) -> None:
+        """Let Slurm start what is queued, where there is room on the node and what ends before somebody wants it.
 
         Args:
-            idle: nodes that none of the site's jobs has.
+            has_room: whether there is, beside the site's jobs and what has been started.
             wanted_s: node → when Slurm has planned somebody there.
             now_s: UTC epoch seconds.
         """
         for fragment in [self._fragments[number] for number in sorted(self.queued)]:
             ends_in_time = fragment.node not in wanted_s or now_s + fragment.limit_s < wanted_s[fragment.node]
-            if fragment.node in idle and ends_in_time:
+            if ends_in_time and has_room(fragment.node):
                 self._start(fragment, now_s)
 
     def limit(self, nodes: Iterable[str], limit_s: float) -> None:
@@ -105,31 +123,55 @@ class LentNodes:
                 leaving[fragment.trainer].append(fragment)
         for owner, fragments in leaving.items():
             run = self._runs[owner]
-            if training := {one.node for one in fragments} & run.nodes:
+            if training := set(map(self._place_of, fragments)) & run.nodes:
                 run.shrink(training, now_s)
             for one in fragments:
                 self._leave(one, End.RELEASED, now_s + self._timing.leave_s)
 
     def take(self, nodes: Iterable[str], now_s: float) -> float:
         """One of the site's jobs starts on these nodes; how many seconds it waits for fragments."""
+        return self._give_way([self._on[node] for node in nodes if node in self._on], now_s)
+
+    def make_room(self, fitting: Mapping[str, int], now_s: float) -> float:
+        """One of the site's jobs starts on parts of nodes; how many seconds it waits for fragments.
+
+        Those that leave already make way first, then the youngest.
+
+        Args:
+            fitting: node → how many fragments fit there beside the site's jobs, this one included.
+            now_s: UTC epoch seconds.
+        """
+        way: list[int] = []
+        for node, most in fitting.items():
+            on = sorted(self._running_on[node], key=lambda one: (one not in self._gone_s, -one))
+            way += on[: max(0, len(on) - most)]
+        return self._give_way(way, now_s)
+
+    def running_on(self, node: str) -> int:
+        """How many fragments Slurm has started there that are not gone."""
+        return len(self._running_on.get(node, ()))
+
+    def _give_way(self, numbers: Iterable[int], now_s: float) -> float:
+        """These fragments are in the way of one of the site's jobs; how many seconds it waits for them."""
         evicted: defaultdict[str, list[Fragment]] = defaultdict(list)
         free_s = now_s
-        for number in [self._on[node] for node in nodes if node in self._on]:
+        for number in numbers:
             fragment = self._fragments[number]
             if fragment.started_s is None:  # it goes on waiting
                 continue
-            self._taken_s[number] = now_s
+            self._taken_s.setdefault(number, now_s)
             if number in self._gone_s:
                 free_s = max(free_s, self._gone_s[number])
             else:
                 evicted[fragment.trainer].append(fragment)
         for owner, fragments in evicted.items():
             run = self._runs[owner]
-            if training := {one.node for one in fragments} & run.nodes:
+            if training := set(map(self._place_of, fragments)) & run.nodes:
                 run.evict(training, now_s)
             for one in fragments:
-                free_s = now_s + self._timing.evict_s
-                self._leave(one, End.PREEMPTED, free_s)
+                gone_s = now_s + self._timing.evict_s
+                free_s = max(free_s, gone_s)
+                self._leave(one, End.PREEMPTED, gone_s)
         return free_s - now_s
 
     def complete(self, trainer: str, now_s: float) -> None:
@@ -150,7 +192,7 @@ class LentNodes:
             if step is _Step.IS_QUEUED and fragment.goes_on:
                 self.queued.add(number)
             elif step is _Step.TRAINS and fragment.goes_on:
-                training[fragment.trainer].append(fragment.node)
+                training[fragment.trainer].append(self._place_of(fragment))
             elif step is _Step.IS_GONE:
                 self._end(fragment, fragment.end or End.RELEASED, at_s)
             elif step is _Step.IS_TIMED_OUT and self._is_over(fragment, at_s):
@@ -159,8 +201,13 @@ class LentNodes:
             self._runs[trainer].grow(nodes, now_s)
         return happened
 
+    def _place_of(self, fragment: Fragment) -> str:
+        """The name of what it has: its node's, or one for the part that it has."""
+        return fragment.place if self._in_parts else fragment.node
+
     def _start(self, fragment: Fragment, at_s: float) -> None:
         self.queued.remove(fragment.id)
+        self._running_on[fragment.node].add(fragment.id)
         self._fragments[fragment.id] = replace(fragment, state=FragmentState.RUNNING, started_s=at_s)
         boot_s = self._runs[fragment.trainer].trainer.boot_s or self._timing.boot_s
         self._later(at_s + boot_s, _Step.TRAINS, fragment.id)
@@ -171,8 +218,8 @@ class LentNodes:
 
     def _time_out(self, fragment: Fragment, at_s: float) -> None:
         run = self._runs[fragment.trainer]
-        if fragment.node in run.nodes:
-            run.evict({fragment.node}, at_s)
+        if (place := self._place_of(fragment)) in run.nodes:
+            run.evict({place}, at_s)
         self._leave(fragment, End.TIMED_OUT, at_s + self._timing.leave_s)
 
     def _leave(self, fragment: Fragment, end: End, gone_s: float) -> None:
@@ -183,13 +230,17 @@ class LentNodes:
 
     def _end(self, fragment: Fragment, end: End, at_s: float) -> None:
         del self._fragments[fragment.id]
-        if self._on.get(fragment.node) == fragment.id:
-            del self._on[fragment.node]
+        place = self._place_of(fragment)
+        if self._on.get(place) == fragment.id:
+            del self._on[place]
         self.queued.discard(fragment.id)
         self._gone_s.pop(fragment.id, None)
         until_s = self._taken_s.pop(fragment.id, at_s)
         if fragment.started_s is not None:
+            self._running_on[fragment.node].discard(fragment.id)
             self.node_s += max(0.0, until_s - fragment.started_s)
+            if self._in_parts and until_s > fragment.started_s:
+                self.times.append(LentTime(place, fragment.trainer, fragment.started_s, until_s))
         self.ended.append(replace(fragment, state=FragmentState.ENDED, end=end, ended_s=at_s))
 
     def _later(self, at_s: float, step: _Step, number: int) -> None:

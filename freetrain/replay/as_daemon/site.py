@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
+from types import MappingProxyType
 
 from freetrain.core.cluster import Job, JobState, Node, NodeState, Partition, Snapshot
 from freetrain.core.holes import Holes
+from freetrain.replay.as_daemon.shared_nodes import SharedNodes
 from freetrain.replay.logs import LoggedJobs
 from freetrain.replay.node_changes import NodeChange, node_changes
 from freetrain.replay.node_groups import nodes_by_partition
@@ -19,7 +22,7 @@ class Start:
 
     Attributes:
         job: its id; empty where the log tells of nodes only.
-        nodes: its nodes, as far as they were idle.
+        nodes: its nodes, as far as they were idle; where jobs share nodes, all of them.
     """
 
     job: str
@@ -52,13 +55,18 @@ class LoggedSite:
         holes: when nodes are idle.
         logged: the jobs; None: the log tells of nodes only.
         partition: freetrain's.
+        shared: what jobs have of nodes that are lent in parts; None: nodes are lent whole.
 
     Attributes:
         idle: nodes that nobody of the site's has.
         kind_of: node → its kind, which Slurm would have shown as a feature.
     """
 
-    def __init__(self, holes: Holes, logged: LoggedJobs | None, partition: str) -> None:
+    def __init__(
+        self, holes: Holes, logged: LoggedJobs | None, partition: str, shared: SharedNodes | None = None
+    ) -> None:
+        self._shared = shared
+        self._from_s = holes.from_s
         self._changes = node_changes(holes)
         self._change: NodeChange | None = next(self._changes, None)
         self._logged = logged
@@ -90,18 +98,19 @@ class LoggedSite:
     @property
     def next_s(self) -> float:
         """When something happens next."""
-        change_s = self._change.at_s if self._change else inf
+        change_s = min(self._change.at_s if self._change else inf, self._shared.next_s if self._shared else inf)
         return min(change_s, self._job_event[0] if self._job_event else inf)
 
     def advance(self, now_s: float) -> Happened:
         """Take in all that happens until now."""
-        starting: dict[str, str] = {}
+        started: list[Start] = []
         kinds: set[int] = set()
         while self._job_event is not None and self._job_event[0] <= now_s:
             _, kind, row = self._job_event
-            self._take_in(kind, row, starting)
+            self._take_in(kind, row, started)
             kinds.add(kind)
             self._job_event = next(self._job_events, None)
+        starting = {name: one.job for one in started for name in one.nodes}
         taken: defaultdict[str, list[str]] = defaultdict(list)
         while self._change is not None and self._change.at_s <= now_s:
             for name in self._change.left:
@@ -111,6 +120,9 @@ class LoggedSite:
             self._move(self._change)
             self._change = next(self._changes, None)
         starts = tuple(Start(job, tuple(names)) for job, names in taken.items())
+        if self._shared is not None:
+            self._shared.advance(now_s)
+            starts = tuple(started) if now_s >= self._from_s else ()
         return Happened(_SUBMITTED in kinds, _ENDED in kinds, starts)
 
     def delay(self, job: str, delay_s: float) -> None:
@@ -119,22 +131,32 @@ class LoggedSite:
             known = self._jobs[job]
             self._jobs[job] = replace(known, start_s=(known.start_s or 0.0) + delay_s)
 
-    def snapshot(self, now_s: float) -> Snapshot:
-        """What Slurm would have shown."""
+    def snapshot(self, now_s: float, lent: Mapping[str, int] = MappingProxyType({})) -> Snapshot:
+        """What Slurm would have shown.
+
+        Args:
+            now_s: UTC epoch seconds.
+            lent: node → how many parts of it fragments have.
+        """
         partitions = self._partitions
         if self._logged is None:
             partitions = {name: replace(one, nodes=frozenset(self._nodes)) for name, one in partitions.items()}
-        return Snapshot(now_s, tuple(self._nodes.values()), tuple(self._jobs.values()), partitions=partitions)
+        nodes = self._nodes.values()
+        shown = (self._shared.shown(one, lent.get(one.name, 0)) for one in nodes) if self._shared else nodes
+        return Snapshot(now_s, tuple(shown), tuple(self._jobs.values()), partitions=partitions)
 
-    def _take_in(self, kind: int, row: int, starting: dict[str, str]) -> None:
+    def _take_in(self, kind: int, row: int, started: list[Start]) -> None:
         logged = self._logged
         assert logged is not None
         id_ = f"{logged.ids[row]}@{row}"  # a requeued job has several rows
+        names = [self._names[number] for number in logged.nodes_of(row).tolist()]
         if kind == _SUBMITTED:
-            self._jobs[id_] = _waiting(logged, row, id_)
+            waiting = _waiting(logged, row, id_)
+            self._jobs[id_] = replace(waiting, asks=self._shared.asks(row)) if self._shared else waiting
         elif kind == _STARTED:
-            names = [self._names[number] for number in logged.nodes_of(row).tolist()]
-            starting.update(dict.fromkeys(names, id_))
+            if self._shared is not None:
+                self._shared.begin(row, names, self._jobs[id_].asks)
+            started.append(Start(id_, tuple(names)))
             start_s, limit_s = float(logged.start_s[row]), float(logged.limit_s[row])
             self._jobs[id_] = replace(
                 self._jobs.pop(id_), state=JobState.RUNNING, nodes=frozenset(names), start_s=start_s,
@@ -142,6 +164,8 @@ class LoggedSite:
             )  # fmt: skip
         else:
             self._jobs.pop(id_, None)
+            if self._shared is not None:
+                self._shared.end(row, names)
 
     def _move(self, change: NodeChange) -> None:
         for name in change.left:

@@ -30,7 +30,7 @@ def _notes(shares: IdleShares) -> Iterator[str]:
             f"{shares.spread:.0%} of the CPU time was held by jobs on several nodes. The log tells their sums "
             "alone: they count as if they held as much of each node."
         )
-    for name in shares.fitting.ignored if shares.fitting else ():
+    for name in shares.room.ignored if shares.room else ():
         yield f"The log says of no job how much {name} it held: what --task asks for of it is not heeded."
     for name, part in known.items():
         hours = float(part.unknown_s.sum()) / SECONDS_PER_HOUR

@@ -14,8 +14,14 @@ from freetrain.replay.logs.nodelists import NodeLists, gathered
 from freetrain.replay.logs.placing import Placed
 
 
-def logged_jobs(placed: Placed, holes: Holes) -> LoggedJobs:
-    """Those that ran within the window, on the nodes that are looked at."""
+def logged_jobs(placed: Placed, holes: Holes, with_held: bool = False) -> LoggedJobs:
+    """Those that ran within the window, on the nodes that are looked at.
+
+    Args:
+        placed: all jobs.
+        holes: of these nodes.
+        with_held: also what each had of each of its nodes.
+    """
     runs, start_s, end_s = placed.runs, placed.busy.start_s, placed.busy.end_s
     lists = _on_nodes_looked_at(placed, holes)
     inside = (np.diff(lists.begin) > 0) & (end_s > holes.from_s) & (start_s < holes.until_s)
@@ -34,7 +40,22 @@ def logged_jobs(placed: Placed, holes: Holes) -> LoggedJobs:
         limit_s=runs["limit_s"].to_numpy()[rows],
         begin=np.concatenate([np.zeros(1, np.int64), np.cumsum(count)]),
         node=node,
+        held=_held(placed)[rows] if with_held else None,
     )
+
+
+def _held(placed: Placed) -> NDArray[np.float64]:
+    """CPUs, bytes of memory and GPUs that each run had of each of its nodes; where they differ, the most."""
+    cores = placed.cores
+    if placed.cores_by_row:
+        first, some = np.cumsum(placed.count) - placed.count, placed.count > 0
+        cores = np.full(len(placed.runs), np.nan)
+        if some.any():
+            cores[some] = np.maximum.reduceat(placed.cores, first[some])
+    amounts = (
+        placed.runs[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in ("memory_bytes", "gpus")
+    )
+    return np.stack([cores, *(amount / placed.count.clip(min=1) for amount in amounts)], axis=1)
 
 
 def _partitions(partition: pl.Series, rows: NDArray[np.intp]) -> tuple[tuple[str, ...], NDArray[np.int32]]:

@@ -151,6 +151,8 @@ class LoggedJobs:
         limit_s: their time limits; inf: none, or none is known.
         begin: job i has ``node[begin[i] : begin[i + 1]]``, shape (jobs + 1,).
         node: positions of nodes among the holes' ``node_names``, job after job.
+        held: CPUs, bytes of memory and GPUs that each job had of each of its nodes, shape (jobs, 3); nan: the log
+            does not say. None: nobody asked.
     """
 
     ids: pl.Series
@@ -162,6 +164,7 @@ class LoggedJobs:
     limit_s: NDArray[np.float64]
     begin: NDArray[np.int64]
     node: NDArray[np.int32]
+    held: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -197,24 +200,60 @@ class IdlePart:
 
 
 @dataclass(frozen=True, slots=True)
-class FittingTasks:
-    """How many tasks of one kind would have fit, by node.
+class TaskRoom:
+    """For how many tasks of one kind there was room.
 
     Attributes:
         task: of which kind.
-        beside_jobs_s: tasks × seconds while the node was partly used, shape (nodes,).
-        on_empty: how many fit on the node while it has no jobs, shape (nodes,).
+        on_empty: how many fit on each node while it has no jobs, shape (nodes,).
+        node: a node that has jobs, by position, shape (stretches,).
+        start_s: since when, UTC epoch seconds; stretches of one node do not overlap.
+        end_s: until when.
+        tasks: so many fit beside these jobs, at least one.
+        sizes: CPUs, bytes of memory and GPUs of each node, 0 where they are not counted, shape (nodes, 3).
         ignored: what the task asks for and the log says of no job; that is not asked for.
     """
 
     task: TaskAsked
-    beside_jobs_s: NDArray[np.float64]
     on_empty: NDArray[np.int64]
+    node: NDArray[np.int32]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    tasks: NDArray[np.int64]
+    sizes: NDArray[np.float64]
     ignored: tuple[str, ...] = ()
 
-    def of(self, nodes: NDArray[np.intp]) -> FittingTasks:
-        """The same of these nodes alone."""
-        return FittingTasks(self.task, self.beside_jobs_s[nodes], self.on_empty[nodes], self.ignored)
+    def of(self, nodes: NDArray[np.intp]) -> TaskRoom:
+        """The same of these nodes alone, in this order."""
+        new = np.full(len(self.on_empty), -1, np.int32)
+        new[nodes] = np.arange(len(nodes), dtype=np.int32)
+        its = new[self.node] >= 0
+        rows = (new[self.node[its]], self.start_s[its], self.end_s[its], self.tasks[its])
+        return TaskRoom(self.task, self.on_empty[nodes], *rows, self.sizes[nodes], self.ignored)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Room for one task each: a node on which three tasks fit at most has three places.
+
+    The second of them is there as long as two tasks fit or more, whatever fits beside them; none is there for less
+    than the task's ``shortest_s``.
+
+    Attributes:
+        task: of which kind.
+        holes: when each is there; the places are the nodes of these.
+        node: on which node each is, by position, shape (places,).
+        beside_jobs_s: of each node seconds × places that were there while it had jobs, shape (nodes,).
+        idle_nodes_s: and while it had none.
+        sizes: CPUs, bytes of memory and GPUs of each node, 0 where they are not counted, shape (nodes, 3).
+    """
+
+    task: TaskAsked
+    holes: Holes
+    node: NDArray[np.int32]
+    beside_jobs_s: NDArray[np.float64]
+    idle_nodes_s: NDArray[np.float64]
+    sizes: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +269,7 @@ class IdleShares:
         gpu_types: of each node the types of GPUs that jobs held there, joined by +; empty: none is known.
         spread: part of the held CPU time that jobs on several nodes held; of these the log tells the sum alone,
             and they count as if they held as much of each node.
-        fitting: tasks that would have fit there; None: that was not asked.
+        room: for how many tasks there was room there; None: that was not asked.
     """
 
     node_names: tuple[str, ...]
@@ -240,7 +279,7 @@ class IdleShares:
     gpus: IdlePart | None
     gpu_types: tuple[str, ...]
     spread: float
-    fitting: FittingTasks | None = None
+    room: TaskRoom | None = None
 
     def of(self, node_names: tuple[str, ...]) -> IdleShares:
         """The same of these nodes alone, in this order."""
@@ -254,7 +293,7 @@ class IdleShares:
             self.gpus and self.gpus.of(nodes),
             tuple(self.gpu_types[node] for node in nodes.tolist()),
             self.spread,
-            self.fitting and self.fitting.of(nodes),
+            self.room and self.room.of(nodes),
         )
 
 
@@ -284,6 +323,7 @@ class SiteLog:
         kinds: its kinds of nodes, where a machine file tells them apart.
         timezone: zone of the site's clocks, as far as it was given (zoneinfo name).
         shares: what lay idle on nodes that jobs used in part; None: the log does not show it.
+        places: room for tasks, there and on nodes without jobs; None: nobody asked, or the log does not show it.
     """
 
     holes: Holes
@@ -299,3 +339,4 @@ class SiteLog:
     kinds: tuple[NodeGroup, ...] = ()
     timezone: str = "UTC"
     shares: IdleShares | None = None
+    places: Places | None = None

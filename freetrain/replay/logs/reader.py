@@ -23,6 +23,7 @@ from freetrain.replay.logs.empty_hours import (
     matter,
     without_hours,
 )
+from freetrain.replay.logs.fitting import find_places
 from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, settle_window
 from freetrain.replay.logs.logged import logged_jobs
 from freetrain.replay.logs.machine import read_machine
@@ -114,20 +115,22 @@ def _site_log(
         notes += about_shares(shares)
     rows = tally.count()
     kinds = machine.jobs.kinds if machine.jobs is not None else ()
+    holes = replace(holes, kind_of={name: kind.name for kind in kinds for name in kind.nodes})
     return SiteLog(
-        holes=replace(holes, kind_of={name: kind.name for kind in kinds for name in kind.nodes}),
+        holes=holes,
         rows=rows,
         format=str(kind),
         packed=machine.jobs is not None and machine.jobs.packed,
         notes=tuple(notes),
         jobs=rows.used if machine.jobs else 0,
-        logged=logged_jobs(machine.jobs.placed, holes) if machine.jobs is not None else None,
+        logged=logged_jobs(machine.jobs.placed, holes, options.task is not None) if machine.jobs else None,
         warnings=tuple(warnings),
         empty=empty,
         machine=machine.jobs.name if machine.jobs is not None else "",
         kinds=kinds,
         timezone=options.timezone,
         shares=shares,
+        places=find_places(shares.room, holes) if shares is not None and shares.room is not None else None,
     )
 
 

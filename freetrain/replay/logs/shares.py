@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from freetrain.core.node_rows import order_by_node, some_nodes_at_a_time, taken
 from freetrain.replay.logs.busy import BusyTimes
-from freetrain.replay.logs.fitting import lasting_place_s, times_that_fit
-from freetrain.replay.logs.model import FittingTasks, IdlePart, IdleShares, TaskAsked
+from freetrain.replay.logs.fitting import times_that_fit
+from freetrain.replay.logs.model import IdlePart, IdleShares, TaskAsked, TaskRoom
 from freetrain.replay.logs.node_sizes import NodeSizes
 from freetrain.replay.logs.placing import Placed, spread_evenly
 
@@ -44,7 +44,7 @@ def find_idle_shares(
             jobs come first, too.
         from_s: start of the window.
         until_s: its end.
-        task: count how many such tasks would have fit there; None: that is not asked.
+        task: find out for how many such tasks there was room; None: that is not asked.
     """
     lasting = busy.end_s.clip(from_s, until_s) > busy.start_s.clip(from_s, until_s)
     within = taken(lasting, busy.interval)
@@ -76,7 +76,7 @@ def find_idle_shares(
         gpus=parts.get("gpus"),
         gpu_types=_gpu_types(placed, nodes),
         spread=_spread(placed, alone, from_s, until_s),
-        fitting=_joined_fitting([one.fitting for one in found if one.fitting is not None]),
+        room=_joined_room([one.room for one in found if one.room is not None]),
     )
 
 
@@ -87,12 +87,12 @@ class _Parts:
     Attributes:
         partly_used_s: for how long each is partly used.
         idle: what lies idle of each resource then.
-        fitting: how many tasks would have fit; None: that is not asked.
+        room: for how many tasks there was room; None: that is not asked.
     """
 
     partly_used_s: _Numbers
     idle: Mapping[str, IdlePart]
-    fitting: FittingTasks | None
+    room: TaskRoom | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,8 @@ class _Steps:
         sign: 1 where it begins, -1 where it ends.
         node: the node, counted from the first of these.
         first: the first stretch of each node that has any.
-        lasts_s: how long the stretch lasts; means nothing where a node's last row ends.
+        at_s: when the stretch begins.
+        lasts_s: how long it lasts; means nothing where a node's last row ends.
         has_jobs: whether the node has jobs, and is in service.
         jobs: number of jobs.
         nodes: number of these nodes.
@@ -135,6 +136,7 @@ class _Steps:
     sign: NDArray[np.int8]
     node: NDArray[np.int32]
     first: NDArray[np.int64]
+    at_s: _Numbers
     lasts_s: _Numbers
     has_jobs: NDArray[np.bool_]
     jobs: int
@@ -197,6 +199,7 @@ def _steps(
         sign,
         np.repeat(np.arange(count, dtype=np.int32), steps_of),
         (np.cumsum(steps_of) - steps_of)[steps_of > 0],
+        at_s,
         np.diff(at_s, append=at_s[-1:]),
         (running > 0) & (closed == 0),
         jobs,
@@ -219,7 +222,7 @@ def _parts_of(
         held: of each resource.
         alone: whether each job has one node alone, so that the amount is exact.
         nodes: which nodes they are.
-        task: count how many such tasks would have fit; None: that is not asked.
+        task: find out for how many such tasks there was room; None: that is not asked.
         said: the resources of which the log says what jobs held.
     """
     of_one = steps.of_jobs(alone)
@@ -228,8 +231,8 @@ def _parts_of(
     idle = {
         what: _idle_part(steps, free[what], partly, steps.has_jobs if what == "cpus" else partly) for what in said
     }
-    fitting = None if task is None else _fitting(steps, free, partly, task, said)
-    return _Parts(steps.by_node(np.where(partly, steps.lasts_s, 0.0)), idle, fitting)
+    room = None if task is None else _task_room(steps, free, partly, nodes, task, said)
+    return _Parts(steps.by_node(np.where(partly, steps.lasts_s, 0.0)), idle, room)
 
 
 def _free(steps: _Steps, held: _Held, alone: NDArray[np.bool_], nodes: slice) -> _Free:
@@ -258,10 +261,15 @@ def _joined(parts: Sequence[IdlePart]) -> IdlePart:
     )
 
 
-def _fitting(
-    steps: _Steps, free: Mapping[str, _Free], partly: NDArray[np.bool_], task: TaskAsked, said: Collection[str]
-) -> FittingTasks:
-    """How many tasks would have fit; what no job is known to hold of memory is asked for of nobody."""
+def _task_room(
+    steps: _Steps,
+    free: Mapping[str, _Free],
+    partly: NDArray[np.bool_],
+    nodes: slice,
+    task: TaskAsked,
+    said: Collection[str],
+) -> TaskRoom:
+    """For how many tasks there was room; what no job is known to hold of memory is asked for of nobody."""
     asked = {
         "cpus": (float(task.keep.cpus), float(max(task.each.cpus, 1))),
         "memory_bytes": (task.keep.memory_mb * _MIB, task.each.memory_mb * _MIB),
@@ -272,17 +280,26 @@ def _fitting(
     counted = [name for name, (_, each) in asked.items() if each and name not in unsaid]
     fits = times_that_fit(((free[name].amount, *asked[name]) for name in counted), len(steps.node))
     empty = times_that_fit(((free[name].size, *asked[name]) for name in counted), steps.nodes)
-    place_s = lasting_place_s(np.where(partly, fits, 0), steps.lasts_s, task.shortest_s)
-    return FittingTasks(task, steps.by_node(place_s), empty, ignored)
+    until_s = np.append(steps.at_s[1:], steps.at_s[-1:])
+    rows = np.flatnonzero(partly & (fits > 0) & (until_s > steps.at_s))
+    node = steps.node[rows] + np.int32(nodes.start)
+    sizes = np.stack([np.zeros(steps.nodes) if name in unsaid else free[name].size for name in asked], axis=1)
+    return TaskRoom(task, empty, node, steps.at_s[rows], until_s[rows], fits[rows], sizes, ignored)
 
 
-def _joined_fitting(parts: Sequence[FittingTasks]) -> FittingTasks | None:
+def _joined_room(parts: Sequence[TaskRoom]) -> TaskRoom | None:
     """The same of all nodes together; None: of none."""
     if not parts:
         return None
-    beside_jobs_s = np.concatenate([one.beside_jobs_s for one in parts])
-    return FittingTasks(
-        parts[0].task, beside_jobs_s, np.concatenate([one.on_empty for one in parts]), parts[0].ignored
+    return TaskRoom(
+        parts[0].task,
+        np.concatenate([one.on_empty for one in parts]),
+        np.concatenate([one.node for one in parts]),
+        np.concatenate([one.start_s for one in parts]),
+        np.concatenate([one.end_s for one in parts]),
+        np.concatenate([one.tasks for one in parts]),
+        np.concatenate([one.sizes for one in parts]),
+        parts[0].ignored,
     )
 
 

@@ -109,7 +109,7 @@ def render(report: ReportInput) -> str:
         daemon=_daemon(report.study),
         forecast=forecast_tables(record.forecast),
         worth=_worth(report),
-        shares=shown_shares(report.log),
+        shares=shown_shares(report.log, report.study.on_shares),
         groups=[("kind of node", by_kind(report.log)), ("partition", by_partition(report.log))],
         about_weeks=about_weeks(find_weeks(record.holes, record.timeline, find_zone(report.log.timezone))),
         about_grid=sentences.about_grid(record, report.log.packed),

@@ -45,8 +45,10 @@ def count_idle_parts(
 
 def count_fitting(
     text: str, from_s: int, until_s: int, task: Mapping[str, float], shortest_s: int
-) -> dict[str, float]:
-    """Node → hours × tasks that would have fit while it was partly used, each for so long without a break.
+) -> dict[str, tuple[float, float]]:
+    """Node → hours × tasks that would have fit while it had jobs, and while it had none.
+
+    Each counts if it would have fit for so long without a break.
 
     Args:
         text: what sacct -P printed.
@@ -56,14 +58,45 @@ def count_fitting(
         shortest_s: for how long it must fit to count.
     """
     found = {}
-    for node, mine in sorted(_all_pieces(text, from_s, until_s).items()):
-        partly, free = _free_on(mine, until_s - from_s, None)
-        fits = np.min([np.floor(free[kind] / each + 1e-6) for kind, each in task.items()], axis=0) * partly
-        found[node] = 0.0
+    for node, fits in fitting_by_second(text, from_s, until_s, task).items():
+        used = np.array([bool(there) for there in _has_jobs(text, node, from_s, until_s)])
+        beside = empty = 0
         for number in range(1, int(fits.max()) + 1):
-            there = "".join("x" if enough else " " for enough in fits >= number)
-            found[node] += sum(len(run) for run in there.split() if len(run) >= shortest_s) / 3600
+            for begin, end in runs_of(fits >= number):
+                if end - begin >= shortest_s:
+                    beside += int(used[begin:end].sum())
+                    empty += int((~used[begin:end]).sum())
+        found[node] = (beside / 3600, empty / 3600)
     return found
+
+
+def fitting_by_second(text: str, from_s: int, until_s: int, task: Mapping[str, float]) -> dict[str, np.ndarray]:
+    """Node → how many tasks fit in each second, beside its jobs or alone."""
+    found = {}
+    for node, mine in sorted(_all_pieces(text, from_s, until_s).items()):
+        _, free = _free_on(mine, until_s - from_s, None)
+        found[node] = np.min([np.floor(free[kind] / each + 1e-6) for kind, each in task.items()], axis=0)
+    return found
+
+
+def runs_of(there: np.ndarray) -> list[tuple[int, int]]:
+    """Beginning and end of each run of seconds in which something is there."""
+    found, begin = [], None
+    for second, is_there in enumerate([*there.tolist(), False]):
+        if is_there and begin is None:
+            begin = second
+        elif not is_there and begin is not None:
+            found.append((begin, second))
+            begin = None
+    return found
+
+
+def _has_jobs(text: str, node: str, from_s: int, until_s: int) -> list[int]:
+    jobs = [0] * (until_s - from_s)
+    for piece in _all_pieces(text, from_s, until_s)[node]:
+        for second in range(piece.begin, piece.end):
+            jobs[second] += 1
+    return jobs
 
 
 def _all_pieces(text: str, from_s: int, until_s: int) -> Mapping[str, list[Piece]]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from freetrain.core.amounts import Amount
+from freetrain.core.holes import Holes, sorted_holes
 from freetrain.replay.logs import SiteLog, TaskAsked
-from freetrain.replay.logs.fitting import lasting_place_s, times_that_fit
-from freetrain.replay.share_outcome import ShareOutcome, share_document, share_outcome, share_rows
+from freetrain.replay.logs.fitting import find_places, times_that_fit
+from freetrain.replay.logs.model import Places, TaskRoom
+from freetrain.replay.share_outcome import ShareOutcome, share_outcome, share_rows
 from tests.replay.logs.build import Write, hour, read, row
 from tests.replay.logs.gpu_log import make_gpu_log
 from tests.replay.logs.second_by_second import count_fitting
@@ -21,8 +23,9 @@ GPU_TASK = Amount(4, 16 * 1024, (("gpu", 1),))
 
 
 def parts(log: SiteLog) -> ShareOutcome:
-    assert log.shares is not None
-    return share_outcome(log.shares, log.holes)
+    found = share_outcome(log)
+    assert found is not None
+    return found
 
 
 def test_the_scarcest_decides_after_what_is_kept_back() -> None:
@@ -30,32 +33,57 @@ def test_the_scarcest_decides_after_what_is_kept_back() -> None:
     assert times_that_fit([(cpus, 4.0, 4.0), (gpus, 0.0, 1.0)], 4).tolist() == [3, 1, 0, 0]
 
 
-def test_a_place_counts_that_is_there_for_long_enough_whatever_happens_beside_it() -> None:
-    fits, lasts_s = np.array([0, 2, 1, 2, 0, 1, 0]), np.array([9.0, 50.0, 30.0, 60.0, 9.0, 59.0, 0.0])
-    assert lasting_place_s(fits, lasts_s, 60.0).tolist() == [0, 50, 30, 120, 0, 0, 0]
-    assert lasting_place_s(fits, lasts_s, 0.0).tolist() == [0, 100, 30, 120, 0, 59, 0]
-    assert lasting_place_s(fits, lasts_s, 141.0).tolist() == [0] * 7
-    assert not lasting_place_s(np.array([], np.int64), np.array([]), 60.0).size
+def room(rows: list[tuple[int, float, float, int]], on_empty: list[int], shortest_s: float = 0.0) -> TaskRoom:
+    node, start_s, end_s, tasks = (np.array([row[column] for row in rows], int) for column in range(4))
+    task = TaskAsked(Amount(1), shortest_s=shortest_s)
+    columns = (node.astype(np.int32), start_s.astype(float), end_s.astype(float), tasks)
+    return TaskRoom(task, np.array(on_empty), *columns, np.ones((len(on_empty), 3)))
 
 
-def brute_place_s(fits: list[int], lasts_s: list[int], shortest_s: int) -> int:
-    """The same second by second: for each place the runs of seconds in which it is there."""
-    seconds = [count for count, lasts in zip(fits, lasts_s, strict=True) for _ in range(lasts)]
-    found = 0
-    for number in range(1, max(fits, default=0) + 1):
-        there = "".join("x" if count >= number else " " for count in seconds)
-        found += sum(len(run) for run in there.split() if len(run) >= shortest_s)
-    return found
+def holes(*rows: tuple[int, float, float]) -> Holes:
+    node, start_s, end_s = (np.array([row[column] for row in rows], float) for column in range(3))
+    return sorted_holes(("a", "b"), node.astype(np.int32), start_s, end_s, 0.0, 100.0)
 
 
-def test_places_are_those_that_are_found_second_by_second() -> None:
-    draw = random.Random(7)
-    for _ in range(200):
-        fits = [draw.randint(0, 4) for _ in range(draw.randint(1, 12))] + [0]
-        lasts_s = [draw.randint(1, 9) for _ in fits]
-        shortest_s = draw.randint(1, 12)
-        found = lasting_place_s(np.array(fits), np.array(lasts_s, float), shortest_s)
-        assert found.sum() == brute_place_s(fits, lasts_s, shortest_s)
+def times_of(places: Places) -> dict[str, list[tuple[float, float]]]:
+    its = places.holes
+    return {
+        name: [
+            (start, end) for node, start, end in zip(its.node, its.start_s, its.end_s, strict=True) if node == row
+        ]
+        for row, name in enumerate(its.node_names)
+    }
+
+
+ROOM = [(0, 0.0, 20.0, 2), (0, 20.0, 30.0, 1), (0, 40.0, 50.0, 1), (1, 10.0, 100.0, 1)]
+
+
+def test_a_place_is_there_as_long_as_so_many_tasks_fit_beside_jobs_or_alone() -> None:
+    places = find_places(room(ROOM, [3, 0]), holes((0, 50.0, 60.0), (1, 0.0, 10.0)))
+    assert times_of(places) == {
+        "a#+1": [(0, 30), (40, 60)], "a#+2": [(0, 20), (50, 60)], "a#+3": [(50, 60)], "b#+1": [(10, 100)],
+    }  # fmt: skip
+    assert places.node.tolist() == [0, 0, 0, 1]
+    assert places.beside_jobs_s.tolist() == [2 * 20 + 10 + 10, 90]
+    assert places.idle_nodes_s.tolist() == [3 * 10, 0]
+    assert places.holes.in_parts
+
+
+def test_a_place_that_is_there_for_too_short_a_time_is_none() -> None:
+    places = find_places(room(ROOM, [3, 0], shortest_s=20.0), holes((0, 50.0, 60.0)))
+    assert times_of(places) == {"a#+1": [(0, 30), (40, 60)], "a#+2": [(0, 20)], "a#+3": [], "b#+1": [(10, 100)]}
+    assert places.idle_nodes_s.tolist() == [10, 0]
+
+
+def test_where_nothing_ever_fits_there_are_no_places() -> None:
+    places = find_places(room([], [0, 0]), holes((0, 50.0, 60.0)))
+    assert (places.holes.node_names, len(places.holes), places.idle_nodes_s.tolist()) == ((), 0, [0, 0])
+
+
+def test_places_have_the_kinds_of_their_nodes() -> None:
+    kinds = replace(holes((0, 50.0, 60.0)), kind_of={"a": "new", "b": "old"})
+    places = find_places(room(ROOM, [1, 0]), kinds)
+    assert places.holes.kind_of == {"a#+1": "new", "a#+2": "new", "b#+1": "old"}
 
 
 LOG = with_tres(
@@ -72,13 +100,10 @@ def test_what_fits_beside_jobs_is_counted_by_node_partition_and_type_of_gpu(writ
     assert parts(log).idle_nodes_fitting_task_hours == (24 - 2) * 4 + (24 - 2) * 4
     by_group = {f"{one.what} {one.name}": one.outcome.partly_fitting_task_hours for one in share_rows(log)}
     assert by_group == {"partition batch": 5, "partition long": 2, "GPU a100": 5, "GPU v100": 2}
-    document = share_document(log)
-    assert document is not None
-    assert document["task"]["each"] == {"cpus": 4, "memory_mb": 16384, "gres": (("gpu", 1),)}
 
 
 @pytest.mark.parametrize(
-    ("keep", "shortest_s", "hours"), [(Amount(4), 0.0, 2 + 1 + 0), (Amount(), 3601.0, 2 * 2 + 2)]
+    ("keep", "shortest_s", "hours"), [(Amount(4), 0.0, 2 + 1 + 0), (Amount(), 86400.0, 2 * 2 + 2)]
 )
 def test_what_is_kept_back_and_too_short_does_not_fit(
     write: Write, tmp_path: Path, keep: Amount, shortest_s: float, hours: float
@@ -93,11 +118,12 @@ def test_what_fits_is_what_is_counted_second_by_second(write: Write, shortest_s:
     log = read(write(text), until_s=hour(6), task=TaskAsked(GPU_TASK, shortest_s=shortest_s))
     task = {"cpu": 4, "memory": 16 * 2.0**30, "gpu": 1}
     counted = count_fitting(text, int(hour(0)), int(hour(6)), task, shortest_s)
-    assert log.shares is not None
-    assert log.shares.fitting is not None
-    assert log.shares.node_names == tuple(counted)
-    assert sum(counted.values()) > 20
-    assert (log.shares.fitting.beside_jobs_s / 3600).tolist() == pytest.approx([*counted.values()], abs=1e-6)
+    assert log.places is not None
+    assert log.holes.node_names == tuple(counted)
+    beside, alone = (np.array(column) for column in zip(*counted.values(), strict=True))
+    assert (beside.sum() > 20, alone.sum() > 20) == (True, True)
+    assert (log.places.beside_jobs_s / 3600).tolist() == pytest.approx(beside.tolist(), abs=1e-6)
+    assert (log.places.idle_nodes_s / 3600).tolist() == pytest.approx(alone.tolist(), abs=1e-6)
 
 
 def test_memory_of_which_the_log_says_nothing_is_not_asked_for(write: Write, tmp_path: Path) -> None:

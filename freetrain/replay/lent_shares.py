@@ -1,0 +1,70 @@
+"""What was lent and trained of the idle parts of nodes, node by node."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freetrain.core.fragment import node_of
+from freetrain.core.holes import Holes, seconds_within
+from freetrain.replay.course import ReplayRecord
+from freetrain.replay.logs.model import SiteLog
+from freetrain.replay.study import DaemonStudy, Study
+
+_Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class LentShares:
+    """Seconds × places, shape (nodes,).
+
+    What a training lost counts as lost in equal parts of all the time for which it had places.
+
+    Attributes:
+        beside_jobs_s: in which trainers had places on nodes that had jobs.
+        idle_nodes_s: on nodes without.
+        useful_beside_jobs_s: the former, less what was lost of them.
+        useful_idle_nodes_s: the latter.
+    """
+
+    beside_jobs_s: _Numbers
+    idle_nodes_s: _Numbers
+    useful_beside_jobs_s: _Numbers
+    useful_idle_nodes_s: _Numbers
+
+
+def lent_of(played: Study | DaemonStudy | None, log: SiteLog) -> LentShares | None:
+    """What a replay on parts of nodes lent; None: there was none."""
+    if played is None or log.places is None:
+        return None
+    return _added_up(played.record, log.holes)
+
+
+def _added_up(record: ReplayRecord, holes: Holes) -> LentShares:
+    position = {name: number for number, name in enumerate(holes.node_names)}
+    rows = record.lent_times
+    node = np.array([position[node_of(one.place)] for one in rows], np.int32)
+    from_s = np.array([one.from_s for one in rows], np.float64)
+    until_s = np.array([one.until_s for one in rows], np.float64)
+    useful = _useful_parts(record)
+    part = np.array([useful[one.trainer] for one in rows], np.float64)
+    idle_s = seconds_within(holes, node, from_s, until_s)
+    beside_s = until_s - from_s - idle_s
+    count = len(holes.node_names)
+    parts = (beside_s, idle_s, part * beside_s, part * idle_s)
+    return LentShares(*(np.bincount(node, seconds, count).astype(np.float64) for seconds in parts))
+
+
+def _useful_parts(record: ReplayRecord) -> dict[str, float]:
+    """Trainer → which part of the time for which it had places was of use."""
+    lent_s: defaultdict[str, float] = defaultdict(float)
+    for one in record.lent_times:
+        lent_s[one.trainer] += one.until_s - one.from_s
+    return {
+        run.trainer.id: (run.node_s - run.booting_node_s - run.lost_node_s) / lent_s[run.trainer.id]
+        for run in record.runs
+        if lent_s[run.trainer.id]
+    }
