@@ -80,5 +80,4 @@ class Windows:
 def _positions(back: NDArray[np.int64], positions: int) -> NDArray[np.int64]:
     """So far back from each position, one row after the other, with one that stands for none before the first."""
     at = np.maximum(np.arange(positions) - back + 1, 0)
-    at += np.arange(len(back))[:, None] * (positions + 1)
-    return at
+    return np.asarray(at + np.arange(len(back))[:, None] * (positions + 1))
