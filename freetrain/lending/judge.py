@@ -21,9 +21,8 @@ from freetrain.lending.facts import Facts, Request
 from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.limits import limits
 from freetrain.lending.memory import Memory
-from freetrain.lending.next_in_line import parts_of_next
 from freetrain.lending.offers import Offers, find_offers, set_aside, shadow_of, take_back
-from freetrain.lending.part_claims import PartClaims, claims_of_starting
+from freetrain.lending.part_claims import claims_of_starting
 from freetrain.lending.rooms import LentParts, Rooms, find_lent_parts, find_rooms
 from freetrain.lending.rules import NodeRules, Rules
 from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
@@ -175,7 +174,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     back_off = find_back_off(memory.meter.harms, memory.evicted_s, memory.lost, now_s, rules.harm)
     stopped = facts.stopped or (back_off.sentence if back_off else "")
 
-    claims = _find_claims(facts, shadow, rooms, nodes)
+    claims = claims_of_starting(shadow)
     rooms = claims.within(rooms)
     in_vain = _not_started(facts, rules)
     offers = find_offers(facts.snapshot, facts.fragments, shadow, nodes, memory.sightings, facts.drained, rooms)
@@ -212,12 +211,6 @@ def _with_horizon(rules: Rules, stays: Stays) -> Rules:
     """The rules with the horizon that was learned, where none is set."""
     expected_s = stays.expected_by_age_s if rules.by_age else stays.expected_s
     return replace(rules, horizon_s=rules.horizon_s or expected_s)
-
-
-def _find_claims(facts: Facts, shadow: Shadow, rooms: Rooms | None, rules: NodeRules) -> PartClaims:
-    """What stays free of nodes lent in parts: for jobs that would start now, then for those next in line."""
-    claims = claims_of_starting(shadow)
-    return claims.and_also(parts_of_next(shadow, facts.snapshot, rules, claims.within(rooms)))
 
 
 def _not_started(facts: Facts, rules: Rules) -> list[Fragment]:

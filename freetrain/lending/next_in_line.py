@@ -1,24 +1,21 @@
 """Next in line: the first waiting job of a partition, once it starts as soon as one more running job ends.
 
 Whatever is lent of its nodes then has to be taken back for it: it starts a second later, and with it all that wait
-behind it. So its nodes are kept free, if that end is expected soon.
+behind it. So its nodes are kept free, if that end is expected soon. Parts of nodes are not: on shared nodes jobs waited
+as long with it, and much of what is idle stayed unused (docs/daemon.md).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import reduce
 
-from freetrain.core.amounts import Amount, left_of
 from freetrain.core.cluster import Job, JobState, Nodes, Snapshot
 from freetrain.core.fragment import node_of
 from freetrain.core.problem import Offer
-from freetrain.lending.part_claims import PartClaims
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import PlannedStart, Shadow
-from freetrain.lending.shadow.ground import to_give_back
 
 _YOUNG_S = 30.0
 """A job that has just begun is expected to last as long as this at least."""
@@ -57,79 +54,6 @@ def nodes_of_next(
         if any(len(nodes & reachable) >= missing for nodes in ending):
             kept |= dict.fromkeys(sorted(plan.nodes & names), _why(plan))
     return kept
-
-
-def parts_of_next(shadow: Shadow, snapshot: Snapshot, rules: NodeRules, rooms: Rooms | None) -> PartClaims:
-    """What stays free of nodes, and is given back, for those next in line that want parts of them.
-
-    For each it is the end that is expected first of those that let it start: where it starts, as much stays free
-    as that end leaves missing.
-
-    Args:
-        shadow: what the site's jobs would do.
-        snapshot: what there is.
-        rules: how soon the end has to be expected, and which jobs are fragments.
-        rooms: what is left of each node, without what stays free for others; None: nodes are lent whole.
-    """
-    claims = PartClaims()
-    plans = {plan.job: plan for plan in first_in_line(shadow, snapshot).values() if plan.part is not None}
-    if rooms is None or not plans:
-        return claims
-    ending = sorted(_ending(snapshot, rules), key=lambda job: _left_s(job, snapshot.time_s))
-    for plan in plans.values():
-        line = _Line(plan, snapshot, claims.within(rooms) or {})
-        found = (line.claims_after(job) for job in ending)
-        claims = claims.and_also(next((one for one in found if one is not None), PartClaims()))
-    return claims
-
-
-class _Line:
-    """Who is first in line and wants parts of nodes.
-
-    Args:
-        plan: his start as it is planned.
-        snapshot: what there is.
-        rooms: what is left of each node.
-    """
-
-    def __init__(self, plan: PlannedStart, snapshot: Snapshot, rooms: Rooms) -> None:
-        self._plan = plan
-        self._part = plan.part or Amount()
-        self._rooms = rooms
-        self._reachable = _reachable(plan, snapshot)
-        self._without: dict[str, PartClaims | None] = {}
-
-    def claims_after(self, ended: Job) -> PartClaims | None:
-        """What must be free so that he starts when a job has ended; None: he does not start then."""
-        if ended.asks is None:
-            return None
-        wanted = self._part.without(ended.asks)
-        found = [self._on(name, wanted) for name in sorted(ended.nodes & self._reachable)]
-        fitting = [one for one in found if one is not None][: len(self._plan.nodes)]
-        if not fitting:
-            return None
-        for name in sorted(self._plan.nodes - ended.nodes):
-            if len(fitting) < len(self._plan.nodes):
-                one = self._where_nobody_ends(name)
-                fitting += [] if one is None else [one]
-        if len(fitting) < len(self._plan.nodes):
-            return None
-        return reduce(PartClaims.and_also, fitting)
-
-    def _where_nobody_ends(self, name: str) -> PartClaims | None:
-        if name not in self._without:
-            self._without[name] = self._on(name, self._part)
-        return self._without[name]
-
-    def _on(self, name: str, wanted: Amount) -> PartClaims | None:
-        """What stays free, and is given back, so that there is as much on a node; None: it cannot be."""
-        room = self._rooms.get(name)
-        if room is None:
-            return None
-        if left_of(room.free, wanted) is not None:
-            return PartClaims({name: wanted})
-        parts = to_give_back(room.free, room.lent, wanted, Counter(one.trainer for one in room.lent))
-        return PartClaims({name: wanted}, {one.place: _why(self._plan) for one in parts}) if parts else None
 
 
 def _why(plan: PlannedStart) -> str:

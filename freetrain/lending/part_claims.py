@@ -37,14 +37,6 @@ class PartClaims:
             for name, room in rooms.items()
         }
 
-    def and_also(self, more: PartClaims) -> PartClaims:
-        """Both together."""
-        both = {
-            name: self.reserved.get(name, Amount()) + more.reserved.get(name, Amount())
-            for name in (*self.reserved, *more.reserved)
-        }
-        return PartClaims(both, {**self.back, **more.back})
-
 
 def claims_of_starting(shadow: Shadow) -> PartClaims:
     """For the jobs that would start now on parts of nodes if nothing were lent."""

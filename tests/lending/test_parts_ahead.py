@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Job, JobState
 from freetrain.core.fragment import End, FragmentState, node_of
@@ -85,47 +83,12 @@ def test_of_a_job_that_wants_a_whole_node_nothing_stays_beside() -> None:
     assert until_s(found) == {"n1#7_0": 90.0, "n1#": 90.0}
 
 
-def test_who_starts_after_one_more_end_finds_the_rest_of_its_part_free() -> None:
-    """Six of eight GPUs are wanted, a young job has three and an old one one: three stay free for it, of four."""
+def test_nothing_is_kept_for_who_starts_on_a_part_after_one_more_end() -> None:
+    """Six of eight GPUs are wanted, a young job has three and an old one one."""
     site = [runs("5", "n1", gpus(3), 900.0, age_s=10.0), runs("6", "n1", gpus(1), 9000.0, age_s=5000.0)]
     seen = snapshot(gpu_node("n1", 8, 400, 8), jobs=[*site, waiting_job(gpus(6))])
     parts = [lent("n1", number) for number in range(4)]
-    found = judged(seen, request("7", ONE_GPU), lent_parts=parts, rules=KEEPS_FOR_NEXT)
-    assert list(found.offers.due.values()) == ["job 9 is next to start here"] * 3
-    assert len(places(found, "7")) == 1
-    without = judged(seen, request("7", ONE_GPU), lent_parts=parts)
-    assert without.offers.due == {}, "it is not wanted (lend.next_in_line)"
-
-
-def test_what_is_free_already_is_kept_so() -> None:
-    site = [runs("5", "n1", gpus(3), 900.0, age_s=10.0), runs("6", "n1", gpus(1), 9000.0, age_s=5000.0)]
-    seen = snapshot(gpu_node("n1", 4, 400, 4), jobs=[*site, waiting_job(gpus(6))])
-    found = judged(seen, request("7", ONE_GPU), rules=KEEPS_FOR_NEXT)
-    assert places(found, "7") == ["n1"]
-
-
-@pytest.mark.parametrize(
-    ("has", "old_one_has", "age_s"),
-    [(gpus(1), gpus(3), 10.0), (gpus(3), gpus(2), 300.0)],
-    ids=["it would not be enough", "it is expected late"],
-)
-def test_an_end_that_lets_nobody_start_keeps_nothing(has: Amount, old_one_has: Amount, age_s: float) -> None:
-    site = [runs("5", "n1", has, 900.0, age_s), runs("6", "n1", old_one_has, 9000.0, age_s=5000.0)]
-    used = has.gpus + old_one_has.gpus
-    seen = snapshot(gpu_node("n1", used, 400, used), jobs=[*site, waiting_job(gpus(6))])
-    found = judged(seen, request("7", ONE_GPU), rules=KEEPS_FOR_NEXT)
-    assert len(places(found, "7")) == 8 - used
-
-
-def test_of_several_ends_the_first_expected_one_counts() -> None:
-    site = [
-        runs("4", "n1", gpus(2), 900.0, age_s=50.0),
-        runs("5", "n2", gpus(2), 900.0, age_s=10.0),
-        runs("6", "n1 n2", gpus(2), 9000.0, age_s=5000.0),
-    ]
-    seen = snapshot(gpu_node("n1", 4, 400, 4), gpu_node("n2", 4, 400, 4), jobs=[*site, waiting_job(gpus(6))])
-    found = judged(seen, request("7", ONE_GPU), rules=KEEPS_FOR_NEXT)
-    assert places(found, "7") == ["n1"] * 4, "the youngest is taken to end first"
+    assert judged(seen, request("7", ONE_GPU), lent_parts=parts, rules=KEEPS_FOR_NEXT).offers.due == {}
 
 
 def test_whole_nodes_of_the_next_are_kept_when_the_last_job_on_them_is_about_to_end() -> None:
