@@ -1,8 +1,8 @@
 """Next in line: the first waiting job of a partition, once it starts as soon as one more running job ends.
 
 Whatever is lent of its nodes then has to be taken back for it: it starts a second later, and with it all that wait
-behind it. So its nodes are kept free, if that end is expected soon. Parts of nodes are not: on shared nodes jobs waited
-as long with it, and much of what is idle stayed unused (docs/daemon.md).
+behind it. So its nodes are kept free, if that end is expected soon. Parts of nodes are not: on shared nodes that
+let nobody start sooner, and much of what is idle stayed unused (docs/daemon.md).
 """
 
 from __future__ import annotations

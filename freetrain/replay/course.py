@@ -143,8 +143,12 @@ class Course:
 
     def competing(self) -> tuple[Trainer, ...]:
         """Those who may have some of what is idle now."""
-        requests = [run.request for run in self._cluster.running.values()]
-        return tuple(one.trainer for one in self._admission.competing(requests, self._cluster.idle_nodes))
+        running = self._cluster.running
+        requests = [run.request for run in running.values()]
+        # What it is asked as a request names no kinds of nodes.
+        return tuple(
+            running[one.id].trainer for one in self._admission.competing(requests, self._cluster.idle_nodes)
+        )
 
     def note(self) -> None:
         """Note how things stand after an event."""

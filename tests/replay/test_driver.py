@@ -100,6 +100,13 @@ def test_trainers_get_nodes_of_their_kinds_and_are_as_fast_as_these_are() -> Non
     }
 
 
+@pytest.mark.parametrize("kind_of", [{}, dict.fromkeys(KIND_OF, "old")], ids=["no kinds", "another kind"])
+def test_who_names_kinds_gets_no_node_of_another(kind_of: dict[str, str]) -> None:
+    idle = replace(holes(*((node, 0, 1000) for node in range(4))), kind_of=kind_of)
+    record, _ = replay(idle, [Trainer("A", CURVE, choices=(NEW,))])
+    assert record.runs[0].samples == 0
+
+
 def test_while_no_trainer_tells_kinds_of_nodes_apart_there_are_none() -> None:
     idle = replace(holes(*((node, 0, 1000) for node in range(4))), kind_of=KIND_OF)
     record, kept = replay(idle, [Trainer("A", CURVE)])

@@ -43,8 +43,8 @@ class Lend(Section):
     next_in_line: Annotated[
         Duration,
         Field(
-            description="Whole nodes on which the first waiting job of a partition will start are kept free as soon "
-            "as one more end of a running job lets it start, and is expected within this time; 0: never."
+            description="Whole nodes on which the first waiting job of a partition will start are kept free as "
+            "soon as one more end of a running job lets it start, and is expected within this time; 0: never."
         ),
     ] = 60.0
     most_nodes: Annotated[int, Field(ge=0, description="Most nodes to lend at once; 0: no limit.")] = 0
