@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.lent_shares import LentShares
-from freetrain.replay.logs.model import IdlePart, IdleShares, SiteLog
+from freetrain.replay.logs.idle_parts import IdlePart, IdleShares
+from freetrain.replay.logs.model import SiteLog
 from freetrain.replay.node_groups import nodes_by_kind, nodes_by_partition
 
 _GIB = 2.0**30

@@ -20,7 +20,7 @@ from freetrain.replay.as_daemon.site import LoggedSite
 from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.course import Course, ReplayRecord
 from freetrain.replay.logs import LoggedJobs
-from freetrain.replay.logs.model import Places
+from freetrain.replay.logs.idle_parts import Places
 from freetrain.replay.power import watts_of
 
 _BETWEEN_LOOKS_S = 0.5

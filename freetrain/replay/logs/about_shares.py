@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from freetrain.core.holes import SECONDS_PER_HOUR
-from freetrain.replay.logs.model import IdlePart, IdleShares
+from freetrain.replay.logs.idle_parts import IdlePart, IdleShares
 
 _WORTH_SAYING = 0.005
 

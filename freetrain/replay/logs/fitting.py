@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from freetrain.core.fragment import new_place, node_of
 from freetrain.core.holes import Holes, seconds_within, sorted_holes
-from freetrain.replay.logs.model import Places, TaskRoom
+from freetrain.replay.logs.idle_parts import Places, TaskRoom
 
 _Numbers = NDArray[np.float64]
 _WHOLE = 1e-6

@@ -24,10 +24,11 @@ from freetrain.replay.logs.empty_hours import (
     without_hours,
 )
 from freetrain.replay.logs.fitting import find_places
+from freetrain.replay.logs.idle_parts import IdleShares, TaskAsked
 from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, settle_window
 from freetrain.replay.logs.logged import logged_jobs
 from freetrain.replay.logs.machine import read_machine
-from freetrain.replay.logs.model import EmptyHours, IdleShares, ReadOptions, SiteLog, TaskAsked
+from freetrain.replay.logs.model import EmptyHours, ReadOptions, SiteLog
 from freetrain.replay.logs.node_events import busy_times, read_node_events
 from freetrain.replay.logs.nodelists import MOST_NODES
 from freetrain.replay.logs.outages import take_out

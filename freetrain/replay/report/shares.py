@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from freetrain.replay.lent_shares import lent_of
-from freetrain.replay.logs.model import SiteLog, TaskAsked
+from freetrain.replay.logs.idle_parts import TaskAsked
+from freetrain.replay.logs.model import SiteLog
 from freetrain.replay.share_outcome import ShareOutcome, ShareRow, share_outcome, share_rows
 from freetrain.replay.study import Study
 from freetrain.showing.words import NOTHING, amount, count

@@ -11,7 +11,7 @@ from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.course import Felt
 from freetrain.replay.lent_times import LentTime
-from freetrain.replay.logs.model import IdlePart, IdleShares, Places, TaskAsked
+from freetrain.replay.logs.idle_parts import IdlePart, IdleShares, Places, TaskAsked
 from freetrain.replay.outcome import site_outcome_of
 from freetrain.replay.report import ReportInput
 from freetrain.replay.report.page import render
