@@ -104,10 +104,13 @@ class Problem:
     @cached_property
     def held(self) -> Counts:
         """Nodes that each trainer has now, by class."""
-        counts = [
-            [len(node_class.names.get(trainer.id, ())) for node_class in self.classes] for trainer in self.trainers
-        ]
-        return read_only(np.array(counts, dtype=np.int64).reshape(len(self.trainers), len(self.classes)))
+        row_of = {trainer.id: row for row, trainer in enumerate(self.trainers)}
+        counts = np.zeros((len(self.trainers), len(self.classes)), dtype=np.int64)
+        for column, node_class in enumerate(self.classes):
+            for holder, names in node_class.names.items():
+                if holder in row_of:
+                    counts[row_of[holder], column] = len(names)
+        return read_only(counts)
 
     @cached_property
     def held_nodes(self) -> Sizes:

@@ -216,7 +216,7 @@ def _with_horizon(rules: Rules, stays: Stays) -> Rules:
 def _not_started(facts: Facts, rules: Rules) -> list[Fragment]:
     """Fragments that Slurm should have started by now."""
     late_s = facts.snapshot.time_s - rules.fragments.start_within_s
-    return [one for one in facts.fragments if one.waits_since_before(late_s)]
+    return [one for one in facts.fragments if one.started_s is None and one.waits_since_before(late_s)]
 
 
 def _find_eligible(facts: Facts, offers: Offers, rooms: Rooms | None) -> Eligible:

@@ -27,22 +27,25 @@ def limits(
         rules: how the site wants it.
     """
     place_of = rules.nodes.place_of
-    going_on = ((one, place_of(one)) for one in fragments if one.goes_on)
-    offered = [(one, place, free_until_s[place]) for one, place in going_on if place in free_until_s]
+    offered: list[Fragment] = []
     job_until_s: dict[str, float] = {}  # of a job of several nodes the first hole to end counts
-    for one, _, until_s in offered:
+    for one in fragments:
+        until_s = free_until_s.get(place_of(one)) if one.goes_on else None
+        if until_s is None:
+            continue
+        offered.append(one)
         if until_s < job_until_s.get(one.job, inf):
             job_until_s[one.job] = until_s
-    alike: defaultdict[tuple[float | None, float, float], list[str]] = defaultdict(list)
-    for one, place, _ in offered:
-        alike[one.started_s, one.limit_s, job_until_s.get(one.job, inf)].append(place)
+    alike: defaultdict[tuple[float | None, float, float], list[Fragment]] = defaultdict(list)
+    for one in offered:
+        alike[one.started_s, one.limit_s, job_until_s.get(one.job, inf)].append(one)
     longest_s = rules.limit_s(inf, snapshot)
     changed: defaultdict[float, list[str]] = defaultdict(list)
-    for (started_s, now_s, until_s), nodes in alike.items():
+    for (started_s, now_s, until_s), some in alike.items():
         limit_s = _fitting_s(started_s, now_s, until_s, longest_s, snapshot, rules)
         if limit_s != now_s:
-            changed[limit_s] += nodes
-    return [Limit(tuple(nodes), limit_s) for limit_s, nodes in changed.items()]
+            changed[limit_s] += map(place_of, some)
+    return [Limit(tuple(places), limit_s) for limit_s, places in changed.items()]
 
 
 def _fitting_s(

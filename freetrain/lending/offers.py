@@ -88,10 +88,10 @@ def find_offers(
         rooms: what is left of each node, where nodes are lent in parts.
     """
     fragments = list(fragments)
+    going_on, others = _by_going_on(fragments)
     # On a node that changes hands there are two: the one that leaves counts no more.
-    going_on = [one for one in fragments if one.goes_on]
     holder = {one.node: one.trainer for one in going_on}
-    leaving = {one.node: _why_between(one) for one in fragments if one.node not in holder}
+    leaving = {one.node: _why_between(one) for one in others if one.node not in holder}
     lent, ends = holder.keys() | leaving.keys(), hole_ends(snapshot, shadow)
     of_parts = ends_of_parts(snapshot, shadow, rooms or {})
     in_part = set(map(node_of, of_parts))
@@ -112,6 +112,14 @@ def find_offers(
     offers = take_back(offers, {name: f"job {job} could start here" for name, job in shadow.kept.items()})
     offers = take_back(offers, _not_yet(snapshot, offers.offered, rules, seen))
     return take_back(offers, _beyond_limits(offers.offered, rules))
+
+
+def _by_going_on(fragments: Iterable[Fragment]) -> tuple[list[Fragment], list[Fragment]]:
+    """Those that go on, and the others."""
+    found: tuple[list[Fragment], list[Fragment]] = ([], [])
+    for one in fragments:
+        found[not one.goes_on].append(one)
+    return found
 
 
 def _ends_of_places(

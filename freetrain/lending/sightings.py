@@ -30,7 +30,7 @@ class Sightings:
         """After a look at the nodes: those idle that are, and rests that are over left out."""
         fragments = list(fragments)
         now_s, lent = snapshot.time_s, {one.node for one in fragments}
-        running = {one.node for one in fragments if one.state is FragmentState.RUNNING}
+        running = {one.node for one in fragments if one.state is FragmentState.RUNNING} if self.in_vain_s else ()
         return replace(
             self,
             idle_since_s={name: self.idle_since_s.get(name, now_s) for name in snapshot.idle - lent},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 
@@ -134,13 +134,13 @@ class ForecastLog:
         self._calibration: defaultdict[tuple[float, int], _Sums] = defaultdict(_Sums)
         self._learned, self._planned = _Errors(), _Errors()
 
-    def note(self, now_s: float, stays: Stays, planned_s: Mapping[str, float] | None = None) -> None:
+    def note(self, now_s: float, stays: Stays, planned_s: Iterable[tuple[str, float]] = ()) -> None:
         """Compare what is forecast now, if it is time again.
 
         Args:
             now_s: now.
             stays: what was learned.
-            planned_s: node → when one of the site's jobs is planned to take it, as far as that is known.
+            planned_s: nodes, with when one of the site's jobs is planned to take each, as far as that is known.
         """
         if now_s < self._next_s:
             return
@@ -151,7 +151,7 @@ class ForecastLog:
                 of_group[since_s].append(end_s)
         for since_s, ends_s in of_group.items():
             self._note_group(now_s, now_s - since_s, stays, ends_s)
-        for name, start_s in (planned_s or {}).items():
+        for name, start_s in planned_s:
             end_s = self._end_s(name, now_s)
             if end_s is not None and end_s < self._until_s:
                 self._planned.add(start_s - now_s, end_s - now_s)

@@ -74,13 +74,14 @@ class Timeline:
 
     def note(self, cluster: Pictured) -> None:
         """Note the state after an event."""
-        self.at_s.append(cluster.now_s)
+        now_s, samples, samples_per_s = cluster.now_s, cluster.retired_samples, 0.0
+        for run in cluster.running.values():
+            samples += run.samples + run.rate * (now_s - run.as_of_s)
+            samples_per_s += run.rate
+        self.at_s.append(now_s)
         self.lent_nodes.append(cluster.lent_nodes)
-        runs = cluster.running.values()
-        self.samples_per_s.append(sum(run.rate for run in runs))
-        self.samples.append(
-            cluster.retired_samples + sum(run.samples + run.rate * (cluster.now_s - run.as_of_s) for run in runs)
-        )
+        self.samples_per_s.append(samples_per_s)
+        self.samples.append(samples)
         for name in self.pictured:
             holder = cluster.holder_of(name)
             if holder != self._holder[name]:

@@ -96,10 +96,11 @@ def _kept_besides(
     for_all = may_use[0].intersection(*may_use[1:]) if may_use else Nodes()
     keeps: list[set[str]] = [set() for _ in may_use]
     for node in offered:
-        if node.held_by is not None and (name := node_of(node.name)) not in for_all:
-            number = number_of.get(node.held_by)
-            if number is not None and name not in may_use[number]:
-                keeps[number].add(name)
+        if node.held_by is None or node.name in for_all:
+            continue
+        name, number = node_of(node.name), number_of.get(node.held_by)
+        if number is not None and name not in may_use[number]:
+            keeps[number].add(name)
     return keeps
 
 

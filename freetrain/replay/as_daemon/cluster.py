@@ -208,8 +208,10 @@ class SimulatedCluster:
 
     def _nodes_of_users(self) -> Counter[str]:
         """User → how many nodes run fragments of his trainings."""
-        running = [one for one in self.lent.open if one.started_s is not None and one.trainer in self.running]
-        return Counter(self.running[one.trainer].request.owner for one in running)
+        used: Counter[str] = Counter()
+        for trainer, run in self.running.items():
+            used[run.request.owner] += self.lent.running_of[trainer]
+        return +used
 
     def _wanted_s(self) -> Mapping[str, float]:
         """Node → when Slurm has planned somebody there, as the last look expected it; it rounds its plans down."""
