@@ -47,7 +47,7 @@ def test_what_reaches_the_end_of_the_window_is_compared_only_before_it() -> None
 
 def test_plans_are_compared_with_when_nodes_were_really_taken() -> None:
     log = ForecastLog(holes((0, 0, 400), (0, 600, 900), (1, 0, 1000)))
-    log.note(700.0, stays(1000.0), {"n0": 800.0, "n1": 1000.0, "n2": 900.0})
+    log.note(700.0, stays(1000.0), [("n0", 800.0), ("n1", 1000.0), ("n2", 900.0)])
     first, second = log.score().planned
     assert (first.forecasts, first.said_s, first.came_s, first.off_s) == (1, 100.0, 200.0, 100.0)
     assert (second.forecasts, second.said_s, second.came_s, second.off_s) == (1, 300.0, 300.0, 0.0)
