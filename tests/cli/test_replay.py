@@ -166,6 +166,15 @@ def test_what_fits_and_is_lent_beside_jobs_is_told_where_it_is_asked(log: Path) 
     assert compared[1].split()[-2] == "100.0%"
 
 
+def test_a_task_larger_than_every_node_is_told(log: Path) -> None:
+    head, two, one, running = LOG.strip().split("\n")
+    log.write_text(f"{head}|NCPUS|AllocTRES\n{two}|16|\n{one}|2|cpu=2,gres/gpu=1\n{running}|1|cpu=1\n")
+    asked = ("--trainers", "preset:hpo", "--share", "any", "--as", "ideal", "--no-report", "--no-store")
+    said = "No node is known to have as much as a task asks for: 64 GPUs, 1 CPU."
+    assert said in freetrain("replay", log, *asked, "--task", "gres/gpu=64").stdout
+    assert "No node is known" not in freetrain("replay", log, *asked, "--task", "cpu=2").stdout
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
