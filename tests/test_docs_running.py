@@ -157,7 +157,7 @@ def site(tmp_path: Path, stores: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     StatusFile(state, 30.0, False).looked(config, replace(LOOK, time_s=time.time()))
     (tmp_path / "june.psv").write_text(LOG)
     (tmp_path / "problem.json").write_text(json.dumps(PROBLEM))
-    for script in ("train.sh", "sweep.sh", "simulate.sh"):
+    for script in ("train.sh", "sweep.sh", "simulate.sh", "hq-worker.sh"):
         (tmp_path / script).write_text("#!/bin/sh\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -90,16 +90,13 @@ def play_shared(
 ) -> Played:
     """One site, from up to down; ``lend`` are more settings of [lend]."""
     directory.mkdir(parents=True)
-    site = Site(directory, _options(directory, port, interval_s))
+    site = Site(directory, options_of_shares(directory, port, interval_s))
     try:
-        _set_up_qos(site)
+        set_up_qos(site)
         if with_freetrain:
             for person, fewest, most, gpus in TRAINERS:
-                site.submit_trainer(
-                    person, most, f"min={fewest},max={most}", TRAINER, "-p", "main", f"--qos={QOS}",
-                    f"--gpus-per-node={gpus}",
-                )  # fmt: skip
-            _start_daemon(site, interval_s, lend)
+                submit_part(site, person, most, f"min={fewest},max={most}", gpus)
+            start_daemon(site, interval_s, lend)
         from_s, until_s = play_workload(site, jobs, 5 + 2 * interval_s)
         own = site.accounting(",".join(("main", *PARTITIONS)), "normal")
         return played_on(site, own, site.accounting("main", QOS), from_s, until_s)
@@ -107,8 +104,8 @@ def play_shared(
         site.close()
 
 
-def _options(directory: Path, port: int, interval_s: int) -> LabOptions:
-    """Submissions and ends of jobs wake the daemon, where there is one; Slurm does the same work without."""
+def options_of_shares(directory: Path, port: int, interval_s: int) -> LabOptions:
+    """A lab whose submissions and ends of jobs wake the daemon; without one Slurm does the same work."""
     wake = directory / "wake"
     submitted, ended = directory / "job_submit.lua", directory / "jobcomp.lua"
     submitted.write_text(_SUBMITTED.format(wake=wake))
@@ -121,7 +118,8 @@ def _options(directory: Path, port: int, interval_s: int) -> LabOptions:
     )  # fmt: skip
 
 
-def _set_up_qos(site: Site) -> None:
+def set_up_qos(site: Site) -> None:
+    """Fragments have a QOS of their own, which the site's jobs preempt."""
     for command in (
         f"add qos {QOS} PreemptMode=requeue GraceTime=0 UsageFactor=0",
         f"modify qos normal set Preempt+={QOS}",
@@ -130,7 +128,8 @@ def _set_up_qos(site: Site) -> None:
         site.run("root", "sacctmgr", "-i", "-Q", *command.split())
 
 
-def _start_daemon(site: Site, interval_s: int, lend: str) -> None:
+def start_daemon(site: Site, interval_s: int, lend: str = "") -> None:
+    """One that lends parts of nodes; ``lend`` are more settings of [lend]."""
     slurm = f'[slurm]\npartition = "main"\nqos = "{QOS}"\n'
     (site.directory / "wake").symlink_to(site.directory / "state/wake")
     lend = f'share = "gpus"\n{lend}'
@@ -139,6 +138,12 @@ def _start_daemon(site: Site, interval_s: int, lend: str) -> None:
     while "mode act" not in site.daemon_says or not wake.exists():
         time.sleep(0.2)
     shutil.chown(wake, group="slurm")
+
+
+def submit_part(site: Site, person: str, tasks: int, tag: str, gpus: str, script: str = TRAINER) -> str:
+    """Submit a trainer each of whose tasks takes so many GPUs of a node."""
+    options = ("-p", "main", f"--qos={QOS}", f"--gpus-per-node={gpus}")
+    return site.submit_trainer(person, tasks, tag, script, *options)
 
 
 def seconds_of(played: Played) -> GpuSeconds:

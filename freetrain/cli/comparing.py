@@ -15,14 +15,15 @@ from freetrain.showing.words import NOTHING
 COMPARE_FORMAT = "freetrain-comparison/1"
 
 _FIGURES = ("idle node-h", "lent", "work", "best", "evicted", "holes: lent", "holes: work", "delay", "longest")
+_OF_PARTS = ("parts: lent", "parts: work")
 
 
 def print_comparison(comparison: Comparison) -> None:
     """One line for each run: first what the daemon would have got, then what the holes allow."""
+    parts = _OF_PARTS if any(run.parts for run in comparison.runs) else ()
     energy = ("kWh",) if any(run.energy_kwh is not None for run in comparison.runs) else ()
-    print_table(
-        (*comparison.axes, *_FIGURES, *energy), _rows(comparison, bool(energy)), right=(*_FIGURES, *energy)
-    )
+    figures = (*_FIGURES, *parts, *energy)
+    print_table((*comparison.axes, *figures), _rows(comparison, bool(parts), bool(energy)), right=figures)
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
@@ -35,15 +36,16 @@ def draw_comparison(comparison: Comparison, path: Path) -> None:
     write_comparison(path, comparison)
 
 
-def _rows(comparison: Comparison, energy: bool) -> Iterator[tuple[str, ...]]:
+def _rows(comparison: Comparison, parts: bool, energy: bool) -> Iterator[tuple[str, ...]]:
     for run in comparison.runs:
         labels = (run.labels.get(axis, NOTHING) for axis in comparison.axes)
         idle = NOTHING if run.idle_node_hours is None else f"{run.idle_node_hours:,.0f}"
         daemon = _way(run.daemon) if run.daemon else (NOTHING,) * 4
         allowed = _way(run.allowed)[:2]
         delays = (_seconds(run.delay_mean_s), _seconds(run.delay_max_s))
+        in_parts = (_way(run.parts)[:2] if run.parts else (NOTHING, NOTHING)) if parts else ()
         more = (NOTHING if run.energy_kwh is None else f"{run.energy_kwh:,.0f}",) if energy else ()
-        yield (*labels, idle, *daemon, *allowed, *delays, *more)
+        yield (*labels, idle, *daemon, *allowed, *delays, *in_parts, *more)
 
 
 def _way(way: Way) -> tuple[str, str, str, str]:

@@ -109,7 +109,7 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
             with _asked_daemon(given, log, in_parts=True) as pending:
                 on_shares = _replay(places, None, trainers, goal, given, NullJournal(), switches)
                 done = replace(done, on_shares=_with_daemon(on_shares, pending, log, given, in_parts=True))
-        run_id = recorder.finish(done)
+        run_id = recorder.finish(done, log)
     result = Result(logs, log, settings, done, run_id, report_path, costs_of_site)
     if report_path is not None:
         _write_report(report_path, result, given)
@@ -199,7 +199,7 @@ class _NullRecorder:
         """Nowhere for decisions to go."""
         yield NullJournal()
 
-    def finish(self, done: Study) -> None:
+    def finish(self, done: Study, log: SiteLog) -> None:
         """Forget what came of it."""
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from freetrain import __version__
 from freetrain.cli.output import command_line
-from freetrain.cli.replay_document import daemon_document
+from freetrain.cli.replay_document import daemon_document, share_document
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.replay.logs import SiteLog
 from freetrain.replay.outcome import outcome_to_dict
 from freetrain.replay.study import Study
 from freetrain.replay.trainer_run import Loss, TrainerRun
@@ -44,10 +45,11 @@ class Recorder:
         with self._store.begin_run(run) as self._journal:
             yield self._journal
 
-    def finish(self, done: Study) -> int:
+    def finish(self, done: Study, log: SiteLog) -> int:
         """Keep what came of it; the run's number."""
         as_daemon = done.as_daemon and daemon_document(done.as_daemon)
-        outcome = {**outcome_to_dict(done.outcome), "as_daemon": as_daemon}
+        shares = share_document(log, done.on_shares)
+        outcome = {**outcome_to_dict(done.outcome), "as_daemon": as_daemon, "shares": shares}
         self._journal.finish(outcome, [_trainer_record(run) for run in done.record.runs], time.time())
         return self._journal.run_id
 

@@ -158,9 +158,15 @@ def _print_details(details: RunDetails, limit: int) -> None:
     for title, values in (("Settings", run.settings), ("Outcome", run.outcome)):
         if values:
             print_heading(title)
-            print_table(("name", "value"), [(name, show_value(value)) for name, value in flatten(values)])
+            shown = [(name, show_value(value)) for name, value in flatten(values) if not _is_table(value)]
+            print_table(("name", "value"), shown)
     if details.trainers:
         _print_trainers(details, limit)
+
+
+def _is_table(value: object) -> bool:
+    """Whether it is rows of figures, which only ``--json`` shows."""
+    return isinstance(value, list) and any(isinstance(row, dict) for row in value)
 
 
 def _print_trainers(details: RunDetails, limit: int) -> None:

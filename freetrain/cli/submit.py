@@ -61,9 +61,13 @@ def submit_command(
     docs/submitting.md shows one. With --array the script is an ordinary one, which needs no change
     (docs/fillers.md). Prints the job's id.
     """
+    if array is not None:
+        _check_array(array)
     wanted = read_wanted(nodes, given | {"kind": given["kind"] or (Kind.TASKS if array else None)})
     if wanted.tag.is_filler != bool(array):
         raise InputError("A filler has --array and --kind tasks.", "docs/fillers.md shows one.")
+    if part and wanted.tag.is_moldable:
+        raise InputError("Tasks of several nodes have whole ones.", "Leave out --part or --task-nodes.")
     _check_options(more)
     what = (str(_check_script(script)), *arguments)
     slurm = read_slurm_settings(partition)
@@ -91,6 +95,16 @@ def _check_script(script: Path) -> Path:
             f"{script} does not begin with #!, so it is no batch script.", "Let its first line be #!/bin/bash."
         )
     return absolute
+
+
+def _check_array(array: str) -> None:
+    """What sbatch takes: numbers and ranges of them, and how many may run at once."""
+    tasks = re.fullmatch(r"(\d+(?:-\d+(?::\d+)?)?(?:,\d+(?:-\d+(?::\d+)?)?)*)(?:%\d+)?", array)
+    ranges = re.findall(r"(\d+)-(\d+)", tasks[1]) if tasks else []
+    if tasks is None or any(int(first) > int(last) for first, last in ranges):
+        raise InputError(
+            f"--array {array!r} names no tasks.", "Write 0-199, 0-9,20, 0-99:2 or 0-199%8, as for sbatch."
+        )
 
 
 def _check_options(more: tuple[str, ...]) -> None:

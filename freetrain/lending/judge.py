@@ -196,7 +196,9 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
 def _find_rooms(facts: Facts, rules: NodeRules) -> tuple[Rooms | None, LentParts]:
     """What is left of each node, and what fragments have of it, where nodes are lent in parts."""
     needs = {one.id: one.needs for one in facts.requests}
-    lent = find_lent_parts(facts.snapshot, facts.fragments, needs, facts.amounts) if rules.in_parts else {}
+    owners = {one.id: one.owner for one in facts.requests}
+    of = facts.snapshot, facts.fragments, needs
+    lent = find_lent_parts(*of, facts.amounts, owners) if rules.in_parts else {}
     return find_rooms(facts.snapshot, facts.fragments, needs, rules, facts.amounts, lent), lent
 
 

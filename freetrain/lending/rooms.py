@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from types import MappingProxyType
 
 from freetrain.core.amounts import Amount, count_gres
@@ -52,6 +53,7 @@ def find_lent_parts(
     fragments: Iterable[Fragment],
     needs: Mapping[str, Needs],
     amounts: Mapping[str, Amount] = MappingProxyType({}),
+    owners: Mapping[str, str] = MappingProxyType({}),
 ) -> LentParts:
     """What fragments have of each node; those of trainers of which nothing is known are left out.
 
@@ -60,6 +62,7 @@ def find_lent_parts(
         fragments: those that have not ended.
         needs: trainer → what each of its tasks asks of a node.
         amounts: fragment → what it was asked for with, where that is more than its task asks for.
+        owners: trainer → whose it is.
     """
     lent: defaultdict[str, list[LentPart]] = defaultdict(list)
     for one in fragments:
@@ -68,7 +71,9 @@ def find_lent_parts(
             continue
         amount = amounts.get(one.job) or task.amount_on(node)
         is_used = one.state is not FragmentState.ASKED
-        lent[one.node].append(LentPart(one.place, one.trainer, amount, one.goes_on, is_used))
+        started_s = inf if one.started_s is None else one.started_s
+        owner = owners.get(one.trainer, "")
+        lent[one.node].append(LentPart(one.place, one.trainer, amount, one.goes_on, is_used, started_s, owner))
     return lent
 
 

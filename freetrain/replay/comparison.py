@@ -37,6 +37,8 @@ class ComparedRun:
         idle_node_hours: idle node-hours of its log.
         allowed: as the holes allow.
         daemon: as the daemon would have gone; None: that was not asked.
+        parts: with parts of nodes lent, too, whose places count as nodes, as the daemon would have gone, or, where
+            that was not asked, as the holes allow; None: they were not lent.
         delay_mean_s: how much later each of the site's jobs would have started that started on idle nodes.
         delay_max_s: the longest of these delays.
         energy_kwh: what it took, where prices were given.
@@ -47,6 +49,7 @@ class ComparedRun:
     idle_node_hours: float | None
     allowed: Way
     daemon: Way | None
+    parts: Way | None
     delay_mean_s: float | None
     delay_max_s: float | None
     energy_kwh: float | None
@@ -142,6 +145,7 @@ def _compared(run: RunSummary, labels: Mapping[str, str]) -> ComparedRun:
         outcome.get("idle_node_hours"),
         _way(outcome),
         _way(daemon["outcome"]) if daemon else None,
+        _way_in_parts(outcome.get("shares") or {}),
         site.get("site_delay_mean_s"),
         site.get("site_delay_max_s"),
         (outcome.get("worth") or {}).get("energy_kwh"),
@@ -156,3 +160,9 @@ def _way(outcome: Mapping[str, Any]) -> Way:
         outcome.get("u_oracle"),
         outcome.get("evictions"),
     )
+
+
+def _way_in_parts(shares: Mapping[str, Any]) -> Way | None:
+    daemon = shares.get("as_daemon")
+    played = daemon["outcome"] if daemon else shares.get("replay")
+    return _way(played) if played else None

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from benchmarks.fillers import outcome_of
+from benchmarks.fillers import SHARED, WHOLE, outcome_of
 from benchmarks.live.site import Ran
 
 
@@ -24,6 +25,19 @@ def test_what_was_cut_off_is_lent_and_not_useful_and_only_whole_holes_count(tmp_
         lab=SimpleNamespace(node_names=("a", "b")),
         accounting=lambda partition: of_site if partition == "main" else lent,
     )
-    found = outcome_of(site, "7", 2, 0.0, 100.0)
+    found = outcome_of(site, WHOLE, "7", 2, (0.0, 100.0))
     assert (found.done_once, found.done_again, found.completed, found.cut_off) == (1, 1, 1, 1)
-    assert (found.idle_node_s, found.lent_share, found.useful_share) == pytest.approx((60.0, 45 / 60, 25 / 60))
+    assert (found.idle_s, found.lent_share, found.useful_share) == pytest.approx((60.0, 45 / 60, 25 / 60))
+
+
+def test_where_jobs_share_nodes_it_counts_gpus(tmp_path: Path) -> None:
+    of_site = [replace(ran("1", 0.0, 100.0, "a"), gpus=7)]
+    runs = [ran("7_0", 10.0, 30.0, "a", "PREEMPTED"), ran("7_0", 40.0, 90.0, "a"), ran("8_0", 0.0, 9.0, "a")]
+    lent = [replace(one, gpus=1) for one in runs]
+    site: Any = SimpleNamespace(
+        out=tmp_path,
+        lab=SimpleNamespace(node_names=("a",)),
+        accounting=lambda partition, qos: of_site if qos == "normal" else lent,
+    )
+    found = outcome_of(site, SHARED, "7", 1, (0.0, 100.0))
+    assert (found.idle_s, found.lent_share, found.useful_share) == pytest.approx((100.0, 79 / 100, 59 / 100))

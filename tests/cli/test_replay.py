@@ -151,9 +151,28 @@ def test_what_fits_and_is_lent_beside_jobs_is_told_where_it_is_asked(log: Path) 
     assert shares["outcome"]["partly_lent_task_hours"] == 2 * 2.0
     assert shares["replay"]["lent_node_hours"] == shares["replay"]["idle_node_hours"] == 2 * 2.0 + 4 * 2.0
     assert (shares["task"]["each"]["cpus"], shares["task"]["shortest_s"]) == (3, 120.0)
-    said = freetrain("replay", log, *asked, "--as", "ideal", "--no-report", "--no-store").stdout
+    store = log.with_name("runs.db")
+    said = freetrain("replay", log, *asked, "--as", "ideal", "--no-report", "--store", store).stdout
     assert "if parts of nodes are lent, too: tasks of 3 CPUs" in said
     assert re.search(r"^all nodes +2 +4 +100.0% ", said, re.MULTILINE)
+    kept = json.loads(freetrain("runs", "show", "1", "--json", "--store", store).stdout)["outcome"]["shares"]
+    assert kept["outcome"] == shares["outcome"]
+    assert kept["replay"]["lent_node_hours"] == shares["replay"]["lent_node_hours"]
+    shown = freetrain("runs", "show", "1", "--store", store).stdout
+    assert re.search(r"^shares\.outcome\.partly_lent_task_hours +4$", shown, re.MULTILINE)
+    assert "shares.groups" not in shown, "rows of figures are for --json"
+    compared = freetrain("runs", "compare", "1", "--store", store).stdout.splitlines()
+    assert compared[0].endswith("parts: lent  parts: work")
+    assert compared[1].split()[-2] == "100.0%"
+
+
+def test_a_task_larger_than_every_node_is_told(log: Path) -> None:
+    head, two, one, running = LOG.strip().split("\n")
+    log.write_text(f"{head}|NCPUS|AllocTRES\n{two}|16|\n{one}|2|cpu=2,gres/gpu=1\n{running}|1|cpu=1\n")
+    asked = ("--trainers", "preset:hpo", "--share", "any", "--as", "ideal", "--no-report", "--no-store")
+    said = "No node is known to have as much as a task asks for: 64 GPUs, 1 CPU."
+    assert said in freetrain("replay", log, *asked, "--task", "gres/gpu=64").stdout
+    assert "No node is known" not in freetrain("replay", log, *asked, "--task", "cpu=2").stdout
 
 
 @pytest.mark.parametrize(

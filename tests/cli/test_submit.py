@@ -63,6 +63,12 @@ def test_an_ordinary_array_becomes_a_filler(slurm: FakeSlurm) -> None:
     assert "--comment=freetrain:max=4,kind=tasks" in slurm.calls[1]
 
 
+@pytest.mark.parametrize("array", ["7", "0-199", "0-9,20,30-40:2", "0-99:5%3"])
+def test_an_array_is_named_as_for_sbatch(slurm: FakeSlurm, array: str) -> None:
+    submit("--array", array, "train.sh")
+    assert f"--array={array}" in slurm.calls[0]
+
+
 def test_tasks_may_have_several_nodes_each(slurm: FakeSlurm) -> None:
     result = submit("--array", "0-9", "--task-nodes", "2-8", "train.sh")
     assert "waits for idle nodes, 2 to 8 for each of its tasks" in result.stderr
@@ -76,6 +82,11 @@ def test_tasks_may_have_several_nodes_each(slurm: FakeSlurm) -> None:
         (["--kind", "tasks"], "A filler has --array and --kind tasks."),
         (["--kind", "training", "--nodes", "4", "--array", "0-3"], "A filler has --array and --kind tasks."),
         (["--array", "0-9", "--nodes", "2-4"], "min is for kind=training only"),
+        (["--array", "0-9", "--task-nodes", "2-8", "--part"], "Leave out --part or --task-nodes."),
+        *(
+            (["--array", wrong], "names no tasks")
+            for wrong in ("", "9-0", "0-", "a", "0-9%", "0-9:", "1,,2", "-1")
+        ),
         (["--nodes", "4", "--task-nodes", "2-8"], "nodes is for kind=tasks only"),
         (["--nodes", "4", "--shortest", "60"], "shortest is for kind=tasks only"),
     ],

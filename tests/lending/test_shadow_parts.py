@@ -187,6 +187,28 @@ def test_who_starts_now_takes_what_is_free_and_else_as_few_lent_parts_as_will_do
     assert len({place for plan in shadow.plans for place in plan.back}) == 4
 
 
+def test_of_equal_parts_those_of_the_largest_trainer_are_given_back_and_of_these_the_youngest() -> None:
+    since_s = (10.0, 40.0, 20.0)
+    of_seven = [replace(one, started_s=at_s) for one, at_s in zip(four_lent("n1"), since_s, strict=False)]
+    lent = {"n1": [*of_seven, LentPart("n1#8_0", "8", gpus(1), started_s=90.0)]}
+    busy = [running(name, [name], gpus(4), 900.0) for name in NAMES[1:]]
+    one, two = (shadow_of(*busy, waiting("10", gpus(count)), lent=lent).plans[0].back for count in (1, 2))
+    assert (one, two) == (("n1#7_1",), ("n1#7_1", "n1#7_2"))
+    waits = [*of_seven[:2], replace(of_seven[2], started_s=inf, is_used=False)]
+    used = {**dict.fromkeys(NAMES[1:], gpus(4)), "n1": gpus(2)}
+    (asked,) = shadow_of(*busy, waiting("10", gpus(2)), lent={"n1": waits}, used=used).plans[0].back
+    assert asked == "n1#7_2", "what has not begun has nothing to lose"
+
+
+def test_of_equal_parts_those_of_the_owner_with_most_are_given_back_whatever_the_sizes_of_trainers() -> None:
+    small = [LentPart(f"n1#{trainer}_0", trainer, gpus(1), owner="ann") for trainer in "78"]
+    mine = [*small, LentPart("n1#9_0", "9", gpus(1), owner="bob"), LentPart("n1#9_1", "9", gpus(1), owner="bob")]
+    lent = {"n1": mine, "n2": [LentPart("n2#6_0", "6", gpus(4, cpus=16), owner="ann")]}
+    busy = [running(name, [name], gpus(4), 900.0) for name in NAMES[2:]]
+    (back,) = shadow_of(*busy, waiting("10", gpus(1)), lent=lent).plans[0].back
+    assert back in {"n1#7_0", "n1#8_0"}, "bob has half a node, in the larger trainer, and ann one and a half"
+
+
 def test_nobody_runs_into_a_reservation_with_a_part_either() -> None:
     reserved = Reservation("maintenance", frozenset(NAMES[:3]), NOW_S + 480.0, NOW_S + 3600.0)
     shadow = shadow_of(*[waiting(str(id_), gpus(4)) for id_ in (10, 11)], reservations=(reserved,))

@@ -40,6 +40,13 @@ def test_the_daemons_way_is_shown_where_it_is_known() -> None:
     assert (both.shown.lent, allowed.shown.lent, allowed.daemon) == (0.6, 0.8, None)
 
 
+def test_what_was_lent_in_parts_is_the_daemons_where_it_was_asked() -> None:
+    asked = {"replay": OUTCOME, "as_daemon": {**DAEMON, "shares": {}}}
+    shares = ({"outcome": {}, "replay": None, "as_daemon": None}, {**asked, "as_daemon": None}, asked, None)
+    runs = compare_sweep([cell(9 - place, place, "a", shares=each) for place, each in enumerate(shares)], "s").runs
+    assert [each.parts and each.parts.lent for each in runs] == [None, 0.8, 0.6, None]
+
+
 def test_single_runs_are_told_apart_by_the_settings_in_which_they_differ() -> None:
     runs = [run(1, {"policy": "a", "poll_s": 0}), run(2, {"policy": "b", "poll_s": 0, "start_s": 3})]
     comparison = compare_runs(runs, [2, 1])
@@ -65,6 +72,7 @@ def test_the_page_has_a_bar_for_each_run_and_nothing_to_load() -> None:
     page = render_comparison(
         compare_sweep([cell(2, 1, "<b>"), cell(1, 0, "a", as_daemon=DAEMON, worth={"energy_kwh": 12.0})], "s")
     )
+    assert "lent in parts" not in page
     assert page.count('class="track"') == 2
     assert 'style="width: 70.0%"' in page
     assert 'style="left: 90.0%"' in page
@@ -72,3 +80,5 @@ def test_the_page_has_a_bar_for_each_run_and_nothing_to_load() -> None:
     assert "12.0" in page
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
+    in_parts = render_comparison(compare_sweep([cell(1, 0, "a", shares={"replay": OUTCOME})], "s"))
+    assert "lent in parts" in in_parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from math import inf
 
 from freetrain.core.amounts import Amount, left_of
 from freetrain.core.cluster import Node
@@ -21,6 +22,8 @@ class LentPart:
         amount: how much of the node it has.
         goes_on: whether nobody has ended it.
         is_used: whether it runs, so that Slurm counts what it has as used.
+        started_s: since when it runs, UTC epoch seconds; infinite: it does not yet.
+        owner: whose trainer it is; empty: nobody says.
     """
 
     place: str
@@ -28,6 +31,8 @@ class LentPart:
     amount: Amount
     goes_on: bool = True
     is_used: bool = True
+    started_s: float = inf
+    owner: str = ""
 
 
 class Ground:
@@ -45,7 +50,10 @@ class Ground:
         for name in lent.keys() & self._node.keys():
             for one in lent[name]:
                 self._note(name, one)
-        self._sizes = Counter(one.trainer for parts in self._lent.values() for one in parts)
+        self._held = _Held()
+        for name, parts in self._lent.items():
+            for one in parts:
+                self._held.add(one, self._node[name].total)
         self._with_room: dict[Amount, set[str]] = {}
 
     def _note(self, name: str, one: LentPart) -> None:
@@ -78,7 +86,7 @@ class Ground:
         for one in back:
             self._free[name] = self._free[name] + one.amount
             self._lent[name].remove(one)
-            self._sizes[one.trainer] -= 1
+            self._held.add(one, self._node[name].total, -1)
         self._free[name] = self._free[name].without(self._rounded(name, part))
         for each, nodes in self._with_room.items():
             if self._has_room(name, each):  # what was given back may be more than what is taken
@@ -93,31 +101,50 @@ class Ground:
     def _to_give_back(self, name: str, part: Amount) -> Sequence[LentPart]:
         if name not in self._node:
             return ()
-        return to_give_back(self._free[name], self._lent.get(name, ()), self._rounded(name, part), self._sizes)
+        return to_give_back(self._free[name], self._lent.get(name, ()), self._rounded(name, part), self._held)
 
     def _rounded(self, name: str, part: Amount) -> Amount:
         return in_whole_cores(part, max(self._node[name].threads_per_core, 1))
 
 
-def to_give_back(
-    free: Amount, lent: Iterable[LentPart], wanted: Amount, sizes: Mapping[str, int]
-) -> Sequence[LentPart]:
+class _Held:
+    """How much owners and their trainers hold of all nodes together."""
+
+    def __init__(self) -> None:
+        self._nodes_of: defaultdict[str, float] = defaultdict(float)
+        self._parts_of = Counter[str]()
+
+    def add(self, part: LentPart, node: Amount, number: int = 1) -> None:
+        """So many parts more of a node as large as this; negative: fewer."""
+        self._nodes_of[part.owner] += number * part.amount.part_of(node)
+        self._parts_of[part.trainer] += number
+
+    def order(self, part: LentPart) -> tuple[float, ...]:
+        """Of equal parts the one with the least is given back first."""
+        return -round(self._nodes_of[part.owner], 6), -self._parts_of[part.trainer], -part.started_s
+
+
+def to_give_back(free: Amount, lent: Iterable[LentPart], wanted: Amount, held: _Held) -> Sequence[LentPart]:
     """The parts of a node that make room for what is wanted; none if all do not.
 
-    One that is large enough is given back rather than several, and of equals those of the largest trainer.
+    One that is large enough is given back rather than several. Of equals
+
+    1. those of whom holds most are, so that nothing has to change hands between owners afterwards;
+    2. of these those of his largest trainer;
+    3. of these the youngest: an ordinary task that begins anew loses all the time for which it has run.
 
     Args:
         free: what nobody has of the node.
         lent: the parts that fragments have.
         wanted: how much is.
-        sizes: trainer → how many parts it has.
+        held: who has how much of all nodes.
     """
     lent = list(lent)
-    for one in sorted(lent, key=lambda one: (one.amount.gpus, one.amount.cpus, -sizes[one.trainer])):
+    for one in sorted(lent, key=lambda one: (one.amount.gpus, one.amount.cpus, *held.order(one))):
         if left_of(free + one.amount, wanted) is not None:
             return (one,)
     back: list[LentPart] = []
-    for one in sorted(lent, key=lambda one: (-one.amount.gpus, -one.amount.cpus, -sizes[one.trainer])):
+    for one in sorted(lent, key=lambda one: (-one.amount.gpus, -one.amount.cpus, *held.order(one))):
         free = free + one.amount
         back.append(one)
         if left_of(free, wanted) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
@@ -10,6 +11,18 @@ from freetrain.core.amounts import Amount, left_of
 
 Order = tuple[int, int, float, int]
 """Whose room is used first: GPUs and CPUs that are left, how long the node stays, its number."""
+
+
+class Lent(Protocol):
+    """A part that a fragment has: see :class:`freetrain.lending.shadow.LentPart`."""
+
+    @property
+    def place(self) -> str:
+        """What it is called."""
+
+    @property
+    def started_s(self) -> float:
+        """Since when it runs; infinite: it does not yet."""
 
 
 class Divided(Protocol):
@@ -26,6 +39,10 @@ class Divided(Protocol):
     @property
     def used_by_site(self) -> bool:
         """Whether a job of the site's has part of it."""
+
+    @property
+    def lent(self) -> Sequence[Lent]:
+        """The parts of it that are lent."""
 
 
 @dataclass(slots=True, eq=False)

@@ -40,6 +40,7 @@ class PartStock:
     ) -> None:
         self._claimants = claimants
         self._divided = rooms
+        self._since_s = {one.place: one.started_s for room in rooms.values() for one in room.lent}
         self._nodes = _nodes_of(places, rooms)
         held = self._held_places(places)
         self._list = list(self._nodes.values())
@@ -65,9 +66,13 @@ class PartStock:
         return held
 
     def _in_order(self, row: int, held: Sequence[Offer]) -> list[OnNode]:
-        """What a claimant holds, such that it keeps the last ones first."""
+        """What a claimant holds, such that it keeps the last ones first.
+
+        What stays long goes last, and of equals what has run long: a task that begins anew loses that time.
+        """
         one = self._claimants[row]
-        by_life = sorted(held, key=lambda place: -(place.free_until_s or inf))
+        since_s = self._since_s
+        by_life = sorted(held, key=lambda place: (-(place.free_until_s or inf), since_s.get(place.name, inf)))
         sizes = Counter(place.held_by for place in held)
         found = []
         for name in keep(by_life, 0, one.wants, sizes)[1]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from freetrain.core.amounts import Amount
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.logs.idle_parts import IdlePart, IdleShares
 
@@ -11,8 +12,19 @@ _WORTH_SAYING = 0.005
 
 
 def about_shares(shares: IdleShares) -> list[str]:
-    """Notes; none where no node was partly used."""
-    return list(_notes(shares)) if shares.partly_used_s.any() or shares.cpus.unknown_s.any() else []
+    """Notes; where no node was partly used at most that no task fits on any: nodes without jobs show that, too."""
+    is_told = shares.partly_used_s.any() or shares.cpus.unknown_s.any()
+    return [*_too_large(shares), *(_notes(shares) if is_told else ())]
+
+
+def _too_large(shares: IdleShares) -> Iterator[str]:
+    room = shares.room
+    if room is not None and not room.on_empty.any():
+        kept = f" and {room.task.keep} are kept back (lend.keep)" if room.task.keep != Amount() else ""
+        yield (
+            f"No node is known to have as much as a task asks for: {room.task.words}{kept}. Where the log does "
+            "not show all that nodes have, --machine tells it."
+        )
 
 
 def _notes(shares: IdleShares) -> Iterator[str]:

@@ -26,6 +26,7 @@ class Bar:
         allowed: the same in words.
         evicted: nodes taken back.
         delay: how much later the site's jobs start on average.
+        parts: part of the task-hours that was lent where parts of nodes were, too.
         energy: kWh.
     """
 
@@ -37,6 +38,7 @@ class Bar:
     allowed: str
     evicted: str
     delay: str
+    parts: str
     energy: str
 
 
@@ -64,6 +66,7 @@ def render_comparison(comparison: Comparison) -> str:
         comparison=comparison,
         groups=tuple(_groups(comparison)),
         with_daemon=any(run.daemon for run in comparison.runs),
+        with_parts=any(run.parts for run in comparison.runs),
         with_energy=any(run.energy_kwh is not None for run in comparison.runs),
         version=__version__,
     )
@@ -88,6 +91,7 @@ def _bar(run: ComparedRun, axes: tuple[str, ...], top: float) -> Bar:
         share(allowed.work),
         NOTHING if shown.evicted_nodes is None else f"{shown.evicted_nodes:,}",
         NOTHING if run.delay_mean_s is None else f"{run.delay_mean_s:.1f} s",
+        share(run.parts.lent) if run.parts else NOTHING,
         NOTHING if run.energy_kwh is None else amount(run.energy_kwh),
     )
 

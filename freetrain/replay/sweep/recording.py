@@ -50,5 +50,5 @@ def record(store: Store, sweep: Sweep, done: Finished, now_s: float) -> None:
 
 
 def _outcome(document: Mapping[str, Any]) -> dict[str, Any]:
-    more = {name: document[name] for name in ("as_daemon", "worth", "wall_s")}
+    more = {name: document[name] for name in ("as_daemon", "shares", "worth", "wall_s")}
     return {**document["outcome"], **more}
