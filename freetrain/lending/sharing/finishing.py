@@ -37,7 +37,8 @@ def shared_nodes(
         if room is not None:
             asks = needs.amount_on(node)
             spare = room.free.without(_dealt_on(name, parts))
-            waits = facts.data_wait_shares.get(trainer, 0.0)
+            said = facts.data_waits.get(trainer)
+            waits = said.share_with(asks.cpus) if said else 0.0
             cache_mb = request.cache_mb if needs.takes_memory else 0
             its_parts = tuple(NewPart(place, asks, waits, cache_mb) for place in its)
             yield SharedNode(name, spare, room.free.gpus, node.threads_per_core, its_parts)
