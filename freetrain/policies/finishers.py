@@ -9,7 +9,6 @@ from typing import Protocol
 from freetrain.core.amounts import Amount
 from freetrain.core.data_wait import WAITS
 from freetrain.core.shared_nodes import NewPart, SharedNode
-from freetrain.errors import InputError
 from freetrain.policies.synergy.opt import split_optimally
 from freetrain.policies.synergy.sensitivity import Profile, rate_by_data_wait
 from freetrain.policies.synergy.shares import Parts, Server, SharingJob, rate_of
@@ -100,19 +99,4 @@ def _optimally(server: Server, jobs: Sequence[SharingJob]) -> Parts:
     return max(tune(server, jobs), found, key=lambda parts: sum(rate_of(job, parts[job.id]) for job in jobs))
 
 
-FINISHERS: Mapping[str, Finisher] = {
-    "as-asked": AS_ASKED,
-    "synergy-tune": Synergy(tune),
-    "synergy-opt": Synergy(_optimally),
-}
-
-
-def find_finisher(name: str) -> Finisher:
-    """The finisher of this name.
-
-    Raises:
-        InputError: there is no such finisher.
-    """
-    if name not in FINISHERS:
-        raise InputError(f"there is no finisher {name}.", f"There are {', '.join(FINISHERS)}.")
-    return FINISHERS[name]
+TUNE, OPT = Synergy(tune), Synergy(_optimally)

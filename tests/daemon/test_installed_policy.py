@@ -72,3 +72,9 @@ def test_settings_that_name_a_policy_which_cannot_be_loaded_are_refused(
 def test_settings_may_name_a_policy_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_policy(tmp_path, monkeypatch, "fine", "fine_policy", MOODY)
     check_choices(Config.model_validate({"decide": {"policy": "fine"}}))
+
+
+@pytest.mark.parametrize("setting", ["policy", "place", "finish"])
+def test_settings_that_name_what_is_not_there_are_refused(setting: str) -> None:
+    with pytest.raises(ConfigError, match=rf"decide\.{setting}: There is no \w+ 'moonbeams'"):
+        check_choices(Config.model_validate({"decide": {setting: "moonbeams"}}))

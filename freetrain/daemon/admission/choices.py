@@ -9,7 +9,7 @@ from freetrain.core.aim import no_watts, read_aim
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
-from freetrain.policies import find_placer, find_policy
+from freetrain.policies import find_finisher, find_placer, find_policy
 from freetrain.policies.aiming import unheeded
 
 _SMALL = Trainer("trial", ((1, 1.0), (2, 1.9), (4, 3.5)), max_nodes=4)
@@ -31,6 +31,7 @@ def wrong_choices(config: Config) -> Mapping[str, ConfigError]:
     wrong = {
         "decide.policy": _why_not(lambda: find_policy(config.decide.policy)),
         "decide.place": _why_not(lambda: find_placer(config.decide.place)),
+        "decide.finish": _why_not(lambda: find_finisher(config.decide.finish)),
         "decide.objective": _why_not(lambda: _check_objective(config)),
     }
     return {
