@@ -22,9 +22,10 @@ LIMIT_S = 60
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    """Select/cons_tres, cores and memory consumed, no partition exclusive."""
+    """Select/cons_tres, cores and memory consumed, no partition exclusive, each node at a switch of its own."""
     settings = {"SelectTypeParameters": "CR_Core_Memory", "DefMemPerCPU": "20"}
-    options = LabOptions(nodes=NODES, cpus=16, gpus=8, gpu_type="a100", exclusive=False, accounting=True)
+    gpus = {"cpus": 16, "gpus": 8, "gpu_type": "a100"}
+    options = LabOptions(nodes=NODES, nodes_per_leaf=1, exclusive=False, accounting=True, **gpus)
     with site_of(options, settings) as site:
         yield site
 
