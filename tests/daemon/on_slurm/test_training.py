@@ -70,6 +70,7 @@ def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> Non
     pauses_s = [
         change.pause_s for change in progress_of(trainer).rescales if change.cause in ("join", "leave", "loss")
     ]
+    assert min(rate.cpus for rate in progress_of(trainer).rates) > 0, "as Slurm tells each task"
     assert len(pauses_s) >= 2
     assert max(pauses_s) < 20, "as long as a start from a checkpoint"
     assert json.loads((trainer / "finished.json").read_text())
