@@ -13,13 +13,15 @@ class NewPart:
 
     Attributes:
         place: its name.
+        trainer: whose it is.
         asks: what its task asks for, and has in any case.
-        data_wait_share: part of a step that its training waited for data lately.
+        data_wait_share: part of a step that its training waits for data with what it asks for.
         cache_mb: memory beyond what it asks for with which its training would read all data from memory; 0: its
             owner says of none.
     """
 
     place: str
+    trainer: str
     asks: Amount
     data_wait_share: float
     cache_mb: int = 0

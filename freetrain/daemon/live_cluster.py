@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from freetrain.core.cluster import Snapshot
+from freetrain.core.data_wait import DataWait
 from freetrain.core.fragment import End, Fragment, jobs_of
 from freetrain.core.plan import Action, Lend, Limit, PutRight, Release, Serve
 from freetrain.core.servers import Serving
@@ -123,7 +124,7 @@ class LiveCluster:
             last_plan_s=told.last_plan_s,
             exempt_s=told.exempt_s,
             done_samples={entry.trainer.id: entry.trainer.samples_done for entry in self.registered.entries},
-            data_wait_shares=_data_wait_shares(told.reports),
+            data_waits=_data_waits(told.reports),
             amounts=self._starter.amounts_asked(),
             serving=_serving(self.registered.entries),
         )
@@ -182,10 +183,9 @@ class LiveCluster:
             self._books.save([replace(one, limit_s=action.limit_s) for one in fragments])
 
 
-def _data_wait_shares(reports: Mapping[str, Report]) -> Mapping[str, float]:
-    """Trainer → part of a step that it waits for data, of those that say so."""
-    shares = {trainer: report.data_wait_share for trainer, report in reports.items()}
-    return {trainer: share for trainer, share in shares.items() if share is not None}
+def _data_waits(reports: Mapping[str, Report]) -> Mapping[str, DataWait]:
+    """Trainer → how long it waits for data, of those that say so."""
+    return {trainer: report.data_wait for trainer, report in reports.items() if report.data_wait is not None}
 
 
 def _serving(entries: Iterable[Entry]) -> Serving:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
+from freetrain.core.data_wait import DataWait
 from freetrain.core.fragment import Fragment
 from freetrain.core.needs import NO_NEEDS, Needs
 from freetrain.core.servers import Serving
@@ -65,7 +66,7 @@ class Facts:
         last_plan_s: when Slurm last planned the waiting jobs, UTC epoch seconds; None: nobody knows.
         done_samples: trainer → samples that it has done, as its progress says.
         exempt_s: for how long after its start Slurm may preempt no fragment.
-        data_wait_shares: trainer → part of a step that it waits for data, as its progress says.
+        data_waits: trainer → how long it waits for data, as its progress says.
         serving: trainer → those of its nodes that it was told to have servers on.
         amounts: fragment that was asked for → how much of its node, where that is more than its task asks for.
     """
@@ -82,6 +83,6 @@ class Facts:
     last_plan_s: float | None = None
     done_samples: Mapping[str, float] = field(default_factory=dict)
     exempt_s: float = 0.0
-    data_wait_shares: Mapping[str, float] = field(default_factory=dict)
+    data_waits: Mapping[str, DataWait] = field(default_factory=dict)
     amounts: Mapping[str, Amount] = field(default_factory=dict)
     serving: Serving = field(default_factory=dict)

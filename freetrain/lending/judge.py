@@ -141,9 +141,9 @@ class Judgement:
         """For how long it may be lent from now on."""
         return self.rules.limit_s(self.free_until_s[place], self.facts.snapshot)
 
-    def shared_nodes(self, trainer: str, places: Sequence[str]) -> Iterable[SharedNode]:
-        """The nodes on which this trainer is lent new parts."""
-        return shared_nodes(trainer, places, self.facts, self.rooms, self.parts)
+    def shared_nodes(self, lent: Mapping[str, Sequence[str]]) -> Iterable[SharedNode]:
+        """The nodes on which trainers are lent these new parts."""
+        return shared_nodes(lent, self.facts, self.rooms, self.parts)
 
     def conclude(self, decisions: Iterable[Decision]) -> tuple[Memory, Mapping[str, str]]:
         """After all decisions: what is remembered, and trainer → why it has no node although it could run."""

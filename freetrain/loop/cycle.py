@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, TypeVar
 
@@ -14,6 +14,7 @@ from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
 from freetrain.core.trainer import Trainer
 from freetrain.loop.deciding import decide
+from freetrain.loop.finishing import Finished, finish
 from freetrain.policies import AS_ASKED, FIRST_NODES, NEEDS_PROGRESS, Finisher, Placer, Policy
 
 Facts_co = TypeVar("Facts_co", covariant=True)
@@ -65,8 +66,8 @@ class Judged(Protocol):
     def limit_s(self, node: str) -> float:
         """For how long the node may be lent from now on."""
 
-    def shared_nodes(self, trainer: str, places: Sequence[str]) -> Iterable[SharedNode]:
-        """The nodes on which this trainer is lent new parts; none where nodes are lent whole."""
+    def shared_nodes(self, lent: Mapping[str, Sequence[str]]) -> Iterable[SharedNode]:
+        """The nodes of which trainers are lent these new parts; none where nodes are lent whole."""
 
 
 JudgedT = TypeVar("JudgedT", bound=Judged)
@@ -126,6 +127,7 @@ def run_cycle(
 
     1. What the judge orders is done before anything is decided.
     2. Each decision is carried out before the next is made, releases first, and kept when that has been done.
+       Where a finisher divides shared nodes, all are made first: it divides among trainings of several decisions.
 
     Args:
         cluster: what is looked at and acted on.
@@ -137,21 +139,41 @@ def run_cycle(
     judged = judge(cluster.observe())
     for order in judged.orders:
         cluster.act(order, None)
-    questions = judged.questions
+    decided = _decide_all(judged, goal, stopwatch_s)
+    finished = Finished()
+    if goal.finisher is not AS_ASKED:
+        decided = iter(all_of_them := list(decided))
+        finished = finish(goal.finisher, judged.shared_nodes(_lent(all_of_them)))
+    decisions = []
+    for problem, decision in decided:
+        for action in plan_moves(problem.held_names, decision.placement):
+            cluster.act(_with_limits(action, judged, finished), journal.next_decision())
+        for serve in plan_serving(problem.serving, decision.serving):
+            cluster.act(serve, journal.next_decision())
+        said = (note for trainer in decision.placement for note in finished.notes.get(trainer, ()))
+        decision = replace(decision, notes=(*decision.notes, *said))
+        journal.record(problem, decision)
+        decisions.append(decision)
+    return judged, decisions
+
+
+def _decide_all(
+    judged: Judged, goal: Goal, stopwatch_s: Callable[[], float]
+) -> Iterator[tuple[Problem, Decision]]:
+    """Each question's problem with its decision, made when it is asked for."""
+    questions, told = judged.questions, judged.serving
     policy = goal.policy_for(len(questions))
-    decisions, told = [], judged.serving
     for nodes, trainers in questions:
         done = _done_samples(policy, goal.objective, judged, trainers)
         serving = {one.id: on for one in trainers if (on := told.get(one.id))}
         problem = Problem(judged.now_s, nodes, trainers, judged.horizon_s, goal.objective, done, serving)
-        decision = decide(policy, problem, stopwatch_s, goal.placer)
-        for action in plan_moves(problem.held_names, decision.placement):
-            cluster.act(_finished(action, judged, goal.finisher), journal.next_decision())
-        for serve in plan_serving(problem.serving, decision.serving):
-            cluster.act(serve, journal.next_decision())
-        journal.record(problem, decision)
-        decisions.append(decision)
-    return judged, decisions
+        yield problem, decide(policy, problem, stopwatch_s, goal.placer)
+
+
+def _lent(decided: Iterable[tuple[Problem, Decision]]) -> Mapping[str, Sequence[str]]:
+    """Trainer → nodes, or parts of some, that it is lent."""
+    moves = (move for problem, decision in decided for move in plan_moves(problem.held_names, decision.placement))
+    return {move.trainer: move.nodes for move in moves if isinstance(move, Lend)}
 
 
 def _done_samples(
@@ -167,11 +189,10 @@ def _done_samples(
     return {trainer.id: done[trainer.id] for trainer in trainers if done.get(trainer.id, 0) > 0}
 
 
-def _finished(action: Action, judged: Judged, finisher: Finisher) -> Action:
+def _with_limits(action: Action, judged: Judged, finished: Finished) -> Action:
     """A node is lent for as long as its hole lasts; of a shared one as much as the finisher says."""
     if not isinstance(action, Lend):
         return action
     limits_s = tuple(judged.limit_s(node) for node in action.nodes)
-    shared = judged.shared_nodes(action.trainer, action.nodes)
-    amounts = {place: amount for node in shared for place, amount in finisher.finish(node).items()}
+    amounts = {place: finished.amounts[place] for place in action.nodes if place in finished.amounts}
     return replace(action, limits_s=limits_s, amounts=amounts)

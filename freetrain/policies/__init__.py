@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from freetrain.core.allocation import Allocation
-from freetrain.policies.finishers import AS_ASKED, FINISHERS, Finisher, find_finisher
+from freetrain.policies.finishers import AS_ASKED, Finisher
 from freetrain.policies.freetrain import Solver
 from freetrain.policies.placers.placer import FIRST_NODES, Explaining, Placer
 from freetrain.policies.policy import NEEDS_PROGRESS, Policy, Weighing
-from freetrain.policies.registry import PLACERS, POLICIES, find_placer, find_policy
+from freetrain.policies.registry import (
+    FINISHERS,
+    PLACERS,
+    POLICIES,
+    find_finisher,
+    find_placer,
+    find_policy,
+)
 
 __all__ = [
     "AS_ASKED",

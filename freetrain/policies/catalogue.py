@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from freetrain.policies.aiming import heeded_by
-from freetrain.policies.registry import PLACERS, POLICIES, find_policy, placer_names, policy_names
+from freetrain.policies.registry import (
+    FINISHERS,
+    PLACERS,
+    POLICIES,
+    find_policy,
+    finisher_names,
+    placer_names,
+    policy_names,
+)
 
 
 class Stage(StrEnum):
@@ -50,10 +58,14 @@ _OWN = {
     "first": "the first nodes, idle ones first",
     "ring": "few leaves for each trainer, ranks in ring order (the embedding of GADGET, INFOCOM 2022)",
     "dltap": "near the trainer's other nodes (DLTAP, ITM Web of Conferences 2017, its score of leaves)",
+    "as-asked": "of a shared node what the task asks for",
+    "synergy-tune": "what each training can use of a shared node, none less than its share (Synergy, OSDI 2022)",
+    "synergy-opt": "the same, such that all on a node are fastest together, with HiGHS",
 }
 
 _SWITCHES = "the switches: scontrol show topology, or nodes_per_leaf in the machine file"
 _PROGRESS = "samples done and targets, from the trainers' progress and tags"
+_DATA_WAIT = "how long trainings wait for data, from their progress; parts of nodes (lend.share)"
 _NEEDS = {
     "gadget": _PROGRESS,
     "gadget-log": _PROGRESS,
@@ -61,22 +73,9 @@ _NEEDS = {
     "smd-menu": _PROGRESS,
     "ring": _SWITCHES,
     "dltap": _SWITCHES,
+    "synergy-tune": _DATA_WAIT,
+    "synergy-opt": _DATA_WAIT,
 }
-_FINISHERS = (
-    About(
-        "synergy-tune",
-        Stage.FINISHER,
-        "what each training can use of a shared server, nobody less than its share (Synergy, OSDI 2022)",
-        "how long trainings wait for data, from their progress; parts of nodes (lend.share)",
-    ),
-    About(
-        "synergy-opt",
-        Stage.FINISHER,
-        "the same, such that all on a node are fastest together, with HiGHS",
-        "how long trainings wait for data, from their progress; parts of nodes (lend.share)",
-    ),
-)
-
 _INSTALLED = "of a package that is installed"
 
 
@@ -85,7 +84,7 @@ def catalogue() -> tuple[About, ...]:
     return (
         *(_about(name, Stage.POLICY, POLICIES) for name in policy_names()),
         *(_about(name, Stage.PLACER, PLACERS) for name in placer_names()),
-        *_FINISHERS,
+        *(_about(name, Stage.FINISHER, FINISHERS) for name in finisher_names()),
     )
 
 

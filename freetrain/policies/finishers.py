@@ -7,15 +7,13 @@ from dataclasses import replace
 from typing import Protocol
 
 from freetrain.core.amounts import Amount
+from freetrain.core.data_wait import WAITS
 from freetrain.core.shared_nodes import NewPart, SharedNode
-from freetrain.errors import InputError
 from freetrain.policies.synergy.opt import split_optimally
 from freetrain.policies.synergy.sensitivity import Profile, rate_by_data_wait
 from freetrain.policies.synergy.shares import Parts, Server, SharingJob, rate_of
 from freetrain.policies.synergy.tune import finish as tune
 
-_WAITS = 0.05
-"""A training that waits for data for a smaller part of its steps gains next to nothing by more CPUs."""
 _MOST_WAITING = 0.99
 _MB_OF_A_GB = 1024
 _OPT_TIME_S = 2.0
@@ -63,7 +61,7 @@ class Synergy:
         """What those get that wait for data."""
         parts = [part for part in node.parts if part.asks.gpus]
         gpus = sum(part.asks.gpus for part in parts)
-        if not gpus or all(part.data_wait_share < _WAITS for part in parts):
+        if not gpus or all(part.data_wait_share < WAITS for part in parts):
             return {}
         of_gpus, threads = max(node.free_gpus, gpus), max(node.threads_per_core, 1)
         offered_gb = node.spare.memory_mb * gpus / of_gpus / _MB_OF_A_GB
@@ -83,7 +81,7 @@ class Synergy:
 def _gain(part: NewPart, node: SharedNode) -> Profile:
     """What CPUs and memory beyond those that it asks for bring, for each of its GPUs."""
     asked, gpus, threads = max(part.asks.cpus, 1), part.asks.gpus, max(node.threads_per_core, 1)
-    if part.data_wait_share < _WAITS:
+    if part.data_wait_share < WAITS:
         return Profile((0.0,), (0.0,), ((1.0,),))
     if part.cache_mb:
         cached = 1 / (1 - min(part.data_wait_share, _MOST_WAITING))
@@ -101,19 +99,4 @@ def _optimally(server: Server, jobs: Sequence[SharingJob]) -> Parts:
     return max(tune(server, jobs), found, key=lambda parts: sum(rate_of(job, parts[job.id]) for job in jobs))
 
 
-FINISHERS: Mapping[str, Finisher] = {
-    "as-asked": AS_ASKED,
-    "synergy-tune": Synergy(tune),
-    "synergy-opt": Synergy(_optimally),
-}
-
-
-def find_finisher(name: str) -> Finisher:
-    """The finisher of this name.
-
-    Raises:
-        InputError: there is no such finisher.
-    """
-    if name not in FINISHERS:
-        raise InputError(f"there is no finisher {name}.", f"There are {', '.join(FINISHERS)}.")
-    return FINISHERS[name]
+TUNE, OPT = Synergy(tune), Synergy(_optimally)

@@ -1,4 +1,4 @@
-"""Policies and placers by name: freetrain's own, and those of packages that are installed beside it."""
+"""Policies, placers and finishers by name: freetrain's own, and those of packages that are installed beside it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import cast
 
 from freetrain.core.topology import FLAT, Topology
 from freetrain.policies.equal_share import EqualShare
+from freetrain.policies.finishers import AS_ASKED, OPT, TUNE, Finisher
 from freetrain.policies.freetrain import FreeTrain, Solver
 from freetrain.policies.gadget.policy import Gadget
 from freetrain.policies.gadget.utility import LOG
@@ -24,8 +25,12 @@ POLICIES = ("freetrain", "equal-share", "greedy", "gadget", "gadget-log", "smd",
 PLACERS = ("first", "ring", "dltap")
 """freetrain's own; no other placer may have one of these names."""
 
+FINISHERS = ("as-asked", "synergy-tune", "synergy-opt")
+"""freetrain's own; no other finisher may have one of these names."""
+
 _POLICY = Kind("policy", "decide", POLICIES)
 _PLACER = Kind("placer", "place", PLACERS)
+_FINISHER = Kind("finisher", "finish", FINISHERS)
 
 
 def find_policy(name: str, solver: str = Solver.AUTO, time_limit_s: float = 10.0) -> Policy:
@@ -68,10 +73,32 @@ def find_placer(name: str, topology: Topology = FLAT) -> Placer:
     return cast(Placer, _PLACER.make(name, topology))
 
 
+def find_finisher(name: str) -> Finisher:
+    """The finisher of this name.
+
+    Raises:
+        InputError: there is no such finisher, or it cannot be loaded.
+    """
+    match name:
+        case "as-asked":
+            return AS_ASKED
+        case "synergy-tune":
+            return TUNE
+        case "synergy-opt":
+            return OPT
+    return _installed_finisher(name)
+
+
 @lru_cache(maxsize=64)
 def _installed_policy(name: str) -> Policy:
     """A package's policy; it is made once, so that one that was there when settings were checked stays there."""
     return cast(Policy, _POLICY.make(name))
+
+
+@lru_cache(maxsize=64)
+def _installed_finisher(name: str) -> Finisher:
+    """Likewise."""
+    return cast(Finisher, _FINISHER.make(name))
 
 
 def policy_names() -> tuple[str, ...]:
@@ -82,3 +109,8 @@ def policy_names() -> tuple[str, ...]:
 def placer_names() -> tuple[str, ...]:
     """All placers that there are, freetrain's own first."""
     return _PLACER.names()
+
+
+def finisher_names() -> tuple[str, ...]:
+    """All finishers that there are, freetrain's own first."""
+    return _FINISHER.names()

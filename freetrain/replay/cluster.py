@@ -81,7 +81,7 @@ class Idle:
         """For as long as it is idle."""
         return inf
 
-    def shared_nodes(self, trainer: str, places: Sequence[str]) -> Iterable[SharedNode]:
+    def shared_nodes(self, lent: Mapping[str, Sequence[str]]) -> Iterable[SharedNode]:
         """None: nodes are lent whole."""
         return ()
 

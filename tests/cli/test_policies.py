@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from freetrain.cli.main import cli
-from freetrain.policies import PLACERS, POLICIES
+from freetrain.policies import FINISHERS, PLACERS, POLICIES
 from tests.installing import install_policy
 
 
@@ -18,9 +18,9 @@ def listed() -> dict[str, dict[str, str]]:
     return {about["name"]: about for about in json.loads(result.stdout)["policies"]}
 
 
-def test_every_policy_and_placer_has_a_line_of_its_own() -> None:
+def test_every_policy_placer_and_finisher_has_a_line_of_its_own() -> None:
     text = CliRunner().invoke(cli, ["policies"]).stdout
-    for name in (*POLICIES, *PLACERS):
+    for name in (*POLICIES, *PLACERS, *FINISHERS):
         assert sum(line.split()[1] == name for line in text.splitlines()) == 1
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from freetrain.config import Config, ConfigError
 from freetrain.core.decision import Decision, Status
-from freetrain.daemon.admission.choices import check_choices
+from freetrain.daemon.admission.choices import check_choices, without_effect
 from freetrain.daemon.reports.findings import tell_unusable
 from freetrain.store.store import Store
 from tests.daemon.training import Site
@@ -72,3 +72,18 @@ def test_settings_that_name_a_policy_which_cannot_be_loaded_are_refused(
 def test_settings_may_name_a_policy_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_policy(tmp_path, monkeypatch, "fine", "fine_policy", MOODY)
     check_choices(Config.model_validate({"decide": {"policy": "fine"}}))
+
+
+@pytest.mark.parametrize("setting", ["policy", "place", "finish"])
+def test_settings_that_name_what_is_not_there_are_refused(setting: str) -> None:
+    with pytest.raises(ConfigError, match=rf"decide\.{setting}: There is no \w+ 'moonbeams'"):
+        check_choices(Config.model_validate({"decide": {setting: "moonbeams"}}))
+
+
+@pytest.mark.parametrize("finisher", ["synergy-tune", "synergy-opt"])
+def test_that_a_finisher_has_nothing_to_divide_of_whole_nodes_is_said(finisher: str) -> None:
+    whole = Config.model_validate({"decide": {"finish": finisher}})
+    said = f'decide.finish: {finisher} has nothing to divide, as lend.share = "whole" lends whole nodes.'
+    assert without_effect(whole) == {"decide.finish": said}
+    assert without_effect(Config.model_validate({"decide": {"finish": finisher}, "lend": {"share": "gpus"}})) == {}
+    assert without_effect(Config()) == {}

@@ -49,10 +49,13 @@ class Diary:
     def limit_s(self, node: str) -> float:
         return 10.0 * int(node[1:])
 
-    def shared_nodes(self, trainer: str, places: Sequence[str]) -> Sequence[SharedNode]:
-        """One of n2, half of which is left."""
-        part = NewPart("n2", Amount(4, 8, (("gpu", 1),)), 0.5)
-        return [SharedNode("n2", Amount(4), 1, 1, (part,))] if "n2" in places else []
+    def shared_nodes(self, lent: Mapping[str, Sequence[str]]) -> Sequence[SharedNode]:
+        """One node with n2, whose training waits for data, and n3, whose does not; twelve CPUs are left."""
+        asks = Amount(4, 8, (("gpu", 1),))
+        waits_s = {"n2": 0.75, "n3": 0.0}
+        parts = [(trainer, place) for trainer, places in lent.items() for place in places if place in waits_s]
+        new = tuple(NewPart(place, trainer, asks, waits_s[place]) for trainer, place in parts)
+        return [SharedNode("n", Amount(12), 2, 1, new)]
 
     @property
     def done_samples(self) -> Mapping[str, float]:
@@ -102,12 +105,19 @@ def test_servers_move_when_their_nodes_are_lent() -> None:
     assert [problem.serving for problem in problems] == [{"a": ("n9",)}, {}]
 
 
-def test_of_a_shared_node_a_trainer_is_lent_as_much_as_the_finisher_says() -> None:
+def test_a_shared_node_is_divided_among_the_trainings_of_all_decisions() -> None:
+    """Of twelve CPUs six belong to each one's GPU; one can use nine, and the other none."""
     diary = Diary()
+    notes = list[Sequence[str]]()
+    diary.record = lambda problem, decision: notes.append(decision.notes)  # type: ignore[method-assign]
     goal = replace(Goal.of(find_policy("freetrain"), "throughput"), finisher=find_finisher("synergy-tune"))
     run_cycle(diary, diary.judge, goal, diary, lambda: 0.0)
     lent = [entry[0].amounts for entry in diary.written if isinstance(entry, tuple) and isinstance(entry[0], Lend)]
-    assert lent == [{"n2": Amount(8, 8, (("gpu", 1),))}, {}]
+    assert lent == [{"n2": Amount(16, 8, (("gpu", 1),))}, {}]
+    assert notes == [
+        ("a gets 1 × gpu, 16 CPUs, 8 MB on n2; it asks for 1 × gpu, 4 CPUs, 8 MB.",),
+        (),
+    ]
 
 
 def test_what_trainers_have_done_is_told_to_policies_that_need_it_and_to_no_other() -> None:

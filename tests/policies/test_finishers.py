@@ -7,8 +7,8 @@ import pytest
 from freetrain.core.amounts import Amount
 from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.guest.guest import Guest
-from freetrain.policies import finishers
-from freetrain.policies.finishers import AsAsked, Finisher, find_finisher
+from freetrain.policies import Finisher, find_finisher, finishers
+from freetrain.policies.finishers import AsAsked
 from freetrain.policies.programme import ProgrammeGuest
 from freetrain.policies.synergy.opt import split_optimally
 
@@ -20,7 +20,7 @@ def finisher(request: pytest.FixtureRequest) -> Finisher:
 
 
 def part(place: str, waits: float, cpus: int = 4, gpus: int = 1, cache_mb: int = 0) -> NewPart:
-    return NewPart(place, Amount(cpus, 8000, (("gpu", gpus),) if gpus else ()), waits, cache_mb)
+    return NewPart(place, place, Amount(cpus, 8000, (("gpu", gpus),) if gpus else ()), waits, cache_mb)
 
 
 def shared(

@@ -11,7 +11,8 @@ import pytest
 
 from freetrain.core.topology import Topology
 from freetrain.errors import InputError
-from freetrain.policies import PLACERS, POLICIES, find_placer, find_policy
+from freetrain.policies import FINISHERS, PLACERS, POLICIES, find_finisher, find_placer, find_policy
+from freetrain.policies.catalogue import Stage, catalogue
 from tests.installing import install_policy
 
 Install = Callable[[str, str, str], None]
@@ -89,6 +90,19 @@ def test_a_package_brings_a_placer_which_is_told_the_switches(
     install_policy(tmp_path, monkeypatch, "near", "near_placer", code, "freetrain.placers")
     switches = Topology({"n1": "leaf"})
     assert vars(find_placer("near", switches)) == {"topology": switches}
+
+
+def test_a_package_brings_a_finisher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "class Still:\n    def finish(self, node):\n        return {}\n"
+    install_policy(tmp_path, monkeypatch, "plain", "plain_finisher", code, "freetrain.finishers")
+    assert type(find_finisher("plain")).__name__ == "Still"
+    assert "plain" in {one.name for one in catalogue() if one.stage is Stage.FINISHER}
+
+
+def test_an_unknown_finisher_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(InputError, match="There is no finisher 'synergy'") as refused:
+        find_finisher("synergy")
+    assert refused.value.hint.startswith(f"Choose one of {', '.join(FINISHERS)}, or install")
 
 
 def test_an_unknown_placer_is_refused_with_those_that_there_are() -> None:

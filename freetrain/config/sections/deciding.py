@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -22,11 +22,11 @@ class Decide(Section):
         ),
     ] = "first"
     finish: Annotated[
-        Literal["as-asked", "synergy-tune", "synergy-opt"],
+        str,
         Field(
             description="Where parts of nodes are lent: as-asked: what a task asks for; synergy-tune: with GPUs "
             "more CPUs or memory, of what is left, for trainings that wait for data; synergy-opt: the same, "
-            "divided such that they are fastest together."
+            "divided such that they are fastest together; or what a package brings."
         ),
     ] = "as-asked"
     objective: Annotated[str, Field(description="As in 'freetrain replay --objective'.")] = "weighted"

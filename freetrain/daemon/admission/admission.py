@@ -8,7 +8,7 @@ from pathlib import Path
 from freetrain.config import Config
 from freetrain.core.cluster import Snapshot
 from freetrain.daemon.admission.checks import check_rights
-from freetrain.daemon.admission.choices import check_choices, unheeded_choice
+from freetrain.daemon.admission.choices import check_choices, without_effect
 from freetrain.daemon.admission.layout_guard import LayoutGuard
 from freetrain.daemon.admission.names import unknown_nodes
 from freetrain.daemon.admission.sole_lender import SoleLender
@@ -54,8 +54,8 @@ class Admission:
             self._sole.release()
         if unknown := unknown_nodes(config, snapshot):
             log.warning("%s", unknown.what)
-        if without_effect := unheeded_choice(config):
-            log.warning("%s", without_effect)
+        for sentence in without_effect(config).values():
+            log.warning("%s", sentence)
         return snapshot
 
     def renew(self) -> None:

@@ -9,7 +9,7 @@ from freetrain.core.aim import no_watts, read_aim
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
-from freetrain.policies import find_placer, find_policy
+from freetrain.policies import find_finisher, find_placer, find_policy
 from freetrain.policies.aiming import unheeded
 
 _SMALL = Trainer("trial", ((1, 1.0), (2, 1.9), (4, 3.5)), max_nodes=4)
@@ -31,6 +31,7 @@ def wrong_choices(config: Config) -> Mapping[str, ConfigError]:
     wrong = {
         "decide.policy": _why_not(lambda: find_policy(config.decide.policy)),
         "decide.place": _why_not(lambda: find_placer(config.decide.place)),
+        "decide.finish": _why_not(lambda: find_finisher(config.decide.finish)),
         "decide.objective": _why_not(lambda: _check_objective(config)),
     }
     return {
@@ -38,13 +39,26 @@ def wrong_choices(config: Config) -> Mapping[str, ConfigError]:
     }
 
 
-def unheeded_choice(config: Config) -> str:
-    """What of the objective has no effect with the policy, a sentence; empty: all has one, or one is not there."""
+def without_effect(config: Config) -> Mapping[str, str]:
+    """Setting → a sentence on what of it has no effect; settings that have one, or name nothing, are left out."""
+    said = {"decide.policy": _unheeded(config), "decide.finish": _nothing_to_divide(config)}
+    return {setting: sentence for setting, sentence in said.items() if sentence}
+
+
+def _unheeded(config: Config) -> str:
     try:
         policy = find_policy(config.decide.policy)
         return unheeded(policy, config.decide.policy, config.decide.objective)
     except InputError:
         return ""
+
+
+def _nothing_to_divide(config: Config) -> str:
+    if config.decide.finish == "as-asked" or config.lend.share != "whole":
+        return ""
+    return (
+        f'decide.finish: {config.decide.finish} has nothing to divide, as lend.share = "whole" lends whole nodes.'
+    )
 
 
 def _check_objective(config: Config) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from freetrain.config import Config, ConfigError, find_setting
 from freetrain.core.cluster import Nodes
 from freetrain.daemon.admission.checks import lacking_rights
-from freetrain.daemon.admission.choices import unheeded_choice, wrong_choices
+from freetrain.daemon.admission.choices import without_effect, wrong_choices
 from freetrain.daemon.admission.contradictions import find_contradictions
 from freetrain.daemon.admission.layout_guard import ALL_QUESTIONS, question_of
 from freetrain.daemon.admission.names import (
@@ -218,10 +218,10 @@ def _of_choices(config: Config) -> Iterator[Finding]:
         setting = find_setting(path)
         assert setting is not None
         yield Finding(f"{error.what} {error.hint}".strip(), f"[{setting.section}]\n{setting.line}")
-    if without_effect := unheeded_choice(config):
-        setting = find_setting("decide.policy")
+    for path, sentence in without_effect(config).items():
+        setting = find_setting(path)
         assert setting is not None
-        yield Finding(without_effect, f"[{setting.section}]\n{setting.line}", False)
+        yield Finding(sentence, f"[{setting.section}]\n{setting.line}", False)
 
 
 def _of_notify(config: Config) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from freetrain.core.data_wait import DataWait, summed_up
 from freetrain.core.known_trainer import NOTHING_MISREAD, Misread
 from freetrain.core.seen_costs import Change
 from freetrain.core.throughput_fit import Observation
@@ -40,7 +41,7 @@ class Report:
         offset_bytes: how far the progress has been read.
         misread: what was not believed since the last report.
         fault: why its files cannot be used, a sentence for the owner; empty: they can, or are not there.
-        data_wait_share: part of a step that it waited for data lately; None: nobody knows.
+        data_wait: how long it waits for data; None: nobody knows.
     """
 
     finished: bool | None
@@ -50,7 +51,7 @@ class Report:
     misread: Misread = NOTHING_MISREAD
     fault: str = ""
     changes: tuple[Change, ...] = ()
-    data_wait_share: float | None = None
+    data_wait: DataWait | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +137,9 @@ class ProgressReader:
     def _take(self, trainer: str, report: Report) -> None:
         with self._lock:
             before = self._reports.get(trainer)
-            if before is not None and report.data_wait_share is None:
-                report = replace(report, data_wait_share=before.data_wait_share)
+            if before is not None:
+                now = report.data_wait
+                report = replace(report, data_wait=now.after(before.data_wait) if now else before.data_wait)
             self._was_completed |= bool(report.finished) and not (before and before.finished)
             self._reports[trainer] = report
 
@@ -203,7 +205,7 @@ def read_report(place: Place, most_bytes: int = _MOST_BYTES) -> Report:
         found.offset_bytes,
         _misread(found),
         changes=_changes(found),
-        data_wait_share=_data_wait_share(found),
+        data_wait=_data_wait(found),
     )
 
 
@@ -229,10 +231,9 @@ def _changes(found: ProgressLog) -> tuple[Change, ...]:
     return tuple(Change(one.time_s, one.nodes, one.cause, one.pause_s, one.start_s) for one in found.rescales)
 
 
-def _data_wait_share(found: ProgressLog) -> float | None:
-    """Mean over what was read."""
-    elapsed_s = sum(rate.elapsed_s for rate in found.rates)
-    return sum(rate.data_wait_share * rate.elapsed_s for rate in found.rates) / elapsed_s if elapsed_s else None
+def _data_wait(found: ProgressLog) -> DataWait | None:
+    said = [(DataWait(one.data_wait_share, one.cpus, one.memory_mb), one.elapsed_s) for one in found.rates]
+    return summed_up(said)
 
 
 def _misread(found: ProgressLog) -> Misread:

@@ -28,6 +28,9 @@ _NODE_VARIABLE = "SLURMD_NODENAME"
 _END_VARIABLE = "SLURM_JOB_END_TIME"
 """Slurm tells every task when its job's time limit ends, and so, of a fragment, the hole that it lies in."""
 
+_GIVEN_VARIABLES = {"cpus": "SLURM_CPUS_ON_NODE", "memory_mb": "SLURM_MEM_PER_NODE"}
+"""What Slurm has given the job of its node; memory only where the job asks for it by node."""
+
 _SIOCGIFADDR = 0x8915
 _LONGEST_INTERFACE = 15
 
@@ -35,6 +38,12 @@ _LONGEST_INTERFACE = 15
 def new_id() -> str:
     """A name that nobody had before, and that tells the host to people."""
     return f"{socket.gethostname().partition('.')[0]}-{uuid.uuid4().hex[:8]}"
+
+
+def given_by_slurm() -> dict[str, int]:
+    """CPUs and memory of the node that this process may use, as far as Slurm says so."""
+    given = {name: os.environ.get(variable, "") for name, variable in _GIVEN_VARIABLES.items()}
+    return {name: int(value) for name, value in given.items() if value.isascii() and value.isdigit()}
 
 
 @lru_cache(maxsize=1)

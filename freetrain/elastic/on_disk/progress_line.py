@@ -34,6 +34,8 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "compute_s": _PART_S,
     "communication_s": _PART_S,
     "data_wait_share": (0.0, 1e3),
+    "cpus": (0, 10**6),
+    "memory_mb": _COUNT,
     "pause_s": _PART_S,
     "save_s": _PART_S,
     "start_s": _PART_S,
@@ -65,6 +67,8 @@ class Rate:
         communication_s: of it, waiting for the sum of the gradients where no computing hides it.
         data_wait_share: part of the step that waited for data.
         servers: that added up its gradients; 0: the workers did it themselves.
+        cpus: that Slurm gave rank 0's task; 0: not known.
+        memory_mb: likewise.
     """
 
     time_s: float
@@ -82,6 +86,8 @@ class Rate:
     communication_s: float
     data_wait_share: float
     servers: int = 0
+    cpus: int = 0
+    memory_mb: int = 0
 
 
 @dataclass(frozen=True, slots=True)

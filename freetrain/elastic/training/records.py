@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from freetrain.elastic.errors import CheckpointError
+from freetrain.elastic.membership.identity import given_by_slurm
 from freetrain.elastic.on_disk.checkpoints import Checkpoints
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.files import write_json
@@ -151,6 +152,7 @@ class Records:
             epoch=self._state.sampler.epoch,
             samples_done=self._state.samples_done,
             servers=len(self._world.generation.servers),
+            **given_by_slurm(),
         )
 
     def save(self) -> None:

@@ -1,46 +1,46 @@
-"""Finishing: the nodes of which a trainer is lent new parts, as a finisher is to see them. Pure."""
+"""Finishing: the nodes of which new parts are lent, as a finisher is to see them. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from freetrain.core.amounts import Amount
 from freetrain.core.fragment import node_of
 from freetrain.core.shared_nodes import NewPart, SharedNode
-from freetrain.lending.facts import Facts
+from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.sharing.parts import Parts
 
 
 def shared_nodes(
-    trainer: str, places: Iterable[str], facts: Facts, rooms: Rooms | None, parts: Parts
+    lent: Mapping[str, Iterable[str]], facts: Facts, rooms: Rooms | None, parts: Parts
 ) -> Iterator[SharedNode]:
-    """The nodes on which this trainer is lent new parts; none where it is lent whole nodes.
+    """The nodes of which new parts are lent; none where nodes are lent whole.
 
     Args:
-        trainer: which.
-        places: that it is lent.
+        lent: trainer → places that it is lent.
         facts: of the look.
         rooms: what is left of each node.
         parts: who was dealt what of it.
     """
-    request = next(one for one in facts.requests if one.id == trainer)
-    needs = request.needs
-    if rooms is None or not needs.in_part:
-        return
-    new: defaultdict[str, list[str]] = defaultdict(list)
-    for place in places:
-        new[node_of(place)].append(place)
-    for name, its in new.items():
-        node, room = facts.snapshot.node[name], rooms.get(name)
+    new: defaultdict[str, list[NewPart]] = defaultdict(list)
+    for request in facts.requests if rooms is not None else ():
+        for place in lent.get(request.id, ()) if request.needs.in_part else ():
+            new[node_of(place)].append(_new_part(request, place, facts))
+    for name, its_parts in new.items():
+        room = rooms.get(name) if rooms is not None else None
         if room is not None:
-            asks = needs.amount_on(node)
             spare = room.free.without(_dealt_on(name, parts))
-            waits = facts.data_wait_shares.get(trainer, 0.0)
-            cache_mb = request.cache_mb if needs.takes_memory else 0
-            its_parts = tuple(NewPart(place, asks, waits, cache_mb) for place in its)
-            yield SharedNode(name, spare, room.free.gpus, node.threads_per_core, its_parts)
+            threads = facts.snapshot.node[name].threads_per_core
+            yield SharedNode(name, spare, room.free.gpus, threads, tuple(its_parts))
+
+
+def _new_part(request: Request, place: str, facts: Facts) -> NewPart:
+    asks = request.needs.amount_on(facts.snapshot.node[node_of(place)])
+    said = facts.data_waits.get(request.id)
+    waits = said.share_with(asks.cpus) if said else 0.0
+    return NewPart(place, request.id, asks, waits, request.cache_mb if request.needs.takes_memory else 0)
 
 
 def _dealt_on(node: str, parts: Parts) -> Amount:

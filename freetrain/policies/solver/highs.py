@@ -19,17 +19,19 @@ then, and all but one of a trainer's choices get no node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import highspy
 import numpy as np
 import pyomo.environ as pyo
-from pyomo.contrib.solver.common.results import SolutionStatus, TerminationCondition
-from pyomo.contrib.solver.solvers.highs import Highs
+from numpy.typing import NDArray
 
 from freetrain.core.problem import Counts
+from freetrain.policies.quiet_highs import quiet_highs
 from freetrain.policies.solver.answer import Answer
 from freetrain.policies.solver.menu import Menu
+from freetrain.policies.solver.passing import lp_of
 from freetrain.policies.solver.pieces import Piece
 
 RELATIVE_GAP = 1e-9
@@ -48,25 +50,21 @@ def solve(
         left_s: wall seconds that are left; stating the model takes its share of them.
     """
     model = state_model(menus, capacity)
-    solver = Highs()
-    solver.set_instance(model)  # takes longer than stating it, and belongs to the same time
-    solver.config.auto_updates = dict.fromkeys(solver.config.auto_updates, False)
-    results = solver.solve(
-        model,
-        time_limit=max(left_s(), 0.0),
-        threads=1,
-        rel_gap=RELATIVE_GAP,
-        load_solutions=False,
-        raise_exception_on_nonoptimal_result=False,
-        solver_options={"random_seed": 1, "presolve": "choose" if presolve else "off"},
-    )
-    condition = results.termination_condition
-    found = results.solution_status in (SolutionStatus.feasible, SolutionStatus.optimal)
-    counts = _counts(model, menus, results) if found else None
-    bound = float("inf") if results.objective_bound is None else float(results.objective_bound)
-    proven = condition == TerminationCondition.convergenceCriteriaSatisfied
-    out_of_time = condition == TerminationCondition.maxTimeLimit
-    return Answer(counts, proven, bound, str(condition.name), out_of_time)
+    lp, column = lp_of(model)
+    solver = quiet_highs()
+    solver.passModel(lp)
+    solver.setOptionValue("mip_rel_gap", RELATIVE_GAP)
+    solver.setOptionValue("presolve", "choose" if presolve else "off")
+    solver.setOptionValue("time_limit", max(left_s(), 0.0))
+    solver.run()
+    status, info = solver.getModelStatus(), solver.getInfo()
+    found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    values = np.asarray(solver.getSolution().col_value)
+    counts = _counts(model, menus, values, column) if found else None
+    proven = status == highspy.HighsModelStatus.kOptimal
+    out_of_time = status == highspy.HighsModelStatus.kTimeLimit
+    bound = float(info.mip_dual_bound) if np.isfinite(info.mip_dual_bound) else float("inf")
+    return Answer(counts, proven, bound, solver.modelStatusToString(status), out_of_time)
 
 
 def state_model(menus: Sequence[Menu], capacity: Sequence[int]) -> pyo.ConcreteModel:
@@ -241,9 +239,8 @@ def _length(piece: Piece) -> int:
     return piece.most - piece.fewest
 
 
-def _counts(model: Any, menus: Sequence[Menu], results: Any) -> Counts:
-    results.solution_loader.load_vars()
+def _counts(model: Any, menus: Sequence[Menu], values: NDArray[np.float64], column: Mapping[int, int]) -> Counts:
     counts = np.zeros((menus[-1].trainer + 1, len(model.klass)))
     for j, menu in enumerate(menus):
-        counts[menu.trainer] += [model.nodes[j, c].value for c in model.klass]
+        counts[menu.trainer] += [values[column[id(model.nodes[j, c])]] for c in model.klass]
     return np.rint(counts).astype(np.int64)

@@ -22,9 +22,10 @@ LIMIT_S = 60
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    """Select/cons_tres, cores and memory consumed, no partition exclusive."""
+    """Select/cons_tres, cores and memory consumed, no partition exclusive, each node at a switch of its own."""
     settings = {"SelectTypeParameters": "CR_Core_Memory", "DefMemPerCPU": "20"}
-    options = LabOptions(nodes=NODES, cpus=16, gpus=8, gpu_type="a100", exclusive=False, accounting=True)
+    gpus = {"cpus": 16, "gpus": 8, "gpu_type": "a100"}
+    options = LabOptions(nodes=NODES, nodes_per_leaf=1, exclusive=False, accounting=True, **gpus)
     with site_of(options, settings) as site:
         yield site
 
@@ -81,18 +82,28 @@ def test_the_gpus_that_the_site_leaves_are_lent_and_no_more(daemon: Site) -> Non
     )
 
 
-def progress_that_waits_for_data(site: Site, share: float) -> str:
-    """The directory of a training of alice's that waited for data for this part of each step."""
+def progress_line(samples: int, share: float, cpus: int) -> str:
+    """Of a training that waited for data for this part of each step, with so many CPUs."""
     numbers = {
-        "time_s": 1e9, "generation": 1, "world": 1, "nodes": 1, "step": 9, "epoch": 0, "samples_done": 9,
+        "time_s": 1e9, "generation": 1, "world": 1, "nodes": 1, "step": 9, "epoch": 0, "samples_done": samples,
         "samples": 9, "elapsed_s": 9.0, "samples_per_s": 1.0, "step_s": 1.0, "compute_s": 1.0,
         "communication_s": 0.0,
     }  # fmt: skip
-    line = json.dumps({"event": "rate", **numbers, "data_wait_share": share})
+    return json.dumps({"event": "rate", **numbers, "data_wait_share": share, "cpus": cpus}) + "\n"
+
+
+def progress_that_waits_for_data(site: Site, share: float) -> str:
+    """The directory of such a training of alice's, which had the one CPU that it asked for."""
     directory = site.run("alice", "mktemp", "-d", "/tmp/waits-XXXXXX")
     site.run("alice", "chmod", "711", directory)
-    site.run("alice", "tee", f"{directory}/progress.jsonl", stdin=f"{line}\n")
+    site.run("alice", "tee", f"{directory}/progress.jsonl", stdin=progress_line(9, share, 1))
     return directory
+
+
+def await_samples(site: Site, samples: int) -> None:
+    """Until the daemon has read that so many are done."""
+    status = site.directory / "state" / "status.json"
+    wait_until(lambda: re.search(rf'"samples_done": ?{samples}\b', status.read_text()) is not None, LIMIT_S, site)
 
 
 def fragments(site: Site) -> list[list[str]]:
@@ -106,18 +117,23 @@ RARER = pytest.param("submit", marks=pytest.mark.soak)
 
 @pytest.mark.parametrize("daemon", ["steer", RARER], indirect=True)
 def test_who_waits_for_data_gets_the_cpus_that_belong_to_his_gpu_each_time(daemon: Site) -> None:
-    """13 CPUs are left beside the two that are kept and the one that is asked for, and eight GPUs are free."""
+    """13 CPUs are left beside the two that are kept and the one that is asked for, and eight GPUs are free.
+
+    With what it gets it waits no longer, and says so.
+    """
     directory = progress_that_waits_for_data(daemon, 0.5)
     submit(daemon, 1, "--gpus-per-node=a100:1", "-c1", "--mem=30", f"--comment=freetrain:max=1,dir={directory}")
     wait_until(lambda: len(fragments(daemon)) == 1, LIMIT_S, daemon)
-    status = daemon.directory / "state" / "status.json"
-    wait_until(lambda: re.search(r'"samples_done": ?9', status.read_text()) is not None, LIMIT_S, daemon)
+    await_samples(daemon, 9)
     had = []
     for _ in range(2):
         ((node, _),) = fragments(daemon)
         job, (other,) = take(daemon, node, "-c16"), {"n001", "n002"} - {node}
         wait_until(lambda other=other: [each[0] for each in fragments(daemon)] == [other], LIMIT_S, daemon)
         had.append(fragments(daemon)[0][1])
+        line = progress_line(9 + len(had), share=0.0, cpus=2)
+        daemon.run("alice", "tee", "-a", f"{directory}/progress.jsonl", stdin=line)
+        await_samples(daemon, 9 + len(had))
         daemon.run("bob", "scancel", job)
         wait_until(lambda job=job: not running(daemon, job), LIMIT_S, daemon)
     daemon.run("alice", "rm", "-r", directory)
@@ -137,8 +153,7 @@ def test_who_caches_its_data_gets_the_memory_for_it_where_it_waits_for_them(daem
         "--mem=30",
         f"--comment=freetrain:max=1,cache=50,dir={directory}",
     )
-    status = daemon.directory / "state" / "status.json"
-    wait_until(lambda: re.search(r'"samples_done": ?9', status.read_text()) is not None, LIMIT_S, daemon)
+    await_samples(daemon, 9)
     stop.unlink()
     shown = ("squeue", "-h", "-a", "-t", "R", "-p", "freetrain", "-o", "%C %m")
     wait_until(lambda: daemon.run("bob", *shown) == "1 80M", LIMIT_S, daemon)

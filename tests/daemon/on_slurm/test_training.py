@@ -16,6 +16,7 @@ from freetrain.core.decision import Decision
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.elastic.on_disk.progress_log import ProgressLog, read_progress
 from freetrain.lab import LabOptions
+from freetrain.slurm.topology import parse_topology
 from freetrain.store.store import Store
 from tests.daemon.on_slurm.site import POLL_S, daemon_that_polls_every, nodes_of, wait_until
 from tests.slurm_lab import on_free_ports, require_python_for_all, short_directory
@@ -40,7 +41,8 @@ def site() -> Iterator[Site]:
     require_python_for_all()
     settings = {"SchedulerParameters": f"bf_continue,bf_interval={POLL_S},bf_resolution=60"}
     with short_directory() as directory:
-        site = Site(directory, on_free_ports(LabOptions(nodes=NODES, accounting=True, settings=settings)))
+        options = LabOptions(nodes=NODES, nodes_per_leaf=2, accounting=True, settings=settings)
+        site = Site(directory, on_free_ports(options))
         try:
             yield site
         finally:
@@ -68,18 +70,21 @@ def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> Non
     pauses_s = [
         change.pause_s for change in progress_of(trainer).rescales if change.cause in ("join", "leave", "loss")
     ]
+    assert min(rate.cpus for rate in progress_of(trainer).rates) > 0, "as Slurm tells each task"
     assert len(pauses_s) >= 2
     assert max(pauses_s) < 20, "as long as a start from a checkpoint"
     assert json.loads((trainer / "finished.json").read_text())
 
 
 def test_a_server_runs_where_it_was_decided_and_elsewhere_when_the_site_has_taken_its_node(site: Site) -> None:
+    """SMD says how many nodes and servers, and DLTAP that the server is on the leaf with most of the workers."""
     trainer = site.out / "served"
-    with daemon_that_polls_every(POLL_S, site, NODES):
+    with daemon_that_polls_every(POLL_S, site, NODES, more='[decide]\npolicy = "smd"\nplace = "dltap"'):
         job, out = submit(site, trainer, "--servers auto", tag=f",servers=2,step={STEP}")
         wait_until(lambda: workers_and_servers(trainer) == (NODES, 1), 60, site)
-        node = node_of_server(trainer)
+        node, on = node_of_server(trainer), leaves(site)
         assert last_decision(site).serving == {job: (node,)}
+        assert on.count(on[int(node[1:]) - 1]) == 2
         own = site.run("bob", "sbatch", "--parsable", "-w", node, "-t", "6", "--wrap", "sleep 300").strip()
         wait_until(lambda: workers_and_servers(trainer) == (NODES - 1, 1), 60, site)
         assert node_of_server(trainer) != node
@@ -118,6 +123,12 @@ def node_of_server(trainer: Path) -> str:
     pid = json.loads((trainer / "members" / f"{server}.json").read_text())["pid"]
     environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return dict(each.decode().partition("=")[::2] for each in environment)["SLURMD_NODENAME"]
+
+
+def leaves(site: Site) -> list[str]:
+    """Of each node."""
+    topology, _ = parse_topology(site.run("bob", "scontrol", "-o", "show", "topology"))
+    return [topology.leaf_of(f"n{number:03}") for number in range(1, NODES + 1)]
 
 
 def last_decision(site: Site) -> Decision:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from freetrain.elastic.membership import identity
+from freetrain.elastic.membership.identity import given_by_slurm
 from freetrain.errors import InputError
 
 
@@ -56,3 +57,12 @@ def test_an_interface_that_is_not_there_is_named_with_those_that_are(names: str)
     with pytest.raises(InputError, match=f"no network interface {names} ") as raised:
         identity.use_interface(names)
     assert "lo" in raised.value.hint
+
+
+def test_what_slurm_has_given_is_told_as_far_as_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_MEM_PER_NODE", raising=False)
+    monkeypatch.setenv("SLURM_CPUS_ON_NODE", "8")
+    assert given_by_slurm() == {"cpus": 8}
+    monkeypatch.setenv("SLURM_MEM_PER_NODE", "16000")
+    monkeypatch.setenv("SLURM_CPUS_ON_NODE", "8(x2)")
+    assert given_by_slurm() == {"memory_mb": 16000}

@@ -273,7 +273,7 @@ def test_restart_mode_runs_an_unmodified_script(agents: Agents) -> None:
 
 
 def test_progress_tells_rates_and_rescales(agents: Agents) -> None:
-    agents.start_agent("--nproc", "2")
+    agents.start_agent("--nproc", "2", SLURM_CPUS_ON_NODE="8")
     agents.await_world(2)
     agents.poke("--lose", "1")
     agents.await_world(1)
@@ -283,6 +283,7 @@ def test_progress_tells_rates_and_rescales(agents: Agents) -> None:
     rates = [line for line in lines if line["event"] == "rate"]
     assert sum(line["samples"] for line in rates) == rates[-1]["samples_done"] == EPOCHS * 240
     assert {line["world"] for line in rates} >= {1, 2}
+    assert {line["cpus"] for line in rates} == {8}
     for line in rates:
         parts_s = line["compute_s"] + line["communication_s"] + line["data_wait_share"] * line["step_s"]
         assert parts_s == pytest.approx(line["step_s"], rel=0.05)

@@ -91,15 +91,15 @@ def lets_somebody_migrate(menus: Menus, capacity: Sequence[int], presolve: bool,
 
 
 def wastes(menus: Menus, capacity: Sequence[int], presolve: bool, *, left_s: Clock) -> Answer:
-    return Answer(_nobody(menus, capacity), False, 1e18, "maxTimeLimit", out_of_time=True)
+    return Answer(_nobody(menus, capacity), False, 1e18, "Time limit reached", out_of_time=True)
 
 
 def calls_waste_optimal(menus: Menus, capacity: Sequence[int], presolve: bool, *, left_s: Clock) -> Answer:
-    return Answer(_nobody(menus, capacity), True, 1e18, "convergenceCriteriaSatisfied")
+    return Answer(_nobody(menus, capacity), True, 1e18, "Optimal")
 
 
 def claims_a_bound_that_is_none(menus: Menus, capacity: Sequence[int], presolve: bool, *, left_s: Clock) -> Answer:
-    return Answer(_nobody(menus, capacity), True, float("nan"), "convergenceCriteriaSatisfied")
+    return Answer(_nobody(menus, capacity), True, float("nan"), "Optimal")
 
 
 def _best(menus: Menus, capacity: Sequence[int], left_s: Clock) -> Answer:
@@ -110,20 +110,20 @@ def _best(menus: Menus, capacity: Sequence[int], left_s: Clock) -> Answer:
 
 def claims_too_low_a_bound(menus: Menus, capacity: Sequence[int], presolve: bool, *, left_s: Clock) -> Answer:
     best = _best(menus, capacity, left_s)
-    return Answer(best.counts, True, best.bound * 0.9, "convergenceCriteriaSatisfied")
+    return Answer(best.counts, True, best.bound * 0.9, "Optimal")
 
 
 def stops_at_the_best(menus: Menus, capacity: Sequence[int], presolve: bool, *, left_s: Clock) -> Answer:
     best = _best(menus, capacity, left_s)
-    return Answer(best.counts, False, best.bound * 1.1, "maxTimeLimit", out_of_time=True)
+    return Answer(best.counts, False, best.bound * 1.1, "Time limit reached", out_of_time=True)
 
 
 def finds_nothing_in_time(menus: Menus, capacity: Sequence[int], presolve: bool, *, left_s: Clock) -> Answer:
-    return Answer(None, False, float("inf"), "maxTimeLimit", out_of_time=True)
+    return Answer(None, False, float("inf"), "Time limit reached", out_of_time=True)
 
 
 def never_solves(menus: Menus, capacity: Sequence[int], presolve: bool, *, left_s: Clock) -> Answer:
-    return Answer(None, False, float("inf"), "provenInfeasible")
+    return Answer(None, False, float("inf"), "Infeasible")
 
 
 def needs_presolve_off(menus: Menus, capacity: Sequence[int], presolve: bool, *, left_s: Clock) -> Answer:
@@ -131,7 +131,7 @@ def needs_presolve_off(menus: Menus, capacity: Sequence[int], presolve: bool, *,
 
 
 def loses_what_it_found(menus: Menus, capacity: Sequence[int], presolve: bool, *, left_s: Clock) -> Answer:
-    lost = Answer(None, True, 1.0, "convergenceCriteriaSatisfied")
+    lost = Answer(None, True, 1.0, "Optimal")
     return lost if presolve else _best(menus, capacity, left_s)
 
 
