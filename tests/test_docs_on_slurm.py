@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.lab import Lab, LabOptions
-from tests.docs_shell import PAGES, Command, Line, lines, mentioned, scripts
+from tests.docs_shell import PAGES, ROOT, Command, Line, lines, mentioned, scripts
 from tests.needed import several_people
 from tests.slurm_lab import eventually, short_directory, started_lab
 
@@ -37,13 +37,20 @@ INSTEAD: Mapping[str, str] = {
 }
 """Words of a page for what is there; ``{job}`` is a held job."""
 
-PARTS = ("sacct --delimiter", "sacct -M", "scontrol hold", "scontrol uhold", "scontrol update", "squeue -O")
-"""Of which a sentence speaks, without all that they need."""
+PARTS = (
+    "sacct --delimiter",
+    "sacct -M",
+    "scontrol hold",
+    "scontrol uhold",
+    "scontrol update",
+    "squeue -O",
+    "srun conda run '…'",
+)
+"""Of which a sentence speaks, without all that they need, or advises against."""
 
 ELSEWHERE: Mapping[str, str] = {
     r"srun --ntasks=1 freetrain": "tests/test_docs_environment.py",
-    r"srun conda run": "tests/test_docs_environment.py",
-    r"srun --ntasks-per-node=4 ": "tests/daemon/on_slurm/test_fillers.py",
+    r"srun --ntasks-per-node=4 ": "test_several_processes_start_on_each_node, below",
     r"sbatch --comment=freetrain:mim=2": "tests/slurm/test_job_submit.py",
 }
 """What is run elsewhere, as more is needed for it."""
@@ -271,5 +278,14 @@ def test_what_is_elsewhere_is_shown_and_is_there() -> None:
     shown += [str(each) for page in PAGES for each in mentioned(page, *PROGRAMS)]
     for pattern, where in ELSEWHERE.items():
         assert any(re.match(pattern, command) for command in shown), pattern
-        assert Path(__file__).parents[1].joinpath(where).exists()
+        assert Path(__file__).parents[1].joinpath(where).exists() or where.partition(",")[0] in globals()
     assert [part for part in PARTS if part not in shown] == []
+
+
+def test_several_processes_start_on_each_node(site: Site) -> None:
+    page = (ROOT / "docs/fillers.md").read_text()
+    step = re.search(r"`(srun --ntasks-per-node=4 .*) …`", page)
+    assert step is not None
+    site.types("sbatch", "-W", "-N2", "--exclusive", "-o", "out", "--wrap", f"{step[1]} printenv SLURMD_NODENAME")
+    names = (site.directory / "out").read_text().split()
+    assert {name: names.count(name) for name in names} == {"n001": 4, "n002": 4}
