@@ -6,11 +6,12 @@ TORCH_VERSION := 2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS := 6
+REPLAYS := $(VENV)/.replays
 STAMP := $(VENV)/.installed
 
 .PHONY: demo test lint unit test-slurm programs soak gpu-check bench bench-elastic bench-live clean
 
-demo: $(STAMP)
+demo: $(REPLAYS)
 	@mkdir -p demo
 	$(BIN)/freetrain replay sample_logs/small-cluster.sacct.gz --trainers preset:mix \
 		--report demo/report.html --store demo/freetrain.db
@@ -70,10 +71,15 @@ bench-live: $(STAMP)
 clean:
 	rm -rf $(VENV) demo benchmarks/results build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-$(STAMP): setup.cfg pyproject.toml
+# All that a replay and its report need; PyTorch alone is larger.
+$(REPLAYS): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "freetrain needs Python 3.11 or newer: say which with 'make PYTHON=/path/to/python3.11'"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable '.[report]'
+	@touch $@
+
+$(STAMP): $(REPLAYS)
 	$(BIN)/pip install --quiet torch==$(TORCH_VERSION)
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	@touch $@

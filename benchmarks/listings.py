@@ -185,7 +185,12 @@ def _at_rest(site: Site, findings: Findings) -> Iterator[Callable[[str, object, 
 
 
 def _queue(site: Site) -> str:
-    return site.run("alice", "squeue", "-h", "-a", "-r", "-t", "PD,R,CG,S,CF", "-o", "%i %P %T %N")
+    # Since when a job runs: on a busy machine one is given back and starts again between two commands.
+    all_jobs, running = ("PD,R,CG,S,CF", "%i %P %T %N"), ("R", "%i %S")
+    return "".join(
+        site.run("alice", "squeue", "-h", "-a", "-r", "-t", states, "-o", fields)
+        for states, fields in (all_jobs, running)
+    )
 
 
 def _compare_now(site: Site, findings: Findings) -> None:

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Installs what the tests need besides Python: a Slurm with accounting, Lua, a browser, and what reads units, man pages and RPMs.
+# Installs what the tests need besides Python: a Slurm with accounting, Lua, a browser, Prometheus, and what reads units,
+# man pages and RPMs.
 # As root on Debian or its like it does so; elsewhere it says in one line what to install. Without them CI fails, and
 # elsewhere their tests are skipped.
 set -euo pipefail
 
-packages=(slurm-wlm slurmdbd munge mariadb-server lua5.1 lua5.4 chromium systemd groff-base rpm cpio)
-programs=(slurmctld slurmd slurmdbd munged mariadbd lua5.1 lua5.4 chromium systemd-analyze groff rpmbuild cpio)
+packages=(slurm-wlm slurmdbd munge mariadb-server lua5.1 lua5.4 chromium systemd groff-base rpm cpio prometheus)
+programs=(slurmctld slurmd slurmdbd munged mariadbd lua5.1 lua5.4 chromium systemd-analyze groff rpmbuild cpio prometheus promtool)
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 missing=()
 for program in "${programs[@]}"; do

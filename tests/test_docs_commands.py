@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,20 +11,9 @@ import click
 import pytest
 
 from freetrain.cli.main import cli
+from tests.docs_shell import PAGES, freetrain_commands
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-_SHOWN = re.compile(r"^(?:    |\$ |> )?\s*(?:\w+=\S+ )*freetrain ([a-z].*)$")
-
-
-def shown(page: Path) -> Iterator[str]:
-    """The commands of its code blocks, without what follows them."""
-    is_code = False
-    for line in page.read_text().splitlines():
-        if line.startswith("```"):
-            is_code = not is_code
-        elif (is_code or line.startswith("    ")) and (found := _SHOWN.match(line)):
-            yield re.split(r"\s#|[|;>]|&&|\\$", found[1])[0].strip()
 
 
 def complaint(command: str) -> str:
@@ -56,11 +44,11 @@ def _takes_value(parameter: click.Parameter) -> bool:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_that_is_shown_is_there(page: Path) -> None:
-    assert {command: why for command in shown(page) if (why := complaint(command))} == {}
+    assert {command: why for command in freetrain_commands(page) if (why := complaint(command))} == {}
 
 
 def test_the_commands_are_found_and_judged() -> None:
-    assert len(list(shown(ROOT / "docs" / "daemon.md"))) > 20
+    assert len(list(freetrain_commands(ROOT / "docs" / "daemon.md"))) > 20
     assert complaint("drian n1") == "there is no drian"
     assert complaint("config chekc") == "there is no chekc"
     assert complaint("drain n1 --untill 5") == "--untill is not an option"

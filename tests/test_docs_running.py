@@ -28,9 +28,9 @@ from freetrain.store.ledger import DAEMON_COMMAND
 from tests.cli.fake_slurm import FakeSlurm
 from tests.cli.test_replay import LOG
 from tests.cli.test_solve import PROBLEM
+from tests.docs_shell import PAGES, freetrain_commands
 from tests.store.samples import NAMES, decide, new_run
 from tests.store.samples import PROBLEM as DECIDED
-from tests.test_docs_commands import PAGES, shown
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
 
@@ -47,6 +47,7 @@ ELSEWHERE: Mapping[str, str] = {
     r"replay .*--policy first-come": "needs the package that the page shows: tests/policies/test_installed.py",
     r"replay .*site_objectives": "needs the file that the page shows: tests/test_docs.py",
     r"ledger .*--check": "needs accounting: tests/cli/test_ledger.py",
+    r"config check --prove": "needs a Slurm that a job can be tried in: tests/cli/test_config_check_on_slurm.py",
     r"drain .*--wait": "needs a daemon: tests/cli/test_drain.py",
 }
 """What cannot be run here, why, and where it is."""
@@ -54,6 +55,7 @@ ELSEWHERE: Mapping[str, str] = {
 INSTEAD: Mapping[str, str] = {
     "JOBID": "7",
     "PARTITION": "main",
+    "YOUR_LOG.psv": "june.psv",
     "june.psv": "june.psv --as ideal --no-report",
     "--decision 12:480": "--decision 1:1",
     "--decision 3:120": "--decision 1:1",
@@ -165,7 +167,7 @@ def site(tmp_path: Path, stores: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def commands() -> list[str]:
     """All that are shown, once each, with what is there instead of a page's words."""
-    found = dict.fromkeys(command for page in PAGES for command in shown(page))
+    found = dict.fromkeys(command for page in PAGES for command in freetrain_commands(page))
     for word, there in INSTEAD.items():
         found = dict.fromkeys(command.replace(word, there) for command in found)
     return list(found)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from freetrain.config import Config, ConfigError
-from freetrain.core.cluster import NodeState, Snapshot
+from freetrain.core.cluster import Node, NodeState, Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.daemon.admission.checks import read_settings
 from freetrain.daemon.controls.drains import read_drains, reasons
@@ -26,6 +28,9 @@ from freetrain.slurm.parsing import expand_nodes
 
 _FREE = {False: {NodeState.IDLE}, True: {NodeState.IDLE, NodeState.BUSY}}
 """States of nodes that may be lent; True: in parts."""
+
+_SAID_BY_SLURM = re.compile(r"job (?P<job>\S+) runs here$|Slurm says (?P<state>\S+)$")
+"""Reasons that Slurm alone tells, now as at the daemon's last look."""
 
 _WITHOUT_DAEMON = "could be lent, if a daemon were at work"
 
@@ -64,10 +69,11 @@ def _running_fragments(snapshot: Snapshot, config: Config, gateway: Gateway) -> 
 
 
 def _brought_up_to_date(
-    groups: Iterable[NodeGroup], snapshot: Snapshot, running: Iterable[Fragment], in_parts: bool
+    groups: Iterable[NodeGroup], snapshot: Snapshot, running: Sequence[Fragment], in_parts: bool
 ) -> Sequence[NodeGroup]:
     """What the daemon found, but for the fragments and jobs that have started or ended since."""
     trainer_on = {fragment.node: fragment.trainer for fragment in running}
+    jobs_on = {} if in_parts else _jobs_of_others(snapshot, running)
     verdicts = {name: each for each in groups for name in expand_nodes(each.nodes)}
     for name, verdict in verdicts.items():
         trainer, node = trainer_on.get(name, ""), snapshot.node.get(name)
@@ -75,9 +81,36 @@ def _brought_up_to_date(
             verdicts[name] = replace(verdict, state="lent", trainer=trainer, why="")
         elif not trainer and verdict.state in ("lent", "due back"):
             verdicts[name] = NodeGroup("", "not lent", why=f"the fragment of {verdict.trainer} has just ended")
-        elif verdict.state == "free" and node is not None and node.state not in _FREE[in_parts]:
-            verdicts[name] = NodeGroup("", "not lent", why=f"Slurm says {node.said}")
+        elif node is not None and (why := _another_reason(verdict, node, jobs_on.get(name, ()), in_parts)):
+            verdicts[name] = NodeGroup("", "not lent", why=why)
     return gathered(verdicts)
+
+
+def _jobs_of_others(snapshot: Snapshot, running: Iterable[Fragment]) -> Mapping[str, Sequence[str]]:
+    """Node → the jobs that have it and are no fragments."""
+    ours = {fragment.job for fragment in running}
+    jobs_on: defaultdict[str, list[str]] = defaultdict(list)
+    for job in snapshot.jobs:
+        if job.state.has_nodes and job.id not in ours:
+            for name in job.nodes:
+                jobs_on[name].append(job.id)
+    return jobs_on
+
+
+def _another_reason(verdict: NodeGroup, node: Node, jobs: Sequence[str], in_parts: bool) -> str:
+    """Why a node that nobody is lent is not, where what the daemon found is so no more; empty: it is."""
+    said = _SAID_BY_SLURM.match(verdict.why)
+    if verdict.state == "free":
+        is_as_found = node.state in _FREE[in_parts]
+    else:
+        is_as_found = said is None or said["job"] in jobs or said["state"] == node.said
+    if is_as_found:
+        return ""
+    if jobs:
+        return f"job {jobs[0]} runs here"
+    if node.state is not NodeState.IDLE or not node.may_be_lent or said is None:
+        return f"Slurm says {node.said}"
+    return f"job {said['job']} has just ended" if said["job"] else f"Slurm said {said['state']} a moment ago"
 
 
 def _judged_here(

@@ -186,6 +186,7 @@ def test_the_speeds_that_are_believed_are_shown_as_a_tag_says_them(site: Site) -
 
 def test_lent_is_told_from_asked(site: Site) -> None:
     site.published()
+    site.slurm.answers("squeue", QUEUE + task("9", "RUNNING", "n4", tag=""))
     first = json.loads(run("jobs", "--json").stdout)["jobs"][0]
     assert (first["nodes"], first["asked_nodes"], first["samples"]) == (["n1"], ["n2"], 1234.0)
     assert first["ends"] == {"preempted": 2}
@@ -208,7 +209,7 @@ def test_what_has_started_or_ended_since_the_last_look_is_seen(site: Site) -> No
         "n1": ("not lent", "the fragment of 1 has just ended"),
         "n2": ("lent 1", ""),
         "n3": ("not lent", "Slurm says ALLOCATED"),
-        "n4": ("not lent", "job 9 runs here"),
+        "n4": ("not lent", "Slurm says ALLOCATED"),
     }
     (row,) = json.loads(run("jobs", "--json").stdout)["jobs"]
     assert (row["nodes"], row["asked_nodes"]) == (["n2"], [])
@@ -223,6 +224,31 @@ def test_who_has_a_node_now_is_told_not_who_had_it(site: Site) -> None:
         "n2": ("due back 1", ""),
         "n3": ("not lent", "the fragment of 1 has just ended"),
     }
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "job", "now"),
+    [
+        ("job 9 runs here", "ALLOCATED", "9", "job 9 runs here"),
+        ("job 9 runs here", "ALLOCATED", "11", "job 11 runs here"),
+        ("job 9 runs here", "IDLE", "", "job 9 has just ended"),
+        ("job 9 runs here", "DOWN", "", "Slurm says DOWN"),
+        ("Slurm says DOWN", "DOWN", "", "Slurm says DOWN"),
+        ("Slurm says DOWN", "IDLE+DRAIN", "", "Slurm says IDLE+DRAIN"),
+        ("Slurm says DOWN", "IDLE", "", "Slurm said DOWN a moment ago"),
+        ("Slurm says DOWN", "ALLOCATED", "11", "job 11 runs here"),
+        ("excluded by the site", "ALLOCATED", "11", "excluded by the site"),
+        ("", "ALLOCATED", "11", "job 11 runs here"),
+    ],
+)
+def test_why_a_node_is_not_lent_is_not_what_has_ended_meanwhile(
+    site: Site, found: str, state: str, job: str, now: str
+) -> None:
+    group = NodeGroup("n4", "not lent", why=found) if found else NodeGroup("n4", "free")
+    site.published(replace(LOOK, nodes=(group,)))
+    site.slurm.answers("squeue", task(job, "RUNNING", "n4", tag="") if job else "")
+    site.has_states("IDLE", "IDLE", "IDLE", state)
+    assert node_states() == {"n4": ("not lent", now)}
 
 
 def test_why_a_trainer_has_nothing_is_the_daemons_word(site: Site) -> None:

@@ -1,0 +1,64 @@
+"""What docs/lab.md shows of freetrain in a lab, typed line by line: a training grows, gives way and trains on."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from freetrain.elastic.on_disk.progress_log import read_progress
+from freetrain.lab import LabOptions
+from tests.docs_shell import ROOT
+from tests.slurm_lab import on_free_ports, short_directory
+
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+
+SAYS: Mapping[str, str] = {
+    "it has four nodes": "has 4; trains_on 4",
+    "it trains on two, without having stopped": "has 2; trains_on 2",
+}
+"""What the page says beside ``freetrain jobs``, waited for."""
+BEGIN = """set -eu
+trap 'kill %1; wait; freetrain lab down' EXIT
+has() { until [ "$(freetrain jobs -P -h -o NODES)" = $1 ]; do sleep 0.5; done; }
+trains_on() { until tail -n 1 t1/progress.jsonl | grep -q "\\"nodes\\": *$1\\b"; do sleep 0.5; done; }
+"""
+
+
+def typed(port: int) -> str:
+    """The page's lines."""
+    section = (ROOT / "docs/lab.md").read_text().partition("\n## freetrain in the lab\n")[2]
+    text = "".join(f"{line[4:]}\n" for line in section.splitlines() if line.startswith("    ") or not line)
+    for says, until in SAYS.items():
+        text, found = re.subn(rf"^freetrain jobs(.*)# {says}$", rf"{until}\1", text, flags=re.MULTILINE)
+        assert found == 1, says
+    text, found = re.subn(r"^freetrain lab up", f"freetrain lab up --port {port}", text, flags=re.MULTILINE)
+    assert found == 1
+    return BEGIN + text
+
+
+def test_a_training_grows_and_shrinks_as_the_page_says() -> None:
+    port = on_free_ports(LabOptions(nodes=4)).base_port
+    with short_directory() as directory:
+        (directory / "docs").symlink_to(ROOT / "docs")
+        (directory / "bin").mkdir()
+        for name, module in (("python", ""), ("freetrain", " -m freetrain")):
+            (directory / "bin" / name).write_text(f'#!/bin/sh\nexec {sys.executable}{module} "$@"\n')
+            (directory / "bin" / name).chmod(0o755)
+        environment = os.environ | {
+            "PATH": f"{directory}/bin:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "FREETRAIN_LAB": str(directory / "lab"),
+        }
+        done = subprocess.run(
+            ["bash", "-c", typed(port)], cwd=directory, env=environment,
+            capture_output=True, text=True, check=False, timeout=400,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        progress = read_progress(directory / "t1/progress.jsonl")
+        assert {line.nodes for line in (*progress.rates, *progress.rescales)} >= {4, 2}
+        assert "loss" not in {change.cause for change in progress.rescales}
