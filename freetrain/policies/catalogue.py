@@ -53,6 +53,7 @@ _OWN = {
     "greedy": "each trainer's best size at the market's price per node",
     "gadget": "most utility of what is done so far, linear to the target (GADGET, INFOCOM 2022)",
     "gadget-log": "the same with a logarithm: who has done least gains most",
+    "gadget-fair": "the same, steeper than a logarithm: who has done least comes nearly always first",
     "smd": "each at its fastest size or not at all, by what completing is worth (SMD, INFOCOM 2021)",
     "smd-menu": "the same with smaller sizes, too (freetrain's extension)",
     "first": "the first nodes, idle ones first",
@@ -69,6 +70,7 @@ _DATA_WAIT = "how long trainings wait for data, from their progress; parts of no
 _NEEDS = {
     "gadget": _PROGRESS,
     "gadget-log": _PROGRESS,
+    "gadget-fair": _PROGRESS,
     "smd": _PROGRESS,
     "smd-menu": _PROGRESS,
     "ring": _SWITCHES,

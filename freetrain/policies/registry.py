@@ -10,7 +10,7 @@ from freetrain.policies.equal_share import EqualShare
 from freetrain.policies.finishers import AS_ASKED, OPT, TUNE, Finisher
 from freetrain.policies.freetrain import FreeTrain, Solver
 from freetrain.policies.gadget.policy import Gadget
-from freetrain.policies.gadget.utility import LOG
+from freetrain.policies.gadget.utility import FAIR, LOG
 from freetrain.policies.greedy import Greedy
 from freetrain.policies.installed import Kind
 from freetrain.policies.placers.dltap import Dltap
@@ -19,7 +19,7 @@ from freetrain.policies.placers.ring import Ring
 from freetrain.policies.policy import Policy
 from freetrain.policies.smd.policy import Smd
 
-POLICIES = ("freetrain", "equal-share", "greedy", "gadget", "gadget-log", "smd", "smd-menu")
+POLICIES = ("freetrain", "equal-share", "greedy", "gadget", "gadget-log", "gadget-fair", "smd", "smd-menu")
 """freetrain's own; no other policy may have one of these names."""
 
 PLACERS = ("first", "ring", "dltap")
@@ -50,6 +50,8 @@ def find_policy(name: str, solver: str = Solver.AUTO, time_limit_s: float = 10.0
             return Gadget()
         case "gadget-log":
             return Gadget(LOG, "gadget-log")
+        case "gadget-fair":
+            return Gadget(FAIR, "gadget-fair")
         case "smd":
             return Smd()
         case "smd-menu":

@@ -36,3 +36,4 @@ class Utility:
 
 LINEAR = Utility(0.0)
 LOG = Utility(1.0)
+FAIR = Utility(2.0)
