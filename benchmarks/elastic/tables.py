@@ -84,7 +84,7 @@ def size_table(outcomes: Sequence[Outcome]) -> Table:
 def memory_table(rows_of: Sequence[Memory]) -> Table:
     """One row per count of changes: what the first worker then has of the computer's memory."""
     first = rows_of[0].resident_bytes if rows_of else 0
-    rows = [
+    rows: list[Cells] = [
         (str(one.changes), f"{one.resident_bytes / 1e6:.0f}", f"{100 * (one.resident_bytes / first - 1):+.1f} %")
         for one in rows_of
     ]
