@@ -113,7 +113,10 @@ def _measure(part: str, given: argparse.Namespace) -> tuple[Table, Any]:
             ]
             return size_table(outcomes), [asdict(outcome) for outcome in outcomes]
         case "memory":
-            found = list(measure_memory(given.changes, given.optimizer))
+            found = []
+            for one in measure_memory(given.changes, given.optimizer):
+                click.echo(f"{one.changes} changes: {one.resident_bytes / 1e6:.0f} MB", err=True)
+                found.append(one)
             return memory_table(found), [asdict(one) for one in found]
         case "checkpoints":
             models = [size * 10**6 for size in given.sizes or ()] or checkpoints.PARAMETERS
