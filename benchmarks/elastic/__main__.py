@@ -15,6 +15,7 @@ import benchmarks.elastic
 from benchmarks.elastic import checkpoints
 from benchmarks.elastic.events import Conditions, Event, Outcome, measure
 from benchmarks.elastic.membership import measure_membership
+from benchmarks.elastic.memory import measure_memory
 from benchmarks.elastic.processes import no_survivors
 from benchmarks.elastic.progress import measure_progress
 from benchmarks.elastic.servers import measure_pauses, measure_steps
@@ -24,6 +25,7 @@ from benchmarks.elastic.tables import (
     Table,
     checkpoint_table,
     membership_table,
+    memory_table,
     pause_table,
     progress_table,
     served_table,
@@ -33,7 +35,7 @@ from benchmarks.machine import machine_facts, version_facts
 from freetrain.cli.output import print_heading, print_table
 
 PARTS = (
-    "pauses", "restart", "sizes", "checkpoints", "membership", "progress", "servers", "server pauses",
+    "pauses", "restart", "sizes", "memory", "checkpoints", "membership", "progress", "servers", "server pauses",
 )  # fmt: skip
 EVENTS = (
     Event("grow 2→4", 2, 4, "join"),
@@ -76,11 +78,16 @@ def _arguments() -> argparse.Namespace:
         ("--torchrun-repeats", 10, "torchrun"),
         ("--restart-repeats", 5, "freetrain's restart mode"),
         ("--size-repeats", 3, "each size of model"),
+        ("--torchrun-size-repeats", 1, "the same with torchrun"),
         ("--membership-repeats", 3, "the systems' steps"),
     ):
         parser.add_argument(name, type=int, default=repeats, metavar="N", help=f"of {what} (default {repeats})")
     parser.add_argument("--optimizer", choices=("sgd", "adam"), default="adam", help="of the models by size")
     parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="millions of parameters of these models")
+    parser.add_argument("--ranks", type=int, default=2, metavar="N", help="joined by another, by size (default 2)")
+    parser.add_argument(
+        "--changes", type=int, default=100, metavar="N", help="until the last look at memory (default 100)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep every single figure here")
     return parser.parse_args()
 
@@ -96,8 +103,21 @@ def _measure(part: str, given: argparse.Namespace) -> tuple[Table, Any]:
             return pause_table(outcomes), [asdict(outcome) for outcome in outcomes]
         case "sizes":
             sizes = [size * 10**6 for size in given.sizes or ()] or PARAMETERS
-            outcomes = _told(measure_sizes(given.size_repeats, given.optimizer, sizes))
+            repeats = ((FREETRAIN, given.size_repeats), (TORCHRUN, given.torchrun_size_repeats))
+            outcomes = [
+                outcome
+                for size in sizes
+                for system, count in repeats
+                if count
+                for outcome in _told(measure_sizes(system, count, given.optimizer, [size], given.ranks))
+            ]
             return size_table(outcomes), [asdict(outcome) for outcome in outcomes]
+        case "memory":
+            found = []
+            for one in measure_memory(given.changes, given.optimizer):
+                click.echo(f"{one.changes} changes: {one.resident_bytes / 1e6:.0f} MB", err=True)
+                found.append(one)
+            return memory_table(found), [asdict(one) for one in found]
         case "checkpoints":
             models = [size * 10**6 for size in given.sizes or ()] or checkpoints.PARAMETERS
             costs = list(checkpoints.measure_checkpoints(models, given.optimizer))

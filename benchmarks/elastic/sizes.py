@@ -6,27 +6,34 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.elastic.events import Conditions, Event, Outcome, measure
-from benchmarks.elastic.systems import FREETRAIN
+from benchmarks.elastic.systems import System
 
 PARAMETERS = (1_000_000, 10_000_000, 50_000_000, 100_000_000, 250_000_000, 500_000_000)
-GROW = Event("grow 2→3", 2, 3, "join")
-LEAVE = Event("leave 3→2", 3, 2, "leave")
-KILL = Event("kill -9, 3→2", 3, 2, "kill")
 NO_MEMORY = "not enough memory"
 
 _BYTES_PER_PARAMETER = {"sgd": 12, "adam": 24}
-"""Of each rank: four for the value, four for the gradient, eight for Adam's state, the rest for copies."""
+"""Of each rank at its most: value and gradient four each, Adam's state eight, the rest for copies (measured)."""
 
 
-def measure_sizes(repeats: int, optimizer: str, sizes: Sequence[int] = PARAMETERS) -> Iterator[Outcome]:
-    """Let a third rank come and leave, come and be killed, model by model."""
-    events = (GROW, LEAVE, GROW, KILL)
+def events_at(ranks: int) -> tuple[Event, ...]:
+    """One more rank comes and leaves, comes and is killed."""
+    grow = Event(f"grow {ranks}→{ranks + 1}", ranks, ranks + 1, "join")
+    leave = Event(f"leave {ranks + 1}→{ranks}", ranks + 1, ranks, "leave")
+    kill = Event(f"kill -9, {ranks + 1}→{ranks}", ranks + 1, ranks, "kill")
+    return grow, leave, grow, kill
+
+
+def measure_sizes(
+    system: System, repeats: int, optimizer: str, sizes: Sequence[int] = PARAMETERS, ranks: int = 2
+) -> Iterator[Outcome]:
+    """Let another rank come and go, model by model."""
+    events = events_at(ranks)
     for parameters in sizes:
-        if parameters * _BYTES_PER_PARAMETER[optimizer] * GROW.after > _free_bytes():
-            yield from (Outcome(FREETRAIN.name, event.name, 0, parameters, NO_MEMORY) for event in events)
+        if parameters * _BYTES_PER_PARAMETER[optimizer] * (ranks + 1) > _free_bytes():
+            yield from (Outcome(system.name, event.name, 0, parameters, NO_MEMORY) for event in events)
             continue
         conditions = Conditions(parameters, 0.0, settle_steps=4, timeout_s=180.0, optimizer=optimizer)
-        yield from measure(FREETRAIN, events, repeats, conditions)
+        yield from measure(system, events, repeats, conditions)
 
 
 def _free_bytes() -> int:

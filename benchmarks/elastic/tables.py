@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from benchmarks.elastic.checkpoints import CheckpointCost
 from benchmarks.elastic.events import Outcome
 from benchmarks.elastic.membership import StepTime
+from benchmarks.elastic.memory import Memory
 from benchmarks.elastic.progress import ProgressCost
 from benchmarks.elastic.servers import ServedStep
-from benchmarks.elastic.sizes import GROW, KILL, LEAVE
 from benchmarks.elastic.steps import Change, quantile
 from freetrain.showing.words import NOTHING
 
@@ -47,12 +47,13 @@ def pause_table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def size_table(outcomes: Sequence[Outcome]) -> Table:
-    """One row per size of model: what a step takes, and the pause when a rank comes and when it goes."""
+    """One row per size of model and system: what a step takes, and the pause when a rank comes or goes."""
     columns = (
         "parameters",
-        "step at 2",
+        "system",
+        "step before",
         "slowest",
-        "step at 3",
+        "step after",
         "grow p50",
         "min–max",
         "leave p50",
@@ -61,21 +62,33 @@ def size_table(outcomes: Sequence[Outcome]) -> Table:
         "min–max",
     )
     rows = []
-    for parameters in dict.fromkeys(outcome.parameters for outcome in outcomes):
-        here = [outcome for outcome in outcomes if outcome.parameters == parameters]
-        grow, leave, kill = ([one for one in here if one.event == event.name] for event in (GROW, LEAVE, KILL))
+    for parameters, system in dict.fromkeys((outcome.parameters, outcome.system) for outcome in outcomes):
+        here = [outcome for outcome in outcomes if (outcome.parameters, outcome.system) == (parameters, system)]
+        grow, leave, kill = (
+            [one for one in here if one.event.startswith(kind)] for kind in ("grow", "leave", "kill")
+        )
         steps = (
             _median_of(grow, lambda change: change.step_before_s),
             _median_of(grow, lambda change: change.slowest_before_s),
             _median_of(leave, lambda change: change.step_before_s),
         )
         ranges = (cell for found in (grow, leave, kill) for cell in _range_cells(found))
-        rows.append((f"{parameters / 1e6:g} M", *steps, *ranges, _success(here)))
+        rows.append((f"{parameters / 1e6:g} M", system, *steps, *ranges, _success(here)))
     notes = (
-        "fp32, steps without sleep; 2 ranks become 3 and 2 again; one step is part of each pause",
-        "slowest: the longest step at 2 before a third joins, while it boots and is fed",
+        "fp32, steps without sleep; another rank comes and goes; one step is part of each pause",
+        "slowest: the longest step before it joins, while it boots and is fed",
     )
     return Table("Pause against size of model, in seconds", (*columns, "succeeded"), rows, notes)
+
+
+def memory_table(rows_of: Sequence[Memory]) -> Table:
+    """One row per count of changes: what the first worker then has of the computer's memory."""
+    first = rows_of[0].resident_bytes if rows_of else 0
+    rows: list[Cells] = [
+        (str(one.changes), f"{one.resident_bytes / 1e6:.0f}", f"{100 * (one.resident_bytes / first - 1):+.1f} %")
+        for one in rows_of
+    ]
+    return Table("Memory of the first worker", ("changes", "MB", "grown by"), rows)
 
 
 def checkpoint_table(costs: Sequence[CheckpointCost]) -> Table:

@@ -7,9 +7,17 @@ pytest.importorskip("torch")
 from benchmarks.elastic.checkpoints import cost_of
 from benchmarks.elastic.events import Outcome
 from benchmarks.elastic.membership import StepTime
+from benchmarks.elastic.memory import Memory
 from benchmarks.elastic.progress import ProgressCost
 from benchmarks.elastic.steps import Change
-from benchmarks.elastic.tables import checkpoint_table, membership_table, pause_table, progress_table, size_table
+from benchmarks.elastic.tables import (
+    checkpoint_table,
+    membership_table,
+    memory_table,
+    pause_table,
+    progress_table,
+    size_table,
+)
 
 
 def took(system: str, event: str, *pauses_s: float, parameters: int = 1_000_000) -> list[Outcome]:
@@ -59,12 +67,14 @@ def test_each_size_of_model_has_a_row() -> None:
             *took("freetrain", "grow 2→3", 0.1, 0.3, 0.2),
             *took("freetrain", "leave 3→2", 0.05),
             *took("freetrain", "kill -9, 3→2", 0.06, 0.07),
+            *took("torchrun", "grow 2→3", 9.0),
             Outcome("freetrain", "grow 2→3", 0, 500_000_000, "not enough memory"),
         ]
     )
     assert table.rows == [
         (
             "1 M",
+            "freetrain",
             "0.010",
             "0.030",
             "0.010",
@@ -76,7 +86,8 @@ def test_each_size_of_model_has_a_row() -> None:
             "0.060–0.070",
             "6 of 6",
         ),
-        ("500 M", *["–"] * 9, "0 of 1, 1 not enough memory"),
+        ("1 M", "torchrun", "0.010", "0.030", "–", "9.000", "9.000–9.000", *["–"] * 4, "1 of 1"),
+        ("500 M", "freetrain", *["–"] * 9, "0 of 1, 1 not enough memory"),
     ]
     assert all(len(row) == len(table.columns) for row in table.rows)
 
@@ -119,3 +130,8 @@ def test_steps_of_worlds_that_do_not_change_are_compared_in_pairs() -> None:
 def test_a_size_at_which_nothing_could_be_measured_has_no_figures() -> None:
     table = membership_table([StepTime("freetrain", 8, 0, None), StepTime("torchrun", 8, 0, 0.01)])
     assert table.rows == [("8", "–", "10.000", "–")]
+
+
+def test_memory_is_compared_with_that_after_the_first_changes() -> None:
+    table = memory_table([Memory(10, 400_000_000), Memory(20, 410_000_000)])
+    assert table.rows == [("10", "400", "+0.0 %"), ("20", "410", "+2.5 %")]

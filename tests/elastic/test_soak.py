@@ -30,6 +30,7 @@ class Chaos:
         self.trainer = trainer
         self.most = most
         self.random = random.Random(seed)
+        self.feeding = random.Random(seed)
         self.inside: list[str] = []
         self.stopped: list[str] = []
         self.done: Counter[str] = Counter()
@@ -72,7 +73,7 @@ class Chaos:
     def _one(self, name: str) -> None:
         if name == "join" or not self.inside:
             if len(self.inside) < self.most:
-                self.inside += self.trainer.start(1)
+                self.inside += self._start()
             return
         some = self.inside[:] if name.startswith("all") else [self.random.choice(self.inside)]
         self.inside = [worker for worker in self.inside if worker not in some]
@@ -86,12 +87,16 @@ class Chaos:
 
     def _kill_on_arrival(self) -> None:
         """Somebody vanishes from a world that is still forming, and another one comes in its place."""
-        (newcomer,) = self.trainer.start(1)
-        replacement = self.trainer.start(1)
+        (newcomer,) = self._start()
+        replacement = self._start()
         self.trainer.wait_until(lambda: newcomer in self.trainer.ranks(), "the newcomer's generation")
         time.sleep(self.random.uniform(0.0, 0.03))
         self.trainer.kill(newcomer)
         self.inside += replacement
+
+    def _start(self) -> list[str]:
+        """A newcomer, which is fed before it joins, or gets the state when it does."""
+        return self.trainer.start(1, FREETRAIN_FEED_FROM_MB=self.feeding.choice(["0", "1000"]))
 
     def _wake(self) -> None:
         for name in self.stopped:

@@ -243,7 +243,8 @@ class Watcher:
 
     def _patience_s(self, guard: Guard, view: View) -> float | None:
         """How long the main thread may try to get out by itself; None: this world is as it should be."""
-        broken = view.broken and view.number == guard.generation.number
+        # Also where a newer generation has come already, which whoever is still in this world would keep waiting.
+        broken = guard.generation.number in view.broken_numbers
         if broken or any(id_ in view.gone for id_ in guard.generation.everyone):
             return self._timeouts.cut_after_s
         if not guard.formed and view.number > guard.generation.number:

@@ -19,7 +19,7 @@ class View:
         leaving: those who want to leave at the next step boundary, with those of their replicas.
         gone: those who left or were lost, with the reason, and those who were lost with them.
         refused: those who were turned away, with the sentence that says why.
-        broken: whether a member says that the latest generation's world does not work.
+        broken_numbers: of generations of which a member says that their world does not work.
         feeds: those who said where they can be fed, and how often that has been tried before.
         ready: those who need not, or cannot, be fed any more.
     """
@@ -29,7 +29,7 @@ class View:
     leaving: frozenset[str] = frozenset()
     gone: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
-    broken: bool = False
+    broken_numbers: frozenset[int] = frozenset()
     feeds: frozenset[tuple[str, int]] = frozenset()
     ready: frozenset[str] = frozenset()
 
@@ -37,6 +37,11 @@ class View:
     def number(self) -> int:
         """The latest generation's number; 0 before the first."""
         return self.generation.number if self.generation else 0
+
+    @property
+    def broken(self) -> bool:
+        """Whether a member says that the latest generation's world does not work."""
+        return self.number in self.broken_numbers
 
     @property
     def current(self) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ class ViewReader:
             refused={id_: self._reasons[f"{id_}.refused"] for id_ in with_suffix(names, ".refused")},
             feeds=frozenset(map(_member_and_attempt, with_suffix(names, ".feed"))),
             ready=frozenset(with_suffix(names, ".ready")),
-            broken=generation is not None and f"{generation.number:08d}.broken" in numbers,
+            broken_numbers=frozenset(int(name) for name in with_suffix(numbers, ".broken") if name.isdecimal()),
         )
 
     def _learn(self, name: str, secret: Secret) -> None:

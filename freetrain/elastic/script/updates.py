@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 
 from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.script.closures import Arguments, call_first
 from freetrain.elastic.script.local_steps import Rounds
 from freetrain.elastic.script.sharding import weigh_shards
 from freetrain.elastic.training.shards import is_sharded, local
@@ -189,14 +190,15 @@ class Updates:
 
     def _before_update(
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
+    ) -> Arguments | None:
+        """What torch calls before each step of an optimizer, and perhaps other arguments for that."""
         if self._weight is None:
-            return
-        if len(args) > 1 or kwargs.get("closure") is not None:
-            raise InputError(
-                "optimizer.step() was called with a closure, whose gradients cannot be added up over the ranks.",
-                "Compute loss and gradients before it, and call it without a closure.",
-            )
+            return None
+        arguments = call_first(optimizer, args, kwargs)
+        self._prepare_gradients(optimizer)
+        return arguments
+
+    def _prepare_gradients(self, optimizer: torch.optim.Optimizer) -> None:
         if self._rounds is not None:
             self._step_alone(optimizer)
             return

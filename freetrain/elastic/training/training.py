@@ -242,6 +242,8 @@ class Training:
             loop: what the script's loop is over.
         """
         reason = "finished" if error is None else f"ended with {type(error).__name__}: {error}"
+        if isinstance(error, FreetrainError) and error.hint:
+            error.add_note(error.hint)  # where it is raised within the script's own step, its traceback is shown
         self.worlds.feeder.close()
         self._model.leave()
         try:

@@ -19,7 +19,7 @@ def view(ranks: str, joined: str, leaving: str = "", gone: str = "", broken: boo
         members={name: member(name, order) for order, name in enumerate(joined)},
         leaving=frozenset(leaving),
         gone=dict.fromkeys(gone, "lost"),
-        broken=broken,
+        broken_numbers=frozenset([7] if broken else []),
     )
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
+from freetrain.elastic import FixedBatch, Loop
+from freetrain.errors import InputError
 from tests.elastic.harness import Workers, workers
 
 PLACES = ("forward", "loss", "backward", "data", "before_update", "optimizer", "on_step", "on_resize")
@@ -108,3 +112,20 @@ def test_who_waits_for_more_members_says_so(tmp_path: Path) -> None:
         trainer.wait_until(lambda: len(trainer.directory.view().members) == 2, "two members")
         sentence = "waiting for 1 more: 2 are here, and it starts with 3 (--min)"
         trainer.wait_until(lambda: sentence in trainer.error_of("w0") + trainer.error_of("w1"), "sentence")
+
+
+def minimise_by_line_search(folder: Path) -> None:
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.LBFGS(model.parameters())
+    with Loop(model, optimizer, 16, FixedBatch(8), trainer=folder) as run:
+        for _ in run.epochs():
+            for _ids in run.batches:
+                optimizer.step(lambda: 0.0)
+
+
+def test_a_script_that_asks_for_what_cannot_be_done_hears_in_its_traceback_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        minimise_by_line_search(tmp_path)
+    lines = "".join(traceback.format_exception(caught.value))
+    assert "LBFGS.step() was called with a closure" in lines
+    assert "or take another optimizer." in lines

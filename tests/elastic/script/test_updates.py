@@ -207,8 +207,59 @@ def test_outside_of_steps_an_optimizer_is_the_scripts_own() -> None:
         training.updates.sum(training.optimizers[0])
 
 
-def test_closures_are_refused() -> None:
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_closure_is_called_once_before_its_gradients_are_summed(by_name: bool) -> None:
+    training, losses = Training(), []
+    training.begin(weight=0.25)
+
+    def closure() -> torch.Tensor:
+        training.optimizers[0].zero_grad()
+        loss = 4.0 * training.module[0].sum()
+        loss.backward()
+        training.world.told.append("closure")
+        return loss.detach()
+
+    with torch.no_grad():
+        step = training.optimizers[0].step
+        losses.append(step(closure=closure) if by_name else step(closure))
+    assert training.values()[0] == -2.0
+    assert training.world.told == ["closure", "vote", "gradients"]
+    assert [float(loss) for loss in losses] == [0.0]
+
+
+def test_no_closure_is_no_closure() -> None:
+    """As Accelerate calls the optimizers that it wraps."""
+    training = Training()
+    training.begin(weight=0.25)
+    training.propagate(0, 4.0)
+    training.optimizers[0].step(None)
+    assert training.values()[0] == -2.0
+
+
+def test_a_closure_of_a_step_that_is_lost_changes_nothing() -> None:
     training = Training()
     training.begin()
-    with pytest.raises(InputError, match="called with a closure"):
-        training.optimizers[0].step(lambda: 0.0)
+    training.world.is_lost = True
+    training.optimizers[0].step(lambda: training.propagate(0, 4.0))
+    assert training.values()[0] == 0.0
+    assert training.updates.lost is not None
+
+
+class Perturbing(torch.optim.SGD):
+    """Steps before it calls its closure, as sharpness-aware optimizers do."""
+
+    def step(self, closure: Any = None) -> Any:
+        super().step()
+        return super().step(closure)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.LBFGS, Perturbing])
+def test_closures_of_optimizers_that_may_call_them_otherwise_are_refused(kind: Any) -> None:
+    training = Training()
+    optimizer = kind([training.module[0]], 1.0)
+    updates = Updates(training.state, [optimizer], training.world.vote)
+    updates.enter(cast(World, training.world))
+    updates.begin_step()
+    updates.weigh(0.5)
+    with pytest.raises(InputError, match=f"{kind.__name__}.step.. was called with a closure"):
+        optimizer.step(lambda: 0.0)
