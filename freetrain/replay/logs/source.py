@@ -55,7 +55,8 @@ def read_pieces(path: Path) -> Generator[bytes, None, None]:
     name = display_name(path)
     text = _as_utf8(_unpacked(_chunks(path, name), name))
     for piece in _in_whole_lines(text):
-        yield piece.replace(b"\r\n", b"\n") if b"\r\n" in piece else piece
+        # To look for one byte takes a twentieth of the time of two.
+        yield piece.replace(b"\r\n", b"\n") if b"\r" in piece else piece
 
 
 def _in_whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
