@@ -83,7 +83,8 @@ def nodes_by_trainer(grid: NodeGrid, colours: Sequence[str], size: Format) -> st
         from matplotlib.colors import ListedColormap
 
         left = min(max(map(len, grid.nodes)), 14) * size.font * 0.62 + 14
-        axes = _axes(figure, size, height, left=left, right=10)
+        # The last date stands below the end of the axis, and half of it beyond.
+        axes = _axes(figure, size, height, left=left, right=size.font * _DATE_WIDTH / 2)
         extent = (grid.from_s, grid.until_s, len(grid.nodes) - 0.5, -0.5)
         # What is busy is left clear: the ground behind it has another colour on dark screens, a picture has not.
         shades = ListedColormap(["#00000000", palette.IDLE, *colours])

@@ -6,8 +6,9 @@ import re
 import numpy as np
 import pytest
 
-from freetrain.replay.report.charts import idle_and_lent, lengths_of_holes
+from freetrain.replay.report.charts import idle_and_lent, lengths_of_holes, nodes_by_trainer
 from freetrain.replay.report.figures import HoleLengths, NodesOverTime
+from freetrain.replay.report.node_grid import NodeGrid
 from freetrain.replay.report.svg import NARROW, WIDE, Format
 
 _DATE = re.compile(r'font-size: (\d+)px[^>]* x="([\d.]+)"[^>]*>\d{4}-\d\d-\d\d<')
@@ -31,3 +32,11 @@ def test_few_holes_are_counted_in_whole_numbers() -> None:
     assert "2  (15.4" in picture
     assert "3.0  (40.0" in picture, "hours are not counted"
     assert "11.0" not in picture
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=lambda size: size.name)
+def test_dates_below_the_nodes_end_within_the_picture(size: Format) -> None:
+    grid = NodeGrid(("n1", "n2"), np.zeros((2, 24), np.uint8), 0.0, 2 * 86400.0)
+    dates = [(float(font), float(x)) for font, x in _DATE.findall(nodes_by_trainer(grid, [], size))]
+    assert dates
+    assert max(x + 2.9 * font for font, x in dates) <= size.width

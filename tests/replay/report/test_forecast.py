@@ -51,4 +51,4 @@ def test_where_nothing_was_forecast_there_is_nothing_to_show() -> None:
 def test_the_page_says_how_well_idle_time_could_be_forecast(report: ReportInput) -> None:
     page = render(report)
     assert "How well idle time could be forecast" in page
-    assert '<th scope="row">learned</th><td>60\N{NO-BREAK SPACE}min to 4\N{NO-BREAK SPACE}h</td>' in page
+    assert '<th scope="row">learned, 60\N{NO-BREAK SPACE}min to 4\N{NO-BREAK SPACE}h</th>' in page
