@@ -25,6 +25,7 @@ from benchmarks.machine import machine_facts, version_facts
 from freetrain.cli.output import print_table
 
 SAMPLE = Path(__file__).parent.parent / "sample_logs" / "small-cluster.sacct.gz"
+SIZES = [100_000, 1_000_000, 10_000_000]
 WEEKS = 40
 """So many weeks run on one copy of the sample's machine before the next copy begins."""
 
@@ -84,7 +85,7 @@ def read(path: Path) -> dict[str, Any]:
 def main() -> None:
     """Measure, print a table, and keep it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000], help="sizes of the logs")
+    parser.add_argument("--rows", type=int, nargs="+", default=SIZES, help="sizes of the logs")
     parser.add_argument("--read", type=Path, help="read this file and print the figures, nothing else")
     parser.add_argument("--json", type=Path, help="keep the figures here")
     given = parser.parse_args()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from freetrain.core.holes import SECONDS_PER_HOUR
+from freetrain.durations import show_duration
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.window import Window
 
@@ -41,8 +41,8 @@ def with_failures(busy: BusyTimes, window: Window, failures: Failures) -> tuple[
     failing = busy.and_also(holes.node[hole], start_s, start_s + failures.repair_s)
     gone = holes.idle_node_hours - failing.holes(window.from_s, window.until_s).idle_node_hours
     times = f"{len(at_s):,} time{'s' * (len(at_s) != 1)}"
-    every_days, repair_h = failures.every_s / (24 * SECONDS_PER_HOUR), failures.repair_s / SECONDS_PER_HOUR
+    every, repair = show_duration(failures.every_s), show_duration(failures.repair_s)
     return failing, (
-        f"Idle nodes failed at random {times}, each once in {every_days:,.1f} idle days and for {repair_h:,.1f} "
-        f"hours (--mtbf, --repair): {gone:,.1f} node-hours are not idle for that."
+        f"Idle nodes failed at random {times}, each once in {every} of idle time and for {repair} (--mtbf, --repair): "
+        f"{gone:,.1f} node-hours are not idle for that."
     )
