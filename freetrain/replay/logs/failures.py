@@ -43,6 +43,6 @@ def with_failures(busy: BusyTimes, window: Window, failures: Failures) -> tuple[
     times = f"{len(at_s):,} time{'s' * (len(at_s) != 1)}"
     every, repair = show_duration(failures.every_s), show_duration(failures.repair_s)
     return failing, (
-        f"Idle nodes failed at random {times}, each once in {every} of idle time and for {repair} (--mtbf, --repair): "
-        f"{gone:,.1f} node-hours are not idle for that."
+        f"Idle nodes failed at random {times}, each once in {every} of idle time and for {repair} (--mtbf, "
+        f"--repair): {gone:,.1f} node-hours are not idle for that."
     )
