@@ -96,8 +96,7 @@ class _Text:
                 continue
             except (ValueError, RecursionError):
                 raise self._damaged(self._at) from None
-            # A number may go on.
-            if end < len(self._text) or self._text[end - 1] in '}]"' or not self._more():
+            if not self._may_go_on(end) or not self._more():
                 self._at = end
                 return value
 
@@ -143,6 +142,12 @@ class _Text:
         self._lines_before += self._text.count("\n", 0, self._at)
         self._text, self._at = self._text[self._at :] + self._decode(piece), 0
         return True
+
+    def _may_go_on(self, end: int) -> bool:
+        """Whether the value that ends there may be the beginning of a longer number, whose rest is to come."""
+        is_closed = self._text[end - 1] in '}]"'
+        is_at_end = len(self._text) - end < _LONGEST_MARK
+        return not is_closed and is_at_end and self._text[end : end + 1] in ("", *".eE+-")
 
     def _may_be_cut_off(self, error: json.JSONDecodeError) -> bool:
         is_at_end = error.pos >= len(self._text) - _LONGEST_MARK

@@ -18,6 +18,8 @@ JOBS = [
     {"job_id": 2, "name": "Ä\n\\u00e9 ☃", "nodes": ["a", "b"], "jobs": 3, "runs": True, "far": float("inf")},
     "what?",
     12345,
+    0.0,
+    -1.5e-7,
     {},
 ]
 DOCUMENT = {"meta": {"jobs": [{"job_id": 9}], "slurm": "x"}, "jobs": JOBS, "errors": [], "warnings": {}}
