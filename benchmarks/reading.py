@@ -25,6 +25,7 @@ from benchmarks.machine import machine_facts, version_facts
 from freetrain.cli.output import print_table
 
 SAMPLE = Path(__file__).parent.parent / "sample_logs" / "small-cluster.sacct.gz"
+SIZES = [100_000, 1_000_000, 10_000_000]
 WEEKS = 40
 """So many weeks run on one copy of the sample's machine before the next copy begins."""
 
@@ -38,18 +39,23 @@ def write_log(path: Path, rows: int) -> None:
 
 
 def _rows(columns: list[str], sample: list[list[str]]) -> Iterator[str]:
-    times, nodes = [columns.index(name) for name in ("Submit", "Start", "End")], columns.index("NodeList")
+    # Counted from the right: a job's name, which stands before all these, may hold pipes.
+    times, nodes = [columns.index(name) - len(columns) for name in ("Submit", "Start", "End")], -1
+    assert columns[nodes] == "NodeList"
     number = 0
     while True:
         machine, week = divmod(number // len(sample), WEEKS)
+        ids: dict[str, int] = {}
         for fields in sample:
             number += 1
-            row = [str(number), *fields[1:]]
+            job, *step = fields[0].split(".", 1)
+            # A step has the number of its job, which stands before it.
+            id_ = ids.get(job, number) if step else ids.setdefault(job, number)
+            row = [".".join((str(id_), *step)), *fields[1:]]
             for at in times:
                 row[at] = _later(row[at], week)
-            row[nodes] = (
-                row[nodes].replace("n[", f"m{machine}n[") if "[" in row[nodes] else f"m{machine}{row[nodes]}"
-            )
+            if row[nodes].startswith("n"):
+                row[nodes] = f"m{machine}{row[nodes]}"
             yield "|".join(row) + "\n"
 
 
@@ -79,7 +85,7 @@ def read(path: Path) -> dict[str, Any]:
 def main() -> None:
     """Measure, print a table, and keep it as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000], help="sizes of the logs")
+    parser.add_argument("--rows", type=int, nargs="+", default=SIZES, help="sizes of the logs")
     parser.add_argument("--read", type=Path, help="read this file and print the figures, nothing else")
     parser.add_argument("--json", type=Path, help="keep the figures here")
     given = parser.parse_args()

@@ -1,18 +1,21 @@
 """Makes docs/results.md: a sweep over public traces, done or gone on with, and its tables.
 
-python -m benchmarks.results --data DIR --output docs/results.md
+python -m benchmarks.results --data DIR [--log NAME]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
 import click
 
-from freetrain.cli.sweep import sweep_command
 from freetrain.replay.comparison import ComparedRun, compare_sweep
+from freetrain.replay.sweep.doing import do_here
+from freetrain.replay.sweep.recording import known, record
+from freetrain.replay.sweep.spec import Sweep, read_sweep
 from freetrain.store import Store
 
 SPEC = Path(__file__).with_name("results.toml")
@@ -24,28 +27,60 @@ _WAYS = (
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Where the traces are.")
+@click.option("--log", "logs", multiple=True, metavar="NAME", help="This log alone, by its name in the sweep.")
 @click.option("--store", type=click.Path(path_type=Path), default=Path("benchmarks/results/results.db"))
 @click.option("--workers", type=int, default=2)
 @click.option("--output", type=click.Path(path_type=Path), default=Path("docs/results.md"))
-def main(data: Path, store: Path, workers: int, output: Path) -> None:
-    """Do what is missing of the sweep, and write the page."""
-    arguments = [str(SPEC), "--data", str(data), "--store", str(store), "--workers", str(workers)]
-    sweep_command.main(arguments, standalone_mode=False)
-    runs = compare_sweep(Store.open_existing(store).runs(), "results").runs
-    head, _, _ = output.read_text().partition("\n## ") if output.exists() else ("# Results\n", "", "")
-    output.write_text(head.rstrip() + "\n\n" + "\n".join(_tables(runs)))
+def main(data: Path, logs: tuple[str, ...], store: Path, workers: int, output: Path) -> None:
+    """Do what is missing of the sweep, and write what is there into the page."""
+    sweep = read_sweep(SPEC, data)
+    names = list(dict.fromkeys(cell.labels["log"] for cell in sweep.cells))
+    if strangers := set(logs).difference(names):
+        raise click.BadParameter(f"there is no {min(strangers)}; there are {', '.join(names)}", param_hint="--log")
+    store.parent.mkdir(parents=True, exist_ok=True)
+    there = Store.open(store)
+    _do(sweep, logs or names, there, workers)
+    runs = [run for run in compare_sweep(there.runs(), sweep.name).runs if run.labels["log"] in (logs or names)]
+    page = output.read_text() if output.exists() else "# Results\n"
+    output.write_text(with_sections(page, dict(_sections(runs)), names))
 
 
-def _tables(runs: Sequence[ComparedRun]) -> Iterator[str]:
+def _do(sweep: Sweep, logs: Sequence[str], store: Store, workers: int) -> None:
+    done = known(store, sweep)
+    missing = [cell for cell in sweep.cells if cell.labels["log"] in logs and cell.key not in done]
+    for number, one in enumerate(do_here(missing, workers), 1):
+        if one.document is not None:
+            record(store, sweep, one, time.time())
+        click.echo(f"{number} of {len(missing)}: {one.cell.name} {one.why}", err=True)
+
+
+def with_sections(page: str, sections: Mapping[str, str], order: Sequence[str]) -> str:
+    """The page, in which sections of logs are new or replaced; others stay as they are.
+
+    Args:
+        page: a head, and sections that begin with ``## `` and the log's name.
+        sections: text of each log that is known now, without that heading.
+        order: names of all logs.
+    """
+    head, *old = page.split("\n## ")
+    known_before = dict(section.split("\n", 1) for section in old)
+    texts = {**known_before, **sections}
+    shown = [f"## {name}\n\n{texts[name].strip()}\n" for name in order if name in texts]
+    return "\n".join((head.rstrip() + "\n", *shown))
+
+
+def _sections(runs: Sequence[ComparedRun]) -> Iterator[tuple[str, str]]:
     for log, of_log in groupby(runs, key=lambda run: run.labels["log"]):
-        cells = list(of_log)
-        yield f"## {log}\n"
-        yield f"{cells[0].idle_node_hours:,.0f} idle node-hours.\n"
-        for title, way in _WAYS:
-            yield f"{title}:\n"
-            yield from _table(cells, way)
-        yield from _bound(cells)
-        yield from _felt(cells)
+        yield log, "\n".join(_tables(list(of_log)))
+
+
+def _tables(cells: Sequence[ComparedRun]) -> Iterator[str]:
+    yield f"{cells[0].idle_node_hours:,.0f} idle node-hours.\n"
+    for title, way in _WAYS:
+        yield f"{title}:\n"
+        yield from _table(cells, way)
+    yield from _bound(cells)
+    yield from _felt(cells)
 
 
 def _table(cells: Sequence[ComparedRun], way: str) -> Iterator[str]:

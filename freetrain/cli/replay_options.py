@@ -21,6 +21,7 @@ from freetrain.policies.aiming import unheeded
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.foresight import Knows
 from freetrain.replay.logs import ReadOptions, parse_log_time
+from freetrain.replay.logs.failures import Failures
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.presets import PRESETS
 from freetrain.replay.study import Costs
@@ -58,6 +59,20 @@ log_options = options(
         type=_PATH,
         metavar="FILE",
         help="'scontrol show reservation', or 'sacctmgr show reservation -P': when nodes were reserved.",
+    ),
+    click.option(
+        "--mtbf",
+        "mtbf_s",
+        type=Duration(least_s=60),
+        help="Let nodes fail at random, each once in so much idle time, as 30d [default: never].",
+    ),
+    click.option(
+        "--repair",
+        "repair_s",
+        type=_DURATION,
+        default="4h",
+        show_default=True,
+        help="How long a node is out of service that has failed so.",
     ),
     click.option(
         "--skip-empty-hours", is_flag=True, help="Leave out hours in which at least 95 % of the machine was idle."
@@ -182,6 +197,7 @@ def read_options(given: Mapping[str, Any]) -> ReadOptions:
         ignore_accounts=given["ignore_accounts"],
         node_states=given["node_states"],
         reservations=given["reservations"],
+        failures=Failures(given["mtbf_s"], given["repair_s"]) if given["mtbf_s"] is not None else None,
         skip_empty_hours=given["skip_empty_hours"],
         nodes=given["nodes"],
         machine=given["machine"],

@@ -112,6 +112,7 @@ class Course:
         self._timeline = Timeline(holes)
         self._divider = Divider(objective)
         self._divided: tuple[int, tuple[str, ...]] | None = None
+        self._competed: tuple[tuple[int, tuple[str, ...]], tuple[Trainer, ...]] | None = None
         self._runs: list[TrainerRun] = []
         self._oracle_work = self._oracle_work_per_s = 0.0
         self.events = 0
@@ -142,21 +143,22 @@ class Course:
         return bool(coming)
 
     def competing(self) -> tuple[Trainer, ...]:
-        """Those who may have some of what is idle now."""
-        running = self._cluster.running
-        requests = [run.request for run in running.values()]
-        # What it is asked as a request names no kinds of nodes.
-        return tuple(
-            running[one.id].trainer for one in self._admission.competing(requests, self._cluster.idle_nodes)
-        )
+        """Those who may have some of what is idle now; the same as long as neither nodes nor trainers change."""
+        there = self._there
+        if self._competed is None or self._competed[0] != there:
+            running = self._cluster.running
+            requests = [run.request for run in running.values()]
+            competing = self._admission.competing(requests, self._cluster.idle_nodes)
+            # What it is asked as a request names no kinds of nodes.
+            self._competed = there, tuple(running[one.id].trainer for one in competing)
+        return self._competed[1]
 
     def note(self) -> None:
         """Note how things stand after an event."""
         self._timeline.note(self._cluster)
         self._links.note(self._cluster.running.values())
-        divided = (self._cluster.idle_nodes, tuple(self._cluster.running))
-        if divided != self._divided:
-            self._divided = divided
+        if (there := self._there) != self._divided:
+            self._divided = there
             self._oracle_work_per_s = self._divider.best_worth_per_s(self.competing(), self._cluster.idle_nodes)
 
     def next_decision(self) -> str:
@@ -189,6 +191,11 @@ class Course:
             self._links.mean,
             self._links.bytes,
         )
+
+    @property
+    def _there(self) -> tuple[int, tuple[str, ...]]:
+        """How many nodes are idle, and who is there."""
+        return self._cluster.idle_nodes, tuple(self._cluster.running)
 
     @property
     def _least(self) -> list[int]:

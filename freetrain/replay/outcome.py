@@ -60,7 +60,7 @@ class Outcome:
     leaf_bytes: Annotated[
         float | None, "bytes of gradients that went from leaf to leaf, of trainers of which they are known"
     ]
-    evictions: Annotated[int, "times a node was taken from a trainer for one of the site's jobs"]
+    evictions: Annotated[int, "times a node was taken from a trainer for one of the site's jobs, or failed"]
     forced_rescales: Annotated[int, "times a trainer paid for evictions (several nodes at once count once)"]
     rescales: Annotated[int, "times a trainer paid for a change of size that freetrain decided"]
     starts: Annotated[int, "times a trainer started from nothing"]

@@ -142,6 +142,17 @@ def test_the_readers_options_reach_the_reader(log: Path, tmp_path: Path) -> None
     )
 
 
+def test_nodes_that_fail_are_taken_back(log: Path) -> None:
+    asked = ("--trainers", "preset:hpo", "--nodes", "8", "--from", "2024-06-03", "--until", "2024-06-04")
+    whole, failing = (
+        outcome(log, *asked, *options)["outcome"] for options in ((), ("--mtbf", "2h", "--repair", "60"))
+    )
+    assert failing["evictions"] > whole["evictions"] + 40
+    assert failing["idle_node_hours"] < whole["idle_node_hours"]
+    assert failing["work"] < whole["work"]
+    rejected(freetrain("replay", log, "--mtbf", "5s", "--no-report", "--no-store"), 2, "shorter than 60 s")
+
+
 def test_what_fits_and_is_lent_beside_jobs_is_told_where_it_is_asked(log: Path) -> None:
     head, two, one, running = LOG.strip().split("\n")
     log.write_text(f"{head}|NCPUS|AllocTRES\n{two}|16|\n{one}|2|cpu=2,gres/gpu=1\n{running}|1|cpu=1\n")

@@ -22,6 +22,8 @@ def of_distinct(text: pl.Series, *meanings: pl.Expr) -> list[pl.Series]:
 
 def gathered_by(text: pl.Series, distinct: pl.Series, table: pl.DataFrame) -> list[pl.Series]:
     """The columns of a table that has a row for each text that differs, as columns beside all texts."""
+    if len(distinct) == 1:  # as of a column that the log lacks
+        return [column.new_from_index(0, len(text)) for column in table.get_columns()]
     place = places_among(distinct, text)
     return [column.gather(place) for column in table.get_columns()]
 

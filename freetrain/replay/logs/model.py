@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.replay.logs.failures import Failures
 from freetrain.replay.logs.idle_parts import IdleShares, Places, TaskAsked
 
 
@@ -26,6 +27,7 @@ class ReadOptions:
         ignore_accounts: nor are those of these accounts.
         node_states: output of ``sacctmgr show event -P``: when nodes were down or drained.
         reservations: output of ``sacctmgr show reservation -P`` or ``scontrol show reservation``.
+        failures: let nodes fail at random; None: only what files say of that counts.
         skip_empty_hours: leave out hours in which nearly the whole machine was idle.
         nodes: number of nodes of the machine.
         machine: a TOML file that describes the machine (docs/logs.md).
@@ -45,6 +47,7 @@ class ReadOptions:
     ignore_accounts: tuple[str, ...] = ()
     node_states: Path | None = None
     reservations: Path | None = None
+    failures: Failures | None = None
     skip_empty_hours: bool = False
     nodes: int | None = None
     machine: Path | None = None

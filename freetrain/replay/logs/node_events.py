@@ -2,48 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 import polars as pl
 
 from freetrain.replay.logs.busy import BusyTimes, busy_one_by_one
 from freetrain.replay.logs.detect import is_event_header
 from freetrain.replay.logs.row_checks import check_rows, sound_rows
-from freetrain.replay.logs.rows import read_fields, split_lines
+from freetrain.replay.logs.rows import Lines, read_fields, split_lines
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import LATEST_S, parse_times
 
+_KEPT = ("file", "line", "t_s", "node", pl.col("state").alias("idle"))
 _STATES = {"1": True, "0": False, "true": True, "false": False}
 
 
-def read_node_events(data: bytes, file: int, timezone: str, tally: RowTally) -> pl.DataFrame:
-    """The events of one file: columns file, line, t_s, node, idle; rows in the file's order."""
-    lines = split_lines(data, ",")
-    first = next(line for line in range(len(lines)) if is_event_header(lines.text(line)))
-    names = [name.strip().lower() for name in lines.text(first).split(",")]
-    body = np.arange(first + 1, len(lines), dtype=np.int64)
+def read_node_events(pieces: Iterable[bytes], file: int, timezone: str, tally: RowTally) -> pl.DataFrame:
+    """The events of one file: columns file, line, t_s, node, idle; rows in the file's order.
+
+    Args:
+        pieces: its text; each piece ends at the end of a line, and the header is in the first.
+        file: its number among the files read.
+        timezone: zone of times without offset.
+        tally: counts its rows.
+    """
+    names: list[str] = []
+    events, lines_before = [], 0
+    for piece in pieces:
+        lines = split_lines(piece, ",")
+        begin = 0
+        if not names:
+            header = next(line for line in range(len(lines)) if is_event_header(lines.text(line)))
+            names = [name.strip().lower() for name in lines.text(header).split(",")]
+            begin = header + 1
+            before = sum(bool(lines.text(line).strip()) for line in range(header))
+            tally.read += before
+            tally.ignore("before the header", before)
+        rows = _rows(lines, begin, names, file, lines_before, tally)
+        events.append(sound_rows(_checked(_typed(rows, timezone)), tally).select(*_KEPT))
+        lines_before += piece.count(b"\n")
+    return pl.concat(events)
+
+
+def _rows(
+    lines: Lines, begin: int, names: Sequence[str], file: int, lines_before: int, tally: RowTally
+) -> pl.DataFrame:
+    """The rows of a piece as text.
+
+    Args:
+        lines: the piece's lines.
+        begin: the first that may be a row.
+        names: the columns.
+        file: the file's number.
+        lines_before: lines of the file before the piece.
+        tally: counts the rows.
+    """
+    body = np.arange(begin, len(lines), dtype=np.int64)
     body = body[lines.end[body] > lines.start[body]]
     sound = lines.separators[body] == len(names) - 1
-    before = sum(bool(lines.text(line).strip()) for line in range(first))
-    tally.read += len(body) + before
-    tally.ignore("before the header", before)
+    tally.read += len(body)
     tally.reject(
-        (file, line + 1, f"has {lines.separators[line] + 1} fields where the header has {len(names)}")
+        (
+            file,
+            lines_before + line + 1,
+            f"has {lines.separators[line] + 1} fields where the header has {len(names)}",
+        )
         for line in body[~sound].tolist()
     )
-    columns = {name: names.index(name) for name in ("t", "node", "idle")}
-    rows = read_fields(lines, body[sound], columns)
+    rows = read_fields(lines, body[sound], {name: names.index(name) for name in ("t", "node", "idle")})
+    return rows.with_columns(pl.col("line") + lines_before, pl.lit(file, pl.Int32).alias("file"))
+
+
+def _typed(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
     # A plain number is a time here, zero among them: simulated logs begin there.
     number_s = rows["t"].str.strip_chars().cast(pl.Float64, strict=False)
     written_s = parse_times(
         pl.select(pl.when(number_s.is_null()).then(rows["t"])).to_series().fill_null(""), timezone
     )
-    rows = rows.with_columns(
-        pl.lit(file, pl.Int32).alias("file"),
+    return rows.with_columns(
         pl.select(pl.coalesce(number_s, written_s)).to_series().alias("t_s"),
         pl.col("node").str.strip_chars(),
         pl.col("idle").str.strip_chars().str.to_lowercase().replace_strict(_STATES, default=None).alias("state"),
     )
-    return sound_rows(_checked(rows), tally).select("file", "line", "t_s", "node", pl.col("state").alias("idle"))
 
 
 def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:

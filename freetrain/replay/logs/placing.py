@@ -218,7 +218,7 @@ def _padded(seen: list[str], total: int | None) -> tuple[tuple[str, ...], tuple[
     """The machine's names, filled up to its number of nodes, and a note if that was needed."""
     if total is None:
         note = (
-            f"The machine is taken to be the {len(seen):,} nodes that the log names; others cannot be seen in it."
+            f"The machine is taken to be the {_nodes(len(seen))} that the log names; others cannot be seen in it."
         )
         return tuple(seen), (note,)
     if total < len(seen):
@@ -234,6 +234,10 @@ def _padded(seen: list[str], total: int | None) -> tuple[tuple[str, ...], tuple[
         "they look idle all the time."
     )
     return (*seen, *unseen), (note,)
+
+
+def _nodes(count: int) -> str:
+    return f"{count:,} node{'s' * (count != 1)}"
 
 
 def _busy(

@@ -23,6 +23,7 @@ from freetrain.replay.logs.empty_hours import (
     matter,
     without_hours,
 )
+from freetrain.replay.logs.failures import with_failures
 from freetrain.replay.logs.fitting import find_places
 from freetrain.replay.logs.idle_parts import IdleShares, TaskAsked
 from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, settle_window
@@ -101,11 +102,14 @@ def _site_log(
     warnings = tally.warnings()
     window = choose_window(machine.proof, options.from_s, options.until_s)
     busy, notes = _busy_times(machine, window, options, tally)
+    if options.failures is not None:
+        busy, about = with_failures(busy, window, options.failures)
+        notes.append(about)
     whole = holes = busy.holes(window.from_s, window.until_s)
     if options.only_nodes is not None:
-        chosen, about = select_nodes(busy, options.only_nodes)
+        chosen, about_them = select_nodes(busy, options.only_nodes)
         holes = chosen.holes(window.from_s, window.until_s)
-        notes += about
+        notes += about_them
     empty = find_empty_hours(whole, holes)
     if empty is not None and options.skip_empty_hours:
         holes, empty = without_hours(holes, empty), left_out(empty)
@@ -177,16 +181,17 @@ def _open(path: Path, options: ReadOptions) -> _Source:
     name = display_name(path)
     begun = read_pieces(path)
     head = next(begun, b"")
-    if is_json(head):
-        return _Source(name, [rows_of_json(head + b"".join(begun), name)], LogFormat.SACCT, was_json=True)
-    kind = detect_format(head, name, bool(options.columns), options.delimiter)
+    was_json = is_json(head)
+    kind = LogFormat.SACCT if was_json else detect_format(head, name, bool(options.columns), options.delimiter)
     pieces: Iterator[bytes] = chain([head], begun)
     if not is_stdin(path):
         # It is opened anew when its turn comes: of thousands of files not all can be open at a time.
         begun.close()
         pieces = read_pieces(path)
+    if was_json:
+        pieces = rows_of_json(pieces, name)
     # Whoever wants to see the text of bad rows has all of it kept.
-    return _Source(name, pieces if options.rejects is None else list(pieces), kind)
+    return _Source(name, pieces if options.rejects is None else list(pieces), kind, was_json)
 
 
 def _common_format(sources: Sequence[_Source]) -> LogFormat:
@@ -230,7 +235,7 @@ def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, pr
 
 def _read_job_file(source: _Source, number: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
     if source.format is LogFormat.SWF:
-        return read_swf(b"".join(source.pieces), number, tally)
+        return read_swf(source.pieces, number, tally)
     # JSON names its fields itself.
     own = replace(options, columns=(), delimiter=None) if source.was_json else options
     return read_sacct(source.pieces, source.name, number, own, tally)
@@ -239,8 +244,7 @@ def _read_job_file(source: _Source, number: int, options: ReadOptions, tally: Ro
 def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> _Machine:
     progress("reading node events")
     events = pl.concat(
-        read_node_events(b"".join(source.pieces), number, options.timezone, tally)
-        for number, source in enumerate(sources)
+        read_node_events(source.pieces, number, options.timezone, tally) for number, source in enumerate(sources)
     )
     if options.strict:
         tally.stop_if_bad()

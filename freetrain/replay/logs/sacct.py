@@ -162,6 +162,8 @@ def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> t
 def _open_end(data: bytes, is_sound: NDArray[np.bool_]) -> bytes:
     """The broken lines at the end of a text: they may belong to a row that goes on in the next piece."""
     closed = len(is_sound) - int(np.argmax(is_sound[::-1])) if is_sound.any() else 0
+    if closed == len(is_sound):
+        return b""
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
     begin = int(ends[closed - 1]) + 1 if closed else 0
     return data[begin:] if len(data) - begin <= _MOST_OPEN_BYTES else b""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from freetrain.errors import InputError
 from freetrain.replay.logs.headers import find_headers
+from freetrain.replay.logs.json_jobs import jobs_of_json
 
 COLUMNS = (
     "JobID", "Cluster", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw", "Suspended",
@@ -16,7 +17,7 @@ COLUMNS = (
 )  # fmt: skip
 _HEAD_BYTES = 1 << 16
 _BEGINNING = re.compile(rb"^[ \t]*[\[{]", re.MULTILINE)
-_BETWEEN = re.compile(r"[\s,\x1e]*")
+_JOBS_AT_ONCE = 1 << 14
 _NOT_IN_A_FIELD = re.compile(r"[|\n\r]")
 
 
@@ -29,8 +30,8 @@ def is_json(data: bytes) -> bool:
     return b'"jobs"' in head and _BEGINNING.search(head) is not None and next(find_headers(head), None) is None
 
 
-def rows_of_json(data: bytes, name: str) -> bytes:
-    """The jobs of a JSON document as ``sacct -P`` would print them, one a line; job n stands in line n + 1.
+def rows_of_json(pieces: Iterable[bytes], name: str) -> Iterator[bytes]:
+    """The jobs of a JSON text as ``sacct -P`` would print them, some at a time; job n stands in line n + 1.
 
     Numbers are plain (21.08) or say whether they are set (23.02 and later), states are words or lists of them.
     Several documents may follow one another, and jobs may stand alone, one a line.
@@ -38,49 +39,23 @@ def rows_of_json(data: bytes, name: str) -> bytes:
     Raises:
         InputError: it is not JSON, or holds no jobs as sacct prints them.
     """
-    jobs = list(_jobs(data, name))
-    if not jobs:
+    jobs = jobs_of_json(pieces, name)
+    before = "|".join(COLUMNS) + "\n"
+    have_times = False
+    while some := list(islice(jobs, _JOBS_AT_ONCE)):
+        have_times = have_times or any(isinstance(_value(job, "time"), dict) for job in some)
+        lines = "".join("|".join(_fields(job)) + "\n" for job in some)
+        yield (before + lines).encode(errors="replace")
+        before = ""
+    if before:
         raise InputError(
             f"{name} is JSON, but its list of jobs is empty.", "Run sacct with -a and the right -S and -E."
         )
-    if not any(isinstance(job, dict) and isinstance(job.get("time"), dict) for job in jobs):
+    if not have_times:
         raise InputError(
             f"{name} is JSON, but its jobs have no times as sacct --json gives them.",
             "Give the output of `sacct --json` or `sacct -P`; squeue shows what runs now alone.",
         )
-    lines = ["|".join(COLUMNS), *("|".join(_fields(job)) for job in jobs)]
-    return ("\n".join(lines) + "\n").encode(errors="replace")
-
-
-def _jobs(data: bytes, name: str) -> Iterator[Any]:
-    for document in _documents(data, name):
-        if isinstance(document, list):
-            yield from document
-        elif isinstance(document, dict) and isinstance(document.get("jobs"), list):
-            yield from document["jobs"]
-        elif isinstance(document, dict) and "job_id" in document:
-            yield document
-        else:
-            raise InputError(
-                f"{name} is JSON, but has no list of jobs.", "Give the output of `sacct --json` or `sacct -P`."
-            )
-
-
-def _documents(data: bytes, name: str) -> Iterator[Any]:
-    text = data.decode(errors="replace")
-    decoder, found = json.JSONDecoder(), re.search(r"^[ \t]*[\[{]", text, re.MULTILINE)
-    at = found.end() - 1 if found else 0
-    while at < len(text):
-        try:
-            document, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError) as error:
-            where = text.count("\n", 0, error.pos) + 1 if isinstance(error, json.JSONDecodeError) else 1
-            raise InputError(
-                f"{name} is JSON that is damaged or cut off at line {where:,}; nothing was read from it.",
-                "Make it again, and look whether the disk was full.",
-            ) from None
-        yield document
-        at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]  # matches nothing, too
 
 
 def _fields(job: Any) -> Iterator[str]:

@@ -17,6 +17,8 @@ _UTF16_HEAD_BYTES = 64
 _CHUNK_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 23
 """What is understood at a time: as columns of text it takes some ten times as much."""
+_MOST_LINE_BYTES = 1 << 25
+"""No row is as long, but a whole JSON document may stand in one line."""
 _OTHER_PACKERS = {
     b"\xfd7zXZ": "xz",
     b"BZh": "bzip2",
@@ -44,7 +46,8 @@ def read_pieces(path: Path) -> Generator[bytes, None, None]:
     """The text of a log as UTF-8, piece by piece, so that a large one need not be there as a whole.
 
     It is unpacked, without byte-order mark, and its lines end in a newline character alone. Each piece but the
-    last ends at the end of a line. The first is small, to tell what kind of log it is.
+    last ends at the end of a line, unless that is longer than any row could be. The first is small, to tell what
+    kind of log it is.
 
     Raises:
         InputError: if the file cannot be read, or is cut off or damaged within.
@@ -52,7 +55,8 @@ def read_pieces(path: Path) -> Generator[bytes, None, None]:
     name = display_name(path)
     text = _as_utf8(_unpacked(_chunks(path, name), name))
     for piece in _in_whole_lines(text):
-        yield piece.replace(b"\r\n", b"\n") if b"\r\n" in piece else piece
+        # To look for one byte takes a twentieth of the time of two.
+        yield piece.replace(b"\r\n", b"\n") if b"\r" in piece else piece
 
 
 def _in_whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -61,7 +65,7 @@ def _in_whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
     for chunk in chunks:
         waiting.append(chunk)
         waiting_bytes += len(chunk)
-        end = chunk.rfind(b"\n") + 1
+        end = chunk.rfind(b"\n") + 1 or (len(chunk) if waiting_bytes >= _MOST_LINE_BYTES else 0)
         if end and waiting_bytes >= enough_bytes:
             waiting[-1] = chunk[:end]
             yield b"".join(waiting)

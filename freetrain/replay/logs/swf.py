@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import polars as pl
@@ -32,42 +32,46 @@ _HEADER = re.compile(r"^;\s*(\w+):\s*(-?\d{1,18})\b")
 _MOST_CORES = 100_000
 
 
-def read_swf(data: bytes, file: int, tally: RowTally) -> ParsedFile:
+def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
     """Read one SWF file.
 
     Args:
-        data: its text.
+        pieces: its text; each piece ends at the end of a line.
         file: its number among the files read.
         tally: counts its rows.
     """
-    # One blank between fields makes SWF a delimited file like the others; lines stay where they are.
-    lines = split_lines(re.sub(rb"(?m)^[ \t]+|[ \t]+$", b"", re.sub(rb"[ \t]+", b" ", data)), " ")
-    header = _header(lines)
-    rows = _rows(lines, file, tally)
-    numbers = rows.with_columns(
-        pl.col(name).cast(pl.Float64, strict=False) for name in _COLUMNS if name not in ("job", "partition")
-    )
+    header, waiting = dict[str, int](), list[pl.DataFrame]()
+    lines_before = 0
+    for piece in pieces:
+        # One blank between fields makes SWF a delimited file like the others; lines stay where they are.
+        lines = split_lines(re.sub(rb"(?m)^[ \t]+|[ \t]+$", b"", re.sub(rb"[ \t]+", b" ", piece)), " ")
+        for name, number in _header(lines):
+            header.setdefault(name, number)
+        waiting.append(_numbers(_rows(lines, lines_before, file, tally)))
+        lines_before += piece.count(b"\n")
     begin_s = float(header.get("UnixStartTime", 0))
     notes = []
     if not 0 < begin_s <= LATEST_S:
         notes.append("The SWF header has no UnixStartTime that is a time: times count from 1970-01-01.")
         begin_s = 0.0
-    checked = _checked(_timed(numbers, begin_s))
-    unused = seen(checked.filter(pl.col("ignored").is_not_null()))
-    runs = as_runs(sound_rows(checked, tally))
+    # Of rows whose times are known now, only what is kept of a log's rows stays.
+    waiting.reverse()
+    runs, unused = [], []
+    while waiting:
+        checked = _checked(_timed(waiting.pop(), begin_s))
+        unused.append(seen(checked.filter(pl.col("ignored").is_not_null())))
+        runs.append(as_runs(sound_rows(checked, tally)))
     size = _size(header)
     if size is None and {"MaxNodes", "MaxProcs"} & header.keys():
         notes.append("What the SWF header says of MaxNodes and MaxProcs is no machine.")
-    return ParsedFile([runs], unused, size, tuple(notes))
+    return ParsedFile(runs, pl.concat(unused), size, tuple(notes))
 
 
-def _header(lines: Lines) -> Mapping[str, int]:
-    header: dict[str, int] = {}
+def _header(lines: Lines) -> Iterator[tuple[str, int]]:
     for line in np.flatnonzero(_comments(lines)).tolist():
         match = _HEADER.match(lines.text(line))
         if match:
-            header.setdefault(match[1], int(match[2]))
-    return header
+            yield match[1], int(match[2])
 
 
 def _comments(lines: Lines) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -77,15 +81,22 @@ def _comments(lines: Lines) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     return comments
 
 
-def _rows(lines: Lines, file: int, tally: RowTally) -> pl.DataFrame:
+def _rows(lines: Lines, lines_before: int, file: int, tally: RowTally) -> pl.DataFrame:
     body = np.flatnonzero((lines.end > lines.start) & ~_comments(lines))
     sound = lines.separators[body] == _FIELDS - 1
     tally.read += len(body)
     tally.reject(
-        (file, line + 1, f"has {lines.separators[line] + 1} fields where SWF has {_FIELDS}")
+        (file, lines_before + line + 1, f"has {lines.separators[line] + 1} fields where SWF has {_FIELDS}")
         for line in body[~sound].tolist()
     )
-    return read_fields(lines, body[sound], _COLUMNS).with_columns(pl.lit(file, pl.Int32).alias("file"))
+    rows = read_fields(lines, body[sound], _COLUMNS)
+    return rows.with_columns(pl.col("line") + lines_before, pl.lit(file, pl.Int32).alias("file"))
+
+
+def _numbers(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.with_columns(
+        pl.col(name).cast(pl.Float64, strict=False) for name in _COLUMNS if name not in ("job", "partition")
+    )
 
 
 def _timed(rows: pl.DataFrame, begin_s: float) -> pl.DataFrame:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from freetrain.replay.report.figures import HoleLengths, NodesOverTime, Numbers, SamplesOverTime
 from freetrain.replay.report.node_grid import NodeGrid
@@ -81,7 +83,8 @@ def nodes_by_trainer(grid: NodeGrid, colours: Sequence[str], size: Format) -> st
         from matplotlib.colors import ListedColormap
 
         left = min(max(map(len, grid.nodes)), 14) * size.font * 0.62 + 14
-        axes = _axes(figure, size, height, left=left, right=10)
+        # The last date stands below the end of the axis, and half of it beyond.
+        axes = _axes(figure, size, height, left=left, right=size.font * _DATE_WIDTH / 2)
         extent = (grid.from_s, grid.until_s, len(grid.nodes) - 0.5, -0.5)
         # What is busy is left clear: the ground behind it has another colour on dark screens, a picture has not.
         shades = ListedColormap(["#00000000", palette.IDLE, *colours])
@@ -146,26 +149,29 @@ def lengths_of_holes(lengths: HoleLengths, size: Format) -> str:
     bar = 24
     height = bar * len(lengths.labels) + 40
     rows = np.arange(len(lengths.labels))
-    panels = (("holes", lengths.holes, palette.DEDICATED), ("idle node-hours", lengths.node_hours, palette.IDLE))
+    of_hours = partial(words.amount, of=float(lengths.node_hours.max(initial=0)))
+    panels: tuple[tuple[str, NDArray[Any], Callable[[float], str], str], ...] = (
+        ("holes", lengths.holes, words.number, palette.DEDICATED),
+        ("idle node-hours", lengths.node_hours, of_hours, palette.IDLE),
+    )
 
     def paint(figure: Figure) -> None:
         labels_at = size.font * 7.5
         panel = (size.width - labels_at) / 2
-        for number, (title, amounts, colour) in enumerate(panels):
+        for number, (title, amounts, in_words, colour) in enumerate(panels):
             left = labels_at + number * panel
             note = size.font * (4 if size.is_narrow else 10)
             axes = figure.add_axes(_box(size, height, left, size.width - left - panel + note, top=30, bottom=10))
             axes.barh(rows, amounts, height=0.72, color=colour)
             axes.set_title(title, loc="left", fontsize=size.font, color=palette.INK, weight="bold", pad=8)
             axes.set_xlim(0, max(amounts) or 1)
-            most = float(max(amounts))
             axes.set_ylim(len(rows) - 0.5, -0.5)
             axes.set_yticks(list(rows), lengths.labels if number == 0 else [""] * len(rows))
             axes.set_xticks([])
             axes.spines[:].set_visible(False)
             for at, amount in enumerate(amounts):
                 part = words.share(amount / (sum(amounts) or 1))
-                shown = part if size.is_narrow else f"{words.amount(amount, most)}  ({part})"
+                shown = part if size.is_narrow else f"{in_words(amount)}  ({part})"
                 axes.annotate(shown, (amount, at), (5, 0), textcoords="offset points", va="center")
 
     return draw("lengths", "Lengths of the holes, by count and by node-hours", size, height, paint)

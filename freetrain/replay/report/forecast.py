@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from freetrain.replay.forecast_score import AHEAD_S, Calibration, Error, ForecastScore
+from freetrain.replay.forecast_score import AHEAD_S, FARTHEST_S, Calibration, Error, ForecastScore
 from freetrain.showing.words import NOTHING, brief_duration, number, share
 
 
@@ -19,9 +19,19 @@ class CalibrationRow:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
-    """Forecasts that were about as long."""
+    """Forecasts of one kind that were about as long.
+
+    Attributes:
+        kind: what they came from.
+        length: between which bounds they were.
+        said: their mean.
+        came: how long these nodes really stayed, on average.
+        off: by how much each was wrong, on average.
+        forecasts: how many there were.
+    """
 
     kind: str
+    length: str
     said: str
     came: str
     off: str
@@ -66,6 +76,7 @@ def _errors(kind: str, errors: Sequence[Error]) -> tuple[ErrorRow, ...]:
     return tuple(
         ErrorRow(
             kind,
+            _length(one),
             brief_duration(one.said_s),
             brief_duration(one.came_s),
             brief_duration(one.off_s),
@@ -73,3 +84,12 @@ def _errors(kind: str, errors: Sequence[Error]) -> tuple[ErrorRow, ...]:
         )
         for one in errors
     )
+
+
+def _length(errors: Error) -> str:
+    """Between which bounds these forecasts were."""
+    if errors.up_to_s is None:
+        return f"over {brief_duration(FARTHEST_S[-2])}"
+    at = FARTHEST_S.index(errors.up_to_s)
+    up_to = brief_duration(errors.up_to_s)
+    return f"{brief_duration(FARTHEST_S[at - 1])} to {up_to}" if at else f"up to {up_to}"

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from freetrain.errors import InputError
-from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log, reader
+from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log, reader, sacct_json, source
 from freetrain.replay.logs.headers import find_headers
-from freetrain.replay.logs.source import read_source
+from freetrain.replay.logs.node_events import read_node_events
+from freetrain.replay.logs.sacct_jobs import read_sacct
+from freetrain.replay.logs.sacct_json import rows_of_json
+from freetrain.replay.logs.source import read_pieces, read_source
+from freetrain.replay.logs.swf import read_swf
+from freetrain.replay.logs.tally import RowTally
 from tests.replay.logs.build import HEADER, Write, read, row, sacct
 from tests.replay.logs.test_odd_logs import EXPECTED, FOLDER, options_of
 
@@ -23,6 +30,8 @@ BROKEN = sacct(
     *(row(f"5_{number}", start="07", end="08", list=f"e{number}") for number in range(9)),
     row("6", name="last\nof all", start="09", end="10"),
 )
+LARGE_ROWS = 20_000
+LARGE_BYTES = 4_000_000
 JOINED = (
     BROKEN
     + sacct(row("7", list="d1"), row("8", name="c\nd"))
@@ -93,3 +102,45 @@ def test_a_file_is_not_kept_open_before_its_turn(write: Write, monkeypatch: pyte
     opened = reader._open(paths[0], ReadOptions())
     paths[0].write_text(sacct(row("1", list="changed")))
     assert b"changed" in b"".join(opened.pieces)
+
+
+@pytest.mark.parametrize("kind", ["SWF", "JSON", "JSON in one line", "node events"])
+def test_the_text_of_a_large_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    for name, size in (("_CHUNK_BYTES", 1 << 16), ("_PIECE_BYTES", 1 << 16), ("_MOST_LINE_BYTES", 1 << 17)):
+        monkeypatch.setattr(source, name, size)
+    monkeypatch.setattr(sacct_json, "_JOBS_AT_ONCE", 100)
+    path = tmp_path / "log"
+    path.write_text("".join(large_log(kind)))
+    assert path.stat().st_size > LARGE_BYTES
+    tally = RowTally(("log",))
+    tracemalloc.start()
+    try:
+        if kind == "SWF":
+            read_swf(read_pieces(path), 0, tally)
+        elif kind == "node events":
+            read_node_events(read_pieces(path), 0, "UTC", tally)
+        else:
+            read_sacct(rows_of_json(read_pieces(path), "log"), "log", 0, ReadOptions(), tally)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (tally.read, tally.bad) == (LARGE_ROWS, [])
+    assert peak_bytes < LARGE_BYTES / 2, "polars' own memory is not counted here"
+
+
+def large_log(kind: str) -> Iterator[str]:
+    if kind == "SWF":
+        yield "; UnixStartTime: 1700000000\n"
+        for number in range(LARGE_ROWS):
+            yield f"{number}{' ' * 200}{number} 0 60 8 -1 -1 8 7200 -1 1 1 1 -1 1 1 -1 -1\n"
+    elif kind == "node events":
+        yield "t,node,idle,comment\n"
+        for number in range(LARGE_ROWS):
+            yield f"{1700000000 + number},{number % 7},{number % 2},{'-' * 200}\n"
+    else:
+        between = "\n" if kind == "JSON" else ""
+        yield '{"jobs": ['
+        for number in range(LARGE_ROWS):
+            record = {"job_id": number, "time": {"start": 1700000000, "end": 1700000060}, "nodes": "c1"}
+            yield f"{',' if number else ''}{between}{json.dumps(record | {'comment': '-' * 200})}"
+        yield "]}"

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from freetrain.replay.forecast_score import Calibration, Error, ForecastScore
+from dataclasses import replace
+
+from freetrain.replay.forecast_score import FARTHEST_S, Calibration, Error, ForecastScore
 from freetrain.replay.report import ReportInput
 from freetrain.replay.report.forecast import forecast_tables
 from freetrain.replay.report.page import render
@@ -27,9 +29,26 @@ def test_what_was_said_alike_stands_in_one_line_and_what_was_never_said_is_left_
     assert [(row.kind, row.forecasts) for row in tables.errors] == [("learned", "9"), ("planned", "1")]
 
 
+def test_forecasts_of_one_kind_are_told_apart_by_how_long_they_were() -> None:
+    learned = tuple(Error(up_to_s, 9, 200.0, 150.0, 60.0) for up_to_s in FARTHEST_S[:-1])
+    longest = Error(None, 1, 20_000.0, 100.0, 19_900.0)
+    tables = forecast_tables(replace(SCORE, learned=(*learned, longest), planned=learned[:1]))
+    assert tables is not None
+    assert [(row.kind, row.length.replace("\N{NO-BREAK SPACE}", " ")) for row in tables.errors] == [
+        ("learned", "up to 5 min"),
+        ("learned", "5 min to 20 min"),
+        ("learned", "20 min to 60 min"),
+        ("learned", "60 min to 4 h"),
+        ("learned", "over 4 h"),
+        ("planned", "up to 5 min"),
+    ]
+
+
 def test_where_nothing_was_forecast_there_is_nothing_to_show() -> None:
     assert forecast_tables(ForecastScore()) is None
 
 
 def test_the_page_says_how_well_idle_time_could_be_forecast(report: ReportInput) -> None:
-    assert "How well idle time could be forecast" in render(report)
+    page = render(report)
+    assert "How well idle time could be forecast" in page
+    assert '<th scope="row">learned, 60\N{NO-BREAK SPACE}min to 4\N{NO-BREAK SPACE}h</th>' in page

@@ -100,7 +100,7 @@ def test_ids_are_unique_and_found(page: str) -> None:
 def test_node_pictures_fill_their_axes(page: str) -> None:
     places = re.findall(r'<image [^>]* width="(\d+)" [^>]*transform="matrix\(([-\d. ]+)\)"', page)
     rights = [int(width) * float(matrix.split()[0]) + float(matrix.split()[4]) for width, matrix in places]
-    assert rights == pytest.approx([WIDE.width - 10, NARROW.width - 10], abs=0.1)
+    assert rights == pytest.approx([size.width - 3.5 * size.font for size in (WIDE, NARROW)], abs=0.1)
 
 
 def test_equal_replays_give_equal_pages(page: str, holes: Holes, trainers: tuple[Trainer, ...]) -> None:
