@@ -6,7 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from freetrain.core.cluster import Job, JobRun, Snapshot
+from freetrain.core.cluster import Snapshot
+from freetrain.core.job import Job, JobRun
 from freetrain.slurm.commands import Command
 from freetrain.slurm.layout_facts import SlurmLayout, parse_partition_rules
 from freetrain.slurm.parsing import (

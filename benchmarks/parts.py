@@ -12,10 +12,12 @@ import click
 import numpy as np
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import Job, JobState, Node, NodeState, Partition, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState, node_of
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
+from freetrain.core.node import Node, NodeState, Partition
 from freetrain.core.plan import Release
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts, Request

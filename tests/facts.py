@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from freetrain.core.cluster import Node
+from freetrain.core.node import Node
 from freetrain.slurm.states import facts_of_state
 
 

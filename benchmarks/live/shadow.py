@@ -19,8 +19,10 @@ from benchmarks.live.figures import spread
 from benchmarks.live.play import NODES, PORTS_OF_A_SITE
 from benchmarks.live.site import Ran, Site
 from benchmarks.live.workload import SAMPLE_LOG, SiteJob, draw, read_samples
-from freetrain.core.cluster import Job, JobState, Node, NodeState, Partition, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Node, NodeState, Partition
 from freetrain.lab.options import LabOptions
 from freetrain.lending.shadow import BackfillRules, find_shadow
 

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from benchmarks.live.workload import SiteJob
-from freetrain.core.cluster import Job, JobState, Node, NodeState, Partition, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Node, NodeState, Partition
 from freetrain.lending.shadow import BackfillRules, find_shadow
 
 PARTITION = "freetrain"

@@ -11,8 +11,8 @@ import click
 
 from freetrain.cli.node_lists import read_nodes
 from freetrain.cli.options import options
-from freetrain.core.cluster import Nodes
 from freetrain.core.known_trainer import TrainerState
+from freetrain.core.node import Nodes
 
 RUNNING, STARTING, WAITING = "running", "starting", "waiting"
 _STATES = (RUNNING, STARTING, WAITING, *(str(state) for state in TrainerState if state is not TrainerState.ACTIVE))

@@ -15,8 +15,9 @@ from freetrain.cli.noting import note_in_audit
 from freetrain.cli.options import config_option, end_of, end_options
 from freetrain.cli.times import Duration
 from freetrain.config import Config, load_config
-from freetrain.core.cluster import Nodes, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.node import Nodes
 from freetrain.daemon.controls.drains import Drain, are_heeded, changing, read_drains, without
 from freetrain.daemon.controls.nudge import send_nudge
 from freetrain.daemon.reports.standing import Standing, find_standing

@@ -13,8 +13,9 @@ from freetrain.cli.choosing import Chosen, choosing_options, state_word
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option
 from freetrain.config import Config, load_config
-from freetrain.core.cluster import JobState, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import End
+from freetrain.core.job import JobState
 from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status import TrainerStatus

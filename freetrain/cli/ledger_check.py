@@ -9,7 +9,7 @@ import click
 
 from freetrain.cli.ledger_rows import Books
 from freetrain.cli.listing import Shape
-from freetrain.core.cluster import JobRun
+from freetrain.core.job import JobRun
 from freetrain.daemon.reports.standing import Standing
 from freetrain.errors import ExitCode, FreetrainError
 from freetrain.lending.lent_check import Check, Difference, compare

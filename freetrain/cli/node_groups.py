@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from freetrain.config import Config, ConfigError
-from freetrain.core.cluster import Node, NodeState, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
+from freetrain.core.node import Node, NodeState
 from freetrain.daemon.admission.checks import read_settings
 from freetrain.daemon.controls.drains import read_drains, reasons
 from freetrain.daemon.reports.node_groups import gathered, groups_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from freetrain.core.cluster import Nodes
+from freetrain.core.node import Nodes
 from freetrain.errors import InputError
 from freetrain.slurm.node_groups import expand_with_groups
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 import click
 
 from freetrain.cli.tagging import read_slurm_settings, read_wanted, tag_options
-from freetrain.core.cluster import Job
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job
 from freetrain.errors import InputError
 from freetrain.slurm import commands, handing_in
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
-from freetrain.core.cluster import Job, Nodes, Partition
+from freetrain.core.job import Job
+from freetrain.core.node import Nodes, Partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from functools import cached_property
 from operator import attrgetter
 
 from freetrain.core.amounts import GPU, Amount, Gres, count_gres, times_in
-from freetrain.core.cluster import Node, Nodes
+from freetrain.core.node import Node, Nodes
 
 
 @dataclass(frozen=True)

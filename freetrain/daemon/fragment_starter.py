@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import Node, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState, node_of
+from freetrain.core.node import Node
 from freetrain.core.plan import Lend
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments

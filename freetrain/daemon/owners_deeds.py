@@ -6,7 +6,8 @@ import pwd
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from freetrain.core.cluster import JobState, Snapshot
+from freetrain.core.cluster import Snapshot
+from freetrain.core.job import JobState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.slurm import queries

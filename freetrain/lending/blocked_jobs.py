@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from freetrain.core.cluster import Job, JobState, Nodes, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Nodes
 
 _SAME_S = 2.0
 """Slurm plans a job that waits for another for the very second in which the other's time limit ends."""

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from freetrain.core.cluster import Job, JobState
+from freetrain.core.job import Job, JobState
 from freetrain.lending.facts import Facts
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import PlannedStart, Shadow

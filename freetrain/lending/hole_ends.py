@@ -12,7 +12,8 @@ from statistics import fmean
 from types import MappingProxyType
 
 from freetrain.core.amounts import Amount, left_of
-from freetrain.core.cluster import Job, JobState, Snapshot
+from freetrain.core.cluster import Snapshot
+from freetrain.core.job import Job, JobState
 from freetrain.core.problem import Offer
 from freetrain.core.trainer import Trainer
 from freetrain.lending.rooms import Room, Rooms

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
-from freetrain.core.cluster import Nodes
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment, node_of
+from freetrain.core.node import Nodes
 from freetrain.core.plan import Action, PutRight, Release
 from freetrain.core.problem import Offer, Question
 from freetrain.core.servers import Serving

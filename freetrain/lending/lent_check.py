@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from freetrain.core.cluster import JobRun
+from freetrain.core.job import JobRun
 from freetrain.lending.lent_time import Lending
 
 _SAME_S = 2.0

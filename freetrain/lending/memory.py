@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from freetrain.core.cluster import Nodes
 from freetrain.core.fragment import Fragment
+from freetrain.core.node import Nodes
 from freetrain.lending.back_off import evictions_after
 from freetrain.lending.blocked_jobs import Blocked, find_waits
 from freetrain.lending.facts import Facts

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from freetrain.core.cluster import Job, JobState
 from freetrain.core.fragment import End, Fragment
 from freetrain.core.harm import Harm
+from freetrain.core.job import Job, JobState
 from freetrain.lending.expected_starts import SAME_S, Expected, ExpectedStarts, ends_by_node, expect
 from freetrain.lending.facts import Facts
 from freetrain.lending.rules import HarmRules, NodeRules

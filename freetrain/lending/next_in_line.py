@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from freetrain.core.cluster import Job, JobState, Nodes, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import node_of
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Nodes
 from freetrain.core.problem import Offer
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import NodeRules

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
 
-from freetrain.core.cluster import JobState, Node, NodeState, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState, is_part, node_of
+from freetrain.core.job import JobState
+from freetrain.core.node import Node, NodeState
 from freetrain.core.problem import Offer
 from freetrain.lending.hole_ends import HoleEnd, cached_offer, ends_of_parts, hole_ends
 from freetrain.lending.places import Places, parts_of_nodes, whole_nodes

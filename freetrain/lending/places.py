@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from freetrain.core.cluster import NodeState, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, room_of
+from freetrain.core.node import NodeState
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import NodeRules
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from freetrain.core.cluster import Job, JobRun, JobState, NodeState, Snapshot, WaitsFor
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.job import Job, JobRun, JobState, WaitsFor
+from freetrain.core.node import NodeState
 
 _END_OF = {
     JobState.COMPLETED: End.COMPLETED,

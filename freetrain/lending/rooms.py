@@ -13,10 +13,11 @@ from math import inf
 from types import MappingProxyType
 
 from freetrain.core.amounts import Amount, count_gres
-from freetrain.core.cluster import Nodes, NodeState, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs
+from freetrain.core.node import Nodes, NodeState
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import LentPart
 

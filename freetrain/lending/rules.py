@@ -8,10 +8,11 @@ from enum import StrEnum
 from operator import attrgetter
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import Nodes, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs
+from freetrain.core.node import Nodes
 from freetrain.core.power import NO_DRAW, PowerDraw
 from freetrain.core.topology import FLAT, Topology
 from freetrain.lending.shadow import BackfillRules

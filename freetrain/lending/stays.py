@@ -13,9 +13,10 @@ from typing import Self
 
 import numpy as np
 
-from freetrain.core.cluster import Nodes, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.node import Nodes
 from freetrain.lending.rooms import LentParts, Rooms
 
 _PRIOR_S, _PRIOR_LEFT = 1200.0, 10.0

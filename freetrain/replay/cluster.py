@@ -9,8 +9,8 @@ from math import inf
 from types import MappingProxyType
 
 from freetrain.core.aim import read_aim
-from freetrain.core.cluster import Nodes
 from freetrain.core.fragment import node_of
+from freetrain.core.node import Nodes
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.plan import Action, Lend, Release, Serve
 from freetrain.core.problem import Offer, Question

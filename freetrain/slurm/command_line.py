@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import Job, JobRun, Snapshot, WaitsFor
+from freetrain.core.cluster import Snapshot
+from freetrain.core.job import Job, JobRun, WaitsFor
 from freetrain.slurm import commands, queries
 from freetrain.slurm.answers import check_not_empty, rows_below_header, whole_lines
 from freetrain.slurm.asking import parse_asks

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from freetrain.core.cluster import Job, JobRun, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobRun
 from freetrain.core.needs import Needs
 from freetrain.slurm.commands import Command
 from freetrain.slurm.layout_facts import SlurmLayout

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import Job, JobState, Node
 from freetrain.core.fragment import Fragment
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Node
 from freetrain.slurm.commands import Command
 from freetrain.slurm.submissions import Submission
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from freetrain.core.cluster import Partition
+from freetrain.core.node import Partition
 from freetrain.durations import parse_duration
 from freetrain.slurm.parsing import parse_partitions, partition_fields
 from freetrain.slurm.queries import QOS_FIELDS, QOS_LIMITS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import inf
 
-from freetrain.core.cluster import Partition
+from freetrain.core.node import Partition
 from freetrain.slurm import queries
 from freetrain.slurm.answers import whole_lines
 from freetrain.slurm.commands import Command

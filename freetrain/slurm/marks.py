@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from freetrain.core.cluster import Job, JobState
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
 
 MARK_NAME = "freetrain-daemon"
 RENEW_EVERY_S = 60.0

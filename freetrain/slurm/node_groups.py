@@ -14,7 +14,7 @@ from ClusterShell.NodeUtils import (
     GroupSourceQueryFailed,
 )
 
-from freetrain.core.cluster import Nodes
+from freetrain.core.node import Nodes
 from freetrain.slurm.parsing import expand_nodes
 
 _SITES = "/etc/clustershell"

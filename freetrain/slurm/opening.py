@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from freetrain.core.cluster import Job, JobRun, Snapshot
+from freetrain.core.cluster import Snapshot
+from freetrain.core.job import Job, JobRun
 from freetrain.slurm import commands, queries
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from freetrain.core.cluster import Job, JobRun, Snapshot
+from freetrain.core.cluster import Snapshot
+from freetrain.core.job import Job, JobRun
 from freetrain.slurm import queries
 from freetrain.slurm.answers import check_not_empty
 from freetrain.slurm.command_line import CommandLine

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any, TypeVar
 
-from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
+from freetrain.core.cluster import Snapshot
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Node, Partition, Reservation
 from freetrain.durations import show_duration
 from freetrain.slurm.parsing import expand_nodes, tasks_of, text_or_nothing, waiting_tasks
 from freetrain.slurm.states import facts_of_state, job_state, unknown_job_state, waits_for

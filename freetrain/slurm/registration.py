@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from freetrain.core.cluster import Job, JobState
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
 from freetrain.slurm.tags import TAG_PREFIX
 
 

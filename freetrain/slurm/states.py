@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TypedDict
 
-from freetrain.core.cluster import JobState, NodeState, WaitsFor
+from freetrain.core.job import JobState, WaitsFor
+from freetrain.core.node import NodeState
 
 _MARKS = {
     "*": "NOT_RESPONDING",
@@ -64,7 +65,7 @@ _WAITS_FOR = {
 
 
 class FactsOfState(TypedDict):
-    """What a node's state says of it: see :class:`freetrain.core.cluster.Node`."""
+    """What a node's state says of it: see :class:`freetrain.core.node.Node`."""
 
     state: NodeState
     said: str

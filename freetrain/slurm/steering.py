@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import Job, JobState, Node
 from freetrain.core.fragment import Fragment, FragmentState, jobs_of
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Node
 from freetrain.slurm import commands
 from freetrain.slurm.launcher import Order, Place
 from freetrain.slurm.submissions import Submission

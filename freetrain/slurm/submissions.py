@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from ClusterShell.RangeSet import RangeSet
 
-from freetrain.core.cluster import Job, JobState
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
 from freetrain.slurm.comments import asked_to_resume, says_paused
 from freetrain.slurm.tags import TAG_PREFIX

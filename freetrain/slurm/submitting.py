@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import Job, JobState, Node
 from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
+from freetrain.core.node import Node
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.launcher import Order, Place

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from freetrain.core.cluster import Nodes
+from freetrain.core.node import Nodes
 from freetrain.core.topology import Topology
 from freetrain.slurm.parsing import expand_nodes
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from freetrain.cli import cancel
 from freetrain.cli.main import cli
-from freetrain.core.cluster import JobState
+from freetrain.core.job import JobState
 from freetrain.errors import ExitCode
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import explain

@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
-from freetrain.core.cluster import Job, JobState, Partition, Snapshot
+from freetrain.core.cluster import Snapshot
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Partition
 from freetrain.daemon.controls.drains import DrainsReader, read_drains
 from freetrain.daemon.state_directory import claim
 from freetrain.slurm.command_line import CommandLine

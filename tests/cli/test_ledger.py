@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 
 from freetrain.cli import ledger
 from freetrain.cli.main import cli
-from freetrain.core.cluster import JobRun, JobState
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
+from freetrain.core.job import JobRun, JobState
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.errors import ExitCode
 from freetrain.store import Store

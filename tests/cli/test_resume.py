@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from freetrain.cli import jobs, resume
 from freetrain.cli.main import cli
 from freetrain.config import Config
-from freetrain.core.cluster import JobState
+from freetrain.core.job import JobState
 from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusFile

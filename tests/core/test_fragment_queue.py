@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from freetrain.core.cluster import Job, JobState, Partition
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Partition
 
 JOB = Job("1", "1", "alice", "main", JobState.PENDING, qos="normal")
 

@@ -8,8 +8,10 @@ from dataclasses import replace
 
 from ClusterShell.RangeSet import RangeSet
 
-from freetrain.core.cluster import Job, JobRun, JobState, NodeState, Partition, Reservation, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobRun, JobState
+from freetrain.core.node import NodeState, Partition, Reservation
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.layout_facts import PartitionRules, Qos, SlurmLayout

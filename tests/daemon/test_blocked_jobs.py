@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from freetrain.core.cluster import Job, JobState, Partition
 from freetrain.core.fragment import End
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Partition
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import NODES, FakeSlurm
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.core.cluster import JobState
 from freetrain.core.fragment import End
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import JobState
 from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.commands import Command, set_comment

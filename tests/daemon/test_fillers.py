@@ -6,9 +6,10 @@ from collections import Counter
 
 import pytest
 
-from freetrain.core.cluster import JobState, Reservation
 from freetrain.core.fragment import End
+from freetrain.core.job import JobState
 from freetrain.core.known_trainer import TrainerState
+from freetrain.core.node import Reservation
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
 from tests.daemon.test_submitting import submitting

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from freetrain.core.cluster import JobState
+from freetrain.core.job import JobState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.slurm.comments import ANSWER
 from freetrain.slurm.tags import KEYS

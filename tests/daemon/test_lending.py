@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from freetrain.core.cluster import JobState, Reservation
 from freetrain.core.fragment import End, FragmentState
+from freetrain.core.job import JobState
 from freetrain.core.known_trainer import TrainerState
+from freetrain.core.node import Reservation
 from freetrain.core.throughput_fit import Observation
 from freetrain.daemon.executor import Mode
 from freetrain.daemon.trainers.progress_reader import Report

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.core.cluster import JobState, Reservation
 from freetrain.core.fragment import End, FragmentState
+from freetrain.core.job import JobState
 from freetrain.core.known_trainer import TrainerState
+from freetrain.core.node import Reservation
 from freetrain.slurm.errors import SlurmUnreachableError
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm, waiting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from freetrain.config import Config
-from freetrain.core.cluster import JobState
+from freetrain.core.job import JobState
 from freetrain.daemon.admission.proof import prove_rights
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError

@@ -7,9 +7,11 @@ from typing import cast
 import pytest
 
 from freetrain.config import Config, Slurm
-from freetrain.core.cluster import Job, JobState, Partition, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
+from freetrain.core.node import Partition
 from freetrain.daemon.trainers.submission_reader import SubmissionReader
 from freetrain.slurm.gateway import Gateway
 from tests.facts import node

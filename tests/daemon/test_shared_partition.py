@@ -10,9 +10,9 @@ import pytest
 from freetrain.cli.cancel import cancel_orders
 from freetrain.cli.panic import panic_orders
 from freetrain.config import Config, Slurm
-from freetrain.core.cluster import JobState
 from freetrain.core.fragment import End
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import JobState
 from freetrain.slurm.steering import Steering
 from freetrain.slurm.submissions import find_submissions
 from tests.daemon.conftest import Daemon, StartDaemon

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.core.cluster import Job, JobState
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
 from freetrain.daemon.admission.sole_lender import SoleLender
 from freetrain.errors import ExitCode, FreetrainError
 from freetrain.slurm.errors import SlurmRefusedError

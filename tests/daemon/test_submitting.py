@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import Job, JobState
 from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError

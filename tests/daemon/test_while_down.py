@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.config import Config
-from freetrain.core.cluster import JobState
+from freetrain.core.job import JobState
 from freetrain.daemon.reports import notices
 from freetrain.daemon.reports.status import LookStatus
 from freetrain.daemon.service import Service

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from freetrain.core.cluster import Job, JobState, Partition, Reservation, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Partition, Reservation
 from freetrain.lending.blocked_jobs import Wait, find_waits
 from tests.facts import node
 

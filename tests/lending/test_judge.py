@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from freetrain.core.cluster import Job, JobState, Partition, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.decision import Decision, Status
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
+from freetrain.core.node import Partition
 from freetrain.core.plan import Limit, PutRight, Release
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.lending.facts import Facts, Request

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from freetrain.core.cluster import Node, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.needs import Needs
+from freetrain.core.node import Node
 from freetrain.core.problem import Offer, Question
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.lending.facts import Request

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from freetrain.core.cluster import JobRun, JobState
+from freetrain.core.job import JobRun, JobState
 from freetrain.lending.lent_check import compare
 from freetrain.lending.lent_time import Lending
 

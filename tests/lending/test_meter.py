@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from freetrain.core.cluster import Job, JobState, Partition, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.harm import Harm
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Partition
 from freetrain.lending.facts import Facts
 from freetrain.lending.meter import Meter
 from freetrain.lending.rules import HarmRules, NodeRules

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from freetrain.core.cluster import Job, JobState, Partition, Snapshot, WaitsFor
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState, WaitsFor
+from freetrain.core.node import Partition
 from freetrain.core.problem import Offer
 from freetrain.lending.next_in_line import nodes_of_next
 from freetrain.lending.offers import shadow_of

@@ -3,9 +3,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Node, Partition, Reservation
 from freetrain.core.problem import Offer
 from freetrain.core.trainer import Trainer
 from freetrain.lending.hole_ends import in_few_classes

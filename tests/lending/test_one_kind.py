@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import Node, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.needs import Needs
+from freetrain.core.node import Node
 from freetrain.core.problem import Offer
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request

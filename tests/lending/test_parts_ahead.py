@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import Job, JobState
 from freetrain.core.fragment import End, FragmentState, node_of
+from freetrain.core.job import Job, JobState
 from freetrain.lending.facts import Facts
 from freetrain.lending.judge import Judgement, judge
 from freetrain.lending.rules import Rules

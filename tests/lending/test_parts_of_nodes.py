@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from freetrain.core.amounts import Amount, Gres
-from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.data_wait import DataWait
 from freetrain.core.fragment import Fragment, FragmentState, node_of
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
+from freetrain.core.node import Node, Partition, Reservation
 from freetrain.core.plan import Lend, Limit, Release, plan_moves
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts, Request

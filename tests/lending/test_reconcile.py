@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from freetrain.core.cluster import Job, JobRun, JobState, Node, Snapshot, WaitsFor
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.job import Job, JobRun, JobState, WaitsFor
+from freetrain.core.node import Node
 from freetrain.lending.reconcile import find_strangers, needs_history, reconcile
 from tests.facts import node
 

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.core.cluster import Job, JobState, Partition, Reservation, Snapshot, WaitsFor
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState, WaitsFor
+from freetrain.core.node import Partition, Reservation
 from freetrain.lending.shadow import (
     BackfillRules,
     PlannedStart,

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import Job, JobState, Node, Partition, Reservation, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Node, Partition, Reservation
 from freetrain.lending.shadow import BackfillRules, LentPart, PlannedStart, Shadow, find_shadow
 from tests.facts import node
 

@@ -7,7 +7,9 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.core.cluster import Job, JobState, Partition, Snapshot
+from freetrain.core.cluster import Snapshot
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Partition
 from freetrain.lending.shadow.machine import Machine
 from freetrain.lending.shadow.reserved import Reserved
 from freetrain.lending.shadow.running import Running

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from freetrain.core.cluster import Job, JobState, Partition, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Partition
 from freetrain.lending.stays import Stays, idle_for_the_site
 from tests.facts import node
 

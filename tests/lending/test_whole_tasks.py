@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from freetrain.core.cluster import Job
 from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.job import Job
 from freetrain.core.plan import Release
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts, Request

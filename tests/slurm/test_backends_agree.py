@@ -11,7 +11,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from freetrain.core.cluster import JobState, Snapshot
+from freetrain.core.cluster import Snapshot
+from freetrain.core.job import JobState
 from freetrain.lab import Lab, LabOptions
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.errors import SlurmMissingError

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
-from freetrain.core.cluster import Job, JobState
+from freetrain.core.job import Job, JobState
 from freetrain.lab.lab import Lab
 from freetrain.lab.options import LabOptions
 from freetrain.slurm import commands

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.core.cluster import JobState, NodeState
+from freetrain.core.job import JobState
+from freetrain.core.node import NodeState
 from freetrain.slurm.errors import (
     SlurmBusyError,
     SlurmMissingError,

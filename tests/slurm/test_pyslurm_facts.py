@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from freetrain.core.cluster import Job, JobState, Snapshot
+from freetrain.core.cluster import Snapshot
+from freetrain.core.job import Job, JobState
 from freetrain.slurm.parsing import parse_jobs, parse_nodes, parse_partitions, parse_reservations
 from freetrain.slurm.pyslurm_facts import snapshot_of
 from freetrain.slurm.tags import TAG_PREFIX

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import JobState, Node, NodeState, Partition, Reservation, Snapshot, WaitsFor
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import JobState, WaitsFor
+from freetrain.core.node import Node, NodeState, Partition, Reservation
 from freetrain.lending.offers import find_offers
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.core.cluster import JobState, NodeState, WaitsFor
+from freetrain.core.job import JobState, WaitsFor
+from freetrain.core.node import NodeState
 from freetrain.slurm.states import facts_of_state, job_state, unknown_job_state, waits_for
 
 

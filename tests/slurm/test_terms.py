@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from freetrain.core.cluster import Partition
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.node import Partition
 from freetrain.slurm.layout_facts import PartitionRules, SlurmLayout
 from freetrain.slurm.settings import parse_settings
 from freetrain.slurm.terms import judge_terms

@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from freetrain.config import Config
 from freetrain.config.settings import find_setting
-from freetrain.core.cluster import Nodes
+from freetrain.core.node import Nodes
 from freetrain.slurm.finding import Finding
 from freetrain.slurm.parsing import expand_nodes
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from freetrain.config import Config, ConfigError, find_setting
-from freetrain.core.cluster import Nodes
+from freetrain.core.node import Nodes
 from freetrain.daemon.admission.checks import lacking_rights
 from freetrain.daemon.admission.choices import without_effect, wrong_choices
 from freetrain.daemon.admission.contradictions import find_contradictions

@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from freetrain.config import Config
-from freetrain.core.cluster import Partition, Snapshot
+from freetrain.core.cluster import Snapshot
+from freetrain.core.node import Partition
 from freetrain.durations import show_duration
 from freetrain.slurm import queries
 from freetrain.slurm.errors import SlurmRefusedError

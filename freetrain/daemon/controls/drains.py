@@ -19,7 +19,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from freetrain.core.cluster import Nodes
+from freetrain.core.node import Nodes
 from freetrain.daemon.state_directory import CHANGE_HINT, READ_HINT
 from freetrain.daemon.whole_file import replace_file
 from freetrain.errors import StateError

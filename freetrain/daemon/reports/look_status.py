@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
-from freetrain.core.cluster import NodeState
 from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.node import NodeState
 from freetrain.daemon.reports.node_groups import groups_of
 from freetrain.daemon.reports.status import LONGEST, LookStatus, TrainerStatus
 from freetrain.daemon.trainers.change_costs import believed_costs

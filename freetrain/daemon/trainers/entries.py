@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from freetrain.core.cluster import JobState, Node
 from freetrain.core.fragment import Fragment
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import JobState
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
+from freetrain.core.node import Node
 from freetrain.daemon.trainers.ends import Patience, is_finishing
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.lending.rules import Share

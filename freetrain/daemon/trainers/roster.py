@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from freetrain.core.cluster import JobState, Node, WaitsFor
 from freetrain.core.fragment import End, Fragment
+from freetrain.core.job import JobState, WaitsFor
 from freetrain.core.known_trainer import UNKNOWN_END, KnownTrainer, TrainerState
+from freetrain.core.node import Node
 from freetrain.core.seen_speeds import kind_of_nodes
 from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, resumed
 from freetrain.daemon.trainers.entries import Entry, News, RosterRules

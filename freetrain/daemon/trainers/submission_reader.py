@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from freetrain.core.cluster import Job, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job
 from freetrain.core.needs import Needs
 from freetrain.lending.rules import Share
 from freetrain.slurm.errors import SlurmUnclearError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf
 
 from freetrain.core.amounts import Amount, left_of
-from freetrain.core.cluster import Node
+from freetrain.core.node import Node
 from freetrain.lending.shadow.rooms_ahead import in_whole_cores
 
 

@@ -10,8 +10,10 @@ from math import inf
 import numpy as np
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import Job, JobState, Nodes, NodeState, Partition, Snapshot
+from freetrain.core.cluster import Snapshot
+from freetrain.core.job import Job, JobState
 from freetrain.core.needs import meets_constraint
+from freetrain.core.node import Nodes, NodeState, Partition
 from freetrain.lending.shadow.ground import Ground, LentPart
 from freetrain.lending.shadow.node_sets import NodeSet, NodeSets, closest
 from freetrain.lending.shadow.rooms_ahead import Hold, RoomsAhead, in_whole_cores

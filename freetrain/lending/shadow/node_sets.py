@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.cluster import Nodes
+from freetrain.core.node import Nodes
 
 NodeSet = int
 """Bit *i* stands for the node that comes *i*-th in Slurm's order."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.amounts import Amount, count_gres, left_of
-from freetrain.core.cluster import Node
+from freetrain.core.node import Node
 
 _CPUS, _MEMORY = "cpu", "mem"
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import inf
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import Job, Snapshot
+from freetrain.core.cluster import Snapshot
+from freetrain.core.job import Job
 from freetrain.lending.shadow.machine import Machine
 from freetrain.lending.shadow.node_sets import NodeSet
 from freetrain.lending.shadow.reserved import Reserved

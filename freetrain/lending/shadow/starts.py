@@ -15,8 +15,10 @@ from functools import cached_property, partial
 from types import MappingProxyType
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import Job, JobState, Nodes, Snapshot, WaitsFor
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState, WaitsFor
+from freetrain.core.node import Nodes
 from freetrain.lending.shadow.ground import LentPart
 from freetrain.lending.shadow.machine import Machine, partitions_of
 from freetrain.lending.shadow.schedule import BackfillRules, Schedule, Start

@@ -7,9 +7,10 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from freetrain.core.cluster import Nodes, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import node_of
 from freetrain.core.needs import NO_NEEDS, Needs, kinds_of, nodes_meeting
+from freetrain.core.node import Nodes
 from freetrain.core.problem import Offer
 from freetrain.lending.facts import Request
 from freetrain.lending.rules import FairShare, SharingRules

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from freetrain.core.cluster import Node, Nodes, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import node_of
+from freetrain.core.node import Node, Nodes
 from freetrain.core.problem import Offer, Question
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.lending.facts import Request

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from freetrain.core.cluster import Nodes, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import node_of
+from freetrain.core.node import Nodes
 from freetrain.core.problem import Offer
 from freetrain.lending.facts import Request
 from freetrain.lending.sharing.claims import Claimant

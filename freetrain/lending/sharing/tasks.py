@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from freetrain.core.amounts import Amount, times_in
-from freetrain.core.cluster import Nodes, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import node_of
 from freetrain.core.needs import Needs, NodeKinds, kinds_of
+from freetrain.core.node import Nodes
 from freetrain.core.problem import Offer
 from freetrain.lending.facts import Request
 from freetrain.lending.rooms import Rooms

@@ -9,8 +9,8 @@ from math import ceil, inf
 import numpy as np
 
 from freetrain.core.amounts import GPU, Amount, times_in
-from freetrain.core.cluster import Node, NodeState
 from freetrain.core.needs import Needs
+from freetrain.core.node import Node, NodeState
 from freetrain.replay.logs.idle_parts import Places
 from freetrain.replay.logs.model import LoggedJobs
 from freetrain.replay.node_changes import node_changes

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from math import inf
 from types import MappingProxyType
 
-from freetrain.core.cluster import Job, JobState, Node, NodeState, Partition, Snapshot
+from freetrain.core.cluster import Snapshot
 from freetrain.core.holes import Holes
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Node, NodeState, Partition
 from freetrain.replay.as_daemon.shared_nodes import SharedNodes
 from freetrain.replay.logs import LoggedJobs
 from freetrain.replay.node_changes import NodeChange, node_changes

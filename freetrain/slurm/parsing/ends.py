@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from freetrain.core.cluster import JobRun
+from freetrain.core.job import JobRun
 from freetrain.slurm.errors import SlurmUnclearError
 from freetrain.slurm.parsing.words import time_of
 from freetrain.slurm.queries import RUN_FIELDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from freetrain.core.cluster import Job, JobState
+from freetrain.core.job import Job, JobState
 from freetrain.slurm.parsing.node_lists import expand_nodes
 from freetrain.slurm.parsing.words import count_of, limit_of, text_or_nothing, time_of
 from freetrain.slurm.queries import JOB_FIELDS, SEPARATOR

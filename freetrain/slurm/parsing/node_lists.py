@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
-from freetrain.core.cluster import Nodes
+from freetrain.core.node import Nodes
 from freetrain.slurm.parsing.words import NOTHING
 
 

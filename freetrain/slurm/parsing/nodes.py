@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from freetrain.core.amounts import Amount
-from freetrain.core.cluster import Node
+from freetrain.core.node import Node
 from freetrain.slurm.parsing.amounts import parse_gres
 from freetrain.slurm.parsing.words import fields_of, lines_of, text_or_nothing
 from freetrain.slurm.states import facts_of_state

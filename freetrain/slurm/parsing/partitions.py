@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from freetrain.core.cluster import Partition
+from freetrain.core.node import Partition
 from freetrain.slurm.parsing.node_lists import expand_nodes
 from freetrain.slurm.parsing.words import fields_of, limit_of, lines_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from freetrain.core.cluster import Reservation
+from freetrain.core.node import Reservation
 from freetrain.slurm.parsing.node_lists import expand_nodes
 from freetrain.slurm.parsing.words import fields_of, lines_of, text_or_nothing, time_of
 

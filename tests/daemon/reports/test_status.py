@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from freetrain.config import Config
-from freetrain.core.cluster import JobState, Snapshot
+from freetrain.core.cluster import Snapshot
+from freetrain.core.job import JobState
 from freetrain.daemon.reports import look_status
 from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.standing import find_standing

@@ -1,0 +1,154 @@
+"""Jobs, frozen at one instant, as Slurm told them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from freetrain.core.amounts import Amount
+from freetrain.core.node import Nodes
+
+
+class JobState(StrEnum):
+    """Slurm's base states of a job; whatever else it says is UNKNOWN, and nothing is concluded from it."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    CONFIGURING = "CONFIGURING"
+    COMPLETING = "COMPLETING"
+    COMPLETED = "COMPLETED"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+    TIMEOUT = "TIMEOUT"
+    NODE_FAIL = "NODE_FAIL"
+    PREEMPTED = "PREEMPTED"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    BOOT_FAIL = "BOOT_FAIL"
+    DEADLINE = "DEADLINE"
+    REQUEUED = "REQUEUED"
+    REQUEUE_HOLD = "REQUEUE_HOLD"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether a job in this state occupies its nodes."""
+        return self in _WITH_NODES
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a job in this state has still to start."""
+        return self is JobState.PENDING
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job is over."""
+        return self in _FINAL
+
+
+_WITH_NODES = {JobState.RUNNING, JobState.SUSPENDED, JobState.CONFIGURING, JobState.COMPLETING}
+_FINAL = {
+    JobState.COMPLETED,
+    JobState.CANCELLED,
+    JobState.FAILED,
+    JobState.TIMEOUT,
+    JobState.NODE_FAIL,
+    JobState.PREEMPTED,
+    JobState.OUT_OF_MEMORY,
+    JobState.BOOT_FAIL,
+    JobState.DEADLINE,
+}
+
+
+class WaitsFor(StrEnum):
+    """What a waiting job waits for."""
+
+    NODES = "nodes"
+    """Nothing else: it starts as soon as there are nodes for it."""
+    RELEASE = "release"
+    """Somebody holds it."""
+    TIME = "time"
+    """The time at which it may begin; Slurm sets one for what it requeues."""
+    OWNERS_LIMIT = "owner's limit"
+    """Its owner's, account's or QOS's limit, or the partition's for jobs of so many nodes."""
+    POSSIBILITY = "possibility"
+    """No node will ever do."""
+    OTHER = "other"
+    """Another job, a licence, or something that freetrain does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job, or one task of an array.
+
+    Attributes:
+        id: ``123``, or ``123_4`` for a task of an array.
+        array: id of the array it is a task of, else its own.
+        user: the owner's name.
+        account: to whom it is charged.
+        partition: where it runs or waits; several, comma-separated, while it waits.
+        state: the base state.
+        reason: why it waits, in Slurm's own word, for people.
+        waits_for: what that means.
+        nodes: that it has (running) or had.
+        node_count: how many it wants, or has.
+        submitted_s: when it was submitted, UTC epoch seconds.
+        start_s: when it started; of a waiting job: when Slurm plans to start it, or None.
+        end_s: when its limit ends; None: unknown.
+        planned_nodes: on which nodes Slurm plans to start it.
+        limit_s: its time limit; inf without one.
+        priority: the higher the sooner; 0: held.
+        features: its constraint, as given.
+        qos: its quality of service; empty: it has none, or nobody asked.
+        required_nodes: nodes that it asked for by name.
+        tasks: how many waiting tasks of an array it stands for, no more than may run at once.
+        asks: how much of each of its nodes it wants, or has; None: all, or nobody asked.
+        comment: free text; here is freetrain's tag.
+        name: free text.
+    """
+
+    id: str
+    array: str
+    user: str
+    partition: str
+    state: JobState
+    reason: str = ""
+    waits_for: WaitsFor = WaitsFor.NODES
+    account: str = ""
+    nodes: Nodes = frozenset()
+    node_count: int = 1
+    submitted_s: float = 0.0
+    start_s: float | None = None
+    end_s: float | None = None
+    planned_nodes: Nodes = frozenset()
+    limit_s: float = float("inf")
+    priority: int = 1
+    features: str = ""
+    qos: str = ""
+    required_nodes: Nodes = frozenset()
+    tasks: int = 1
+    asks: Amount | None = None
+    comment: str = ""
+    name: str = ""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it waits for somebody to release it; its priority is 0 then, whatever reason is given."""
+        return self.state is JobState.PENDING and (self.priority == 0 or self.waits_for is WaitsFor.RELEASE)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """One run of a job, as accounting remembers it.
+
+    Attributes:
+        id: of the job or array task.
+        state: how it ended, or RUNNING.
+        start_s: when it began, UTC epoch seconds.
+        end_s: when it ended; None: it has not.
+    """
+
+    id: str
+    state: JobState
+    start_s: float | None
+    end_s: float | None
