@@ -30,7 +30,8 @@ class Sightings:
         """After a look at the nodes: those idle that are, and rests that are over left out."""
         fragments = list(fragments)
         now_s, lent = snapshot.time_s, {one.node for one in fragments}
-        running = {one.node for one in fragments if one.state is FragmentState.RUNNING} if self.in_vain_s else ()
+        in_vain = self.in_vain_s.keys()
+        running = {one.node for one in fragments if one.node in in_vain and one.state is FragmentState.RUNNING}
         return replace(
             self,
             idle_since_s={name: self.idle_since_s.get(name, now_s) for name in snapshot.idle - lent},
