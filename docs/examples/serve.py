@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 WORK_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
+# Who has read the address just before it is withdrawn still connects; what is not accepted at the end is reset.
+LAST_CALL_S = 1.0
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -47,5 +49,6 @@ new.write_text(f"{socket.gethostname()}:{server.server_port}\n")
 new.replace(mine)
 told_to_leave.wait()
 mine.unlink(missing_ok=True)
+time.sleep(LAST_CALL_S)
 server.shutdown()
 server.server_close()
