@@ -276,7 +276,10 @@ def _when_all_is_given_back(site: Site, findings: Findings) -> None:
         (one.id, round(one.start_s)): one for one in site.accounting("freetrain") if one.nodes != "None assigned"
     }
     told = {(one["job"], round(one["started"])): one for one in _history(site) if one["started"]}
-    findings.compare("history: runs that sacct does not know", sorted(told.keys() - _near(ran.keys())), [])
+    unknown = sorted(told.keys() - _near(ran.keys()))
+    findings.compare("history: runs that sacct does not know", unknown, [])
+    for job, start_s in unknown:
+        click.echo(f"  {told[job, start_s]}\n  {_in_accounting(site, job, start_s)}", err=True)
     findings.compare("history: runs that only sacct knows", sorted(ran.keys() - _near(told.keys())), [])
     for key in sorted(told.keys() & ran.keys()):
         one, run = told[key], ran[key]
@@ -292,6 +295,15 @@ def _when_all_is_given_back(site: Site, findings: Findings) -> None:
         one for one in _listed(site, "audit", "--since", "1d", person="daemon")["commands"] if "lend" in one["why"]
     ]
     findings.compare("audit: at least an order for each run", len(lent) >= len(ran), True)
+
+
+def _in_accounting(site: Site, job: str, start_s: int) -> str:
+    """All that Slurm's accounting has of a job around a run that it does not show."""
+    begin, end = (time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(start_s + shift)) for shift in (-60, 60))
+    return site.run(
+        "daemon", "sacct", "-D", "-X", "-P", "-j", job, "-S", begin, "-E", end,
+        "-o", "JobID,DBIndex,Submit,Eligible,Start,End,NodeList,State",
+    )  # fmt: skip
 
 
 def _near(keys: Any) -> set[tuple[str, int]]:

@@ -12,7 +12,7 @@ import click
 
 from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json
-from freetrain.config import find_mistakes, find_sources, load_config
+from freetrain.config import DEFAULT_PATH, find_mistakes, find_sources, load_config
 from freetrain.daemon.admission.inspection import (
     Inspection,
     daemons_account,
@@ -23,7 +23,7 @@ from freetrain.daemon.admission.inspection import (
 from freetrain.errors import ExitCode, InputError
 from freetrain.showing.words import printable
 from freetrain.slurm.errors import SlurmError
-from freetrain.slurm.finding import Finding
+from freetrain.slurm.finding import Finding, Place
 from freetrain.slurm.opening import OpenedWhenAsked
 
 FORMAT = "freetrain-check/1"
@@ -78,11 +78,12 @@ def _check_may_prove(account: str, offline: bool) -> None:
         )
 
 
-def lines_of(finding: Finding) -> Iterator[str]:
-    """A finding for people."""
+def lines_of(finding: Finding, settings: Path) -> Iterator[str]:
+    """A finding for people; ``settings`` is the file whose lines mend what lies in no file of its own."""
     yield f"{'error' if finding.is_unsafe else 'warning'}: {finding.what}"
     for place, line in finding.mends:
-        yield f"    {place}: {line}"
+        where = finding.file or settings if place is Place.FREETRAIN_TOML else place
+        yield f"    {where}: {line}"
 
 
 def _finish(found: Inspection, config_path: Path | None, as_json: bool) -> None:
@@ -105,7 +106,7 @@ def _print(found: Inspection, config_path: Path | None, as_json: bool) -> None:
     for note in found.notes:
         click.echo(printable(note))
     for finding in found.findings:
-        for line in lines_of(finding):
+        for line in lines_of(finding, sources[0] if sources else DEFAULT_PATH):
             click.echo(printable(line))
     for what in found.not_checked:
         click.echo(f"not checked: {printable(what)}")

@@ -40,7 +40,7 @@ def init_command(path: Path | None, force: bool, dry_run: bool) -> None:
     if findings:
         click.echo("Before it can lend anything, Slurm has to be as it must be ('freetrain config check'):")
     for finding in findings:
-        for line in lines_of(finding):
+        for line in lines_of(finding, path):
             click.echo(printable(line))
 
 

@@ -28,11 +28,13 @@ class ConfigError(FreetrainError):
         what: one sentence on what is wrong.
         hint: one sentence on what to do about it.
         mend: the lines of freetrain.toml that mend it; empty: nobody can say.
+        file: the file that says what cannot be, if one does.
     """
 
-    def __init__(self, what: str, hint: str = "", mend: str = "") -> None:
+    def __init__(self, what: str, hint: str = "", mend: str = "", file: Path | None = None) -> None:
         super().__init__(what, hint, ExitCode.CONFIGURATION)
         self.mend = mend
+        self.file = file
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +137,13 @@ def _mistake(details: ErrorDetails, path: Path) -> ConfigError:
     loc, given = tuple(map(str, details["loc"])), details["input"]
     where = ".".join(loc)
     if details["type"] == "extra_forbidden":
-        return ConfigError(f"{path}: there is no setting {where}.", *_did_you_mean(loc, given))
+        return ConfigError(f"{path}: there is no setting {where}.", *_did_you_mean(loc, given), path)
     said = details["msg"].removeprefix("Value error, ")
     setting = find_setting(".".join(loc[:2]))
     what = f"{path}: {where}: {said} (it says {given!r})."
     if setting is None:
-        return ConfigError(what, "", f"[{loc[0]}]" if loc else "")
-    return ConfigError(what, f"It takes {setting.takes}.", f"[{setting.section}]\n{setting.line}")
+        return ConfigError(what, "", f"[{loc[0]}]" if loc else "", path)
+    return ConfigError(what, f"It takes {setting.takes}.", f"[{setting.section}]\n{setting.line}", path)
 
 
 def _did_you_mean(loc: tuple[str, ...], given: object) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 _PARTITION_UPDATE = re.compile(r"scontrol update PartitionName=(\S+) (.+)")
 
@@ -27,11 +28,13 @@ class Finding:
         mend: the commands, or the lines of slurm.conf or freetrain.toml, that mend it, one below the other.
         is_unsafe: whether freetrain cannot lend so, or the site's jobs could wait for fragments; otherwise it only
             costs something.
+        file: the file of settings that it lies in; None: in none of them more than in another.
     """
 
     what: str
     mend: str
     is_unsafe: bool = True
+    file: Path | None = None
 
     @property
     def mends(self) -> list[tuple[Place, str]]:

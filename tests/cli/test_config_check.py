@@ -309,6 +309,16 @@ def test_all_mistakes_of_all_files_are_found_at_once(new_site: Site, tmp_path: P
     assert "Slurm was not asked." in result.stdout
 
 
+def test_each_line_is_said_to_belong_into_the_file_that_needs_it(new_site: Site, tmp_path: Path) -> None:
+    site = new_site(Kind.TIERS)
+    site.toml = "[lend]\nreserve_nodes = 4\n"
+    assert f"    {site.path}: [lend]\n    {site.path}: reserve_nodes = " in check(site).stdout
+    drop_in = tmp_path / "conf.d" / "10-site.toml"
+    drop_in.parent.mkdir()
+    drop_in.write_text("[pace]\npol = 5\n")
+    assert f"    {drop_in}: [pace]\n    {drop_in}: poll = " in check(site).stdout
+
+
 def test_a_partition_that_is_not_there_is_made_below_all_others(new_site: Site) -> None:
     site = new_site(Kind.TIERS)
     del site.partitions["freetrain"]

@@ -76,7 +76,7 @@ def daemons_account(config: Config) -> str:
 
 def of_mistake(mistake: ConfigError) -> Finding:
     """What keeps a file from being read, as a finding."""
-    return Finding(f"{mistake.what} {mistake.hint}".strip(), mistake.mend)
+    return Finding(f"{mistake.what} {mistake.hint}".strip(), mistake.mend, file=mistake.file)
 
 
 def inspect_files(config: Config, sources: Sequence[Path], account: str) -> Inspection:
