@@ -82,7 +82,10 @@ class Ground:
         """Take a part of a node; what is given back there for that."""
         if name not in self._node:
             return ()
-        back = () if self._has_room(name, part) else self._to_give_back(name, part)
+        free, lent = self._free[name], self._lent.get(name, ())
+        back = (
+            () if self._has_room(name, part) else _to_give_back(free, lent, self._rounded(name, part), self._held)
+        )
         for one in back:
             self._free[name] = self._free[name] + one.amount
             self._lent[name].remove(one)
@@ -97,11 +100,6 @@ class Ground:
 
     def _has_room(self, name: str, part: Amount) -> bool:
         return left_of(self._free[name], self._rounded(name, part)) is not None
-
-    def _to_give_back(self, name: str, part: Amount) -> Sequence[LentPart]:
-        if name not in self._node:
-            return ()
-        return to_give_back(self._free[name], self._lent.get(name, ()), self._rounded(name, part), self._held)
 
     def _rounded(self, name: str, part: Amount) -> Amount:
         return in_whole_cores(part, max(self._node[name].threads_per_core, 1))
@@ -124,7 +122,7 @@ class _Held:
         return -round(self._nodes_of[part.owner], 6), -self._parts_of[part.trainer], -part.started_s
 
 
-def to_give_back(free: Amount, lent: Iterable[LentPart], wanted: Amount, held: _Held) -> Sequence[LentPart]:
+def _to_give_back(free: Amount, lent: Iterable[LentPart], wanted: Amount, held: _Held) -> Sequence[LentPart]:
     """The parts of a node that make room for what is wanted; none if all do not.
 
     One that is large enough is given back rather than several. Of equals
