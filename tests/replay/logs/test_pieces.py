@@ -30,7 +30,7 @@ BROKEN = sacct(
     *(row(f"5_{number}", start="07", end="08", list=f"e{number}") for number in range(9)),
     row("6", name="last\nof all", start="09", end="10"),
 )
-LARGE_ROWS = 12_000
+LARGE_ROWS = 2_400
 LARGE_BYTES = 2_400_000
 JOINED = (
     BROKEN
@@ -138,15 +138,15 @@ def large_log(kind: str) -> Iterator[str]:
     if kind == "SWF":
         yield "; UnixStartTime: 1700000000\n"
         for number in range(LARGE_ROWS):
-            yield f"{number}{' ' * 200}{number} 0 60 8 -1 -1 8 7200 -1 1 1 1 -1 1 1 -1 -1\n"
+            yield f"{number}{' ' * 1000}{number} 0 60 8 -1 -1 8 7200 -1 1 1 1 -1 1 1 -1 -1\n"
     elif kind == "node events":
         yield "t,node,idle,comment\n"
         for number in range(LARGE_ROWS):
-            yield f"{1700000000 + number},{number % 7},{number % 2},{'-' * 200}\n"
+            yield f"{1700000000 + number},{number % 7},{number % 2},{'-' * 1000}\n"
     else:
         between = "\n" if kind == "JSON" else ""
         yield '{"jobs": ['
         for number in range(LARGE_ROWS):
             record = {"job_id": number, "time": {"start": 1700000000, "end": 1700000060}, "nodes": "c1"}
-            yield f"{',' if number else ''}{between}{json.dumps(record | {'comment': '-' * 200})}"
+            yield f"{',' if number else ''}{between}{json.dumps(record | {'comment': '-' * 1000})}"
         yield "]}"
