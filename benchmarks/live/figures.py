@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,24 +92,32 @@ def latencies_s(
     return found
 
 
-def first_in_line_s(site: Sequence[Ran], nodes: int) -> list[float]:
-    """How long each job waited once it was first in line and enough nodes had none of the site's jobs on them.
+def first_in_line_s(
+    site: Sequence[Ran], room: Mapping[str, int], may_use: Mapping[str, Set[str]] = {}
+) -> list[float]:
+    """How long each job waited once it was first in line and the site's other jobs left it room on enough nodes.
 
     Who starts before somebody submitted earlier is left out. No other figure is as free of chance: what happened
     before does not matter, and Slurm starts such jobs within 4 s.
 
     Args:
         site: runs of the site's jobs, all of one priority.
-        nodes: how many there are.
+        room: node → how many GPUs it has; 1 where jobs take whole nodes.
+        may_use: job → the nodes that it asks for; those that are not there may use all.
     """
     in_order = sorted(site, key=lambda ran: (ran.submitted_s, int(ran.id)))
     waits = []
     for position, ran in enumerate(in_order):
         since_s = max([ran.submitted_s, *(earlier.start_s for earlier in in_order[:position])])
-        moments = sorted({since_s, *(other.end_s for other in site if since_s < other.end_s <= ran.start_s)})
+        others = [other for other in site if other is not ran]
+        moments = sorted({since_s, *(other.end_s for other in others if since_s < other.end_s <= ran.start_s)})
         for at_s in moments if since_s <= ran.start_s else ():
-            busy = sum(len(other.node_names) for other in site if other.start_s <= at_s < other.end_s)
-            if nodes - busy >= len(ran.node_names):
+            free = Counter(room)
+            for other in others:
+                if other.start_s <= at_s < other.end_s:
+                    free.subtract(dict.fromkeys(other.node_names, other.gpus or 1))
+            fitting = [name for name in may_use.get(ran.id, room) if free[name] >= (ran.gpus or 1)]
+            if len(fitting) >= len(ran.node_names):
                 waits.append(ran.start_s - at_s)
                 break
     return waits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,7 @@ class Played:
     Attributes:
         delays_s: of the workload's jobs, in order.
         latencies_s: what of that they waited although their nodes were free of the site's jobs.
+        first_s: what of it those waited who were first in line and had room beside the site's jobs.
         site: runs of the site's jobs.
         fragments: runs of fragments.
         from_s: when the first job was submitted.
@@ -49,6 +50,7 @@ class Played:
 
     delays_s: list[float]
     latencies_s: list[float]
+    first_s: list[float]
     site: list[Ran]
     fragments: list[Ran]
     from_s: float
@@ -75,7 +77,7 @@ class Outcome:
     Attributes:
         delays: from submission to start of the site's jobs, on each site.
         latencies: what of it the jobs waited although their nodes were free of the site's jobs, on each site.
-        first: what of it those waited who were first in line and for whom there were enough such nodes.
+        first: what of it those waited who were first in line, on each site.
         added_delays: of each job, what it waited more than on the first site: on the second, and on the third.
         idle_node_hours: that the site's jobs left, with freetrain.
         lent_node_hours: of these.
@@ -169,9 +171,9 @@ def play_site(
             for person, fewest, most in TRAINERS:
                 site.submit_trainer(person, most, f"min={fewest},max={most}")
             site.start_daemon(interval_s, margin_s=interval_s + 2, shortest_hole_s=SHORTEST_HOLE_S)
-        from_s, until_s = play_workload(site, jobs, 3 + 2 * interval_s)
+        window_s = play_workload(site, jobs, 3 + 2 * interval_s)
         own = [ran for ran in site.accounting("main") if ran.id not in first[1:]]
-        return played_on(site, own, site.accounting("freetrain"), from_s, until_s)
+        return played_on(site, own, site.accounting("freetrain"), window_s)
     finally:
         site.close()
 
@@ -189,17 +191,24 @@ def play_workload(site: Site, jobs: list[SiteJob], settles_s: float) -> tuple[fl
     return from_s, until_s
 
 
-def played_on(site: Site, own: list[Ran], fragments: list[Ran], from_s: float, until_s: float) -> Played:
-    """What a site did."""
-    started_s = site.started_s()
+def played_on(
+    site: Site,
+    own: list[Ran],
+    fragments: list[Ran],
+    window_s: tuple[float, float],
+    room: int = 1,
+    may_use: Mapping[str, Set[str]] = {},
+) -> Played:
+    """What a site did; ``room`` and ``may_use`` as in :func:`first_in_line_s`."""
+    started_s, nodes = site.started_s(), site.lab.node_names
     return Played(
         delays_s(site.submitted_s, started_s),
         latencies_s(own, site.submitted_s, started_s),
+        first_in_line_s(own, dict.fromkeys(nodes, room), may_use),
         own,
         fragments,
-        from_s,
-        until_s,
-        site.lab.node_names,
+        *window_s,
+        nodes,
     )
 
 
@@ -213,7 +222,7 @@ def compare(comparisons: Sequence[Comparison], interval_s: float) -> Outcome:
     return Outcome(
         delays=_spreads(comparisons, lambda played: played.delays_s),
         latencies=_spreads(comparisons, lambda played: played.latencies_s),
-        first=_spreads(comparisons, lambda played: first_in_line_s(played.site, len(played.nodes))),
+        first=_spreads(comparisons, lambda played: played.first_s),
         added_delays=(
             spread(added_delays_s((one.without, one.again) for one in comparisons)),
             spread(added_delays_s((one.without, one.with_) for one in comparisons)),

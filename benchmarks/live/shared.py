@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 import click
+from ClusterShell.NodeSet import NodeSet
 
 from benchmarks.live.figures import spread
 from benchmarks.live.gpu_figures import GpuSeconds, gpu_seconds
@@ -47,6 +48,7 @@ SHORTEST_HOLE_S = 15.0
 BOOT_S = 3.0
 """What a fragment is taken to need before it trains."""
 LATE_S = 10.0
+LONG_S = 5.0
 _MEMORY = {"SelectTypeParameters": "CR_Core_Memory", "DefMemPerCPU": "20"}
 _ENDED = Path(__file__).parents[2] / "etc/slurm/jobcomp.lua"
 _SUBMITTED = """
@@ -97,11 +99,23 @@ def play_shared(
             for person, fewest, most, gpus in TRAINERS:
                 submit_part(site, person, most, f"min={fewest},max={most}", gpus)
             start_daemon(site, interval_s, lend)
-        from_s, until_s = play_workload(site, jobs, 5 + 2 * interval_s)
+        window_s = play_workload(site, jobs, 5 + 2 * interval_s)
         own = site.accounting(",".join(("main", *PARTITIONS)), "normal")
-        return played_on(site, own, site.accounting("main", QOS), from_s, until_s)
+        may_use = {id_: nodes_for(job, site.lab.options) for id_, job in site.jobs.items()}
+        return played_on(site, own, site.accounting("main", QOS), window_s, GPUS, may_use)
     finally:
         site.close()
+
+
+def nodes_for(job: SiteJob, options: LabOptions) -> frozenset[str]:
+    """Those of the partition and with the type of GPUs that a job asks for."""
+    within = NodeSet(PARTITIONS.get(job.partition, "").removeprefix("Nodes=")) or NodeSet.fromlist(
+        options.node_names
+    )
+    wanted = job.gpus.rpartition(":")[0]
+    return frozenset(
+        name for kind, names in options.gpu_kinds if wanted in ("", kind) for name in names if name in within
+    )
 
 
 def options_of_shares(directory: Path, port: int, interval_s: int) -> LabOptions:
@@ -159,6 +173,10 @@ def lines_of(comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
     for site, of in zip(SITES, ("without", "again", "with_"), strict=True):
         delays = [delay_s for one in comparisons for delay_s in getattr(one, of).delays_s]
         found.append((f"start delay {site}, p50/p95/max", str(spread(delays))))
+        first = [wait_s for one in comparisons for wait_s in getattr(one, of).first_s]
+        long = sum(wait_s >= LONG_S for wait_s in first)
+        words = f"{statistics.mean(first):.2f} s of {len(first)}, {long} of them {LONG_S:g} s or more"
+        found.append((f"wait of the first in line {site}, mean", words))
     for site, of in zip(SITES[1:], ("again", "with_"), strict=True):
         added = added_delays_s((one.without, getattr(one, of)) for one in comparisons)
         late, early = (sum(sign * each > LATE_S for each in added) / len(added) for sign in (1, -1))

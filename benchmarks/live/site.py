@@ -117,6 +117,7 @@ class Site:
         self.out.mkdir(exist_ok=True)
         self.out.chmod(0o777)
         self.submitted_s: dict[str, float] = {}
+        self.jobs: dict[str, SiteJob] = {}
         self._daemon: subprocess.Popen[bytes] | None = None
 
     def command(self, person: str, *argv: str) -> list[str]:
@@ -155,6 +156,7 @@ class Site:
             "-o", "/dev/null", *part, stdin=script,
         )  # fmt: skip
         self.submitted_s[id_] = at_s
+        self.jobs[id_] = job
         return id_
 
     def submit_trainer(self, person: str, tasks: int, tag: str, script: str = TRAINER, *options: str) -> str:

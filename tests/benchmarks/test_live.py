@@ -58,7 +58,7 @@ def test_who_is_first_in_line_waits_from_when_enough_nodes_are_free() -> None:
         Ran("3", 6, 20, 40, "b", "COMPLETED"),
         Ran("4", 7, 95, 99, "b", "COMPLETED"),
     ]
-    assert first_in_line_s(site, 2) == [0, 7, 5], "3 went before 2"
+    assert first_in_line_s(site, {"a": 1, "b": 1}) == [0, 7, 5], "3 went before 2"
 
 
 def test_a_start_is_compared_with_the_shadows_at_each_submission_and_end() -> None:

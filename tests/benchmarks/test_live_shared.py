@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.live.figures import first_in_line_s
 from benchmarks.live.gpu_figures import gpu_seconds, holes_of_gpus
-from benchmarks.live.shared import GPUS, NODES, draw_shares
+from benchmarks.live.shared import GPUS, NODES, TYPES, draw_shares, nodes_for
 from benchmarks.live.site import Ran
-from benchmarks.live.workload import shifted
+from benchmarks.live.workload import SiteJob, shifted
+from freetrain.lab.options import LabOptions
 
 
 def ran(start_s: float, end_s: float, nodes: str, gpus: int) -> Ran:
@@ -22,6 +24,28 @@ def test_a_workload_takes_one_to_eight_gpus_in_partitions_that_overlap() -> None
     assert {job.gpus.rpartition(":")[0] for job in jobs} == {"", "a100", "h100"}
     assert all(job.limit_min * 60 > job.run_s for job in jobs)
     assert jobs == draw_shares(1200.0, 0.7, seed=3)
+
+
+def test_who_is_first_in_line_waits_for_gpus_on_the_nodes_that_he_may_use() -> None:
+    site = [
+        Ran("1", 0, 0, 50, "a", "COMPLETED", gpus=6),
+        Ran("2", 0, 0, 30, "b", "COMPLETED", gpus=8),
+        Ran("3", 5, 57, 90, "a", "COMPLETED", gpus=3),
+        Ran("4", 58, 59, 99, "b", "COMPLETED", gpus=8),
+    ]
+    assert first_in_line_s(site, {"a": 8, "b": 8}, {"3": {"a"}}) == [0, 0, 7, 1]
+    assert first_in_line_s(site, {"a": 8, "b": 8})[2] == 27, "it might have run on the other node"
+
+
+def test_a_job_may_use_the_nodes_of_its_partition_that_have_its_type() -> None:
+    options = LabOptions(nodes=NODES, gpus=GPUS, gpu_type=",".join(TYPES))
+    for gpus, partition, nodes in (
+        ("2", "main", ["n001", "n002", "n003", "n004"]),
+        ("2", "last", ["n002", "n003", "n004"]),
+        ("a100:2", "last", ["n002"]),
+        ("h100:8", "first", ["n003"]),
+    ):
+        assert sorted(nodes_for(SiteJob(0, 1, 5, 1, gpus, partition), options)) == nodes
 
 
 def test_the_last_gpus_of_a_node_have_the_long_holes() -> None:
