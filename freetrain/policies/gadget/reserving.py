@@ -56,6 +56,7 @@ class ReservingGadget:
 
     def decide(self, problem: Problem) -> Allocation:
         """The sizes that gain most utility, of those whose rings fit."""
+        self._placement = {}
         if not problem.held.size:
             return Allocation(problem.held, self._name)
         gains = self._weigh(problem)

@@ -174,6 +174,15 @@ def test_a_ring_goes_as_far_as_uplinks_have_room() -> None:
     assert nodes_of(found) == {"x": ["n4", "n5", "n6"]}
 
 
+def test_a_question_without_nodes_follows_one_with_nodes() -> None:
+    links, one = of_gbit(100.0), (trainer("x"),)
+    policy, placer = with_links(find_policy("gadget"), FIRST_NODES, links, ((whole(2), one), ((), one)))
+    for nodes, sizes in ((whole(2), [2]), ((), [])):
+        found = deciding.decide(policy, Problem(0.0, nodes, one, 3600.0), perf_counter, placer)
+        assert list(map(len, found.placement.values())) == sizes
+        assert not any("rejected" in note for note in found.notes)
+
+
 def test_it_is_said_which_link_is_fullest() -> None:
     found = decide(whole(2), (trainer("x"),), of_gbit(100.0, 40.0, LEAVES))
     assert found.notes == ("Reserved are up to 7.6 of 100 Gbit/s (the link of n0).",)
