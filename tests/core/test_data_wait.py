@@ -58,6 +58,11 @@ def test_between_and_beyond_points_it_goes_with_the_power_that_they_show() -> No
     assert seen.share_with(1000) == 0.0
 
 
+def test_where_twice_the_cpus_brought_less_than_a_tenth_more_are_thought_to_bring_nothing() -> None:
+    assert profile(DataWait(0.5, 4), DataWait(0.46, 8)).share_with(64) == pytest.approx(0.46)
+    assert profile(DataWait(0.5, 4), DataWait(0.44, 8)).share_with(64) < 0.3
+
+
 def test_points_that_are_near_each_other_say_nothing_of_what_lies_beyond() -> None:
     assert profile(DataWait(0.5, 8), DataWait(0.5, 9)).share_with(18) == 0.0
     assert profile(DataWait(0.8, 2), DataWait(0.5, 8), DataWait(0.5, 9)).share_with(18) > 0.2
