@@ -23,6 +23,7 @@ from freetrain.cli.replay_options import (
     aim_options,
     costs,
     draw,
+    links,
     log_options,
     output_options,
     prices,
@@ -98,7 +99,7 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     with reading(given["quiet"]) as stage:
         log = read_site_log(logs, replace(read_options(given), task=task), stage)
     switches = topology(given, log.holes.node_names)
-    goal = replace(goal, placer=find_placer(given["place"], switches))
+    goal = replace(goal, placer=find_placer(given["place"], switches), links=links(given, switches))
     settings = {"logs": [path.name for path in logs], **_settings(given)}
     with recorder.journal(log.holes, settings) as journal:
         with _asked_daemon(given, log) as pending:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from freetrain.cli.replay_as_options import as_daemon, daemons_place
-from freetrain.cli.replay_options import costs, topology
+from freetrain.cli.replay_options import costs, links, topology
 from freetrain.errors import FreetrainError
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_placer, find_policy
@@ -132,6 +132,7 @@ def _replay(given: Mapping[str, Any], log: SiteLog, in_parts: bool, progress: Pr
     how = how_as_daemon(given, in_parts)
     assert how is not None
     switches = topology(given, log.holes.node_names)
-    how = replace(how, goal=replace(how.goal, placer=find_placer(daemons_place(given), switches)))
+    placer = find_placer(daemons_place(given), switches)
+    how = replace(how, goal=replace(how.goal, placer=placer, links=links(given, switches)))
     trainers = find_trainers(given["trainers_source"])
     return replay_as_daemon(log, trainers, costs(given), how, time.perf_counter, progress, switches)

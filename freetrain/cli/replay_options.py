@@ -16,7 +16,7 @@ from freetrain.core.objectives import OBJECTIVES
 from freetrain.core.power import NO_DRAW, PowerDraw
 from freetrain.core.topology import FLAT, Topology
 from freetrain.errors import InputError
-from freetrain.policies import find_policy
+from freetrain.policies import UNKNOWN_LINKS, Links, find_policy
 from freetrain.policies.aiming import unheeded
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.foresight import Knows
@@ -213,6 +213,14 @@ def read_options(given: Mapping[str, Any]) -> ReadOptions:
 def topology(given: Mapping[str, Any], node_names: Sequence[str]) -> Topology:
     """The switches between the log's nodes, as the machine file describes them; flat without one."""
     return read_machine(given["machine"]).topology(node_names) if given["machine"] is not None else FLAT
+
+
+def links(given: Mapping[str, Any], switches: Topology) -> Links:
+    """What the links between the nodes carry, as the machine file says."""
+    if given["machine"] is None:
+        return UNKNOWN_LINKS
+    machine = read_machine(given["machine"])
+    return Links.of_gbit(machine.node_gbit, machine.uplink_gbit, switches)
 
 
 def warn_of_unheeded(given: Mapping[str, Any]) -> None:

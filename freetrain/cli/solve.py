@@ -13,10 +13,9 @@ import click
 from freetrain.cli.options import policy_options, store_option
 from freetrain.core.decision import decision_to_dict
 from freetrain.core.problem import Problem, problem_from_json
-from freetrain.core.topology import FLAT, Topology
 from freetrain.errors import InputError
 from freetrain.loop.deciding import decide
-from freetrain.policies import find_placer, find_policy
+from freetrain.policies import UNKNOWN_LINKS, Links, find_placer, find_policy, with_links
 from freetrain.store import Store, default_store_path
 
 
@@ -28,7 +27,7 @@ from freetrain.store import Store, default_store_path
     "--machine",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="TOML file that describes the machine, whose switches --place is to know.",
+    help="TOML file that describes the machine, whose switches --place is to know, and whose links --policy.",
 )
 @store_option
 def solve_command(
@@ -49,20 +48,23 @@ def solve_command(
     if (file is None) == (decision is None):
         raise click.UsageError("Give either a FILE or --decision RUN:N.")
     chosen = find_policy(policy, solver, time_limit_s)
-    placer = find_placer(place, FLAT if machine is None else _topology(machine))
+    links = UNKNOWN_LINKS if machine is None else _links(machine)
+    placer = find_placer(place, links.topology)
     problems = _problems(file.read()) if file is not None else iter([_recorded(decision or "", store_path)])
     for problem in problems:
-        answer = decide(chosen, problem, time.perf_counter, placer)
+        decides, places = with_links(chosen, placer, links, ((problem.nodes, problem.trainers),))
+        answer = decide(decides, problem, time.perf_counter, places)
         for note in answer.notes:
             click.echo(f"freetrain: {note}", err=True)
         click.echo(json.dumps(decision_to_dict(answer)))
 
 
-def _topology(machine: Path) -> Topology:
+def _links(machine: Path) -> Links:
     from freetrain.replay.logs.machine import read_machine  # with it come readers that nobody else needs here
 
     described = read_machine(machine)
-    return described.topology(described.node_names)
+    switches = described.topology(described.node_names)
+    return Links.of_gbit(described.node_gbit, described.uplink_gbit, switches)
 
 
 def _problems(content: bytes) -> Iterator[Problem]:

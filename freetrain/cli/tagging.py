@@ -31,6 +31,7 @@ _METAVARS = {
     "notice": "YES|NO",
     "mixed": "YES|NO",
     "step": "A/B/C/D/E",
+    "gradients": "MB/SAMPLES",
     "deadline": "TIME",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from freetrain.config.sections.deciding import Decide, Pace
 from freetrain.config.sections.harm import Harm
 from freetrain.config.sections.lend import Lend
+from freetrain.config.sections.links import Links
 from freetrain.config.sections.prices import Prices
 from freetrain.config.sections.section import Section
 from freetrain.config.sections.slurm import Slurm
@@ -18,6 +19,7 @@ class Config(Section):
     slurm: Slurm = Slurm()
     lend: Lend = Lend()
     decide: Decide = Decide()
+    links: Links = Links()
     pace: Pace = Pace()
     harm: Harm = Harm()
     state: State = State()

@@ -1,18 +1,26 @@
-"""How long a training waits for data, and with how many CPUs and how much memory that was measured."""
+"""How long a training waits for data, as measured with the CPUs and the memory that it had, and what follows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
+from math import exp, log
 
 WAITS = 0.05
 """A training that waits for data for a smaller part of its steps gains next to nothing by more CPUs."""
 
+_MOST_WAITING = 0.99
+_MOST_POINTS = 16
+_APART = 1.25
+"""Points with fewer times more CPUs are too near each other to tell what CPUs bring."""
+_FLAT = 0.14
+"""Exponent below which twice as many CPUs bring less than a tenth, as Synergy's profiling takes it: nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class DataWait:
-    """What a training's progress says of it.
+    """A measurement.
 
     Attributes:
         share: part of a step that it waited for data.
@@ -24,36 +32,107 @@ class DataWait:
     cpus: int = 0
     memory_mb: int = 0
 
-    def after(self, before: DataWait | None) -> DataWait:
-        """What is known of it, if this was known before.
+    def is_refuted_by(self, later: DataWait) -> bool:
+        """Whether a later one was made with the same, with more and waited longer, or with less and did not."""
+        if not later.cpus or (self.cpus, self.memory_mb) == (later.cpus, later.memory_mb):
+            return True
+        if self.cpus <= later.cpus and self.memory_mb <= later.memory_mb:
+            return later.share > self.share + WAITS
+        if self.cpus >= later.cpus and self.memory_mb >= later.memory_mb:
+            return later.share < self.share - WAITS
+        return False
 
-        A training that no longer waits as it has more than before waits again when it has less: what was said then
-        goes on to hold.
+
+@dataclass(frozen=True, slots=True)
+class WaitProfile:
+    """What is known of a training: the points that were seen as it ran, with whatever its nodes gave it.
+
+    Attributes:
+        points: of those of equal CPUs and memory the last one; the last one seen is the last.
+    """
+
+    points: tuple[DataWait, ...] = ()
+
+    def after(self, before: WaitProfile | None) -> WaitProfile:
+        """What is known of it, if this was known before: what is refuted since is forgotten."""
+        known = before.points if before is not None else ()
+        for point in self.points:
+            known = (*(one for one in known if not one.is_refuted_by(point)), point)
+        return WaitProfile(known[-_MOST_POINTS:])
+
+    @property
+    def knows_cpus(self) -> bool:
+        """Whether it is known with how many CPUs it waited."""
+        return bool(self.points) and self.points[-1].cpus > 0
+
+    def has_had(self, memory_mb: int) -> bool:
+        """Whether it has been measured with so much memory."""
+        return any(point.memory_mb >= memory_mb for point in self.points)
+
+    def share_with(self, cpus: float, memory_mb: int = 0) -> float:
+        """Part of a step that it would wait with so many CPUs and so much memory; 0 memory: whatever it had.
+
+        What is left of a step, its speed, never falls with more CPUs. Between two points, and beyond the last, it
+        goes with a power of the CPUs: that of the points. Below the first, and beyond the only one, it is in
+        proportion to the CPUs, as reading is where it is waited for. Of one that did not wait nothing is known
+        but that more CPUs do not help.
         """
-        if before is None or before.share < WAITS or self.share >= WAITS:
-            return self
-        has_more = self.cpus > before.cpus > 0 or self.memory_mb > before.memory_mb > 0
-        return before if has_more else self
+        if not self.knows_cpus:
+            return self.points[-1].share if self.points else 0.0
+        speeds = self._speeds(memory_mb)
+        (first, slowest), (last, fastest) = speeds[0], speeds[-1]
+        if cpus <= first:
+            return 1 - slowest * (cpus / first if slowest < 1 - WAITS else 1)
+        if cpus > last:
+            return 1 - min(fastest * _power(cpus / last, _exponent_beyond(speeds)), 1.0)
+        return next(
+            1 - low * _power(cpus / fewer, _exponent(low, high, fewer, more))
+            for (fewer, low), (more, high) in pairwise(speeds)
+            if cpus <= more
+        )
 
-    def share_with(self, cpus: int) -> float:
-        """Part of a step that it would wait with so many CPUs; reading takes time in inverse proportion to them.
+    def _speeds(self, memory_mb: int) -> Sequence[tuple[int, float]]:
+        """CPUs and speed, both ascending; of points with so much memory at most, if there are any."""
+        some = [one for one in self.points if one.cpus and (one.memory_mb <= memory_mb or not memory_mb)]
+        some = some or [one for one in self.points if one.cpus]
+        of_cpus = {one.cpus: one for one in sorted(some, key=lambda one: (one.cpus, one.memory_mb))}
+        speeds = list[tuple[int, float]]()
+        for cpus, one in of_cpus.items():
+            speed = 1 - min(one.share, _MOST_WAITING)
+            speeds.append((cpus, max(speed, speeds[-1][1] if speeds else 0.0)))
+        return speeds
 
-        Of one that did not wait nothing is known but that more CPUs do not help.
-        """
-        if self.share < WAITS or not self.cpus:
-            return self.share
-        return max(0.0, 1 - (1 - min(self.share, 1.0)) * cpus / self.cpus)
+
+def _exponent_beyond(speeds: Sequence[tuple[int, float]]) -> float:
+    """1 where a single point is known: that it waits for CPUs is taken for granted."""
+    most, fastest = speeds[-1]
+    if fastest > 1 - WAITS:
+        return 0.0
+    before = [(cpus, speed) for cpus, speed in speeds if cpus * _APART <= most]
+    if not before:
+        return 1.0
+    fewer, slower = before[-1]
+    found = min(_exponent(slower, fastest, fewer, most), 1.0)
+    return found if found >= _FLAT else 0.0
 
 
-def summed_up(said: Sequence[tuple[DataWait, float]]) -> DataWait | None:
-    """What is known after several statements, each on so many seconds.
+def _power(ratio: float, exponent: float) -> float:
+    return exp(exponent * log(ratio))
+
+
+def _exponent(low: float, high: float, fewer: int, more: int) -> float:
+    return log(high / low) / log(more / fewer)
+
+
+def summed_up(said: Sequence[tuple[DataWait, float]]) -> WaitProfile | None:
+    """What is known after several measurements, each of so many seconds; None: none was made.
 
     Those that follow each other with the same CPUs and memory are averaged.
     """
-    known: DataWait | None = None
+    known: WaitProfile | None = None
     for (cpus, memory_mb), alike in groupby(said, key=lambda one: (one[0].cpus, one[0].memory_mb)):
         measured = list(alike)
         elapsed_s = sum(each_s for _, each_s in measured)
         share = sum(one.share * each_s for one, each_s in measured) / elapsed_s
-        known = DataWait(share, cpus, memory_mb).after(known)
+        known = WaitProfile((DataWait(share, cpus, memory_mb),)).after(known)
     return known

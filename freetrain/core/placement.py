@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from freetrain.core.problem import Counts, Problem
+from freetrain.core.trainer import Trainer
 
 Placement = Mapping[str, tuple[str, ...]]
 """Trainer → its nodes; trainers without a node are left out."""
@@ -22,6 +23,11 @@ def first_nodes(there: Sequence[str], count: int, beside: Sequence[str]) -> Sequ
 
 
 def place(problem: Problem, counts: Counts, choose: Choice = first_nodes) -> Placement:
+    """Turn counts per class into nodes, by the same choice for all trainers (:func:`place_each`)."""
+    return place_each(problem, counts, lambda trainer: choose)
+
+
+def place_each(problem: Problem, counts: Counts, choice_of: Callable[[Trainer], Choice]) -> Placement:
     """Turn counts per class into nodes.
 
     1. A trainer that has more nodes of a class than it is to have keeps those that are chosen; who is to have what
@@ -32,7 +38,7 @@ def place(problem: Problem, counts: Counts, choose: Choice = first_nodes) -> Pla
     Args:
         problem: what is decided.
         counts: nodes of each trainer in each class.
-        choose: which of several nodes a trainer keeps, or gets.
+        choice_of: by which each trainer keeps, or gets, some of several nodes.
     """
     chosen: defaultdict[str, list[list[str]]] = defaultdict(lambda: [[] for _ in problem.classes])
     there = [list(node_class.names.get(None, [])) for node_class in problem.classes]
@@ -42,7 +48,7 @@ def place(problem: Problem, counts: Counts, choose: Choice = first_nodes) -> Pla
         for column, (node_class, size) in enumerate(zip(problem.classes, counts[row].tolist(), strict=True)):
             held, mine = node_class.names.get(trainer.id, []), chosen[trainer.id]
             if size < len(held):
-                mine[column] = list(choose(held, size, _all(mine)))
+                mine[column] = list(choice_of(trainer)(held, size, _all(mine)))
                 kept = set(mine[column])
                 there[column] += [name for name in held if name not in kept]
             else:
@@ -51,8 +57,9 @@ def place(problem: Problem, counts: Counts, choose: Choice = first_nodes) -> Pla
                 wanted.append((column, row, size - len(held)))
     # By class, so that the nodes of the longest-lived one are chosen first.
     for column, row, missing in sorted(wanted):
-        mine = chosen[problem.trainers[row].id]
-        gained = list(choose(there[column], missing, _all(mine)))
+        trainer = problem.trainers[row]
+        mine = chosen[trainer.id]
+        gained = list(choice_of(trainer)(there[column], missing, _all(mine)))
         if gained == there[column][:missing]:
             del there[column][:missing]
         else:

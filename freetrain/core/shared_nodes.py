@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from freetrain.core.amounts import Amount
+from freetrain.core.data_wait import WaitProfile
+
+_NOTHING_SEEN = WaitProfile()
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,7 @@ class NewPart:
         data_wait_share: part of a step that its training waits for data with what it asks for.
         cache_mb: memory beyond what it asks for with which its training would read all data from memory; 0: its
             owner says of none.
+        profile: how long it waits with other CPUs and memory, as far as that was seen.
     """
 
     place: str
@@ -25,6 +29,7 @@ class NewPart:
     asks: Amount
     data_wait_share: float
     cache_mb: int = 0
+    profile: WaitProfile = _NOTHING_SEEN
 
 
 @dataclass(frozen=True, slots=True)

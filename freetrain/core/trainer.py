@@ -86,8 +86,8 @@ class Trainer:
         independent: whether its nodes work each by itself.
         moldable: whether its size is chosen when it starts and stays.
         choices: what kinds of nodes it may have, one entry at a time; None: any kind, one at a time.
-        bytes_per_sample: bytes of its gradients / samples of a node in a step; 0: nobody knows. It decides
-            nothing; replays count what goes from leaf to leaf.
+        bytes_per_sample: bytes of its gradients / samples of a node in a step; 0: nobody knows. Policies that
+            reserve bandwidth decide by it, and replays count what goes from leaf to leaf.
         servers: how it uses parameter servers; None: its workers add up their gradients themselves.
     """
 
@@ -162,6 +162,15 @@ class Trainer:
     def samples_per_s(self) -> NDArray[np.float64]:
         """Samples/s on 0 … ``most_nodes`` nodes, shape (most_nodes + 1,), whatever its minimum."""
         return rates(self.throughput, self.most_nodes)
+
+    def link_bytes_per_s(self, nodes: int) -> float:
+        """Bytes/s that each link of its ring carries on so many nodes, 2 (n - 1)/n times its gradients in a step.
+
+        How often that is says its curve: in a step each node trains on its share of the samples.
+        """
+        if nodes < 2 or self.independent:
+            return 0.0
+        return 2 * (nodes - 1) / nodes * self.bytes_per_sample * self.rate(nodes) / nodes
 
     def rate(self, nodes: int) -> float:
         """Samples/s on this many nodes: 0 below the minimum, flat beyond the maximum."""

@@ -35,7 +35,7 @@ from freetrain.lending.rules import HarmRules
 from freetrain.lending.stays import Stays
 from freetrain.loop.cycle import Goal
 from freetrain.loop.lending_loop import LendingLoop
-from freetrain.policies import Placer, Policy, find_finisher, find_placer, find_policy
+from freetrain.policies import UNKNOWN_LINKS, Links, Placer, Policy, find_finisher, find_placer, find_policy
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
@@ -93,6 +93,7 @@ class Lender:
         self._loop = LendingLoop(self._cluster, rules, journal, time.perf_counter, self._note, before)
         self._unusable = frozenset[str]()
         self._placer: Placer | None = None
+        self._links = UNKNOWN_LINKS
         self.last_plan_s: float | None = None
 
     def look(self, time_limit_s: float) -> list[Decision]:
@@ -104,7 +105,7 @@ class Lender:
         Raises:
             SlurmError: Slurm did not answer; what was not done is left for the next look.
         """
-        decide = self._config.decide
+        decide, links = self._config.decide, self._config.links
 
         def policy_for(decisions: int) -> Policy:
             return find_policy(decide.policy, time_limit_s=max(time_limit_s / decisions, _LEAST_TIME_LIMIT_S))
@@ -113,8 +114,9 @@ class Lender:
             topology, rules = switches_of(self._config, self._gateway), self._loop.rules
             self._loop.rules = replace(rules, sharing=replace(rules.sharing, topology=topology))
             self._placer = find_placer(decide.place, topology)
+            self._links = Links.of_gbit(links.node_gbit, links.uplink_gbit, topology)
         finisher = find_finisher(decide.finish)
-        look = self._loop.look(Goal(policy_for, decide.objective, self._placer, finisher))
+        look = self._loop.look(Goal(policy_for, decide.objective, self._placer, finisher, self._links))
         self._drains.note_heeded()
         self._unusable = tell_unusable(look.decisions, self._unusable)
         return list(look.decisions)

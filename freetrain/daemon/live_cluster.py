@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.data_wait import DataWait
+from freetrain.core.data_wait import WaitProfile
 from freetrain.core.fragment import End, Fragment, jobs_of
 from freetrain.core.plan import Action, Lend, Limit, PutRight, Release, Serve
 from freetrain.core.servers import Serving
@@ -183,7 +183,7 @@ class LiveCluster:
             self._books.save([replace(one, limit_s=action.limit_s) for one in fragments])
 
 
-def _data_waits(reports: Mapping[str, Report]) -> Mapping[str, DataWait]:
+def _data_waits(reports: Mapping[str, Report]) -> Mapping[str, WaitProfile]:
     """Trainer → how long it waits for data, of those that say so."""
     return {trainer: report.data_wait for trainer, report in reports.items() if report.data_wait is not None}
 

@@ -30,7 +30,7 @@ def switches_of(config: Config, gateway: Gateway) -> Topology:
     Raises:
         SlurmError: Slurm does not say which these are.
     """
-    if config.decide.place == "first":
+    if config.decide.place == "first" and not config.links.are_known:
         return FLAT
     topology, rejected = parse_topology(gateway.perform(queries.ask_topology()))
     for line in rejected:

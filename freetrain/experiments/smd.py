@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -55,8 +55,14 @@ PairOf = Callable[[_Job, Amounts], Pair | None]
 """A training, and the machine → workers and servers for it; None: it cannot be run."""
 
 
-def utilities(seed: int, times: int) -> Mapping[str, float]:
-    """Utility of 50 trainings by who chose their sizes, on a machine that is so many times as large."""
+def utilities(seed: int, times: int, only: Collection[str] = ()) -> Mapping[str, float]:
+    """Utility of 50 trainings by who chose their sizes, on a machine that is so many times as large.
+
+    Args:
+        seed: of the trainings.
+        times: how many times as large.
+        only: who; empty: all.
+    """
     jobs = _jobs(random.Random(seed))
     capacity = tuple(times * most for most in _CAPACITY)
     ways: dict[str, Callable[[Sequence[_Job], Amounts], float]] = {
@@ -64,11 +70,13 @@ def utilities(seed: int, times: int) -> Mapping[str, float]:
         "SMD, grid": partial(_one_size_each, lambda job, _: fastest_on_grid(job.model, job.limits)),
         "SMD, slack": partial(_one_size_each, lambda job, most: _thriftiest(job, _all_pairs(job), most)),
         "smd-menu": _smd_menu,
-        "ESW": _as_many_servers,
+        "ESW": partial(_one_size_each, lambda job, _: _fastest_equal(job)),
         "ESW, slack": partial(_one_size_each, lambda job, most: _thriftiest(job, _equal_pairs(job), most)),
+        "SMD, by limits": partial(_by_limits, lambda job: fastest(job.model, job.limits)),
+        "ESW, by limits": partial(_by_limits, _fastest_equal),
         "Optimus": _optimus,
     }
-    return {name: way(jobs, capacity) for name, way in ways.items()}
+    return {name: way(jobs, capacity) for name, way in ways.items() if not only or name in only}
 
 
 def run(seeds: int = 6) -> Table:
@@ -88,6 +96,7 @@ def run(seeds: int = 6) -> Table:
             "SMD: the fastest size of each training, then a knapsack. grid: that size by ratios, epsilon 0.05.",
             f"slack: of all sizes within {100 * _SLACK:.0f} % of the fastest the one that takes least.",
             "smd-menu is freetrain's: the knapsack may take smaller sizes. ESW: as many servers as workers.",
+            "by limits: the knapsack counts all that a training may have instead of what it takes.",
             "Optimus: one more worker or server wherever it saves most time; it does not look at this utility.",
         ),
     )
@@ -120,6 +129,15 @@ def _one_size_each(pair_of: PairOf, jobs: Sequence[_Job], capacity: Amounts) -> 
     return _knapsack(jobs, [(row, pair) for row, pair in sizes if pair is not None], capacity)
 
 
+def _by_limits(pair_of: Callable[[_Job], Pair | None], jobs: Sequence[_Job], capacity: Amounts) -> float:
+    """Each training takes all that it may have: then how long it takes is a matter of its own size alone."""
+    pairs = ((row, pair_of(job)) for row, job in enumerate(jobs))
+    options = [
+        Option(row, jobs[row].utility(pair), jobs[row].limits.most) for row, pair in pairs if pair is not None
+    ]
+    return choose(options, capacity, _TIME_S).value
+
+
 def _thriftiest(job: _Job, pairs: Sequence[Pair], capacity: Amounts) -> Pair | None:
     """Of the pairs that are nearly as fast as the fastest, the one that takes least of the machine."""
     step_s = {pair: float(job.model.step_s(*pair)) for pair in pairs}
@@ -150,13 +168,8 @@ def _equal_pairs(job: _Job) -> list[Pair]:
     return [(count, count) for count in range(1, 17) if job.limits.allow(count, count)]
 
 
-def _as_many_servers(jobs: Sequence[_Job], capacity: Amounts) -> float:
-    pairs = [
-        (row, min(equal, key=lambda pair: float(job.model.step_s(*pair))))
-        for row, job in enumerate(jobs)
-        if (equal := _equal_pairs(job))
-    ]
-    return _knapsack(jobs, pairs, capacity)
+def _fastest_equal(job: _Job) -> Pair | None:
+    return min(_equal_pairs(job), key=lambda pair: float(job.model.step_s(*pair)), default=None)
 
 
 def _optimus(jobs: Sequence[_Job], capacity: Amounts) -> float:

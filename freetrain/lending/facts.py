@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
-from freetrain.core.data_wait import DataWait
+from freetrain.core.data_wait import WaitProfile
 from freetrain.core.fragment import Fragment
 from freetrain.core.needs import NO_NEEDS, Needs
 from freetrain.core.servers import Serving
@@ -83,6 +83,6 @@ class Facts:
     last_plan_s: float | None = None
     done_samples: Mapping[str, float] = field(default_factory=dict)
     exempt_s: float = 0.0
-    data_waits: Mapping[str, DataWait] = field(default_factory=dict)
+    data_waits: Mapping[str, WaitProfile] = field(default_factory=dict)
     amounts: Mapping[str, Amount] = field(default_factory=dict)
     serving: Serving = field(default_factory=dict)

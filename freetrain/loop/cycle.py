@@ -15,7 +15,17 @@ from freetrain.core.shared_nodes import SharedNode
 from freetrain.core.trainer import Trainer
 from freetrain.loop.deciding import decide
 from freetrain.loop.finishing import Finished, finish
-from freetrain.policies import AS_ASKED, FIRST_NODES, NEEDS_PROGRESS, Finisher, Placer, Policy
+from freetrain.policies import (
+    AS_ASKED,
+    FIRST_NODES,
+    NEEDS_PROGRESS,
+    UNKNOWN_LINKS,
+    Finisher,
+    Links,
+    Placer,
+    Policy,
+    with_links,
+)
 
 Facts_co = TypeVar("Facts_co", covariant=True)
 Facts = TypeVar("Facts")
@@ -103,12 +113,14 @@ class Goal:
         objective: name of what is maximised.
         placer: which nodes they are.
         finisher: how much of them, where parts of nodes are lent.
+        links: what the links between nodes carry, for policies that reserve it.
     """
 
     policy_for: Callable[[int], Policy]
     objective: str
     placer: Placer = FIRST_NODES
     finisher: Finisher = AS_ASKED
+    links: Links = UNKNOWN_LINKS
 
     @classmethod
     def of(cls, policy: Policy, objective: str, placer: Placer = FIRST_NODES) -> Self:
@@ -162,12 +174,12 @@ def _decide_all(
 ) -> Iterator[tuple[Problem, Decision]]:
     """Each question's problem with its decision, made when it is asked for."""
     questions, told = judged.questions, judged.serving
-    policy = goal.policy_for(len(questions))
+    policy, placer = with_links(goal.policy_for(len(questions)), goal.placer, goal.links, questions)
     for nodes, trainers in questions:
         done = _done_samples(policy, goal.objective, judged, trainers)
         serving = {one.id: on for one in trainers if (on := told.get(one.id))}
         problem = Problem(judged.now_s, nodes, trainers, judged.horizon_s, goal.objective, done, serving)
-        yield problem, decide(policy, problem, stopwatch_s, goal.placer)
+        yield problem, decide(policy, problem, stopwatch_s, placer)
 
 
 def _lent(decided: Iterable[tuple[Problem, Decision]]) -> Mapping[str, Sequence[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from freetrain.core.allocation import Allocation
 from freetrain.policies.finishers import AS_ASKED, Finisher
 from freetrain.policies.freetrain import Solver
+from freetrain.policies.links import UNKNOWN_LINKS, Links, with_links
 from freetrain.policies.placers.placer import FIRST_NODES, Explaining, Placer
 from freetrain.policies.policy import NEEDS_PROGRESS, Policy, Weighing
 from freetrain.policies.registry import (
@@ -23,9 +24,11 @@ __all__ = [
     "NEEDS_PROGRESS",
     "PLACERS",
     "POLICIES",
+    "UNKNOWN_LINKS",
     "Allocation",
     "Explaining",
     "Finisher",
+    "Links",
     "Placer",
     "Policy",
     "Solver",
@@ -33,4 +36,5 @@ __all__ = [
     "find_finisher",
     "find_placer",
     "find_policy",
+    "with_links",
 ]

@@ -66,11 +66,12 @@ _OWN = {
 
 _SWITCHES = "the switches: scontrol show topology, or nodes_per_leaf in the machine file"
 _PROGRESS = "samples done and targets, from the trainers' progress and tags"
+_LINKS = f"{_PROGRESS}; to reserve bandwidth [links] and gradients in the tags"
 _DATA_WAIT = "how long trainings wait for data, from their progress; parts of nodes (lend.share)"
 _NEEDS = {
-    "gadget": _PROGRESS,
-    "gadget-log": _PROGRESS,
-    "gadget-fair": _PROGRESS,
+    "gadget": _LINKS,
+    "gadget-log": _LINKS,
+    "gadget-fair": _LINKS,
     "smd": _PROGRESS,
     "smd-menu": _PROGRESS,
     "ring": _SWITCHES,

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from freetrain.core.amounts import Amount
-from freetrain.core.data_wait import WAITS
+from freetrain.core.data_wait import WAITS, DataWait, WaitProfile
 from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.policies.synergy.opt import split_optimally
-from freetrain.policies.synergy.sensitivity import Profile, rate_by_data_wait
+from freetrain.policies.synergy.sensitivity import Profile
 from freetrain.policies.synergy.shares import Parts, Server, SharingJob, rate_of
 from freetrain.policies.synergy.tune import finish as tune
 
@@ -45,10 +45,11 @@ Split = Callable[[Server, Sequence[SharingJob]], Parts]
 class Synergy:
     """Synergy (OSDI 2022), of what a node has left when everybody has what it asks for.
 
-    Who waits for data gets more CPUs: as many as it would take to wait no more, if reading takes time in
-    proportion to them. Who has a cache of its own waits for the disk: it gets the memory for all of its data, or
-    none, and no more CPUs. What is offered is the share of the new parts' GPUs of all GPUs that are free there, so
-    that the others do not idle for want of CPUs and memory.
+    Who waits for data gets more CPUs, as many as it would take to wait no more: by what was seen of it with
+    several numbers of CPUs, or, with one, if reading takes time in proportion to them. Who has a cache of its own
+    waits for the disk: it gets the memory for all of its data, or none, and no more CPUs, unless that was seen to
+    be of no use. What is offered is the share of the new parts' GPUs of all GPUs that are free there, so that the
+    others do not idle for want of CPUs and memory.
 
     Args:
         split: TUNE or OPT.
@@ -80,15 +81,25 @@ class Synergy:
 
 def _gain(part: NewPart, node: SharedNode) -> Profile:
     """What CPUs and memory beyond those that it asks for bring, for each of its GPUs."""
-    asked, gpus, threads = max(part.asks.cpus, 1), part.asks.gpus, max(node.threads_per_core, 1)
+    asks, asked, gpus = part.asks, max(part.asks.cpus, 1), part.asks.gpus
     if part.data_wait_share < WAITS:
         return Profile((0.0,), (0.0,), ((1.0,),))
-    if part.cache_mb:
-        cached = 1 / (1 - min(part.data_wait_share, _MOST_WAITING))
+    seen = part.profile if part.profile.knows_cpus else WaitProfile((DataWait(part.data_wait_share, asked),))
+    speed = 1 - min(part.data_wait_share, _MOST_WAITING)
+    cached = _speed_cached(part, seen) / speed
+    if cached >= 1 + WAITS:
         return Profile((0.0,), (0.0, part.cache_mb / _MB_OF_A_GB / gpus), ((1.0,), (cached,)))
-    steps = range(0, node.spare.cpus + 1, threads)
-    rates = tuple(rate_by_data_wait(part.data_wait_share, asked, asked + more) for more in steps)
+    steps = range(0, node.spare.cpus + 1, max(node.threads_per_core, 1))
+    rates = tuple((1 - seen.share_with(asked + more, asks.memory_mb)) / speed for more in steps)
     return Profile(tuple(more / gpus for more in steps), (0.0,), (rates,))
+
+
+def _speed_cached(part: NewPart, seen: WaitProfile) -> float:
+    """What is left of a step with all data in memory: all, until it was seen with so much; 0: it has no cache."""
+    memory_mb = part.asks.memory_mb + part.cache_mb
+    if not part.cache_mb:
+        return 0.0
+    return 1 - seen.share_with(max(part.asks.cpus, 1), memory_mb) if seen.has_had(memory_mb) else 1.0
 
 
 def _optimally(server: Server, jobs: Sequence[SharingJob]) -> Parts:

@@ -38,7 +38,8 @@ class LeafLinks:
         if self._topology.leaves:
             links = [(run, self._links_of(run)) for run in runs if run.nodes]
             self._links, self._rings = sum(count for _, count in links), len(links)
-            self._bytes_per_s = sum(count * _bytes_per_s(run) for run, count in links if count)
+            bytes_per_s = (count * run.trainer.link_bytes_per_s(len(run.nodes)) for run, count in links if count)
+            self._bytes_per_s = sum(bytes_per_s)
             if self._bytes is None and any(run.trainer.bytes_per_sample for run, _ in links):
                 self._bytes = 0.0
 
@@ -59,9 +60,3 @@ class LeafLinks:
             links = leaves if leaves > 1 else 0
             self._of[run.trainer.id] = run.nodes, links
         return links
-
-
-def _bytes_per_s(run: TrainerRun) -> float:
-    """That each link of its ring carries: in a step each node trains on its share of the samples."""
-    trainer, nodes = run.trainer, len(run.nodes)
-    return 2 * (nodes - 1) / nodes * trainer.bytes_per_sample * trainer.rate(nodes) / nodes

@@ -13,6 +13,7 @@ from enum import StrEnum
 from freetrain.core.servers import MOST_SERVERS
 from freetrain.core.throughput import Curve, check_curve
 
+_MOST_BYTES = 1e15
 _MOST_STEP_S = 1e6
 _MOST_NODES = 100_000
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.01, 100
@@ -122,6 +123,17 @@ def read_megabytes(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,8}", text) or int(text) == 0:
         raise ValueError("is not a number of megabytes")
     return int(text)
+
+
+def read_gradients(text: str) -> float:
+    """Bytes for each sample, from megabytes and samples of a step."""
+    megabytes, slash, samples = text.partition("/")
+    if not slash:
+        raise ValueError("must be megabytes and samples, as 98/192")
+    size = 1e6 * read_positive(megabytes) / read_positive(samples)
+    if size > _MOST_BYTES:
+        raise ValueError(f"is more than {_MOST_BYTES:g} bytes for each sample")
+    return size
 
 
 def read_step(text: str) -> tuple[float, float, float, float, float]:

@@ -15,6 +15,7 @@ from freetrain.slurm.tag_values import (
     Kind,
     read_curve,
     read_deadline,
+    read_gradients,
     read_kind,
     read_megabytes,
     read_name,
@@ -63,6 +64,7 @@ class Tag:
             any.
         cache_mb: memory of a node, beyond what it asks for, with which it caches all of its data; 0: it has no
             cache.
+        bytes_per_sample: bytes of its gradients / samples of a node in a step; 0: nobody says.
         deadline: when it shall be complete: a time, or how long after its submission; None: whenever.
     """
 
@@ -87,6 +89,7 @@ class Tag:
     servers: int = 0
     step_s_by_size: tuple[float, float, float, float, float] | None = None
     cache_mb: int = 0
+    bytes_per_sample: float = 0.0
     deadline: str | None = None
 
     @property
@@ -197,6 +200,13 @@ KEYS = {
         "cache_mb",
         read_megabytes,
         "megabytes beyond what a task asks for in which it caches its data itself, all on each node (none)",
+        Kind.TRAINING,
+    ),
+    "gradients": Key(
+        "bytes_per_sample",
+        read_gradients,
+        "megabytes of gradients that its nodes exchange in a step, and samples of a node in a step, as 98/192 "
+        "(no bandwidth is reserved for it)",
         Kind.TRAINING,
     ),
     "mixed": Key(

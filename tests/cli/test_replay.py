@@ -423,6 +423,26 @@ def test_a_replay_places_by_the_switches_of_its_machine_file(tmp_path: Path) -> 
     assert first_placement(tmp_path, "--machine", machine) == {"c1", "c2"}
 
 
+@pytest.mark.parametrize("played_as", ["ideal", "daemon"])
+def test_a_replay_reserves_the_bandwidth_of_its_machine_file(tmp_path: Path, played_as: str) -> None:
+    """A ring of two needs 7.6 Gbit/s."""
+    machine, trainers, log = tmp_path / "machine.toml", tmp_path / "trainers.toml", tmp_path / "site.psv"
+    log.write_text(LOG.replace("c[1-2]", "c[1-4]").replace("|2|c[", "|4|c["))
+    ring = "throughput = [[1, 100.0], [2, 190.0]]\nbytes_per_sample = 1e7\n"
+    trainers.write_text(f'format = "freetrain-trainers/1"\n[[trainers]]\nid = "A"\n{ring}')
+    work = []
+    for gbit in (10, 5):
+        links = f"[links]\nnode_gbit = {gbit}\n"
+        machine.write_text(f'name = "m"\n{links}[[pools]]\nname = "a"\nnodes = "c[1-4]"\n')
+        options = ("--no-report", "--no-store", "--json", "--policy", "gadget", "--as", played_as)
+        result = freetrain("replay", log, "--machine", machine, "--trainers", trainers, *options)
+        assert result.exit_code == 0, result.output
+        document = json.loads(result.stdout)
+        outcome = document["outcome"] if played_as == "ideal" else document["as_daemon"]["outcome"]
+        work.append(outcome["samples"])
+    assert work[1] < 0.6 * work[0]
+
+
 def test_a_replay_refuses_a_placer_that_is_not_there_before_it_reads_the_log(tmp_path: Path) -> None:
     result = freetrain("replay", tmp_path / "missing.psv", "--place", "nearby", "--no-store", "--no-report")
     assert result.exit_code == 2

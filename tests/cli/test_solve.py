@@ -120,3 +120,17 @@ def test_nodes_are_placed_by_the_switches_of_the_machine_file(tmp_path: Path) ->
     near = json.loads(solve(tmp_path, two_nodes, "--place", "ring", "--machine", str(machine)).stdout)
     assert first["allocation"] == {"A": ["n1", "n2"]}
     assert near["allocation"] == {"A": ["n1", "n3"]}
+
+
+def test_bandwidth_is_that_of_the_machine_file(tmp_path: Path) -> None:
+    """The ring of two needs 7.6 Gbit/s."""
+    machine = tmp_path / "machine.toml"
+    one = {"id": "A", "throughput": [[1, 100.0], [2, 190.0]], "bytes_per_sample": 1e7, "target_samples": 1e6}
+    problem = json.dumps(PROBLEM | {"nodes": [{"name": "n1"}, {"name": "n2"}], "trainers": [one]})
+    options = ("--policy", "gadget", "--machine", str(machine))
+    for gbit, nodes in ((10, ["n1", "n2"]), (5, ["n1"])):
+        links = f'[links]\nnode_gbit = {gbit}\n[[pools]]\nname = "a"\nnodes = "n[1-2]"\n'
+        machine.write_text(f'name = "m"\n{links}')
+        answer = solve(tmp_path, problem, *options)
+        assert json.loads(answer.stdout)["allocation"] == {"A": nodes}
+    assert "freetrain: A gets at most 1 instead of 2 nodes: its ring would need 7.6 Gbit/s" in answer.stderr

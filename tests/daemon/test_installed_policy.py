@@ -10,6 +10,7 @@ import pytest
 from freetrain.config import Config, ConfigError
 from freetrain.core.decision import Decision, Status
 from freetrain.daemon.admission.choices import check_choices, without_effect
+from freetrain.daemon.admission.inspection import inspect_files
 from freetrain.daemon.reports.findings import tell_unusable
 from freetrain.store.store import Store
 from tests.daemon.training import Site
@@ -87,3 +88,12 @@ def test_that_a_finisher_has_nothing_to_divide_of_whole_nodes_is_said(finisher: 
     assert without_effect(whole) == {"decide.finish": said}
     assert without_effect(Config.model_validate({"decide": {"finish": finisher}, "lend": {"share": "gpus"}})) == {}
     assert without_effect(Config()) == {}
+
+
+def test_that_a_policy_reserves_no_bandwidth_is_said_where_links_are_known() -> None:
+    links = {"uplink_gbit": 100.0}
+    known = Config.model_validate({"links": links})
+    said = "links: the policy freetrain reserves no bandwidth; gadget does."
+    assert without_effect(known) == {"links.uplink_gbit": said}
+    assert said in {one.what for one in inspect_files(known, [], "root").findings}
+    assert without_effect(Config.model_validate({"links": links, "decide": {"policy": "gadget-fair"}})) == {}

@@ -46,6 +46,30 @@ def test_a_daemon_without_a_placer_of_its_own_lends_the_first_nodes(tmp_path: Pa
     assert nodes_lent(tmp_path, "first", "news", "news") == [("n1", "n2"), ("n3", "n4")]
 
 
+HEAVY = "freetrain:max=8,curve=1:100/8:700,gradients=10/1"
+"""On eight nodes its ring needs 12.3 Gbit/s of each of its links, on four 10.7, on two 7.4."""
+
+
+@pytest.mark.parametrize(
+    ("links", "leaves"),
+    [
+        ({}, {"n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"}),
+        ({"uplink_gbit": 5.0}, {"n5", "n6", "n7", "n8"}),
+        ({"node_gbit": 5.0, "uplink_gbit": 100.0}, {"n2"}),
+    ],
+)
+def test_gadget_lends_no_more_nodes_than_links_have_room_for(
+    tmp_path: Path, links: dict[str, float], leaves: set[str]
+) -> None:
+    site = Site(tmp_path, Store.open(tmp_path / "freetrain.db"), policy="gadget", links=links)
+    site.slurm.topology = SWITCHES
+    array = site.slurm.submit_array(HEAVY, tasks=8)
+    with site.daemon():
+        (decision,) = site.look()
+    assert set(decision.placement[array]) == leaves
+    assert any("does not have left" in note for note in decision.notes) == bool(links)
+
+
 def test_the_switches_are_asked_for_once_and_not_where_nobody_wants_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

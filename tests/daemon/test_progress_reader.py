@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.core.data_wait import DataWait
+from freetrain.core.data_wait import DataWait, WaitProfile
 from freetrain.core.known_trainer import NOTHING_MISREAD, Misread
 from freetrain.daemon.trainers import progress_reader
 from freetrain.daemon.trainers.progress_reader import Place, ProgressReader, Report, read_report
@@ -249,7 +249,9 @@ def test_the_reader_tells_when_a_training_has_been_completed(directory: Path) ->
 def test_how_long_a_training_waits_for_data_is_remembered_until_it_says_so_again(directory: Path) -> None:
     write(directory, {**RATE, "data_wait_share": 0.5, "elapsed_s": 15.0})
     first = read_report(Place(str(directory), ME, 0))
-    assert first.data_wait == DataWait(pytest.approx((RATE["data_wait_share"] * 5 + 0.5 * 15) / 20))
+    assert first.data_wait == WaitProfile(
+        (DataWait(pytest.approx((RATE["data_wait_share"] * 5 + 0.5 * 15) / 20)),)
+    )
     reader = ProgressReader()
     reader.look_at({"7": Place(str(directory), ME, 0)})
     reader.read()
@@ -270,5 +272,7 @@ def test_who_waits_no_longer_with_more_cpus_is_known_to_wait_with_fewer(director
     reader.look_at({"7": Place(str(directory), ME, read_to)})
     reader.read()
     assert reader.reports()["7"].offset_bytes > read_to
-    assert reader.reports()["7"].data_wait == DataWait(0.5, 4)
-    assert read_report(Place(str(directory), ME, 0)).data_wait == DataWait(0.5, 4), "as after a restart"
+    assert reader.reports()["7"].data_wait == WaitProfile((DataWait(0.5, 4), DataWait(0.0, 8)))
+    assert read_report(Place(str(directory), ME, 0)).data_wait == reader.reports()["7"].data_wait, (
+        "after a restart"
+    )

@@ -43,6 +43,7 @@ class Site:
         policy: who decides.
         place: which nodes.
         harm: settings of that section that are not the defaults.
+        links: likewise.
         slurm: the machine.
         lender: of the daemon that runs now.
     """
@@ -53,6 +54,7 @@ class Site:
     policy: str = "freetrain"
     place: str = "first"
     harm: dict[str, float] = field(default_factory=dict)
+    links: dict[str, float] = field(default_factory=dict)
     slurm: FakeSlurm = field(default_factory=FakeSlurm)
     lender: Lender = field(init=False)
 
@@ -65,6 +67,7 @@ class Site:
                 "state": {"stop_file": str(self.folder / "STOP")},
                 "decide": {"objective": self.objective, "policy": self.policy, "place": self.place},
                 "harm": self.harm,
+                "links": self.links,
             }
         )
         run = NewRun("freetrain daemon", "0", {}, 0.0, 0.0, 0.0, tuple(self.slurm.nodes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 
 import pytest
 from click.testing import CliRunner
@@ -40,6 +41,12 @@ def test_smd_gains_over_optimus_and_its_menu_over_all() -> None:
         assert rows[machine, "smd-menu"] > rows[machine, "ESW"]
         assert rows[machine, "SMD, slack"] > rows[machine, "SMD"]
         assert rows[machine, "SMD, grid"] == pytest.approx(rows[machine, "SMD"], rel=0.05)
+
+
+def test_where_trainings_take_all_that_they_may_the_two_steps_of_smd_are_exact_and_never_worse_than_esw() -> None:
+    for seed, times in product(range(6), (1, 2)):
+        found = smd.utilities(seed, times, only=("SMD, by limits", "ESW, by limits"))
+        assert found["SMD, by limits"] >= found["ESW, by limits"] * (1 - 1e-6), (seed, times)
 
 
 def test_no_choice_is_worth_more_than_the_menu_that_contains_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from freetrain.core.amounts import Amount, Gres
 from freetrain.core.cluster import Snapshot
-from freetrain.core.data_wait import DataWait
+from freetrain.core.data_wait import DataWait, WaitProfile
 from freetrain.core.fragment import Fragment, FragmentState, node_of
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
@@ -301,7 +301,7 @@ def new_places(found: Judgement, trainer: str) -> list[str]:
 def test_what_a_finisher_is_told_of_new_parts() -> None:
     """64 CPUs and eight GPUs, of which jobs have 14 and two; each of four tasks asks for two CPUs and a GPU."""
     seen = snapshot(gpu_node("n1", 14, 100, 2), jobs=[site_job("n1")])
-    waits = {"7": DataWait(0.5)}
+    waits = {"7": WaitProfile((DataWait(0.5),))}
     cached = replace(request("7", ONE_GPU, most=2), cache_mb=500)
     found = judged(seen, cached, request("8", ONE_GPU, "games", 2), data_waits=waits)
     (node,) = found.shared_nodes({"7": new_places(found, "7")})
@@ -318,9 +318,10 @@ def test_new_parts_of_several_trainings_on_a_node_are_told_together() -> None:
 
 def test_a_training_that_had_more_cpus_than_it_asks_for_waits_longer_without_them() -> None:
     seen, trainer = snapshot(gpu_node("n1")), request("7", ONE_GPU, most=2)
-    found = judged(seen, trainer, data_waits={"7": DataWait(0.2, 8)})
+    found = judged(seen, trainer, data_waits={"7": WaitProfile((DataWait(0.2, 8),))})
     (node,) = found.shared_nodes({"7": new_places(found, "7")})
     assert [(part.asks.cpus, part.data_wait_share) for part in node.parts] == [(2, pytest.approx(0.8))] * 2
+    assert {part.profile for part in node.parts} == {WaitProfile((DataWait(0.2, 8),))}
 
 
 def test_a_fragment_that_was_asked_for_with_more_has_more() -> None:

@@ -11,9 +11,10 @@ from freetrain.core.plan import Action, Lend, Release, Serve
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.servers import Servers
 from freetrain.core.shared_nodes import NewPart, SharedNode
+from freetrain.core.topology import FLAT
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, run_cycle
-from freetrain.policies import Policy, find_finisher, find_policy
+from freetrain.policies import Links, Policy, find_finisher, find_policy
 
 TRAINERS = tuple(Trainer(name, ((1, 1.0), (2, 2.0))) for name in ("a", "b"))
 
@@ -88,6 +89,22 @@ def test_orders_come_first_and_each_decision_is_kept_when_it_has_been_carried_ou
         (Lend("b", ("n3",), (30.0,)), "1:2"),
         "recorded",
     ]
+
+
+def test_who_reserves_bandwidth_is_told_of_all_questions_of_the_look() -> None:
+    """The ring of b, whose turn comes later, has taken what the links of both nodes carry."""
+    curve = ((1, 100.0), (2, 190.0))
+    rings = tuple(Trainer(name, curve, bytes_per_sample=1e7, target_samples=1e6) for name in ("a", "b"))
+    held = (Offer("n1#1", held_by="b"), Offer("n2#2", held_by="b"))
+    questions = (((Offer("n1#+1"), Offer("n2#+1")), rings[:1]), (held, rings[1:]))
+    for gbit, nodes in ((14.0, ("n1#+1",)), (16.0, ("n1#+1", "n2#+1"))):
+        diary = Diary(questions=questions, orders=())
+        diary.limit_s = lambda node: 60.0  # type: ignore[method-assign]
+        goal = Goal.of(find_policy("gadget"), "throughput")
+        goal = replace(goal, links=Links.of_gbit(gbit, 0.0, FLAT))
+        _, decisions = run_cycle(diary, diary.judge, goal, diary, lambda: 0.0)
+        assert decisions[0].placement == {"a": nodes}
+        assert decisions[1].placement == {"b": ("n1#1", "n2#2")}
 
 
 def test_servers_move_when_their_nodes_are_lent() -> None:

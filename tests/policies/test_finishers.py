@@ -1,16 +1,25 @@
 from __future__ import annotations
 
+import os
 import random
+import signal
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from freetrain.core.amounts import Amount
+from freetrain.core.data_wait import DataWait, WaitProfile
 from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.guest.guest import Guest
-from freetrain.policies import Finisher, find_finisher, finishers
+from freetrain.loop.finishing import finish
+from freetrain.policies import FINISHERS, Finisher, find_finisher, finishers
 from freetrain.policies.finishers import AsAsked
-from freetrain.policies.programme import ProgrammeGuest
+from freetrain.policies.programme import Programme, ProgrammeGuest
 from freetrain.policies.synergy.opt import split_optimally
+from tests.installing import install_policy
+
+NOTHING_SEEN = WaitProfile()
 
 
 @pytest.fixture(params=["synergy-tune", "synergy-opt"])
@@ -19,8 +28,10 @@ def finisher(request: pytest.FixtureRequest) -> Finisher:
     return find_finisher(request.param)
 
 
-def part(place: str, waits: float, cpus: int = 4, gpus: int = 1, cache_mb: int = 0) -> NewPart:
-    return NewPart(place, place, Amount(cpus, 8000, (("gpu", gpus),) if gpus else ()), waits, cache_mb)
+def part(
+    place: str, waits: float, cpus: int = 4, gpus: int = 1, cache_mb: int = 0, profile: WaitProfile = NOTHING_SEEN
+) -> NewPart:
+    return NewPart(place, place, Amount(cpus, 8000, (("gpu", gpus),) if gpus else ()), waits, cache_mb, profile)
 
 
 def shared(
@@ -94,6 +105,29 @@ def test_cpus_go_to_who_reads_with_them_and_memory_to_who_reads_from_it(finisher
     assert memory_mb(finisher, *parts) == {"a": 8000, "b": 58_000}
 
 
+def test_cpus_that_were_seen_to_bring_nothing_are_not_given_again(finisher: Finisher) -> None:
+    """It waited as long with twice as many; another, of which only one point is known, gets what it could use."""
+    in_vain = part("a", 0.5, profile=WaitProfile((DataWait(0.5, 8), DataWait(0.5, 4))))
+    assert cpus(finisher, in_vain, part("b", 0.5), spare=16) == {"b": 8}
+
+
+def test_as_many_cpus_are_given_as_the_points_that_were_seen_say(finisher: Finisher) -> None:
+    """Four times as many made it twice as fast: with ten times as many it would wait for nothing."""
+    seen = WaitProfile((DataWait(0.4, 16), DataWait(0.7, 4)))
+    assert cpus(finisher, part("a", 0.7, profile=seen), spare=100) == {"a": 45}
+    assert cpus(finisher, part("a", 0.7), spare=100) == {"a": 14}
+
+
+def test_a_cache_that_was_filled_in_vain_is_not_filled_again(finisher: Finisher) -> None:
+    """CPUs may help instead; where filling it was of use it is filled again."""
+    point, filled = DataWait(0.5, 4, 8000), DataWait(0.49, 4, 38_000)
+    in_vain = part("a", 0.5, cache_mb=30_000, profile=WaitProfile((filled, point)))
+    assert memory_mb(finisher, in_vain) == {"a": 8000}
+    assert cpus(finisher, in_vain) == {"a": 8}
+    of_use = part("a", 0.5, cache_mb=30_000, profile=WaitProfile((DataWait(0.1, 4, 38_000), point)))
+    assert memory_mb(finisher, of_use) == {"a": 38_000}
+
+
 def drawn(seed: int) -> SharedNode:
     draw = random.Random(seed)
     parts = tuple(
@@ -103,6 +137,12 @@ def drawn(seed: int) -> SharedNode:
             draw.randint(1, 8),
             draw.choice([0, 1, 1, 2]),
             draw.choice([0, draw.randint(1, 60_000)]),
+            WaitProfile(
+                tuple(
+                    DataWait(draw.uniform(0, 1), draw.randint(0, 20), draw.choice([0, 8000, 60_000]))
+                    for _ in range(draw.choice([0, 2, 5]))
+                )
+            ),
         )
         for number in range(draw.randint(1, 6))
     )
@@ -110,21 +150,65 @@ def drawn(seed: int) -> SharedNode:
     return SharedNode("n1", Amount(draw.randint(0, 24), draw.randint(0, 100_000)), gpus, 1, parts)
 
 
-@pytest.mark.parametrize("name", ["synergy-tune", "synergy-opt"])
-def test_whatever_is_on_a_node_nobody_gets_less_and_all_together_no_more_than_there_is(name: str) -> None:
-    for seed in range(100):
+GIVES_ANYTHING = """
+import random
+from dataclasses import replace
+
+class Still:
+    def finish(self, node):
+        draw = random.Random(node.spare.cpus)
+        if draw.random() < 0.2:
+            raise RuntimeError("no licence")
+        parts = draw.sample(node.parts, draw.randint(0, len(node.parts)))
+        return {one.place: replace(one.asks, cpus=one.asks.cpus + draw.randint(-1, 9)) for one in parts}
+"""
+
+
+@pytest.mark.parametrize("name", [*FINISHERS, "gives-anything"])
+def test_whatever_is_on_a_node_nobody_gets_less_and_all_together_no_more_than_there_is(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package's finisher, which breaks the rules now and then, among them."""
+    install_policy(tmp_path, monkeypatch, "gives-anything", "anything", GIVES_ANYTHING, "freetrain.finishers")
+    gave = failed = 0
+    for seed in range(200):
         node = drawn(seed)
         asked = {one.place: one.asks for one in node.parts}
-        given = find_finisher(name).finish(node)
-        assert given == find_finisher(name).finish(node), seed
+        finished = finish(find_finisher(name), [node])
+        assert finished == finish(find_finisher(name), [node]), seed
+        given = finished.amounts
         more = [
             (each.cpus - asked[place].cpus, each.memory_mb - asked[place].memory_mb)
             for place, each in given.items()
         ]
-        assert all(cpus >= 0 and mb >= 0 and cpus + mb > 0 for cpus, mb in more), seed
+        assert all(cpus >= 0 and mb >= 0 for cpus, mb in more), seed
         assert sum(cpus for cpus, _ in more) <= node.spare.cpus, seed
         assert sum(mb for _, mb in more) <= node.spare.memory_mb, seed
         assert all(each.gres == asked[place].gres for place, each in given.items())
+        gave += bool(given)
+        failed += any(
+            "failed" in note or "rejected" in note for notes in finished.notes.values() for note in notes
+        )
+    assert bool(gave > 40) == (name != "as-asked")
+    assert bool(failed > 40) == (name == "gives-anything")
+
+
+def test_where_highs_is_killed_the_optimum_is_tunes(monkeypatch: pytest.MonkeyPatch) -> None:
+    guest = Guest(imports=("tests.policies.test_finishers",), patience_s=0.05)
+    killed = ProgrammeGuest(guest, "tests.policies.test_finishers:is_killed")
+    monkeypatch.setattr(
+        finishers, "split_optimally", lambda server, jobs, time_s: split_optimally(server, jobs, time_s, killed)
+    )
+    for seed in (1, 2, 3, 4):
+        opt, tune = (find_finisher(name).finish(drawn(seed)) for name in ("synergy-opt", "synergy-tune"))
+        assert opt == tune
+    assert tune
+    guest.close()
+
+
+def is_killed(programme: Programme, *, left_s: Callable[[], float]) -> object:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return ()
 
 
 def test_the_optimum_lets_one_cache_all_rather_than_nobody() -> None:

@@ -7,12 +7,23 @@ import pytest
 
 from benchmarks.problems import mixed_problem, random_problem
 from freetrain.core.decision import Status
+from freetrain.core.fragment import node_of
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.topology import Topology
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.loop import deciding
-from freetrain.policies import PLACERS, POLICIES, Placer, find_placer, find_policy
+from freetrain.policies import (
+    PLACERS,
+    POLICIES,
+    UNKNOWN_LINKS,
+    Links,
+    Placer,
+    Policy,
+    find_placer,
+    find_policy,
+    with_links,
+)
 from freetrain.policies.equal_share import equal_sizes
 from tests.policies.deciding import decide
 
@@ -73,10 +84,17 @@ def test_every_policy_keeps_the_rules_whatever_there_is_and_decides_alike_twice(
     for seed in range(200):
         problem = mixed_problem(seed, lives=seed % 2 == 0)
         done = {trainer.id: 1000.0 * row for row, trainer in enumerate(problem.trainers)}
-        targets = tuple(replace(one, target_samples=5000.0) if seed % 3 else one for one in problem.trainers)
+        targets = tuple(
+            replace(one, target_samples=5000.0, bytes_per_sample=2e7) if seed % 3 else one
+            for one in problem.trainers
+        )
         problem = replace(problem, trainers=targets, done_samples=done)
-        placer = placer_on_leaves_of_three(PLACERS[seed % len(PLACERS)], problem)
-        found = [deciding.decide(find_policy(policy), problem, perf_counter, placer) for _ in range(2)]
+        if seed // 2 % 2:
+            problem = in_parts(problem)
+        found = []
+        for _ in range(2):
+            decides, places = stages(policy, problem, seed)
+            found.append(deciding.decide(decides, problem, perf_counter, places))
         for decision in found:
             assert decision.solver != deciding.STAY, decision.notes
             assert verify(problem, decision) == (), seed
@@ -84,9 +102,22 @@ def test_every_policy_keeps_the_rules_whatever_there_is_and_decides_alike_twice(
         assert replace(found[0], solve_s=0.0) == replace(found[1], solve_s=0.0), seed
 
 
-def placer_on_leaves_of_three(name: str, problem: Problem) -> Placer:
-    leaves = {node.name: f"leaf{number // 3}" for number, node in enumerate(problem.nodes)}
-    return find_placer(name, Topology(leaves, dict.fromkeys(leaves.values(), "root")))
+def in_parts(problem: Problem) -> Problem:
+    """Its nodes are parts of nodes: three of each, those that fragments have and those that nobody has yet."""
+    names = (f"n{number // 3}#{'' if one.held_by else '+'}{number}" for number, one in enumerate(problem.nodes))
+    return replace(
+        problem, nodes=tuple(replace(one, name=name) for one, name in zip(problem.nodes, names, strict=True))
+    )
+
+
+def stages(policy: str, problem: Problem, seed: int) -> tuple[Policy, Placer]:
+    """A policy and a placer in turn, who know the switches; two of five times with little bandwidth."""
+    leaves = {node_of(node.name): f"leaf{number // 3}" for number, node in enumerate(problem.nodes)}
+    topology = Topology(leaves, dict.fromkeys(leaves.values(), "root"))
+    links = Links.of_gbit(10.0, 10.0, topology) if seed % 5 < 2 else UNKNOWN_LINKS
+    questions = ((problem.nodes, problem.trainers),)
+    placer = find_placer(PLACERS[seed % len(PLACERS)], topology)
+    return with_links(find_policy(policy), placer, links, questions)
 
 
 def amdahl(rate: float, parallel: float) -> tuple[tuple[int, float], ...]:

@@ -89,6 +89,10 @@ def test_no_tag(comment: str) -> None:
         ("step=1/2/3", "step=1/2/3 must be five numbers"),
         ("step=1/2/3/4/x", "step=1/2/3/4/x is not a number"),
         ("kind=tasks,servers=1", "servers is for kind=training only"),
+        ("gradients=98", "gradients=98 must be megabytes and samples, as 98/192"),
+        ("gradients=98/0", "gradients=98/0 must be more than 0"),
+        ("gradients=1e15/1", "gradients=1e15/1 is more than 1e+15 bytes for each sample"),
+        ("kind=tasks,gradients=98/192", "gradients is for kind=training only"),
         ("kind=jobs", "kind=jobs is neither training nor tasks"),
         ("kind=tasks,notice=1", "notice=1 is neither yes nor no"),
         ("kind=tasks,dir=/a", "dir is for kind=training only"),
@@ -133,6 +137,10 @@ def test_what_is_written_is_read(fewest: int, more: int, weight: float) -> None:
 def test_servers_and_their_steps_are_read() -> None:
     tag = parse_tag("freetrain:servers=4,step=1.5/0/0.02/0.02/0.04")
     assert tag == Tag(servers=4, step_s_by_size=(1.5, 0.0, 0.02, 0.02, 0.04))
+
+
+def test_gradients_are_read_as_bytes_for_each_sample() -> None:
+    assert parse_tag("freetrain:gradients=96/192") == Tag(bytes_per_sample=5e5)
 
 
 def test_every_key_sets_a_field_of_the_tag() -> None:

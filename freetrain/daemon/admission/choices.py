@@ -11,6 +11,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
 from freetrain.policies import find_finisher, find_placer, find_policy
 from freetrain.policies.aiming import unheeded
+from freetrain.policies.links import CanReserve
 
 _SMALL = Trainer("trial", ((1, 1.0), (2, 1.9), (4, 3.5)), max_nodes=4)
 
@@ -41,7 +42,12 @@ def wrong_choices(config: Config) -> Mapping[str, ConfigError]:
 
 def without_effect(config: Config) -> Mapping[str, str]:
     """Setting → a sentence on what of it has no effect; settings that have one, or name nothing, are left out."""
-    said = {"decide.policy": _unheeded(config), "decide.finish": _nothing_to_divide(config)}
+    said = {
+        "decide.policy": _unheeded(config),
+        "decide.finish": _nothing_to_divide(config),
+        "links.node_gbit": _not_reserved(config, config.links.node_gbit),
+        "links.uplink_gbit": _not_reserved(config, config.links.uplink_gbit),
+    }
     return {setting: sentence for setting, sentence in said.items() if sentence}
 
 
@@ -59,6 +65,16 @@ def _nothing_to_divide(config: Config) -> str:
     return (
         f'decide.finish: {config.decide.finish} has nothing to divide, as lend.share = "whole" lends whole nodes.'
     )
+
+
+def _not_reserved(config: Config, gbit: float) -> str:
+    try:
+        policy = find_policy(config.decide.policy)
+    except InputError:
+        return ""
+    if not gbit or isinstance(policy, CanReserve):
+        return ""
+    return f"links: the policy {config.decide.policy} reserves no bandwidth; gadget does."
 
 
 def _check_objective(config: Config) -> None:

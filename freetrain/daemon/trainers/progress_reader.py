@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from freetrain.core.data_wait import DataWait, summed_up
+from freetrain.core.data_wait import DataWait, WaitProfile, summed_up
 from freetrain.core.known_trainer import NOTHING_MISREAD, Misread
 from freetrain.core.seen_costs import Change
 from freetrain.core.throughput_fit import Observation
@@ -51,7 +51,7 @@ class Report:
     misread: Misread = NOTHING_MISREAD
     fault: str = ""
     changes: tuple[Change, ...] = ()
-    data_wait: DataWait | None = None
+    data_wait: WaitProfile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ def _changes(found: ProgressLog) -> tuple[Change, ...]:
     return tuple(Change(one.time_s, one.nodes, one.cause, one.pause_s, one.start_s) for one in found.rescales)
 
 
-def _data_wait(found: ProgressLog) -> DataWait | None:
+def _data_wait(found: ProgressLog) -> WaitProfile | None:
     said = [(DataWait(one.data_wait_share, one.cpus, one.memory_mb), one.elapsed_s) for one in found.rates]
     return summed_up(said)
 

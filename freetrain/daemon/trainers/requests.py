@@ -112,6 +112,7 @@ def _training(entry: Entry, tag: Tag, min_nodes: int, most_nodes: int) -> Traine
         weight=tag.weight,
         submitted_s=entry.trainer.first_seen_s,
         target_samples=tag.target_samples or None,
+        bytes_per_sample=tag.bytes_per_sample,
         servers=Servers(tag.servers, tag.step_s_by_size) if tag.servers else None,
         deadline_s=tag.deadline_s(entry.trainer.first_seen_s) if _speed_is_known(entry, tag) else None,
     )

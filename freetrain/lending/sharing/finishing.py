@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from freetrain.core.amounts import Amount
+from freetrain.core.data_wait import WaitProfile
 from freetrain.core.fragment import node_of
 from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.lending.facts import Facts, Request
@@ -38,9 +39,10 @@ def shared_nodes(
 
 def _new_part(request: Request, place: str, facts: Facts) -> NewPart:
     asks = request.needs.amount_on(facts.snapshot.node[node_of(place)])
-    said = facts.data_waits.get(request.id)
-    waits = said.share_with(asks.cpus) if said else 0.0
-    return NewPart(place, request.id, asks, waits, request.cache_mb if request.needs.takes_memory else 0)
+    profile = facts.data_waits.get(request.id, WaitProfile())
+    waits = profile.share_with(asks.cpus, asks.memory_mb)
+    cache_mb = request.cache_mb if request.needs.takes_memory else 0
+    return NewPart(place, request.id, asks, waits, cache_mb, profile)
 
 
 def _dealt_on(node: str, parts: Parts) -> Amount:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from freetrain.core.allocation import Allocation
-from freetrain.core.problem import Problem
+from freetrain.core.problem import Problem, Question
 from freetrain.core.terms import Table
 from freetrain.core.trainer import Trainer
 from freetrain.policies.aiming import HEEDED, asked_of
+from freetrain.policies.gadget.reserving import ReservingGadget
 from freetrain.policies.gadget.utility import LINEAR, Utility
+from freetrain.policies.links import Links
 from freetrain.policies.sizes import best_by_tables
 
 _DAY_S = 86400.0
@@ -20,9 +24,9 @@ _HURRY = 1e-6
 class Gadget:
     """Each decision fills the time until the horizon with what adds most utility, rescaling costs taken off.
 
-    The slot of GADGET (INFOCOM 2022) is the horizon here. How fast a ring is, is the trainer's own curve;
-    bandwidth is not reserved. Of divisions that gain the same utility until the horizon it takes the one that is
-    done sooner: the horizon may be hours away, and it is decided anew as soon as one is complete.
+    The slot of GADGET (INFOCOM 2022) is the horizon here. How fast a ring is, is the trainer's own curve. Of
+    divisions that gain the same utility until the horizon it takes the one that is done sooner: the horizon may be
+    hours away, and it is decided anew as soon as one is complete.
 
     Args:
         utility: of the samples that a trainer has done.
@@ -42,6 +46,10 @@ class Gadget:
         if not problem.held.size:
             return Allocation(problem.held, self._name)
         return best_by_tables(problem, self.weigh(problem), self._name)
+
+    def reserving(self, links: Links, questions: Sequence[Question]) -> ReservingGadget:
+        """The same with bandwidth reserved on the links, for one look."""
+        return ReservingGadget(self.weigh, self._name, links, questions)
 
     def weigh(self, problem: Problem) -> Table:
         """Utility gained until the horizon by size, shape (trainers, sizes); -inf where electricity forbids it."""

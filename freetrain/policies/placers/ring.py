@@ -15,7 +15,7 @@ class Ring:
     """Embeds each trainer's ring into the switches, in the method of GADGET (INFOCOM 2022).
 
     One leaf if one has room, the tightest that does; else as few as possible. Bandwidth is not reckoned with here:
-    ``freetrain.policies.gadget`` does that.
+    ``freetrain.policies.gadget.reserving`` does that.
 
     Args:
         topology: the switches.
@@ -34,16 +34,21 @@ class Ring:
         return say_leaves(placement, self._topology)
 
     def _choose(self, there: Sequence[str], count: int, beside: Sequence[str]) -> Sequence[str]:
-        free: defaultdict[str, list[str]] = defaultdict(list)
-        for name in there:
-            free[self._topology.leaf_of(name)].append(name)
-        own = nodes_by_leaf(beside, self._topology)
-        chosen: list[str] = []
-        while len(chosen) < count:
-            missing = count - len(chosen)
-            leaf = min(free, key=lambda leaf: _rank(own[leaf], len(free[leaf]), missing, leaf))
-            chosen += free.pop(leaf)[:missing]
-        return chosen
+        return few_leaves(there, count, beside, self._topology)
+
+
+def few_leaves(there: Sequence[str], count: int, beside: Sequence[str], topology: Topology) -> Sequence[str]:
+    """So many of the nodes that are there, on few leaves together with those that the ring has besides."""
+    free: defaultdict[str, list[str]] = defaultdict(list)
+    for name in there:
+        free[topology.leaf_of(name)].append(name)
+    own = nodes_by_leaf(beside, topology)
+    chosen: list[str] = []
+    while len(chosen) < count:
+        missing = count - len(chosen)
+        leaf = min(free, key=lambda leaf: _rank(own[leaf], len(free[leaf]), missing, leaf))
+        chosen += free.pop(leaf)[:missing]
+    return chosen
 
 
 def _rank(own: int, free: int, missing: int, leaf: str) -> tuple[int, bool, int, str]:

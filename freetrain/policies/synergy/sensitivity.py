@@ -40,14 +40,3 @@ class Profile:
             for cpus, rate in zip(self.cpus, row, strict=True)
             if rate >= best - 1e-9
         )
-
-
-def rate_by_data_wait(wait_share: float, cpus_now: float, cpus: float) -> float:
-    """Rate with other CPUs relative to now, from the share of a step that is spent waiting for data.
-
-    Reading takes as long as the rest of the step where it is waited for, and is taken to be in proportion to the
-    CPUs; where nothing is waited for, nothing is known but that more CPUs do not help.
-    """
-    if wait_share <= 0:
-        return min(1.0, cpus / cpus_now)
-    return min(1 / (1 - min(wait_share, 0.99)), cpus / cpus_now)

@@ -16,6 +16,7 @@ from freetrain.replay.logs.nodelists import MOST_NODES, NodeListError, expand
 
 _Count = Annotated[StrictInt, Field(ge=1, le=MOST_NODES)]
 _Names = Annotated[StrictStr, Field(min_length=1)]
+_Gbit = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _GIB = 2.0**30
 _SEE = "See etc/machine.example.toml and docs/logs.md."
 
@@ -56,12 +57,16 @@ class Machine:
         node_names: its nodes, pool after pool.
         pools: its pools, in the same order.
         named: the nodes' names are the machine's own, not made up.
+        node_gbit: what the link between a node and its switch carries, Gbit/s each way; 0: unknown.
+        uplink_gbit: what all links together from a leaf switch to the others carry; likewise.
     """
 
     name: str
     node_names: tuple[str, ...]
     pools: tuple[Pool, ...]
     named: bool = False
+    node_gbit: float = 0.0
+    uplink_gbit: float = 0.0
 
     def pools_of(self, partition: str) -> tuple[Pool, ...]:
         """Pools that a partition's jobs may run on: those that list it, else those for all."""
@@ -103,10 +108,18 @@ class _PoolEntry(BaseModel):
         return made_up(self.name, self.nodes) if isinstance(self.nodes, int) else expand(self.nodes)
 
 
+class _LinksEntry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    node_gbit: _Gbit = 0.0
+    uplink_gbit: _Gbit = 0.0
+
+
 class _MachineEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: _Names
+    links: _LinksEntry = _LinksEntry()
     pools: Annotated[tuple[_PoolEntry, ...], Field(min_length=1)]
 
 
@@ -166,7 +179,8 @@ def _machine(entry: _MachineEntry, path: Path) -> Machine:
             )
         )
     _refuse_twins(names, path)
-    return Machine(entry.name, tuple(names), tuple(pools), all(isinstance(p.nodes, str) for p in entry.pools))
+    named = all(isinstance(pool.nodes, str) for pool in entry.pools)
+    return Machine(entry.name, tuple(names), tuple(pools), named, entry.links.node_gbit, entry.links.uplink_gbit)
 
 
 def _refuse_twins(names: list[str], path: Path) -> None:

@@ -119,25 +119,26 @@ RARER = pytest.param("submit", marks=pytest.mark.soak)
 def test_who_waits_for_data_gets_the_cpus_that_belong_to_his_gpu_each_time(daemon: Site) -> None:
     """13 CPUs are left beside the two that are kept and the one that is asked for, and eight GPUs are free.
 
-    With what it gets it waits no longer, and says so.
+    With what it gets it waits no longer, and says so. When it says later that with twice the CPUs it waits as long
+    as it did with one, it gets no more.
     """
     directory = progress_that_waits_for_data(daemon, 0.5)
     submit(daemon, 1, "--gpus-per-node=a100:1", "-c1", "--mem=30", f"--comment=freetrain:max=1,dir={directory}")
     wait_until(lambda: len(fragments(daemon)) == 1, LIMIT_S, daemon)
     await_samples(daemon, 9)
     had = []
-    for _ in range(2):
+    for share in (0.0, 0.5, 0.5):
         ((node, _),) = fragments(daemon)
         job, (other,) = take(daemon, node, "-c16"), {"n001", "n002"} - {node}
         wait_until(lambda other=other: [each[0] for each in fragments(daemon)] == [other], LIMIT_S, daemon)
         had.append(fragments(daemon)[0][1])
-        line = progress_line(9 + len(had), share=0.0, cpus=2)
+        line = progress_line(9 + len(had), share, int(had[-1]))
         daemon.run("alice", "tee", "-a", f"{directory}/progress.jsonl", stdin=line)
         await_samples(daemon, 9 + len(had))
         daemon.run("bob", "scancel", job)
         wait_until(lambda job=job: not running(daemon, job), LIMIT_S, daemon)
     daemon.run("alice", "rm", "-r", directory)
-    assert had == ["2", "2"]
+    assert had == ["2", "2", "1"]
 
 
 @pytest.mark.parametrize("daemon", ["submit synergy-opt"], indirect=True)

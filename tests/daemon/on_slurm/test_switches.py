@@ -38,9 +38,9 @@ def site() -> Iterator[Site]:
         yield site
 
 
-def decide_by(site: Site, policy: str, place: str) -> None:
-    """From now on."""
-    more = f'[decide]\npolicy = "{policy}"\nplace = "{place}"'
+def decide_by(site: Site, policy: str, place: str, links: str = "node_gbit = 100") -> None:
+    """From now on; [links] count for those alone that reserve them."""
+    more = f'[decide]\npolicy = "{policy}"\nplace = "{place}"\n[links]\n{links}'
     text = configuration(POLL_S, 5, 10, site.directory / "state", more=more)
     (site.directory / "freetrain.toml").write_text(text)
     before = site.daemon_says.count(SETTINGS_READ)
@@ -76,6 +76,7 @@ def nothing_lent_meanwhile(site: Site) -> Iterator[None]:
         ("greedy", "ring"),
         ("gadget", "ring"),
         ("gadget-log", "dltap"),
+        ("gadget-fair", "first"),
         ("smd", "dltap"),
         ("smd-menu", "ring"),
     ],
@@ -97,6 +98,20 @@ def test_fragments_are_on_the_nodes_that_were_decided_and_on_few_leaves(
     assert len(nodes_by_leaf(decision.placement[large], topology)) == 2
     assert len(nodes_by_leaf(decision.placement[small], topology)) == 1
     give_back(site, large, small)
+
+
+def test_a_ring_that_needs_more_than_an_uplink_has_stays_on_a_leaf(site: Site) -> None:
+    """Of three nodes that it could use; on two it needs 7.4 Gbit/s, on three 9.6."""
+    with nothing_lent_meanwhile(site):
+        decide_by(site, "gadget", "first", "node_gbit = 100\nuplink_gbit = 5")
+        job = site.submit_trainer("alice", 3, "curve=1:100/3:270,gradients=10/1")
+    wait_until(lambda: len(nodes_of(site, job)) == 2, 20, site)
+    decision = last_decision(site)
+    assert sorted(decision.placement[job]) == nodes_of(site, job)
+    topology, _ = parse_topology(site.run("bob", "scontrol", "-o", "show", "topology"))
+    assert len(nodes_by_leaf(decision.placement[job], topology)) == 1
+    assert any("does not have left" in note for note in decision.notes)
+    give_back(site, job)
 
 
 def test_ranks_of_a_training_are_the_ring_that_was_decided(site: Site) -> None:

@@ -1,11 +1,10 @@
-"""Profiles: what more CPUs and memory do for a training, and how that is found out."""
+"""Profiles: what more CPUs and memory do for a training."""
 
 from __future__ import annotations
 
 import pytest
 
 from freetrain.experiments.profiles import PROFILES
-from freetrain.policies.synergy.sensitivity import rate_by_data_wait
 
 
 @pytest.mark.parametrize(
@@ -32,9 +31,3 @@ def test_at_the_share_every_rate_is_one_and_between_points_nothing_is_promised()
     assert alexnet.rate(12, 124) == 2.0
     assert alexnet.rate(12, 62) == 0.1
     assert alexnet.rate(0.5, 125) == 0.0
-
-
-def test_a_training_that_waits_for_data_gains_by_cpus_and_no_other() -> None:
-    assert rate_by_data_wait(0.5, 3, 12) == pytest.approx(2.0)
-    assert rate_by_data_wait(0.5, 3, 4) == pytest.approx(4 / 3)
-    assert rate_by_data_wait(0.0, 3, 12) == 1.0

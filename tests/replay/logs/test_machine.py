@@ -129,3 +129,12 @@ def test_leaves_are_counted_off_within_each_pool(write: Write) -> None:
 def test_a_log_with_names_of_its_own_is_counted_off_in_its_order(write: Write) -> None:
     machine = read_machine(write('name = "m"\n[[pools]]\nname = "all"\nnodes = 3\nnodes_per_leaf = 2\n'))
     assert machine.topology(("17", "4", "9")).leaves == {"17": "all/leaf1", "4": "all/leaf1", "9": "all/leaf2"}
+
+
+def test_links_carry_what_the_machine_file_says(write: Write) -> None:
+    machine = read_machine(write(POOLS + "[links]\nnode_gbit = 100\nuplink_gbit = 800.5\n"))
+    assert (machine.node_gbit, machine.uplink_gbit) == (100.0, 800.5)
+    unsaid = read_machine(write(POOLS))
+    assert (unsaid.node_gbit, unsaid.uplink_gbit) == (0.0, 0.0)
+    with pytest.raises(InputError, match=r"links\.node_gbit: input should be greater than or equal to 0"):
+        read_machine(write(POOLS + "[links]\nnode_gbit = -1\n"))
