@@ -104,13 +104,7 @@ def _measure(part: str, given: argparse.Namespace) -> tuple[Table, Any]:
         case "sizes":
             sizes = [size * 10**6 for size in given.sizes or ()] or PARAMETERS
             repeats = ((FREETRAIN, given.size_repeats), (TORCHRUN, given.torchrun_size_repeats))
-            outcomes = [
-                outcome
-                for size in sizes
-                for system, count in repeats
-                if count
-                for outcome in _told(measure_sizes(system, count, given.optimizer, [size], given.ranks))
-            ]
+            outcomes = _told(measure_sizes(repeats, given.optimizer, sizes, given.ranks))
             return size_table(outcomes), [asdict(outcome) for outcome in outcomes]
         case "memory":
             found = []
