@@ -22,7 +22,7 @@ _LOOK_SHARE = 20
 watcher looks less often instead of loading the server."""
 
 _HURRY_S = 2.0
-"""So long it does not, once the training stands until the next world is known."""
+"""For so long it looks often all the same, once the training stands until the next world is known."""
 
 _SETTLE_S = 0.03
 """Losses often come in twos; one change of the world for both costs half."""
