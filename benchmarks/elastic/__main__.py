@@ -104,18 +104,15 @@ def _measure(part: str, given: argparse.Namespace) -> tuple[Table, Any]:
         case "sizes":
             sizes = [size * 10**6 for size in given.sizes or ()] or PARAMETERS
             repeats = ((FREETRAIN, given.size_repeats), (TORCHRUN, given.torchrun_size_repeats))
-            outcomes = [
-                outcome
-                for size in sizes
-                for system, count in repeats
-                if count
-                for outcome in _told(measure_sizes(system, count, given.optimizer, [size], given.ranks))
-            ]
+            outcomes = _told(measure_sizes(repeats, given.optimizer, sizes, given.ranks))
             return size_table(outcomes), [asdict(outcome) for outcome in outcomes]
         case "memory":
             found = []
             for one in measure_memory(given.changes, given.optimizer):
-                click.echo(f"{one.changes} changes: {one.resident_bytes / 1e6:.0f} MB", err=True)
+                resident_mb, needed_mb = one.resident_bytes / 1e6, one.needed_bytes / 1e6
+                click.echo(
+                    f"{one.changes} changes: {resident_mb:.0f} MB, {needed_mb:.0f} MB without free", err=True
+                )
                 found.append(one)
             return memory_table(found), [asdict(one) for one in found]
         case "checkpoints":

@@ -89,6 +89,10 @@ class Job:
         self.steps += parse_steps(whole.decode())
         self._read_bytes += len(whole + newline)
 
+    def footprints(self) -> list[str]:
+        """What rank 0 said of its memory, a line in each world."""
+        return (self._folder / "footprints").read_text().splitlines()
+
     def holder_of_store(self) -> Node | None:
         """The node without which the others cannot meet; None if it is gone already."""
         return self._nodes[0] if self.system.first_holds_store else self._node_of_rank_0()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from benchmarks.elastic.job import Job
+from benchmarks.elastic.scripts.footprint import FOOTPRINT_VARIABLE, LOOK_AT_STEP
 from benchmarks.elastic.systems import FREETRAIN
 
 PARAMETERS = 8_000_000
 DEVICE_S = 0.01
 _EVERY = 10
-_SETTLE_STEPS = 10
+_SETTLE_STEPS = LOOK_AT_STEP + 2
 _TIMEOUT_S = 120.0
 
 
@@ -23,15 +24,18 @@ class Memory:
     Attributes:
         changes: since there were two ranks.
         resident_bytes: in the computer's memory.
+        needed_bytes: of these, without what its allocator kept although it was free.
     """
 
     changes: int
     resident_bytes: int
+    needed_bytes: int
 
 
 def measure_memory(changes: int, optimizer: str) -> Iterator[Memory]:
     """By turns a third rank comes, leaves, comes, is killed; one figure every ten changes."""
-    job = Job(FREETRAIN, PARAMETERS, DEVICE_S, optimizer)
+    system = replace(FREETRAIN, environment={**FREETRAIN.environment, FOOTPRINT_VARIABLE: "1"})
+    job = Job(system, PARAMETERS, DEVICE_S, optimizer)
     try:
         job.start(2)
         _settle(job, 2)
@@ -42,7 +46,7 @@ def measure_memory(changes: int, optimizer: str) -> Iterator[Memory]:
                 _take_one(job, kill=change % 4 == 0)
             _settle(job, 3 if change % 2 else 2)
             if change % _EVERY == 0:
-                yield Memory(change, _resident_bytes(job.steps[-1].pid))
+                yield Memory(change, **json.loads(job.footprints()[-1]))
     finally:
         job.end()
 
@@ -60,8 +64,3 @@ def _settle(job: Job, ranks: int) -> None:
     failure = job.await_settled(ranks, _SETTLE_STEPS, _TIMEOUT_S)
     if failure:
         raise RuntimeError(f"no {ranks} ranks: {failure}; {job.last_words()}")
-
-
-def _resident_bytes(pid: int) -> int:
-    facts = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return 1024 * int(facts["VmRSS"].split()[0])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.elastic.events import Conditions, Event, Outcome, measure
@@ -24,16 +25,26 @@ def events_at(ranks: int) -> tuple[Event, ...]:
 
 
 def measure_sizes(
-    system: System, repeats: int, optimizer: str, sizes: Sequence[int] = PARAMETERS, ranks: int = 2
+    repeats: Sequence[tuple[System, int]], optimizer: str, sizes: Sequence[int] = PARAMETERS, ranks: int = 2
 ) -> Iterator[Outcome]:
-    """Let another rank come and go, model by model."""
-    events = events_at(ranks)
+    """Let another rank come and go, model by model.
+
+    The systems take turns, so that what else runs on the machine meanwhile does not fall on one of them alone.
+    """
     for parameters in sizes:
-        if parameters * _BYTES_PER_PARAMETER[optimizer] * (ranks + 1) > _free_bytes():
-            yield from (Outcome(system.name, event.name, 0, parameters, NO_MEMORY) for event in events)
-            continue
-        conditions = Conditions(parameters, 0.0, settle_steps=4, timeout_s=180.0, optimizer=optimizer)
-        yield from measure(system, events, repeats, conditions)
+        for repeat in range(max(count for _, count in repeats)):
+            for system, count in repeats:
+                if repeat < count:
+                    for outcome in _measure_once(system, optimizer, parameters, ranks):
+                        yield replace(outcome, repeat=repeat)
+
+
+def _measure_once(system: System, optimizer: str, parameters: int, ranks: int) -> Iterable[Outcome]:
+    events = events_at(ranks)
+    if parameters * _BYTES_PER_PARAMETER[optimizer] * (ranks + 1) > _free_bytes():
+        return [Outcome(system.name, event.name, 0, parameters, NO_MEMORY) for event in events]
+    conditions = Conditions(parameters, 0.0, settle_steps=4, timeout_s=180.0, optimizer=optimizer)
+    return measure(system, events, 1, conditions)
 
 
 def _free_bytes() -> int:

@@ -83,12 +83,21 @@ def size_table(outcomes: Sequence[Outcome]) -> Table:
 
 def memory_table(rows_of: Sequence[Memory]) -> Table:
     """One row per count of changes: what the first worker then has of the computer's memory."""
-    first = rows_of[0].resident_bytes if rows_of else 0
     rows: list[Cells] = [
-        (str(one.changes), f"{one.resident_bytes / 1e6:.0f}", f"{100 * (one.resident_bytes / first - 1):+.1f} %")
+        (
+            str(one.changes),
+            *_grown(one.resident_bytes, rows_of[0].resident_bytes),
+            *_grown(one.needed_bytes, rows_of[0].needed_bytes),
+        )
         for one in rows_of
     ]
-    return Table("Memory of the first worker", ("changes", "MB", "grown by"), rows)
+    columns = ("changes", "MB", "grown by", "without free, MB", "grown by")
+    notes = ("without free: once the allocator has given back what it kept although it was free",)
+    return Table("Memory of the first worker", columns, rows, notes)
+
+
+def _grown(now_bytes: int, first_bytes: int) -> Cells:
+    return f"{now_bytes / 1e6:.0f}", f"{100 * (now_bytes / first_bytes - 1):+.1f} %"
 
 
 def checkpoint_table(costs: Sequence[CheckpointCost]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.elastic.scripts.footprint import Footprint
 from benchmarks.elastic.scripts.stamps import Stamps
 from benchmarks.elastic.scripts.training import BATCH, SAMPLES, loss_of, make_model
 from freetrain import elastic
@@ -9,12 +10,17 @@ from freetrain import elastic
 
 def main() -> None:
     """Train until told to stop."""
-    stamps = Stamps()
+    stamps, footprint = Stamps(), Footprint()
     model, optimizer = make_model()
 
     def on_step(result: elastic.StepResult) -> None:
         if result.rank == 0:
             stamps.write(result.step, result.world)
+            footprint.note_step()
+
+    def enter_world() -> None:
+        stamps.enter_world()
+        footprint.enter_world()
 
     with elastic.Run(
         model,
@@ -22,7 +28,7 @@ def main() -> None:
         SAMPLES,
         elastic.FixedBatch(BATCH),
         epochs=1_000_000,
-        on_resize=lambda _: stamps.enter_world(),
+        on_resize=lambda _: enter_world(),
         on_step=on_step,
     ) as run:
         for step in run.steps():

@@ -191,6 +191,7 @@ class Session:
         """The next generation with this worker in it."""
         deadline_s = time.monotonic() + self._timeouts.start_timeout_s
         report_due_s = 0.0
+        self._watcher.hurry()
         while not self._watcher.wait_for(lambda view: self._decided(view, tried), _BROKEN_AFTER_S):
             self._depart_if_complete()
             may_report = tried and self.view.number == tried and not self.member.is_server

@@ -21,6 +21,9 @@ _LOOK_SHARE = 20
 """A look at the directory may take up one part in this many of the watcher's time: on a slow file system the
 watcher looks less often instead of loading the server."""
 
+_HURRY_S = 2.0
+"""For so long it looks often all the same, once the training stands until the next world is known."""
+
 _SETTLE_S = 0.03
 """Losses often come in twos; one change of the world for both costs half."""
 
@@ -79,6 +82,8 @@ class Watcher:
         self._liveness = Liveness(directory.last_beat, timeouts.lost_after_s, time.monotonic)
         self._waiting = Waiting(timeouts.hung_after_s)
         self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._hurries_until_s = float("-inf")
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="freetrain-watcher", daemon=True)
         self._guard: Guard | None = None
@@ -94,7 +99,13 @@ class Watcher:
     def stop(self) -> None:
         """End the thread."""
         self._stop.set()
+        self._wake.set()
         self._thread.join(timeout=5)
+
+    def hurry(self) -> None:
+        """Look now, and often for a moment: the training stands until the next world is known."""
+        self._hurries_until_s = time.monotonic() + _HURRY_S
+        self._wake.set()
 
     def guard(self, guard: Guard | None) -> None:
         """From now on get the main thread out of this world when it breaks; None: out of none."""
@@ -129,7 +140,8 @@ class Watcher:
                 self._complain(error.what)
             except OSError as error:
                 self._complain(f"cannot look at {self._directory.root}: {error}.")
-            self._stop.wait(self._rest_s(time.monotonic() - look_s))
+            self._wake.wait(self._rest_s(time.monotonic() - look_s))
+            self._wake.clear()
 
     def _complain(self, what: str) -> None:
         """Once in a while, for a directory that is full stays so."""
@@ -140,7 +152,8 @@ class Watcher:
 
     def _rest_s(self, look_s: float) -> float:
         """How long to rest after a look that took so long, perhaps because the process was stopped meanwhile."""
-        return min(max(self._timeouts.poll_s, _LOOK_SHARE * look_s), self._timeouts.beat_s)
+        share = 1 if time.monotonic() < self._hurries_until_s else _LOOK_SHARE
+        return min(max(self._timeouts.poll_s, share * look_s), self._timeouts.beat_s)
 
     def _look(self, *, silence_too: bool) -> None:
         """First what can always be done: what has to be written may fail, and is tried again at the next look."""

@@ -23,6 +23,9 @@ from freetrain.elastic.worlds.world import World
 
 log = logging.getLogger(__name__)
 
+_SETTLED_AFTER_STEPS = 3
+"""By then DDP has made its buckets anew, as it does in the second step of each world, and freed the first ones."""
+
 
 class ModelOfWorlds(Protocol):
     """What is to be told of every world: the wrapper of the model."""
@@ -101,6 +104,7 @@ class Worlds:
         self._was_fed = False
         self._broke = False
         self._is_settled = False
+        self._steps_here = 0
         self._exchange: Exchange | None = None
         self._last_results: list[bytes] = []
 
@@ -113,6 +117,9 @@ class Worlds:
         """This worker has completed a step."""
         self.sees_it_through = True
         self._records.resume()
+        self._steps_here += 1
+        if self._steps_here == _SETTLED_AFTER_STEPS:
+            give_back_memory()
 
     def enter(self, broke_with: BaseException | None) -> World:
         """Form worlds until one holds, and bring all its members to the same state.
@@ -121,6 +128,7 @@ class Worlds:
             broke_with: why the world before does not hold; None if it changes as planned, or there was none.
         """
         self._broke = broke_with is not None
+        self._steps_here = 0
         if not self.has_state:
             self.has_state = self._has_others_random = self._was_fed = self._newcomer.follow()
         while True:

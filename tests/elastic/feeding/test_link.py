@@ -3,6 +3,9 @@ from __future__ import annotations
 import mmap
 import os
 import socket
+import threading
+import time
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -83,6 +86,24 @@ def test_two_processes_of_a_machine_see_one_memory() -> None:
     other[10:20] = b"0123456789"
     assert shared.memory[10:20] == b"0123456789"
     shared.close()
+
+
+def test_memory_is_let_go_of_by_another_thread_as_that_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    shared = SharedMemory(SIZE_BYTES)
+    memory, close = weakref.ref(shared.memory), os.close
+
+    def close_one(descriptor: int) -> None:
+        closed.append(threading.current_thread().name)
+        close(descriptor)
+
+    monkeypatch.setattr(os, "close", close_one)
+    shared.close()
+    until_s = time.monotonic() + 30
+    while not closed and time.monotonic() < until_s:
+        time.sleep(0.001)
+    assert closed == ["freetrain-memory"]
+    assert memory() is None
 
 
 def test_memory_that_is_not_there_is_said_to_be_missing() -> None:

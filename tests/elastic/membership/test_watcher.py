@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from freetrain.elastic.membership.identity import this_member
+from freetrain.elastic.membership.session import Session
 from freetrain.elastic.membership.watcher import Guard, Watcher
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation
-from freetrain.elastic.on_disk.next_generation import Proposal
+from freetrain.elastic.on_disk.next_generation import Proposal, View
 from freetrain.elastic.timeouts import Timeouts
 
 
@@ -48,3 +51,28 @@ def test_a_world_that_holds_is_left_to_itself_while_newer_generations_wait(tmp_p
     directory = TrainerDirectory.open(tmp_path)
     directory.report_broken(1, "nobody is missing")
     assert not watches(directory, in_generation=2)
+
+
+class SlowDirectory(TrainerDirectory):
+    """One whose server takes long over each look, so that a watcher rests for long in between."""
+
+    def view(self) -> View:
+        time.sleep(0.1)
+        return super().view()
+
+
+def test_who_waits_for_the_next_world_does_not_wait_for_the_watcher_to_look_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    directory = SlowDirectory.open(tmp_path)
+    session = Session(directory, Timeouts(beat_s=60.0, min_members=2), "gloo", "mark")
+    session.join()
+    try:
+        assert session.wait_for(lambda view: session.member.id in view.members, 30)
+        begun_s = time.monotonic()
+        directory.publish(generation(1, session.member.id))
+        assert session._await_generation(tried=0).number == 1
+        assert time.monotonic() - begun_s < 1.0  # it rests for two seconds after each look
+    finally:
+        session._watcher.stop()

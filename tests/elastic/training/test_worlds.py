@@ -7,9 +7,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
+import pytest
 import torch
 
 from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.training import worlds as module_of_worlds
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.training.worlds import Worlds
 from freetrain.elastic.worlds.world import World
@@ -56,6 +58,21 @@ def worlds_of(step: int, exchanges: int, last: list[bytes]) -> Worlds:
     worlds = Worlds(state, cast(Any, None), cast(Any, None), cast(Any, None))
     worlds.has_state, worlds._last_results = step >= 0, last
     return worlds
+
+
+class NoRecords:
+    def resume(self) -> None:
+        pass
+
+
+def test_what_a_worlds_first_steps_have_freed_is_given_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back: list[int] = []
+    worlds = worlds_of(0, 0, [])
+    worlds._records = cast(Any, NoRecords())
+    for step in range(1, 8):
+        monkeypatch.setattr(module_of_worlds, "give_back_memory", lambda step=step: given_back.append(step))
+        worlds.step_done()
+    assert given_back == [3]
 
 
 def at_once(*parts: Callable[[World], Any]) -> list[Any]:
