@@ -147,6 +147,13 @@ def test_what_is_ordered_at_the_look_right_before_a_backfill_cycle_starts_with_i
     assert lent_node_s == pytest.approx(2 * (1000.0 - 130.0))
 
 
+def test_nodes_kept_for_a_job_that_does_not_start_are_lent_as_soon_as_it_is_believed_no_more() -> None:
+    """It could start from 109 s on and is believed for 65 s; the poll at 179 s lends, although nothing happened."""
+    waiting = (5.0, 1500.0, 2000.0, 600.0, (0, 1, 2, 3))
+    record, lent_node_s = replayed(*site((0.0, 0.0, 100.0, 200.0, (0, 1, 2, 3)), waiting))
+    assert lent_node_s == pytest.approx(4 * (1500.0 - 180.0), abs=4.0)
+
+
 def test_a_fragment_starts_as_soon_as_nobody_waits_any_more() -> None:
     """The job that waits from 10 s on starts at 115 s, before the next cycle."""
     running, waiting = (0.0, 0.0, 115.0, 2000.0, (0, 1, 3)), (10.0, 115.0, 2000.0, 1900.0, (0, 1, 3))
