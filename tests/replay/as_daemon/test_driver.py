@@ -148,9 +148,9 @@ def test_what_is_ordered_at_the_look_right_before_a_backfill_cycle_starts_with_i
 
 
 def test_nodes_kept_for_a_job_that_does_not_start_are_lent_as_soon_as_it_is_believed_no_more() -> None:
-    """It could start from 109 s on and is believed for 65 s; the poll at 179 s lends, although nothing happened."""
+    """It could start from 109 s on and is believed for 65 s; the poll at 179 s lends though nothing happened."""
     waiting = (5.0, 1500.0, 2000.0, 600.0, (0, 1, 2, 3))
-    record, lent_node_s = replayed(*site((0.0, 0.0, 100.0, 200.0, (0, 1, 2, 3)), waiting))
+    _, lent_node_s = replayed(*site((0.0, 0.0, 100.0, 200.0, (0, 1, 2, 3)), waiting))
     assert lent_node_s == pytest.approx(4 * (1500.0 - 180.0), abs=4.0)
 
 
