@@ -95,7 +95,8 @@ def as_daemon(given: Mapping[str, Any], goal: Goal, in_parts: bool = False) -> A
     rules = replace(rules, draw=draw(given, goal.objective))
     rules = replace(rules, by_age=given["foresight"] in (Knows.LEARNED, Knows.PLAN))
     boot_s = _USUAL.boot_s if given["boot"] is None else given["boot"]
-    timing = Timing(config.pace.poll, Wakes() if given["wake"] else None, given["launch_s"], boot_s)
+    wakes = Wakes() if given["wake"] else None
+    timing = Timing(poll_s=config.pace.poll, wakes=wakes, launch_s=given["launch_s"], boot_s=boot_s)
     return AsDaemon(rules, goal, timing)
 
 

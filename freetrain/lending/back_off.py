@@ -77,6 +77,8 @@ def find_back_off(
 ) -> BackOff | None:
     """The back-off that counts now, the longest one if there are several; None: there is none.
 
+    Without a pause there never is one, also at a look at which Slurm says that a job starts in a moment.
+
     Args:
         harms: delays of the site's jobs.
         evicted_s: when fragments were evicted.
@@ -84,6 +86,8 @@ def find_back_off(
         now_s: the instant of the look.
         limits: how much of each is tolerated.
     """
+    if not limits.pause_s:
+        return None
     delays_s = (harm.started_s for harm in harms if harm.delay_s > limits.delay_s)
     found = [
         BackOff(Cause.DELAYS, _until_s(delays_s, limits.allowed, limits)),

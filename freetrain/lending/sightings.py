@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import inf
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
@@ -72,3 +74,19 @@ class Sightings:
     def disbelieved(self, now_s: float, claim_s: float) -> frozenset[str]:
         """Jobs that did not start for so long although the nodes were there."""
         return frozenset(job for job, since_s in self.fitting_since_s.items() if now_s - since_s >= claim_s)
+
+    def next_change_s(self, now_s: float, claim_s: float, idle_for_s: float) -> float:
+        """When time alone next changes what may be lent; inf: never.
+
+        A claim ends, a rest, or the time for which a node must have been idle.
+
+        Args:
+            now_s: UTC epoch seconds.
+            claim_s: how long a job is believed that does not start on nodes that are there.
+            idle_for_s: how long a node must have been idle.
+        """
+        claims_s = (since_s + claim_s for since_s in self.fitting_since_s.values())
+        idle_s = (since_s + idle_for_s for since_s in self.idle_since_s.values())
+        return min(
+            (at_s for at_s in chain(claims_s, idle_s, self.resting_until_s.values()) if at_s > now_s), default=inf
+        )

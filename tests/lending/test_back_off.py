@@ -57,6 +57,11 @@ def test_of_several_the_longest_counts() -> None:
     assert found == BackOff(Cause.EVICTIONS, 1000.0)
 
 
+def test_without_a_pause_nothing_stops_lending_not_even_a_start_that_lies_ahead() -> None:
+    harms = [harm(100.0), harm(200.0), harm(300.0)]
+    assert find_back_off(harms, (), lost(300.0), 299.5, replace(LIMITS, pause_s=0.0)) is None
+
+
 def test_it_says_why_and_until_when() -> None:
     said = BackOff(Cause.EVICTIONS, 1_764_000_000.0).sentence
     assert said == "backing off until 2025-11-24T16:00:00Z: Slurm evicted more fragments than harm.evictions"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from math import inf
+
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.lending.sightings import Sightings
@@ -42,3 +44,11 @@ def test_each_time_in_a_row_it_rests_twice_as_long_until_a_fragment_has_run_ther
     running = Fragment("7_1", "7", "n1", FragmentState.RUNNING, 900.0, 3600.0)
     again = seen.with_nodes(snapshot(NOW_S), [running]).with_vain([ENDED], NOW_S, (15.0, 60.0))
     assert again.resting_until_s == {"n1": NOW_S + 15}
+
+
+def test_time_alone_changes_what_may_be_lent_when_a_claim_a_rest_or_a_wait_is_over() -> None:
+    seen = Sightings({"n1": NOW_S - 5}, {"n2": NOW_S + 30}, {"7": NOW_S - 40, "8": NOW_S - 100})
+    assert seen.next_change_s(NOW_S, 65.0, 0.0) == NOW_S + 25
+    assert seen.next_change_s(NOW_S, 65.0, 20.0) == NOW_S + 15
+    assert seen.next_change_s(NOW_S + 25, 65.0, 0.0) == NOW_S + 30
+    assert seen.next_change_s(NOW_S + 30, 65.0, 0.0) == inf

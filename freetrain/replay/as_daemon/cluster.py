@@ -149,9 +149,10 @@ class SimulatedCluster:
 
     def start_fragments(self) -> None:
         """Let Slurm start those it can: at once while nobody waits, else by backfill."""
-        somebody_waits = self.lent.queued and self._site.somebody_waits
+        somebody_waits = bool(self.lent.queued) and self._site.somebody_waits
         if self.lent.queued and (not somebody_waits or self._cycles.last_s(self.now_s) == self.now_s):
-            self.lent.start(self._has_room, self._wanted_s() if somebody_waits else {}, self.now_s)
+            wanted_s = self._wanted_s() if somebody_waits else {}
+            self.lent.start(self._has_room, wanted_s, self.now_s, by_backfill=somebody_waits)
             self._cycles.note_change(self.now_s)
 
     def advance_site(self) -> Happened:
@@ -159,6 +160,7 @@ class SimulatedCluster:
         happened = self._site.advance(self.now_s)
         if happened:
             self._cycles.note_change(self.now_s)
+        self.lent.lose(happened.failed, self.now_s)
         for start in happened.starts:
             self._started += 1
             delay_s = self._take(start)

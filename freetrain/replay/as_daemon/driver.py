@@ -25,8 +25,8 @@ from freetrain.replay.power import watts_of
 
 _BETWEEN_LOOKS_S = 0.5
 _AT_LATEST_S, _KNOWING_NO_JOBS_S = 60.0, 600.0
-"""While nothing happens a look finds what the last one found, but for holes that near their ends; of these nothing
-is known where the log tells of nodes only."""
+"""While nothing happens a look finds what the last one found, but for what time alone changes, and for holes that
+near their ends; of these nothing is known where the log tells of nodes only."""
 
 
 class DaemonReplay:
@@ -82,6 +82,7 @@ class DaemonReplay:
         self._loop = LendingLoop(self._cluster, rules, self._course, stopwatch_s, self._cluster.hear)
         self._at_latest_s = _KNOWING_NO_JOBS_S if logged is None else _AT_LATEST_S
         self._looked_s, self._look_s = -inf, holes.from_s
+        self._stale_s = holes.from_s
         self._has_news = True
 
     def run(self, progress: Callable[[float], None] = lambda at_s: None) -> ReplayRecord:
@@ -131,10 +132,14 @@ class DaemonReplay:
         now_s = self._cluster.now_s
         interval_s = self._rules.nodes.backfill.interval_s
         self._look_s = next_look_s(now_s, self._timing.poll_s, self._cluster.last_plan_s, interval_s, 0.0)
-        if not self._has_news and now_s - self._looked_s < self._at_latest_s:
+        if not self._has_news and now_s < self._stale_s:
             return False
         self._looked_s, self._has_news = now_s, False
-        self._note_forecasts(self._loop.look(self._goal).judgement)
+        judgement = self._loop.look(self._goal).judgement
+        nodes = self._rules.nodes
+        changes_s = judgement.memory.sightings.next_change_s(now_s, nodes.claim_s, nodes.idle_for_s)
+        self._stale_s = min(now_s + self._at_latest_s, changes_s)
+        self._note_forecasts(judgement)
         return True
 
     def _note_forecasts(self, judgement: Judgement) -> None:

@@ -20,9 +20,10 @@ class _Step(IntEnum):
     """What becomes of a fragment next."""
 
     IS_QUEUED = 0
-    TRAINS = 1
-    IS_GONE = 2
-    IS_TIMED_OUT = 3
+    MAY_START = 1
+    TRAINS = 2
+    IS_GONE = 3
+    IS_TIMED_OUT = 4
 
 
 class LentNodes:
@@ -93,17 +94,28 @@ class LentNodes:
             )
             self._fragments[number] = fragment
             self._on[self._place_of(fragment)] = number
-            self._later(now_s + self._timing.launch_s, _Step.IS_QUEUED, number)
+            order_s, launch_s = min(self._timing.order_s, self._timing.launch_s), self._timing.launch_s
+            self._later(now_s + order_s, _Step.IS_QUEUED, number)
+            self._later(now_s + launch_s, _Step.MAY_START, number)
 
-    def start(self, has_room: Callable[[str], bool], wanted_s: Mapping[str, float], now_s: float) -> None:
+    def start(
+        self,
+        has_room: Callable[[str], bool],
+        wanted_s: Mapping[str, float],
+        now_s: float,
+        by_backfill: bool = False,
+    ) -> None:
         """Let Slurm start what is queued, where there is room on the node and what ends before somebody wants it.
 
         Args:
             has_room: whether there is, beside the site's jobs and what has been started.
             wanted_s: node → when Slurm has planned somebody there.
             now_s: UTC epoch seconds.
+            by_backfill: a cycle takes all that it finds; else each needs its time.
         """
         for fragment in [self._fragments[number] for number in sorted(self.queued)]:
+            if not by_backfill and now_s < fragment.asked_s + self._timing.launch_s:
+                continue
             ends_in_time = fragment.node not in wanted_s or now_s + fragment.limit_s < wanted_s[fragment.node]
             if ends_in_time and has_room(fragment.node):
                 self._start(fragment, now_s)
@@ -134,6 +146,11 @@ class LentNodes:
         """One of the site's jobs starts on these nodes; how many seconds it waits for fragments."""
         return self._give_way([self._on[node] for node in nodes if node in self._on], now_s)
 
+    def lose(self, nodes: Iterable[str], now_s: float) -> None:
+        """These nodes go out of service, and what runs there ends at once."""
+        running = self._taken([self._on[node] for node in nodes if node in self._on], now_s)
+        self._evict([number for number in running if number not in self._gone_s], End.NODE_FAILED, now_s, now_s)
+
     def make_room(self, fitting: Mapping[str, int], now_s: float) -> float:
         """One of the site's jobs starts on parts of nodes; how many seconds it waits for fragments.
 
@@ -155,26 +172,29 @@ class LentNodes:
 
     def _give_way(self, numbers: Iterable[int], now_s: float) -> float:
         """These fragments are in the way of one of the site's jobs; how many seconds it waits for them."""
-        evicted: defaultdict[str, list[Fragment]] = defaultdict(list)
-        free_s = now_s
-        for number in numbers:
-            fragment = self._fragments[number]
-            if fragment.started_s is None:  # it goes on waiting
-                continue
+        running = self._taken(numbers, now_s)
+        evicted = [number for number in running if number not in self._gone_s]
+        self._evict(evicted, End.PREEMPTED, now_s, now_s + self._timing.evict_s)
+        return max([now_s, *(self._gone_s[number] for number in running)]) - now_s
+
+    def _taken(self, numbers: Iterable[int], now_s: float) -> list[int]:
+        """Those of these fragments that run, and whose nodes count as lent no longer; the others go on waiting."""
+        running = [number for number in numbers if self._fragments[number].started_s is not None]
+        for number in running:
             self._taken_s.setdefault(number, now_s)
-            if number in self._gone_s:
-                free_s = max(free_s, self._gone_s[number])
-            else:
-                evicted[fragment.trainer].append(fragment)
+        return running
+
+    def _evict(self, numbers: Iterable[int], end: End, now_s: float, gone_s: float) -> None:
+        """These fragments lose their nodes unasked; each of their trainings is hurt once."""
+        evicted: defaultdict[str, list[Fragment]] = defaultdict(list)
+        for number in numbers:
+            evicted[self._fragments[number].trainer].append(self._fragments[number])
         for owner, fragments in evicted.items():
             run = self._runs[owner]
             if training := set(map(self._place_of, fragments)) & run.nodes:
                 run.evict(training, now_s)
             for one in fragments:
-                gone_s = now_s + self._timing.evict_s
-                free_s = max(free_s, gone_s)
-                self._leave(one, End.PREEMPTED, gone_s)
-        return free_s - now_s
+                self._leave(one, end, gone_s)
 
     def complete(self, trainer: str, now_s: float) -> None:
         """A training is over, and its fragments end by themselves."""
@@ -190,7 +210,7 @@ class LentNodes:
             fragment = self._fragments.get(number)
             if fragment is None:
                 continue
-            happened = happened or step is not _Step.IS_QUEUED
+            happened = happened or step not in (_Step.IS_QUEUED, _Step.MAY_START)
             if step is _Step.IS_QUEUED and fragment.goes_on:
                 self.queued.add(number)
             elif step is _Step.TRAINS and fragment.goes_on:

@@ -39,15 +39,17 @@ class Happened:
         submitted: whether jobs come.
         ended: whether jobs end, or nodes become idle.
         starts: jobs that start.
+        failed: idle nodes that go out of service.
     """
 
     submitted: bool = False
     ended: bool = False
     starts: tuple[Start, ...] = ()
+    failed: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether anything does."""
-        return self.submitted or self.ended or bool(self.starts)
+        return self.submitted or self.ended or bool(self.starts) or bool(self.failed)
 
 
 class LoggedSite:
@@ -121,11 +123,13 @@ class LoggedSite:
                 kinds.add(_ENDED)
             self._move(self._change)
             self._change = next(self._changes, None)
+        # Where jobs are known, a node that none of them takes is down, drained or reserved.
+        failed = tuple(taken.pop("", ())) if self.tells_of_jobs else ()
         starts = tuple(Start(job, tuple(names)) for job, names in taken.items())
         if self._shared is not None:
             self._shared.advance(now_s)
             starts = tuple(started) if now_s >= self._from_s else ()
-        return Happened(_SUBMITTED in kinds, _ENDED in kinds, starts)
+        return Happened(_SUBMITTED in kinds, _ENDED in kinds, starts, failed)
 
     def delay(self, job: str, delay_s: float) -> None:
         """A job really starts so much later; when it ends the log says all the same."""

@@ -30,8 +30,10 @@ class Timing:
     Attributes:
         poll_s: from one look to the next.
         wakes: how quickly it looks when something happens; None: only polls look.
+        order_s: from the order until Slurm has it, the mean of 32 for up to six nodes each.
         launch_s: from the order until a fragment runs, the mean of 982; while a job of the site waits only the
-            next of Slurm's backfill cycles starts it, since its partition comes after the site's.
+            next of Slurm's backfill cycles starts it that finds it there, since its partition comes after the
+            site's.
         boot_s: from then until the node trains, where the trainer does not say: Python, torch, the data set, the
             connection to the others.
         leave_s: from the order to end a fragment until its node is free.
@@ -40,6 +42,7 @@ class Timing:
 
     poll_s: float = 10.0
     wakes: Wakes | None = None
+    order_s: float = 0.5
     launch_s: float = 1.3
     boot_s: float = 8.0
     leave_s: float = 0.5

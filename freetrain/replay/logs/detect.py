@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 
 from freetrain.errors import InputError
-from freetrain.replay.logs.headers import find_headers
+from freetrain.replay.logs.headers import MADE_WITH, find_headers
 
 _HEAD_BYTES = 1 << 16
 _SWF_FIELDS = 18
@@ -15,6 +15,8 @@ _EXPECTED = (
     "t,node,idle)."
 )
 _TABLE_ROW = re.compile(r"\d+([_+.]\S*)?( +\S+){3,}")
+_ONE_MOMENT = re.compile(r"JOBID +PARTITION|PARTITION +AVAIL|NODELIST +NODES|(JobId|NodeName|PartitionName)=")
+"""How what squeue, sinfo and scontrol print begins."""
 
 
 class LogFormat(StrEnum):
@@ -87,6 +89,11 @@ def _no_log(lines: list[str], name: str) -> InputError:
     first = lines[0]
     if first[0] == "<":
         return InputError(f"{name} is HTML or XML, not a log.", _EXPECTED)
+    if _ONE_MOMENT.match(first):
+        return InputError(
+            f"{name} shows one moment, as squeue, sinfo and scontrol do; a replay needs what jobs did over days.",
+            MADE_WITH,
+        )
     if any(set(line) == {"-", " "} for line in lines[:50]) or _TABLE_ROW.fullmatch(first):
         return InputError(
             f"{name} looks like sacct's table for people, whose columns are cut off.",

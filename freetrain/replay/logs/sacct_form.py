@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from freetrain.errors import InputError
-from freetrain.replay.logs.headers import Header
+from freetrain.replay.logs.headers import MADE_WITH, Header
 from freetrain.replay.logs.mend import Fits, Layout
 from freetrain.replay.logs.rows import Lines, one_byte_separated, split_lines
 from freetrain.replay.logs.times import MISSING_WORDS
@@ -117,8 +117,7 @@ def _require(positions: Mapping[str, int], file: str) -> None:
     if missing:
         raise InputError(
             f"{file} lacks the column {' and the column '.join(missing)}.",
-            "Make it with sacct -a -P -X "
-            "-o JobID,Partition,State,Submit,Start,End,Timelimit,NNodes,NCPUS,NodeList,AllocTRES",
+            MADE_WITH,
         )
 
 

@@ -95,6 +95,17 @@ def test_a_job_that_is_known_to_start_finds_its_nodes_free() -> None:
     assert 2 * 500 < lent_node_s < 2 * 600 + 4 * 1100
 
 
+def test_an_idle_node_that_goes_down_is_no_start_of_the_sites() -> None:
+    """Nobody waits for it; the training loses it unasked, and has it again when it is back."""
+    down = site((800.0, 800.0, 1000.0, 300.0, (3,)), (1500.0, 1500.0, 1600.0, 300.0, (0,)))[0]
+    _, logged = site((1500.0, 1500.0, 1600.0, 300.0, (0,)))
+    record, lent_node_s = replayed(down, logged)
+    assert record.felt is not None
+    assert (record.felt.starts, record.felt.delays_s) == (1, (1.0,))
+    assert record.runs[0].evicted_nodes == 2
+    assert lent_node_s == pytest.approx(4 * (2000.0 - 1.3) - 2 * 1.3 - 200.0 - 100.0, abs=20.0)
+
+
 def test_without_jobs_in_the_log_only_idle_nodes_are_known() -> None:
     holes, _ = site((0.0, 0.0, 500.0, 600.0, (0, 1, 2)), (800.0, 800.0, 2000.0, inf, (3,)))
     record, lent_node_s = replayed(holes, None)
@@ -126,6 +137,21 @@ def test_while_a_job_of_the_sites_waits_only_a_backfill_cycle_starts_fragments()
     rows = running, waiting, (0.0, 0.0, 100.0, 200.0, (2,))
     _, lent_node_s = replayed(*site(*rows, until_s=1000.0))
     assert lent_node_s == pytest.approx(1000.0 - 130.0)
+
+
+def test_what_is_ordered_at_the_look_right_before_a_backfill_cycle_starts_with_it() -> None:
+    """n3 is idle from 100 s on and n4 from 125 s on; a look at 129 s lends n4, and Slurm plans at 130 s."""
+    running, waiting = (0.0, 0.0, 2000.0, 2000.0, (0, 1)), (10.0, 2000.0, 3000.0, 600.0, (0, 1, 2, 3))
+    rows = running, waiting, (0.0, 0.0, 100.0, 200.0, (2,)), (0.0, 0.0, 125.0, 200.0, (3,))
+    _, lent_node_s = replayed(*site(*rows, until_s=1000.0))
+    assert lent_node_s == pytest.approx(2 * (1000.0 - 130.0))
+
+
+def test_nodes_kept_for_a_job_that_does_not_start_are_lent_as_soon_as_it_is_believed_no_more() -> None:
+    """It could start from 109 s on and is believed for 65 s; the poll at 179 s lends though nothing happened."""
+    waiting = (5.0, 1500.0, 2000.0, 600.0, (0, 1, 2, 3))
+    _, lent_node_s = replayed(*site((0.0, 0.0, 100.0, 200.0, (0, 1, 2, 3)), waiting))
+    assert lent_node_s == pytest.approx(4 * (1500.0 - 180.0), abs=4.0)
 
 
 def test_a_fragment_starts_as_soon_as_nobody_waits_any_more() -> None:

@@ -13,7 +13,7 @@ from freetrain.replay.as_daemon.lent import LentNodes
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.trainer_run import Loss, TrainerRun
 
-TIMING = Timing(launch_s=2.0, boot_s=8.0, leave_s=1.0, evict_s=3.0)
+TIMING = Timing(order_s=0.5, launch_s=2.0, boot_s=8.0, leave_s=1.0, evict_s=3.0)
 TRAINER = Trainer("a", ((1, 10.0), (4, 40.0)), scale_up_s=0.0, scale_down_s=0.0, forced_loss_s=5.0)
 
 
@@ -43,6 +43,16 @@ def test_slurm_starts_what_ends_before_somebody_wants_the_node() -> None:
     assert lent.queued == set()
 
 
+def test_a_backfill_cycle_starts_what_slurm_has_been_told_by_then() -> None:
+    lent, _ = begun("n1")
+    lent.advance(0.4)
+    lent.start(frozenset(("n1",)).__contains__, {}, 0.4, by_backfill=True)
+    assert [one.started_s for one in lent.open] == [None]
+    lent.advance(0.5)
+    lent.start(frozenset(("n1",)).__contains__, {}, 0.7, by_backfill=True)
+    assert [one.started_s for one in lent.open] == [0.7]
+
+
 def test_nobody_waits_for_a_fragment_that_slurm_has_not_started() -> None:
     lent, run = begun("n1")
     lent.advance(2.0)
@@ -54,8 +64,21 @@ def test_nobody_waits_for_a_fragment_that_slurm_has_not_started() -> None:
     assert (lent.node_s, run.losses) == (0.0, {})
 
 
+def test_what_runs_on_a_node_that_goes_down_ends_at_once() -> None:
+    lent, run = begun("n1", "n2")
+    at(lent, 2.0, 10.0)
+    lent.lose(["n1", "n3"], 20.0)
+    lent.advance(20.0)
+    assert [(one.node, one.end, one.ended_s) for one in lent.ended] == [("n1", End.NODE_FAILED, 20.0)]
+    assert ([one.node for one in lent.open], run.nodes) == (["n2"], {"n2"})
+    assert run.losses == {Loss.START: 1, Loss.EVICTION: 1}
+
+
 def test_a_node_trains_when_slurm_has_started_it_and_it_has_booted() -> None:
     lent, run = begun("n1", "n2")
+    assert lent.next_s == 0.5, "Slurm has the order"
+    at(lent, 0.5)
+    assert {one.state for one in lent.open} == {FragmentState.ASKED}
     assert lent.next_s == 2.0
     at(lent, 2.0)
     assert {one.state for one in lent.open} == {FragmentState.RUNNING}
