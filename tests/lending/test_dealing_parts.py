@@ -137,6 +137,17 @@ def test_nobody_gives_up_a_place_and_gets_another_on_the_same_node() -> None:
     assert not leaving & gained
 
 
+def test_nobody_moves_for_whom_there_is_as_much_where_he_is() -> None:
+    """Two places of c are dealt where a or b has one now; a is dealt one as well, and it need not be that of b."""
+    small = {name: Room(Amount(6, 990), TOTAL, True) for name in ("n0", "n1")}
+    held = {"n0#a_1": "a0", "n1#b_1": "b0"}
+    each = (gpus(2, cpus=2), gpus(2), gpus(1))
+    three = [claimant(user, size, small) for user, size in zip("abc", each, strict=True)]
+    found = deal(offers_of(small, held), three, Shares(), small)
+    assert counts(found) == [1, 0, 2]
+    assert found.leaving == {"n1#b_1": "c"}
+
+
 def test_places_beyond_what_somebody_can_use_are_given_up() -> None:
     rooms = rooms_of(8)
     held = {"n0#a_1": "a0", "n0#a_2": "a0"}

@@ -50,6 +50,7 @@ class PartStock:
         self._held = [len(held[row]) for row in range(len(claimants))]
         self._kept = [self._in_order(row, held[row]) for row in range(len(claimants))]
         self._all_held = [(node, place) for kept in self._kept for node, place in kept]
+        self._held_on = [Counter(node.name for node, _ in kept) for kept in self._kept]
         self._capacity = {node.name: sum((place.amount for place in node.held), node.room) for node in self._list}
         self._rooms = PartRooms(self._list, claimants)
         self._moves = PartMoves(self._rooms, len(claimants))
@@ -102,6 +103,11 @@ class PartStock:
     def held(self, row: int) -> int:
         """How many places its trainers hold."""
         return self._held[row]
+
+    def kept(self, row: int) -> int:
+        """How many of these it has been given again, or others on the same nodes, which is the same."""
+        on_nodes = Counter(node.name for node, _ in self._moves.given[row])
+        return sum(min(count, on_nodes[name]) for name, count in self._held_on[row].items())
 
     def free(self, row: int) -> int:
         """Not known without trying."""
