@@ -193,12 +193,20 @@ def _play(site: Site, kind: Kind, jobs: list[SiteJob], tasks: int, seed: int) ->
     until_s = time.time()
     playing.join()
     site.wait_for(list(site.submitted_s), 1200)
+    _wait_for_accounting(site, kind, array, tasks)
     return outcome_of(site, kind, array, tasks, (from_s, until_s))
 
 
 def _wait_until_complete(site: Site, array: str) -> None:
     while not any(line.endswith("is complete") and f" {array} " in line for line in site.daemon_says.splitlines()):
         time.sleep(1)
+
+
+def _wait_for_accounting(site: Site, kind: Kind, array: str, tasks: int) -> None:
+    """What runs have become is told later than their jobs are gone, on a busy machine by many seconds."""
+    until_s = time.time() + 60
+    while time.time() < until_s and _completed(kind.runs(site), array) < tasks:
+        time.sleep(2)
 
 
 def outcome_of(site: Site, kind: Kind, array: str, tasks: int, window_s: tuple[float, float]) -> Outcome:

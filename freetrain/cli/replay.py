@@ -32,6 +32,7 @@ from freetrain.cli.replay_options import (
     trainer_options,
     warn_of_unheeded,
 )
+from freetrain.cli.replay_shapes import check_own_tasks, replay_shapes
 from freetrain.cli.replay_share import share_options, task_asked
 from freetrain.cli.replay_summary import print_definitions, print_summary
 from freetrain.core.holes import Holes
@@ -44,6 +45,7 @@ from freetrain.policies import find_placer, find_policy
 from freetrain.replay.foresight import Foresight, Knows
 from freetrain.replay.logs import LoggedJobs, SiteLog, read_site_log
 from freetrain.replay.study import Study, study, study_as_daemon
+from freetrain.replay.task_shapes import with_own_tasks
 from freetrain.replay.trainers import find_trainers
 
 if TYPE_CHECKING:
@@ -95,6 +97,7 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     report_path = _report_path(given)
     costs_of_site = prices(given)
     task = task_asked(given)
+    check_own_tasks(trainers, given)
     recorder = _recorder(given)
     with reading(given["quiet"]) as stage:
         log = read_site_log(logs, replace(read_options(given), task=task), stage)
@@ -108,7 +111,10 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
         if log.places is not None:  # when waiting jobs would take these only the daemon knows
             places = log.places.holes
             with _asked_daemon(given, log, in_parts=True) as pending:
-                on_shares = _replay(places, None, trainers, goal, given, NullJournal(), switches)
+                if with_own_tasks(trainers):
+                    on_shares = replay_shapes(log, trainers, goal, given, switches)
+                else:
+                    on_shares = _replay(places, None, trainers, goal, given, NullJournal(), switches)
                 done = replace(done, on_shares=_with_daemon(on_shares, pending, log, given, in_parts=True))
         run_id = recorder.finish(done, log)
     result = Result(logs, log, settings, done, run_id, report_path, costs_of_site)

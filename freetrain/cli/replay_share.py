@@ -10,10 +10,10 @@ import click
 
 from freetrain.cli.options import options
 from freetrain.config import Config, load_config
-from freetrain.core.amounts import GPU
 from freetrain.errors import InputError
 from freetrain.lending.rules import Share
 from freetrain.replay.logs import TaskAsked
+from freetrain.replay.task_shapes import read_task
 from freetrain.slurm.parsing import parse_amount
 
 share_options = options(
@@ -27,8 +27,8 @@ share_options = options(
     click.option(
         "--task",
         metavar="AMOUNT",
-        help="What each task asks for, as gres/gpu=1,cpu=4,mem=16G  [default: one CPU, with --share gpus one "
-        "GPU besides].",
+        help="What each task asks for, as gres/gpu=1,cpu=4,mem=16G, of trainers that do not say it themselves  "
+        "[default: one CPU, with --share gpus one GPU besides].",
     ),
 )
 
@@ -49,14 +49,9 @@ def task_asked(given: Mapping[str, Any]) -> TaskAsked | None:
     of_gpus = given["share"] == Share.GPUS
     text = given["task"] or ("gres/gpu=1,cpu=1" if of_gpus else "cpu=1")
     try:
-        each = parse_amount(text)
+        each = read_task(text)
     except ValueError as error:
         raise InputError(f"--task {text}: {error}.") from error
-    if {name for name, _ in each.gres} - {GPU}:
-        raise InputError(
-            f"--task {text}: a log tells of GPUs alone, and their types are counted one by one.",
-            "Write gres/gpu=1 for any type.",
-        )
     if of_gpus and not each.gpus:
         raise InputError(
             f"--task {text} asks for no GPU, and with lend.share = gpus such a task gets whole nodes.",

@@ -25,11 +25,12 @@ def print_shares(log: SiteLog, played: Study | None) -> None:
     if log.places is None or played is None:
         return
     task, daemon = log.places.task, played.as_daemon
+    tasks = f"{'their own tasks, counted in ' if played.has_own_tasks else ''}tasks of {task.words}"
     if daemon is not None:
-        print_heading(f"What the daemon would have got in parts of nodes, too: tasks of {task.words}")
+        print_heading(f"What the daemon would have got in parts of nodes, too: {tasks}")
         print_figures([*_lent_rows(daemon.outcome, task), *outcome_rows(daemon.outcome), site_row(daemon.site)])
         _print_groups(log, task, lent_of(daemon, log), "by the daemon")
-    print_heading(f"What the holes allow if parts of nodes are lent, too: tasks of {task.words}")
+    print_heading(f"What the holes allow if parts of nodes are lent, too: {tasks}")
     print_figures([*_lent_rows(played.outcome, task), *outcome_rows(played.outcome)])
     _print_groups(log, task, lent_of(played, log), "as the holes allow")
 
@@ -40,9 +41,7 @@ def _print_groups(log: SiteLog, task: TaskAsked, lent: LentShares | None, how: s
     print_heading(f"Beside jobs, {how}, of the task-hours that would have fit")
     columns = ("nodes", "task-hours", "lent", "useful", "GPU-hours", "of idle GPUs", "CPU-hours", "of idle CPUs")
     of_all = ShareRow("", "all nodes", len(log.holes.node_names), all_nodes)
-    print_table(
-        ("", *columns), (_cells(row, task.each) for row in (of_all, *share_rows(log, lent))), right=columns
-    )
+    print_table(("", *columns), (_cells(row) for row in (of_all, *share_rows(log, lent))), right=columns)
     if task.keep != Amount():
         click.echo(f"Of each node {task.keep} are kept back (lend.keep).")
 
@@ -70,10 +69,10 @@ def _lent_rows(out: Outcome, task: TaskAsked) -> Iterator[tuple[str, str, str]]:
     yield "useful", f"{useful:,.0f}", f"task-hours, {part_of(useful, room)} of them"
 
 
-def _cells(row: ShareRow, each: Amount) -> tuple[str, ...]:
+def _cells(row: ShareRow) -> tuple[str, ...]:
     out = row.outcome
     fitting, lent = out.partly_fitting_task_hours or 0.0, out.partly_lent_task_hours or 0.0
-    gpus, cpus = lent * each.gpus, lent * max(each.cpus, 1)
+    gpus, cpus = out.partly_lent_gpu_hours or 0.0, out.partly_lent_cpu_hours or 0.0
     return (
         f"{row.what} {row.name}".strip(),
         f"{row.nodes:,}",

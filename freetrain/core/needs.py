@@ -181,9 +181,8 @@ def find_misfit(needs: Needs, kinds: NodeKinds) -> str:
     if needs.unclear:
         return f"freetrain cannot tell which nodes can run it: {needs.unclear}"
     if needs.held_back:
-        return (
-            f"it asks for {needs.held_back}: Slurm preempts nobody for that, so the site's jobs would wait for it"
-        )
+        why = "freetrain gives back nodes alone, so the site's jobs would wait for it"
+        return f"it asks for {needs.held_back}: {why}"
     admitted = [next((node for node in kind if node.name not in needs.excluded), None) for kind in kinds]
     nodes = [node for node in admitted if node is not None]
     if any(map(needs.met_by, nodes)):

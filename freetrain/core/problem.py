@@ -196,7 +196,7 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
         if not document[name]:
             del document[name]
     for trainer in document["trainers"]:
-        for name in ("servers", "bytes_per_sample"):
+        for name in ("servers", "bytes_per_sample", "task"):
             if not trainer[name]:
                 del trainer[name]
     if not any(node.kind for node in problem.nodes):

@@ -89,6 +89,8 @@ class Trainer:
         bytes_per_sample: bytes of its gradients / samples of a node in a step; 0: nobody knows. Policies that
             reserve bandwidth decide by it, and replays count what goes from leaf to leaf.
         servers: how it uses parameter servers; None: its workers add up their gradients themselves.
+        task: what each of its tasks asks for of a node that a replay lends in parts, in Slurm's words; empty: what
+            the replay is told. Elsewhere its submission says it.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -113,6 +115,7 @@ class Trainer:
     deadline_s: Annotated[Instant | None, Field(alias="deadline")] = None
     owner: str = ""
     account: str = ""
+    task: str = ""
 
     def __post_init__(self) -> None:
         check_curve(self.throughput)

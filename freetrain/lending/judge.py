@@ -16,6 +16,7 @@ from freetrain.core.problem import Offer, Question
 from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
 from freetrain.lending.back_off import BackOff, find_back_off
+from freetrain.lending.crowded_out import crowded_out
 from freetrain.lending.electricity import with_watts
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.hole_ends import in_few_classes
@@ -176,9 +177,10 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
 
     claims = claims_of_starting(shadow)
     rooms = claims.within(rooms)
-    in_vain = _not_started(facts, rules)
+    crowded = crowded_out(facts.snapshot, facts.fragments, lent, nodes.queue)
+    in_vain = [one for one in _not_started(facts, rules) if one not in crowded]
     offers = find_offers(facts.snapshot, facts.fragments, shadow, nodes, memory.sightings, facts.drained, rooms)
-    offers = withhold(offers, Grounds(facts, memory, shadow, nodes, rooms, claims.back, stopped, in_vain))
+    offers = withhold(offers, Grounds(facts, memory, shadow, nodes, rooms, claims.back, stopped, in_vain, crowded))
     offers = set_aside(offers, doubtful_nodes(facts, offers, nodes))
 
     eligible = _find_eligible(facts, offers, rooms)

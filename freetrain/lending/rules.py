@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import attrgetter
+from typing import Self
 
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
@@ -94,6 +95,18 @@ class NodeRules:
     power: PowerRules | None = None
     share: Share = Share.WHOLE
     keep: Amount = field(default_factory=Amount)
+
+    def without_caution(self) -> Self:
+        """The same nodes, lent as soon and for as long as they are idle."""
+        return replace(
+            self,
+            reserve_nodes=0,
+            idle_for_s=0.0,
+            shortest_hole_s=0.0,
+            margin_s=0.0,
+            cool_down_s=0.0,
+            next_within_s=0.0,
+        )
 
     @property
     def partition(self) -> str:

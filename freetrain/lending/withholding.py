@@ -30,6 +30,7 @@ class Grounds:
         claimed: parts of nodes on which jobs of the site would start → why they are given back.
         stopped: why nothing is to be lent at all; empty: nodes are lent.
         in_vain: fragments that Slurm did not start in time.
+        crowded_out: fragments whose parts of nodes jobs of the site's have taken before they began.
     """
 
     facts: Facts
@@ -40,6 +41,7 @@ class Grounds:
     claimed: WhyNot
     stopped: str
     in_vain: Sequence[Fragment]
+    crowded_out: Sequence[Fragment] = ()
 
 
 def withhold(offers: Offers, grounds: Grounds) -> Offers:
@@ -65,6 +67,12 @@ def _all_where_lending_is_stopped(offers: Offers, grounds: Grounds) -> WhyNot:
     return dict.fromkeys((one.name for one in offers.offered), grounds.stopped) if grounds.stopped else {}
 
 
+def _crowded_out(_offers: Offers, grounds: Grounds) -> WhyNot:
+    return dict.fromkeys(
+        (one.place for one in grounds.crowded_out), "a job of the site's has begun there before it"
+    )
+
+
 def _lent_in_vain(_offers: Offers, grounds: Grounds) -> WhyNot:
     return dict.fromkeys(map(grounds.nodes.place_of, grounds.in_vain), "Slurm does not start what it is lent for")
 
@@ -81,6 +89,7 @@ _RULES_IN_ORDER: Sequence[Callable[[Offers, Grounds], WhyNot]] = (
     _next_in_line,
     _blocking,
     _all_where_lending_is_stopped,
+    _crowded_out,
     _lent_in_vain,
     _new_ones_in_a_pause,
 )

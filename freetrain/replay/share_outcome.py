@@ -41,6 +41,8 @@ class ShareOutcome:
     partly_useful_task_hours: Annotated[
         float | None, "lent hours there, less those lost to evictions, rescales, starts and boots"
     ] = None
+    partly_lent_cpu_hours: Annotated[float | None, "CPU-hours that trainers had there"] = None
+    partly_lent_gpu_hours: Annotated[float | None, "GPU-hours that trainers had there"] = None
     idle_nodes_fitting_task_hours: Annotated[
         float | None, "hours of such tasks that would have fit on nodes that ran none of the site's jobs"
     ] = None
@@ -125,6 +127,8 @@ def _added_up(
         partly_fitting_task_hours=hours(places.beside_jobs_s) if places else None,
         partly_lent_task_hours=hours(lent.beside_jobs_s) if lent else None,
         partly_useful_task_hours=hours(lent.useful_beside_jobs_s) if lent else None,
+        partly_lent_cpu_hours=hours(lent.cpus_beside_jobs_s) if lent else None,
+        partly_lent_gpu_hours=hours(lent.gpus_beside_jobs_s) if lent else None,
         idle_nodes_fitting_task_hours=hours(places.idle_nodes_s) if places else None,
         idle_nodes_lent_task_hours=hours(lent.idle_nodes_s) if lent else None,
         idle_nodes_useful_task_hours=hours(lent.useful_idle_nodes_s) if lent else None,

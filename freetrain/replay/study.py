@@ -110,6 +110,11 @@ class Study:
     on_shares: Study | None = None
 
     @property
+    def has_own_tasks(self) -> bool:
+        """Whether a trainer says itself what its tasks ask for."""
+        return any(run.trainer.task for run in self.record.runs)
+
+    @property
     def events_per_s(self) -> float:
         """Events replayed per second."""
         return self.record.events / self.wall_s if self.wall_s > 0 else 0.0
@@ -156,6 +161,58 @@ def study(
         trainers, holes.mean_idle_nodes, holes.from_s, holes.until_s, max_running, goal.objective
     )
     return Study(record, dedicated, outcome_of(record, dedicated), wall_s)
+
+
+_AT_ONCE = Timing(poll_s=3600.0, wakes=None, launch_s=0.0, boot_s=0.0, leave_s=0.0, evict_s=0.0)
+_AS_LONG_AS_THERE_S = 1e9
+
+
+def study_shapes(
+    log: SiteLog,
+    trainers: Iterable[Trainer],
+    costs: Costs,
+    rules: Rules,
+    goal: Goal,
+    stopwatch_s: Callable[[], float],
+    progress: Callable[[float], None] = lambda at_s: None,
+    topology: Topology = FLAT,
+) -> Study:
+    """What the holes allow trainers whose tasks differ in what they ask for of a node.
+
+    They are dealt parts of nodes by the daemon's own rules at every instant at which something happens, without
+    any time that looks, starts and ends take, and nobody knows of jobs before they start. All is counted in the
+    tasks of those trainers that say nothing of their own.
+
+    Args:
+        log: what is replayed, with room for such tasks.
+        trainers: who wants it, in order of submission.
+        costs: what changes cost them.
+        rules: how parts are shared among them.
+        goal: what is wanted.
+        stopwatch_s: running seconds.
+        progress: is told the log's time.
+        topology: the switches.
+    """
+    assert log.places is not None
+    start_s = stopwatch_s()
+    fragments = replace(rules.fragments, longest_s=_AS_LONG_AS_THERE_S, planning_s=0.0)
+    replay = DaemonReplay(
+        log.holes,
+        log.logged,
+        costs.apply(trainers),
+        replace(rules, nodes=rules.nodes.without_caution(), fragments=fragments),
+        goal,
+        _AT_ONCE,
+        NullJournal(),
+        stopwatch_s,
+        topology,
+        log.places,
+        as_ideal=True,
+    )
+    record = replay.run(progress)
+    holes, most = log.places.holes, rules.sharing.max_running
+    dedicated = train_dedicated(trainers, holes.mean_idle_nodes, holes.from_s, holes.until_s, most, goal.objective)
+    return Study(record, dedicated, outcome_of(record, dedicated), stopwatch_s() - start_s)
 
 
 def replay_as_daemon(

@@ -44,6 +44,7 @@ class TrainerRun:
     Attributes:
         trainer: what is trained.
         request: the same as the daemon's rules see it; trainers that name no owner are one user's.
+        counts_as: how many nodes one of its nodes counts as, where nodes are places that differ in size.
         nodes: the nodes it trains on.
         booting_s: other nodes that it has → when they will have booted.
         rate: samples/s on them.
@@ -70,6 +71,7 @@ class TrainerRun:
     ) -> None:
         self.trainer = trainer
         self.request = _request(trainer)
+        self.counts_as = 1.0
         self._kind_of = kind_of
         self._watts_of = watts_of
         self._worth = worth
@@ -103,8 +105,8 @@ class TrainerRun:
         elapsed_s = now_s - self.as_of_s
         self.samples = self.samples_at(now_s)
         self.work += self.worth_per_s * elapsed_s
-        self.node_s += (len(self.nodes) + len(self.booting_s)) * elapsed_s
-        self.booting_node_s += len(self.booting_s) * elapsed_s
+        self.node_s += (len(self.nodes) + len(self.booting_s)) * self.counts_as * elapsed_s
+        self.booting_node_s += len(self.booting_s) * self.counts_as * elapsed_s
         if self._watts_of:
             self.joules += sum(self._watts_of[name] for name in (*self.nodes, *self.booting_s)) * elapsed_s
         self.as_of_s = now_s
@@ -198,7 +200,7 @@ class TrainerRun:
     def _lose(self, why: Loss, seconds: float) -> None:
         self.samples -= seconds * self.rate
         self.work -= seconds * self.worth_per_s
-        self.lost_node_s += seconds * len(self.nodes)
+        self.lost_node_s += seconds * len(self.nodes) * self.counts_as
         self.losses[why] += 1
         self.lost_s[why] += seconds
         self._look_ahead()

@@ -19,6 +19,7 @@ from freetrain.core.problem import first_error
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.errors import InputError
 from freetrain.replay.presets import PRESETS
+from freetrain.replay.task_shapes import read_task, with_own_tasks
 
 PRESET_PREFIX = "preset:"
 
@@ -77,6 +78,7 @@ def read_trainers(path: Path) -> tuple[Trainer, ...]:
             f"{path} does not describe trainers: {first_error(error)}.",
             "docs/formats.md shows the format freetrain-trainers/1.",
         ) from error
+    _check_tasks(path, file.trainers)
     moldable = next((trainer.id for trainer in file.trainers if trainer.moldable), None)
     if moldable is not None:
         raise InputError(
@@ -87,6 +89,14 @@ def read_trainers(path: Path) -> tuple[Trainer, ...]:
         if times > 1:
             raise InputError(f"{path} describes {times} trainers with the id {trainer_id!r}; ids must be unique.")
     return tuple(sorted(file.trainers, key=_submitted_s))
+
+
+def _check_tasks(path: Path, trainers: Iterable[Trainer]) -> None:
+    for trainer in with_own_tasks(tuple(trainers)):
+        try:
+            read_task(trainer.task)
+        except ValueError as error:
+            raise InputError(f"{path}: trainer {trainer.id}: task {trainer.task!r}: {error}.") from error
 
 
 def _submitted_s(trainer: Trainer) -> float:

@@ -149,6 +149,13 @@ def _of_parameters(name: str, text: str) -> Iterator[Finding]:
             )
         elif key == "min_exempt_priority" and name == "PreemptParameters":
             yield Finding(f"Jobs of high priority are never preempted ({word}), and fragments may be such.", mend)
+        elif key == "reclaim_licenses" and name == "PreemptParameters":
+            yield Finding(
+                f"A job that waits for a licence may start by preemption alone ({word}): it is not seen coming, "
+                "and nothing is given back before.",
+                mend,
+                False,
+            )
         elif key == "defer" and name == "SchedulerParameters":
             yield Finding("Jobs do not start when they are submitted (defer): holes are found later.", mend, False)
 

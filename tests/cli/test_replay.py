@@ -177,6 +177,24 @@ def test_what_fits_and_is_lent_beside_jobs_is_told_where_it_is_asked(log: Path) 
     assert compared[1].split()[-2] == "100.0%"
 
 
+def test_trainers_may_say_themselves_what_their_tasks_ask_for(log: Path, tmp_path: Path) -> None:
+    """Of eight CPUs two are held for two hours: tasks of three and of two have room there, as shares say."""
+    head, two, one, running = LOG.strip().split("\n")
+    log.write_text(f"{head}|NCPUS|AllocTRES\n{two}|16|\n{one}|2|cpu=2\n{running}|1|cpu=1\n")
+    trainers = tmp_path / "trainers.toml"
+    text = '[[trainers]]\nid = "{0}"\nthroughput = [[1, 1.0], [9, 9.0]]\ntask = "{1}"\n'
+    some = (("a", "cpu=3"), ("b", "cpu=2,mem=1M"))
+    trainers.write_text('format = "freetrain-trainers/1"\n' + "".join(text.format(*one) for one in some))
+    asked = ("--trainers", trainers, "--from", "2024-06-03T00:00:00", "--share", "any", "--as", "ideal")
+    shares = outcome(log, *asked)["shares"]
+    assert 10.0 <= shares["outcome"]["partly_lent_cpu_hours"] <= 12.0
+    assert shares["outcome"]["partly_lent_task_hours"] == shares["outcome"]["partly_lent_cpu_hours"]
+    said = freetrain("replay", log, *asked, "--no-report", "--no-store").stdout
+    assert "too: their own tasks, counted in tasks of 1 CPU" in " ".join(said.split())
+    share = ("--share", "gpus", "--no-report", "--no-store")
+    rejected(freetrain("replay", log, "--trainers", trainers, *share), 2, "asks for no GPU")
+
+
 def test_a_task_larger_than_every_node_is_told(log: Path) -> None:
     head, two, one, running = LOG.strip().split("\n")
     log.write_text(f"{head}|NCPUS|AllocTRES\n{two}|16|\n{one}|2|cpu=2,gres/gpu=1\n{running}|1|cpu=1\n")
@@ -192,7 +210,7 @@ def test_a_task_larger_than_every_node_is_told(log: Path) -> None:
         (("--task", "cpu=1"), "Add --share gpus or any."),
         (("--share", "gpus", "--task", "cpu=4"), "Add gres/gpu=1, or say --share any."),
         (("--share", "any", "--task", "cpus=4"), "'cpus=4' is no amount"),
-        (("--share", "any", "--task", "gres/gpu:a100=1"), "Write gres/gpu=1 for any type."),
+        (("--share", "any", "--task", "gres/gpu:a100=1"), "write gres/gpu=1"),
     ],
 )
 def test_a_task_that_cannot_be_counted_is_refused(log: Path, options: tuple[str, ...], said: str) -> None:
@@ -228,6 +246,8 @@ def test_idle_parts_of_used_nodes_are_told_beside_the_holes(log: Path) -> None:
             for where in ("partly", "idle_nodes")
             for what in ("fitting", "lent", "useful")
         },
+        "partly_lent_cpu_hours": None,
+        "partly_lent_gpu_hours": None,
     }
     assert (shares["task"], shares["replay"]) == (None, None)
     assert shares["at_least"] == ["cpus", "memory", "gpus"]

@@ -134,6 +134,33 @@ def test_a_fragment_that_has_not_started_has_its_part_already() -> None:
     assert {"n1#7_0", "n1#7_1", "n1#7_2"} < {place.name for place in found.questions[0][0]}
 
 
+def test_what_a_job_of_the_sites_took_before_it_began_is_given_back_at_once_and_its_node_does_not_rest() -> None:
+    """The job has six of eight GPUs: the first two that were asked for may start, beside none that leaves."""
+    asked = [lent("n1", number, state=FragmentState.ASKED) for number in range(4)]
+    late = [replace(one, started_s=None, asked_s=NOW_S - 500) for one in asked]
+    job = replace(site_job("n1"), asks=Amount(12, 600, (("gpu", 6),)))
+    seen = snapshot(gpu_node("n1", 12, 600, 6), gpu_node("n2"), jobs=[job])
+    found = judged(seen, request("7", ONE_GPU), lent_parts=asked)
+    why = "a job of the site's has begun there before it"
+    assert found.offers.due == {"n1#7_2": why, "n1#7_3": why}
+    assert places(found, "7").count("n1") == 2
+    assert judged(seen, request("7", ONE_GPU), lent_parts=late[2:]).memory.sightings.in_vain_s == {"n1": 60.0}
+    only = judged(
+        replace(seen, jobs=(replace(job, asks=Amount(16, 800, GPUS)),)), request("7", ONE_GPU), lent_parts=late
+    )
+    assert only.offers.due == dict.fromkeys((one.place for one in late), why)
+    assert only.memory.sightings.in_vain_s == {}
+
+
+def test_what_waits_for_a_fragment_that_leaves_or_beside_a_job_of_unknown_size_goes_on_waiting() -> None:
+    leaving = [lent("n1", number, state=FragmentState.LEAVING) for number in range(8)]
+    asked = [lent("n1", 9, "8", FragmentState.ASKED)]
+    seen = snapshot(gpu_node("n1", 16, 800, 8), jobs=[site_job("n1")])
+    both = request("7", ONE_GPU), request("8", ONE_GPU, "games")
+    found = judged(seen, *both, lent_parts=[*leaving, *asked])
+    assert found.offers.due == {}
+
+
 def test_each_part_that_is_lent_is_kept_given_back_and_limited_by_itself() -> None:
     parts = [lent("n1", 0), lent("n1", 1, "8"), lent("n2", 2)]
     seen = snapshot(gpu_node("n1", 4, 200, 2), gpu_node("n2", 2, 100, 1))

@@ -125,6 +125,7 @@ CASES = (
         every(conf("PreemptMode=SUSPEND,GANG"), partition("freetrain", "PreemptMode=SUSPEND,GANG")),
     ),
     Case("youngest_first", conf("PreemptParameters=youngest_first")),
+    Case("reclaim_licenses", conf("PreemptParameters=reclaim_licenses")),
     Case("min_exempt_priority", conf("PreemptParameters=min_exempt_priority=1000")),
     Case("no accounting", conf("AccountingStorageType=accounting_storage/none")),
     # Partitions and the site's jobs

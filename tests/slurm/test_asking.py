@@ -112,7 +112,7 @@ def test_what_slurm_preempts_nobody_for_is_refused(asked: dict[str, str], what: 
     assert needs.held_back == what
     nodes = [facts.node("n1", cpus=4, memory_mb=1000, threads_per_core=1)]
     assert not needs.fits(nodes[0])
-    said = f"it asks for {what}: Slurm preempts nobody for that, so the site's jobs would wait for it"
+    said = f"it asks for {what}: freetrain gives back nodes alone, so the site's jobs would wait for it"
     assert find_misfit(needs, kinds_of(nodes)) == said
 
 

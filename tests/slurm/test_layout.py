@@ -145,7 +145,8 @@ def test_what_slurmctld_runs_at_the_end_of_jobs_delays_who_is_first_in_line(name
 
 
 @pytest.mark.parametrize(
-    ("parameter", "is_unsafe"), [("youngest_first", False), ("min_exempt_priority=1000", True)]
+    ("parameter", "is_unsafe"),
+    [("youngest_first", False), ("reclaim_licenses", False), ("min_exempt_priority=1000", True)],
 )
 def test_parameters_of_preemption(parameter: str, is_unsafe: bool) -> None:
     (found,) = judged(f"{CONFIG}PreemptParameters       = strict_order,{parameter}\n")

@@ -85,11 +85,31 @@ def deal(
         topology: the switches; where whole nodes are dealt, everybody gets nodes near each other.
     """
     if rooms is not None:
-        return _filled(PartStock(nodes, claimants, rooms), claimants, shares or Shares())
+        return _in_parts(nodes, claimants, shares or Shares(), rooms)
     if len(claimants) == 1 and _takes_all(claimants[0], nodes):
         order = sorted(nodes, key=lambda node: -(node.free_until_s or inf))
         return Deal({claimants[0].key: tuple(node.name for node in order)}, {})
     return _filled(NodeStock(nodes, claimants, topology), claimants, shares or Shares())
+
+
+def _in_parts(
+    nodes: Sequence[Offer], claimants: Sequence[Claimant], shares: Shares, rooms: Mapping[str, Divided]
+) -> Deal:
+    """Deal parts; who is dealt as much as he holds keeps what he holds, if all get as much that way.
+
+    While it is dealt nobody knows who will have to give up something: the first place that makes room for somebody
+    may be one that its holder is dealt again, elsewhere. So it is dealt once to know how much everybody gets, and
+    where somebody would have to move for nothing once more, such that all keep their own first.
+    """
+    stock = PartStock(nodes, claimants, rooms)
+    sizes = _Table(stock, claimants, shares).fill()
+    keeping = [min(stock.held(row), size) for row, size in enumerate(sizes)]
+    if keeping == [stock.kept(row) for row in range(len(claimants))]:
+        return stock.named()
+    again = PartStock(nodes, claimants, rooms)
+    rows = [row for row, count in enumerate(keeping) for _ in range(count)]
+    rows += [row for row, size in enumerate(sizes) for _ in range(size - keeping[row])]
+    return again.named() if all(map(again.take, rows)) else stock.named()
 
 
 def _filled(stock: Stock, claimants: Sequence[Claimant], shares: Shares) -> Deal:
@@ -120,8 +140,8 @@ class _Table:
         self._total: defaultdict[str, float] = defaultdict(float)
         self._fraction = self._fractions()
 
-    def fill(self) -> None:
-        """Let whoever is lowest take its next step, until no step fits any more."""
+    def fill(self) -> Sequence[int]:
+        """Let whoever is lowest take its next step, until no step fits any more; how many places each has then."""
         waiting = [(self._level(row), row) for row in range(len(self._claimants)) if self._next[row]]
         heapq.heapify(waiting)
         while waiting:
@@ -133,6 +153,7 @@ class _Table:
                 self._aim_high(row)
             if self._step(row) and self._next[row]:
                 heapq.heappush(waiting, (self._level(row), row))
+        return self._size
 
     def _aim_high(self, row: int) -> None:
         """Let the last claimant that wants more take its largest size in one step, if nodes for that are free."""

@@ -91,22 +91,34 @@ class PartMoves:
 
         self._undo.append(undo)
 
-    def move(self, place: Place, node: PartNode, other: PartNode) -> None:
-        """A place that nobody holds yet goes to another node, where there is room for it."""
-        left, rooms = left_of(other.room, place.amount), (node.room, other.room)
-        assert left is not None
-        at = next(number for number, one in enumerate(self.given[place.row]) if one[1] is place)
-        self.given[place.row][at] = (other, place)
+    def lift(self, place: Place, node: PartNode) -> None:
+        """A place that nobody holds yet leaves its node, to be put on another before anything else is given."""
+        before = node.room
         node.given.remove(place)
-        other.given.append(place)
         self._rooms.set(node, node.room + place.amount)
-        self._rooms.set(other, left)
 
         def undo() -> None:
-            self.given[place.row][at] = (node, place)
-            other.given.remove(place)
             node.given.append(place)
-            self._rooms.set(node, rooms[0])
-            self._rooms.set(other, rooms[1])
+            self._rooms.set(node, before)
+
+        self._undo.append(undo)
+
+    def put(self, place: Place, node: PartNode, each: Amount | None) -> None:
+        """A place that was lifted goes to a node on which there is room for it; None: it takes all of that."""
+        before, amount = node.room, place.amount
+        left = Amount() if each is None else left_of(node.room, each)
+        assert left is not None
+        given = self.given[place.row]
+        at = next(number for number, one in enumerate(given) if one[1] is place)
+        was_on, given[at] = given[at], (node, place)
+        place.amount = node.room if each is None else each
+        node.given.append(place)
+        self._rooms.set(node, left)
+
+        def undo() -> None:
+            given[at] = was_on
+            place.amount = amount
+            node.given.remove(place)
+            self._rooms.set(node, before)
 
         self._undo.append(undo)

@@ -6,8 +6,10 @@ A claimant's next place is found in this order:
 2. A part of the node that it leaves least of: GPUs count first, then CPUs, then how long the node stays.
 3. A part of a node from which places leave that others hold and have not been given again; as few as possible.
 4. A part of a node from which places move to other nodes that somebody has been given and does not hold yet.
+5. A part of a node on which there is room once all such places are packed anew, and others' as in 3 leave.
 
-So places of equal size are dealt exactly. Of different sizes, 4 finds most of the room that 2 has spoilt, not all.
+So nobody goes without a place for which there would be room: of equal size as 2 deals them, of different sizes as
+far as the work lasts that may be spent on 5 (``part_repacking.py``), which small machines do not exhaust.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from freetrain.lending.sharing.claims import Claimant, Deal
 from freetrain.lending.sharing.keeping import keep
 from freetrain.lending.sharing.part_moves import OnNode, PartMoves
 from freetrain.lending.sharing.part_nodes import Divided, PartNode, Place
+from freetrain.lending.sharing.part_repacking import PartRepacking
 from freetrain.lending.sharing.part_rooms import PartRooms, Size, size_of
 
 
@@ -47,9 +50,11 @@ class PartStock:
         self._held = [len(held[row]) for row in range(len(claimants))]
         self._kept = [self._in_order(row, held[row]) for row in range(len(claimants))]
         self._all_held = [(node, place) for kept in self._kept for node, place in kept]
+        self._held_on = [Counter(node.name for node, _ in kept) for kept in self._kept]
         self._capacity = {node.name: sum((place.amount for place in node.held), node.room) for node in self._list}
         self._rooms = PartRooms(self._list, claimants)
         self._moves = PartMoves(self._rooms, len(claimants))
+        self._repacking = PartRepacking(self._list, claimants, self._moves)
         self._in_vain: dict[Size, int] = {}
         self._most: dict[Size, int] = {}
         self.nodes = float(len(self._list))
@@ -99,6 +104,11 @@ class PartStock:
         """How many places its trainers hold."""
         return self._held[row]
 
+    def kept(self, row: int) -> int:
+        """How many of these it has been given again, or others on the same nodes, which is the same."""
+        on_nodes = Counter(node.name for node, _ in self._moves.given[row])
+        return sum(min(count, on_nodes[name]) for name, count in self._held_on[row].items())
+
     def free(self, row: int) -> int:
         """Not known without trying."""
         return 0
@@ -121,7 +131,12 @@ class PartStock:
         size = size_of(self._claimants[row])
         if self._in_vain.get(size) == self._moves.gains:
             return False
-        node = self._rooms.first_taking(self._claimants[row]) or self._take_back(row) or self._make_way(row)
+        node = (
+            self._rooms.first_taking(self._claimants[row])
+            or self._take_back(row)
+            or self._make_way(row)
+            or self._repacking.node_for(row)
+        )
         if node is None:
             self._in_vain[size] = self._moves.gains
             return False
@@ -173,22 +188,33 @@ class PartStock:
         for place in movable:
             other = self._rooms.first_taking(self._claimants[place.row], but=node)
             if other is not None:
-                self._moves.move(place, node, other)
+                self._moves.lift(place, node)
+                self._moves.put(place, other, place.amount)
                 if node.takes(each):
                     return True
         self._moves.restore(before)
         return False
 
     def named(self) -> Deal:
-        """Which places they are."""
+        """Which places they are.
+
+        Who is given a place on a node where one of his was to leave keeps that: it need not begin anew.
+        """
         keys = [one.key for one in self._claimants]
         parts: dict[Hashable, tuple[str, ...]] = {}
         new: list[Offer] = []
         gains: dict[str, Hashable] = {}
+        given_again = {place.name for given in self._moves.given for _, place in given}
+        taken: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+        for node, place in self._all_held:
+            if place.name not in given_again:
+                taken[node.name, place.row].append(place.name)
         for row, key in enumerate(keys):
             names = []
             for node, place in self._moves.given[row]:
-                if not place.name:
+                if not place.name and taken[node.name, row]:
+                    place.name = taken[node.name, row].pop()
+                elif not place.name:
                     is_whole = self._claimants[row].each is None
                     place.name = node.name if is_whole else new_place(node.name, len(new) + 1)
                     new.append(Offer(place.name, node.until_s))

@@ -8,7 +8,8 @@ from dataclasses import replace
 from math import inf
 from types import MappingProxyType
 
-from freetrain.core.fragment import FragmentState, is_new, node_of
+from freetrain.core.amounts import Amount
+from freetrain.core.fragment import End, Fragment, FragmentState, is_new, node_of
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.plan import Action, Lend, Limit, Release, Serve
 from freetrain.core.trainer import Trainer
@@ -64,7 +65,8 @@ class SimulatedCluster:
         self._objective = objective
         self.now_s = now_s
         self.running: dict[str, TrainerRun] = {}
-        self.lent = LentNodes(self.running, timing, shared is not None)
+        self._each: dict[str, Amount] = {}
+        self.lent = LentNodes(self.running, timing, None if shared is None else self._each)
         self._free_until_s: Mapping[str, float] = {}
         self._delays_s: list[float] = []
         self._serving: dict[str, tuple[str, ...]] = {}
@@ -132,7 +134,9 @@ class SimulatedCluster:
 
     @property
     def has_freed_nodes(self) -> bool:
-        """Whether fragments that ended since the last look left idle nodes that nobody has been given."""
+        """Whether fragments that ended since the last look left idle nodes that nobody has, or parts of nodes."""
+        if self._shared is not None:
+            return any(one.end is not End.PREEMPTED for one in self.lent.ended)
         return any(self.holder_of(one.node) == "" for one in self.lent.ended)
 
     def holder_of(self, node: str) -> str | None:
@@ -174,7 +178,9 @@ class SimulatedCluster:
         worth = worth_per_s(trainer, self._objective)
         run = TrainerRun(trainer, worth, self.now_s, kind_of=self._site.kind_of, watts_of=self._watts_of)
         if self._shared is not None:
-            run.request = replace(run.request, needs=self._shared.needs_of_task(run.request.needs))
+            run.request = replace(run.request, needs=self._shared.needs_of_task(run.request.needs, trainer))
+            run.counts_as = self._shared.shapes.counts_as(trainer)
+            self._each[trainer.id] = self._shared.shapes.of(trainer)
         self.running[trainer.id] = run
         return run
 
@@ -197,16 +203,21 @@ class SimulatedCluster:
         """One of the site's jobs starts; how many seconds it waits for fragments."""
         if self._shared is None:
             return self.lent.take(start.nodes, self.now_s)
-        return self.lent.make_room({name: self._shared.fits(name) for name in start.nodes}, self.now_s)
+        return self.lent.make_room({name: self._shared.left_of(name) for name in start.nodes}, self.now_s)
 
-    def _has_room(self, node: str) -> bool:
+    def _has_room(self, fragment: Fragment) -> bool:
         if self._shared is None:
-            return node in self._site.idle
-        return self.lent.running_on(node) < self._shared.fits(node)
+            return fragment.node in self._site.idle
+        wanted = self.lent.running_on(fragment.node) + self._each[fragment.trainer]
+        return wanted.fits(self._shared.left_of(fragment.node))
 
-    def _parts_lent(self) -> Counter[str]:
-        """Node → how many parts of it fragments have; of those that were asked for Slurm does not know yet."""
-        return Counter(one.node for one in self.lent.open if one.state is not FragmentState.ASKED)
+    def _parts_lent(self) -> Mapping[str, Amount]:
+        """Node → what fragments have of it; of those that were asked for Slurm does not know yet."""
+        found: dict[str, Amount] = {}
+        for one in self.lent.open:
+            if one.state is not FragmentState.ASKED:
+                found[one.node] = found.get(one.node, Amount()) + self._each[one.trainer]
+        return found
 
     def _nodes_of_users(self) -> Counter[str]:
         """User → how many nodes run fragments of his trainings."""

@@ -24,6 +24,7 @@ from freetrain.replay.logs.idle_parts import Places
 from freetrain.replay.power import watts_of
 
 _BETWEEN_LOOKS_S = 0.5
+_MOST_AT_ONCE = 10
 _AT_LATEST_S, _KNOWING_NO_JOBS_S = 60.0, 600.0
 """While nothing happens a look finds what the last one found, but for what time alone changes, and for holes that
 near their ends; of these nothing is known where the log tells of nodes only."""
@@ -43,6 +44,7 @@ class DaemonReplay:
         stopwatch_s: running seconds, to measure how long deciding takes.
         topology: the switches.
         places: room for tasks, on nodes with jobs and without, where nodes are lent in parts.
+        as_ideal: look whenever something has happened, and see no job before it starts: what the holes allow.
     """
 
     def __init__(
@@ -57,7 +59,9 @@ class DaemonReplay:
         stopwatch_s: Callable[[], float],
         topology: Topology = FLAT,
         places: Places | None = None,
+        as_ideal: bool = False,
     ) -> None:
+        self._as_ideal = as_ideal
         # Why a job waited although nodes were free the log does not say: that is no harm of freetrain's.
         rules = replace(rules, harm=replace(rules.harm, pause_s=0.0))
         self._until_s = holes.until_s
@@ -67,7 +71,7 @@ class DaemonReplay:
         shared = (
             SharedNodes(holes.node_names, logged, places) if places is not None and logged is not None else None
         )
-        self._site = LoggedSite(holes, logged, rules.nodes.partition, shared)
+        self._site = LoggedSite(holes, logged, rules.nodes.partition, shared, shows_waiting=not as_ideal)
         watts = {} if shared is not None else watts_of(holes, rules.draw)
         self._cluster = SimulatedCluster(self._site, rules, timing, goal.objective, holes.from_s, watts, shared)
         self._course = Course(
@@ -81,6 +85,7 @@ class DaemonReplay:
         )
         self._loop = LendingLoop(self._cluster, rules, self._course, stopwatch_s, self._cluster.hear)
         self._at_latest_s = _KNOWING_NO_JOBS_S if logged is None else _AT_LATEST_S
+        self._looks_now = 0
         self._looked_s, self._look_s = -inf, holes.from_s
         self._stale_s = holes.from_s
         self._has_news = True
@@ -111,12 +116,14 @@ class DaemonReplay:
         site = cluster.advance_site()
         cluster.start_fragments()
         admitted = self._course.admit()
-        freed = cluster.has_freed_nodes
+        freed = bool(cluster.lent.ended) if self._as_ideal else cluster.has_freed_nodes
         if self._timing.wakes is not None:
             self._wake(self._timing.wakes, site.submitted, site.ended or freed)
         # That a fragment runs or trains by now, or has made room for the next, changes nothing for the judge.
         has_news = completed or bool(site) or admitted or freed
         self._has_news = self._has_news or has_news
+        if self._as_ideal and has_news:
+            self._look_at_once()
         return has_news or moved
 
     def _wake(self, wakes: Wakes, submitted: bool, ended: bool) -> None:
@@ -126,6 +133,13 @@ class DaemonReplay:
             self._look_s = min(self._look_s, max(now_s + wakes.submission_s, soonest_s))
         if ended:
             self._look_s = min(self._look_s, max(now_s + wakes.end_s, soonest_s))
+
+    def _look_at_once(self) -> None:
+        """Look now; not without end where each look makes something happen at once."""
+        now_s = self._cluster.now_s
+        self._looks_now = self._looks_now + 1 if now_s == self._looked_s else 0
+        if self._looks_now < _MOST_AT_ONCE:
+            self._look_s = now_s
 
     def _look(self) -> bool:
         """Look, unless it would find what the last look found; whether it did."""

@@ -10,6 +10,7 @@ from enum import IntEnum
 from itertools import count
 from math import inf
 
+from freetrain.core.amounts import Amount
 from freetrain.core.fragment import End, Fragment, FragmentState, node_of
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.lent_times import LentTime
@@ -32,7 +33,7 @@ class LentNodes:
     Args:
         runs: trainer → its training.
         timing: how long things take.
-        in_parts: whether they have places on nodes that jobs share, rather than whole nodes.
+        each: trainer → what one of its fragments has of a node; None: all of it.
 
     Attributes:
         queued: numbers of those that Slurm has been told to start, and has not.
@@ -46,11 +47,11 @@ class LentNodes:
         self,
         runs: Mapping[str, TrainerRun],
         timing: Timing,
-        in_parts: bool = False,
+        each: Mapping[str, Amount] | None = None,
     ) -> None:
         self._runs = runs
         self._timing = timing
-        self._in_parts = in_parts
+        self._each = each
         self._fragments: dict[int, Fragment] = {}
         self._on: dict[str, int] = {}
         self._running_on: defaultdict[str, set[int]] = defaultdict(set)
@@ -86,7 +87,7 @@ class LentNodes:
             fragment = Fragment(
                 str(number),
                 trainer,
-                node_of(node) if self._in_parts else node,
+                node if self._each is None else node_of(node),
                 FragmentState.ASKED,
                 now_s,
                 limit_s,
@@ -100,7 +101,7 @@ class LentNodes:
 
     def start(
         self,
-        has_room: Callable[[str], bool],
+        has_room: Callable[[Fragment], bool],
         wanted_s: Mapping[str, float],
         now_s: float,
         by_backfill: bool = False,
@@ -108,7 +109,7 @@ class LentNodes:
         """Let Slurm start what is queued, where there is room on the node and what ends before somebody wants it.
 
         Args:
-            has_room: whether there is, beside the site's jobs and what has been started.
+            has_room: whether there is for one, beside the site's jobs and what has been started.
             wanted_s: node → when Slurm has planned somebody there.
             now_s: UTC epoch seconds.
             by_backfill: a cycle takes all that it finds; else each needs its time.
@@ -117,7 +118,7 @@ class LentNodes:
             if not by_backfill and now_s < fragment.asked_s + self._timing.launch_s:
                 continue
             ends_in_time = fragment.node not in wanted_s or now_s + fragment.limit_s < wanted_s[fragment.node]
-            if ends_in_time and has_room(fragment.node):
+            if ends_in_time and has_room(fragment):
                 self._start(fragment, now_s)
 
     def limit(self, nodes: Iterable[str], limit_s: float) -> None:
@@ -151,24 +152,29 @@ class LentNodes:
         running = self._taken([self._on[node] for node in nodes if node in self._on], now_s)
         self._evict([number for number in running if number not in self._gone_s], End.NODE_FAILED, now_s, now_s)
 
-    def make_room(self, fitting: Mapping[str, int], now_s: float) -> float:
+    def make_room(self, left: Mapping[str, Amount], now_s: float) -> float:
         """One of the site's jobs starts on parts of nodes; how many seconds it waits for fragments.
 
         Those that leave already make way first, then the youngest.
 
         Args:
-            fitting: node → how many fragments fit there beside the site's jobs, this one included.
+            left: node → what the site's jobs leave of it, this one included.
             now_s: UTC epoch seconds.
         """
         way: list[int] = []
-        for node, most in fitting.items():
+        for node, room in left.items():
             on = sorted(self._running_on[node], key=lambda one: (one not in self._gone_s, -one))
-            way += on[: max(0, len(on) - most)]
+            while on and not self._sum(on).fits(room):
+                way.append(on.pop(0))
         return self._give_way(way, now_s)
 
-    def running_on(self, node: str) -> int:
-        """How many fragments Slurm has started there that are not gone."""
-        return len(self._running_on.get(node, ()))
+    def running_on(self, node: str) -> Amount:
+        """What fragments have of a node that Slurm has started there and that are not gone."""
+        return self._sum(self._running_on.get(node, ()))
+
+    def _sum(self, numbers: Iterable[int]) -> Amount:
+        each = self._each or {}
+        return sum((each[self._fragments[number].trainer] for number in numbers), Amount())
 
     def _give_way(self, numbers: Iterable[int], now_s: float) -> float:
         """These fragments are in the way of one of the site's jobs; how many seconds it waits for them."""
@@ -225,7 +231,7 @@ class LentNodes:
 
     def _place_of(self, fragment: Fragment) -> str:
         """The name of what it has: its node's, or one for the part that it has."""
-        return fragment.place if self._in_parts else fragment.node
+        return fragment.node if self._each is None else fragment.place
 
     def _start(self, fragment: Fragment, at_s: float) -> None:
         self.queued.remove(fragment.id)
@@ -262,8 +268,9 @@ class LentNodes:
         if fragment.started_s is not None:
             self._running_on[fragment.node].discard(fragment.id)
             self.running_of[fragment.trainer] -= 1
-            self.node_s += max(0.0, until_s - fragment.started_s)
-            if self._in_parts and until_s > fragment.started_s:
+            counts_as = self._runs[fragment.trainer].counts_as
+            self.node_s += counts_as * max(0.0, until_s - fragment.started_s)
+            if self._each is not None and until_s > fragment.started_s:
                 self.times.append(LentTime(place, fragment.trainer, fragment.started_s, until_s))
         self.ended.append(_later_on(fragment, FragmentState.ENDED, end=end, ended_s=at_s))
 

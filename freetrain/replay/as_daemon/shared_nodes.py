@@ -8,12 +8,14 @@ from math import ceil, inf
 
 import numpy as np
 
-from freetrain.core.amounts import GPU, Amount, times_in
+from freetrain.core.amounts import GPU, Amount
 from freetrain.core.needs import Needs
 from freetrain.core.node import Node, NodeState
+from freetrain.core.trainer import Trainer
 from freetrain.replay.logs.idle_parts import Places
 from freetrain.replay.logs.model import LoggedJobs
 from freetrain.replay.node_changes import node_changes
+from freetrain.replay.task_shapes import TaskShapes
 
 _MIB = 2.0**20
 _NEARLY = 1e-6
@@ -31,6 +33,7 @@ class SharedNodes:
     Attributes:
         idle: places that were there by the log, whoever has them.
         total: node → how much there is of it.
+        shapes: how much of one a task of each trainer takes.
     """
 
     def __init__(self, node_names: tuple[str, ...], logged: LoggedJobs, places: Places) -> None:
@@ -38,8 +41,7 @@ class SharedNodes:
         self._position = {name: number for number, name in enumerate(node_names)}
         self._sizes = places.sizes
         self.total = {name: _amount(*places.sizes[row].tolist()) for row, name in enumerate(node_names)}
-        each, says_memory = places.task.each, bool((places.sizes[:, 1] > 0).any())
-        self._task = Amount(max(each.cpus, 1), each.memory_mb if says_memory else 0, each.gres)
+        self.shapes = TaskShapes(places.task.each, bool((places.sizes[:, 1] > 0).any()))
         self._jobs: dict[str, dict[int, Amount | None]] = {name: {} for name in node_names}
         self._used = dict.fromkeys(node_names, Amount())
         self._shown: dict[str, tuple[Node, Amount, Node]] = {}
@@ -61,9 +63,9 @@ class SharedNodes:
             return None
         return _amount(*(ceil(amount - _NEARLY) for amount in np.nan_to_num(held[row]).tolist()))
 
-    def needs_of_task(self, besides: Needs) -> Needs:
+    def needs_of_task(self, besides: Needs, trainer: Trainer) -> Needs:
         """What each task of a trainer asks of its node, and what its trainer asks for besides."""
-        task = self._task
+        task = self.shapes.of(trainer)
         return replace(
             besides, in_part=True, is_whole=False, cpus=task.cpus, memory_mb=task.memory_mb, gres=task.gres
         )
@@ -88,20 +90,18 @@ class SharedNodes:
             self.idle.update(self._change.joined)
             self._change = next(self._changes, None)
 
-    def fits(self, node: str) -> int:
-        """How many tasks fit on a node beside the site's jobs."""
-        return times_in(self.total[node].without(self._used[node]), self._task)
+    def left_of(self, node: str) -> Amount:
+        """What the site's jobs leave of a node."""
+        return self.total[node].without(self._used[node])
 
-    def shown(self, node: Node, lent: int) -> Node:
+    def shown(self, node: Node, lent: Amount) -> Node:
         """The node as Slurm would have shown it.
 
         Args:
             node: idle, or busy where jobs have it or it is out of service.
-            lent: how many tasks of trainers run there.
+            lent: what the tasks of trainers have that run there.
         """
-        used = self._used[node.name]
-        for _ in range(lent):
-            used = used + self._task
+        used = self._used[node.name] + lent
         before = self._shown.get(node.name)
         if before is None or before[0] is not node or before[1] != used:
             total = self.total[node.name]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from types import MappingProxyType
 
+from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.holes import Holes
 from freetrain.core.job import Job, JobState
@@ -60,6 +61,7 @@ class LoggedSite:
         logged: the jobs; None: the log tells of nodes only.
         partition: freetrain's.
         shared: what jobs have of nodes that are lent in parts; None: nodes are lent whole.
+        shows_waiting: whether jobs are seen while they wait.
 
     Attributes:
         idle: nodes that nobody of the site's has.
@@ -67,9 +69,15 @@ class LoggedSite:
     """
 
     def __init__(
-        self, holes: Holes, logged: LoggedJobs | None, partition: str, shared: SharedNodes | None = None
+        self,
+        holes: Holes,
+        logged: LoggedJobs | None,
+        partition: str,
+        shared: SharedNodes | None = None,
+        shows_waiting: bool = True,
     ) -> None:
         self._shared = shared
+        self._shows_waiting = shows_waiting
         self._from_s = holes.from_s
         self._changes = node_changes(holes)
         self._change: NodeChange | None = next(self._changes, None)
@@ -97,7 +105,7 @@ class LoggedSite:
     @property
     def somebody_waits(self) -> bool:
         """Whether a job waits for its turn."""
-        return any(job.state is JobState.PENDING for job in self._jobs.values())
+        return self._shows_waiting and any(job.state is JobState.PENDING for job in self._jobs.values())
 
     @property
     def next_s(self) -> float:
@@ -137,19 +145,21 @@ class LoggedSite:
             known = self._jobs[job]
             self._jobs[job] = replace(known, start_s=(known.start_s or 0.0) + delay_s)
 
-    def snapshot(self, now_s: float, lent: Mapping[str, int] = MappingProxyType({})) -> Snapshot:
+    def snapshot(self, now_s: float, lent: Mapping[str, Amount] = MappingProxyType({})) -> Snapshot:
         """What Slurm would have shown.
 
         Args:
             now_s: UTC epoch seconds.
-            lent: node → how many parts of it fragments have.
+            lent: node → what fragments have of it.
         """
         partitions = self._partitions
         if self._logged is None:
             partitions = {name: replace(one, nodes=frozenset(self._nodes)) for name, one in partitions.items()}
         nodes = self._nodes.values()
-        shown = (self._shared.shown(one, lent.get(one.name, 0)) for one in nodes) if self._shared else nodes
-        return Snapshot(now_s, tuple(shown), tuple(self._jobs.values()), partitions=partitions)
+        shown = (self._shared.shown(one, lent.get(one.name, _NOTHING)) for one in nodes) if self._shared else nodes
+        jobs = self._jobs.values()
+        known = jobs if self._shows_waiting else (job for job in jobs if job.state is not JobState.PENDING)
+        return Snapshot(now_s, tuple(shown), tuple(known), partitions=partitions)
 
     def _take_in(self, kind: int, row: int, started: list[Start]) -> None:
         logged = self._logged
@@ -186,6 +196,7 @@ class LoggedSite:
 
 
 _SUBMITTED, _STARTED, _ENDED = range(3)
+_NOTHING = Amount()
 
 
 def _job_events(logged: LoggedJobs) -> list[tuple[float, int, int]]:

@@ -62,9 +62,10 @@ def _about_lent(parts: ShareOutcome, played: Study) -> str:
     beside, empty = parts.partly_lent_task_hours or 0.0, parts.idle_nodes_lent_task_hours or 0.0
     daemon, allowed = played.as_daemon, played.outcome
     who = "the daemon would have lent" if daemon else "the holes allow"
+    own = "one of its own tasks, counted as so many of these"
     said = (
         f"Of these {who} {count(beside, 'task-hour')} beside jobs and {count(empty, 'task-hour')} on nodes "
-        "without, to trainers each of whose nodes is such a task here"
+        f"without, to trainers each of whose nodes is {own if played.has_own_tasks else 'such a task here'}"
     )
     if daemon is None:
         return f"{said}: places are lent at the instant at which there is room."

@@ -28,17 +28,17 @@ def at(lent: LentNodes, *instants_s: float) -> None:
     """Slurm starts whatever it has been asked for."""
     for now_s in instants_s:
         lent.advance(now_s)
-        lent.start(frozenset(("n1", "n2", "n3")).__contains__, {}, now_s)
+        lent.start(lambda one: one.node in ("n1", "n2", "n3"), {}, now_s)
 
 
 def test_slurm_starts_what_ends_before_somebody_wants_the_node() -> None:
     lent, _ = begun("n1", "n2", limit_s=60.0)
     lent.advance(2.0)
-    lent.start(frozenset(("n1", "n2")).__contains__, {"n1": 70.0, "n2": 69.0}, 9.5)
+    lent.start(lambda one: one.node in ("n1", "n2"), {"n1": 70.0, "n2": 69.0}, 9.5)
     assert [(one.node, one.started_s) for one in lent.open] == [("n1", 9.5), ("n2", None)]
-    lent.start(frozenset(("n1",)).__contains__, {}, 20.0)
+    lent.start(lambda one: one.node in ("n1",), {}, 20.0)
     assert [one.started_s for one in lent.open] == [9.5, None], "n2 is not idle"
-    lent.start(frozenset(("n1", "n2")).__contains__, {}, 30.0)
+    lent.start(lambda one: one.node in ("n1", "n2"), {}, 30.0)
     assert [one.started_s for one in lent.open] == [9.5, 30.0]
     assert lent.queued == set()
 

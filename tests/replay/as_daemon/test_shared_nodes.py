@@ -145,16 +145,17 @@ def shared(log: SiteLog) -> SharedNodes:
 def test_a_node_is_shown_with_what_is_used_of_it(write: Write, tmp_path: Path) -> None:
     nodes = shared(cpu_log(write, tmp_path))
     busy = Node("c1", NodeState.BUSY, "ALLOCATED")
-    assert nodes.shown(busy, 0).state is NodeState.DOWN, "nobody's job is there, so it is out of service"
+    assert nodes.shown(busy, Amount()).state is NodeState.DOWN, "nobody's job is there, so it is out of service"
     nodes.begin(7, ["c1"], Amount(10))
-    assert (nodes.fits("c1"), nodes.shown(busy, 1).used) == (1, Amount(14))
-    assert nodes.shown(busy, 1).total == Amount(16, 0, (("gpu", 4),)) == nodes.total["c1"]
+    lent = Amount(4)
+    assert (nodes.left_of("c1").cpus, nodes.shown(busy, lent).used) == (6, Amount(14))
+    assert nodes.shown(busy, lent).total == Amount(16, 0, (("gpu", 4),)) == nodes.total["c1"]
     nodes.begin(8, ["c1"], None)
-    assert nodes.fits("c1") == 0, "who knows what it holds"
+    assert nodes.left_of("c1").cpus == 0, "who knows what it holds"
     nodes.end(8, ["c1"])
     nodes.end(7, ["c1"])
-    assert (nodes.fits("c1"), nodes.shown(busy, 0).used) == (4, Amount())
-    assert nodes.needs_of_task(Needs("new")) == Needs("new", cpus=4, in_part=True, is_whole=False)
+    assert (nodes.left_of("c1").cpus, nodes.shown(busy, Amount()).used) == (16, Amount())
+    assert nodes.needs_of_task(Needs("new"), TRAINER) == Needs("new", cpus=4, in_part=True, is_whole=False)
 
 
 def test_a_job_that_holds_an_unknown_amount_holds_all_of_its_node(write: Write, tmp_path: Path) -> None:
@@ -184,16 +185,16 @@ def test_slurm_starts_no_more_than_there_is_room_for(write: Write, tmp_path: Pat
 
 def test_those_that_leave_make_way_first_then_the_youngest() -> None:
     run = TrainerRun(TRAINER, np.arange(101.0), 0.0)
-    lent = LentNodes({"a": run}, Timing(launch_s=0.0, boot_s=1.0, leave_s=3.0, evict_s=1.0), in_parts=True)
+    lent = LentNodes({"a": run}, Timing(launch_s=0.0, boot_s=1.0, leave_s=3.0, evict_s=1.0), {"a": Amount(4)})
     for at_s in (0.0, 1.0, 2.0):
         lent.lend("a", ["n#+1"], [600.0], at_s)
         lent.advance(at_s)
-        lent.start(lambda node: True, {}, at_s)
+        lent.start(lambda fragment: True, {}, at_s)
     assert [one.place for one in lent.open] == ["n#1", "n#2", "n#3"]
     lent.release(["n#1"], None, 10.0)
-    assert lent.make_room({"n": 3}, 10.0) == 0.0
-    assert lent.make_room({"n": 2}, 10.5) == 2.5, "it leaves until 13"
-    assert lent.make_room({"n": 1}, 11.0) == 2.0, "the youngest one is gone at 12"
+    assert lent.make_room({"n": Amount(14)}, 10.0) == 0.0
+    assert lent.make_room({"n": Amount(11)}, 10.5) == 2.5, "it leaves until 13"
+    assert lent.make_room({"n": Amount(4)}, 11.0) == 2.0, "the youngest one is gone at 12"
     lent.advance(13.0)
     assert [one.place for one in lent.open] == ["n#2"]
     assert [(one.place, one.until_s) for one in lent.times] == [("n#3", 11.0), ("n#1", 10.5)]
