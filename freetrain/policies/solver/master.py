@@ -21,6 +21,8 @@ from freetrain.policies.solver.replies import Duals
 
 Plan = list[Counts]
 """For each kind what each of its trainers gets, shape (trainers of the kind, classes)."""
+_CHOSEN_BY_HIGHS, _PRIMAL = 0, 4
+"""Of HiGHS's option ``simplex_strategy``."""
 Times = NDArray[np.int64]
 """How many trainers make each choice, shape (columns,)."""
 
@@ -43,6 +45,7 @@ class Master:
         self._values: list[float] = []
         self._arrays: dict[str, NDArray[Any]] = {}
         self._highs = quiet_highs()
+        self._combine_parts()
         self._highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
         nobody = np.array([], np.int32), np.array([])
         for number in bidders.number.tolist():
@@ -84,8 +87,10 @@ class Master:
     def add(self, kind: int, column: Counts) -> bool:
         """Add a column; whether it was new. One that is impossible is left out."""
         key = kind, column.tobytes()
+        if key in self._position:
+            return False
         impossible = column.sum() >= self._bidders.worth.shape[1] or (column > self._bidders.capacity).any()
-        value = -np.inf if impossible or key in self._position else float(self._bidders.values_of(kind, column))
+        value = -np.inf if impossible else float(self._bidders.values_of(kind, column))
         if value == -np.inf:
             return False
         self._arrays.clear()
@@ -153,6 +158,7 @@ class Master:
         limits = {"mip_max_nodes": branches, "time_limit": until_s}
         for option, value in {**limits, "mip_rel_gap": 0.0, "mip_abs_gap": gap}.items():
             self._highs.setOptionValue(option, value)
+        self._highs.setOptionValue("simplex_strategy", _CHOSEN_BY_HIGHS)
         self._are(highspy.HighsVarType.kInteger)
         begin = np.concatenate([np.zeros(len(self._bidders.number)), self._times_of(plan)])
         self._highs.setSolution(*self._every(), begin)
@@ -160,6 +166,7 @@ class Master:
         found = self._highs.getSolution().col_value
         bound = float(self._highs.getInfo().mip_dual_bound)
         self._are(highspy.HighsVarType.kContinuous)
+        self._combine_parts()
         times = np.rint(np.array(found[len(self._bidders.number) :])).astype(np.int64)
         return (self.plan_of(times) if self._is_possible(times) else plan), bound
 
@@ -173,6 +180,11 @@ class Master:
         ]
         counts = self.counts
         return [counts[columns] for columns in each]
+
+    def _combine_parts(self) -> None:
+        """Go on from the last combination: after new columns and other values it still is one, not the best."""
+        self._highs.setOptionValue("simplex_strategy", _PRIMAL)
+        self._highs.setOptionValue("primal_simplex_bound_perturbation_multiplier", 0.0)
 
     def _array(self, name: str, known: list[Any]) -> NDArray[Any]:
         """What is known of the columns as an array, made once for all questions until another is added."""

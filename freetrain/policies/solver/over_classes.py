@@ -46,6 +46,17 @@ class Ways:
     use: UsefulTime
     before: NDArray[np.float64]
 
+    def of(self, rows: Rows) -> Ways:
+        """Some of them."""
+        return Ways(
+            self.bids[rows],
+            self.grows[rows],
+            self.fewest[rows],
+            self.most[rows],
+            self.use.of(rows),
+            self.before[rows],
+        )
+
 
 @dataclass(frozen=True)
 class _End:

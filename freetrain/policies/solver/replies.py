@@ -27,7 +27,7 @@ from freetrain.core.terms import Sizes
 from freetrain.core.value import UsefulTime
 from freetrain.policies.solver.bidders import Bidders
 from freetrain.policies.solver.limits import Limits
-from freetrain.policies.solver.over_classes import Prices, Programme, Rows, Ways, lay_out, solve_programme
+from freetrain.policies.solver.over_classes import Layout, Prices, Programme, Rows, Ways, lay_out, solve_programme
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +48,27 @@ class Duals:
         return float(self.nodes @ bidders.capacity + paid + replies.value @ bidders.number)
 
 
-def best_replies(bidders: Bidders, duals: Duals, limits: Limits | None = None) -> Replies:
-    """What each kind would choose within the limits of its bids; -inf where there is nothing to choose."""
-    layout = bidders.once(
-        ("layout", bidders.capacity.tobytes()), lambda: lay_out(bidders, _ways_to_change(bidders))
-    )
+def best_replies(
+    bidders: Bidders, duals: Duals, limits: Limits | None = None, layout: Layout | None = None
+) -> Replies:
+    """What each kind would choose within the limits of its bids; -inf where there is nothing to choose.
+
+    Args:
+        bidders: the trainers.
+        duals: the prices.
+        limits: of what they may have.
+        layout: of the ways to change among which they choose; None: all there are.
+    """
+    if layout is None:
+        layout = bidders.once(
+            ("layout", bidders.capacity.tobytes()), lambda: lay_out(bidders, _ways_to_change(bidders))
+        )
     programme = solve_programme(layout, duals.nodes, limits)
     ways = programme.ways
     whose = bidders.whose[ways.bids]
     value = programme.final.max(axis=1) - ways.grows * duals.growth[whose]
     best = _best_rows(whose, value, len(bidders.number))
-    return Replies(value[best], programme.best_of(best), whose, programme)
+    return Replies(value[best], programme.best_of(best), whose, value, programme)
 
 
 def _best_rows(whose: Sizes, value: NDArray[np.float64], kinds: int) -> Rows:
@@ -100,13 +110,25 @@ class Replies:
         value: what the best choice is worth, prices paid, shape (kinds,).
         counts: the best choice, shape (kinds, classes).
         whose: the kind of trainer whose each row of the programme is.
+        by_way: what the best choice of each row is worth, shape (rows,).
         programme: how it was found.
     """
 
     value: NDArray[np.float64]
     counts: Counts
     whose: Sizes
+    by_way: NDArray[np.float64]
     programme: Programme
+
+    def layout_within(self, bidders: Bidders, slack: float) -> Layout:
+        """Of the ways to change that are worth at most so much less than their kind's best."""
+        rows = np.flatnonzero(self.by_way >= self.value[self.whose] - slack)
+        return lay_out(bidders, self.programme.ways.of(rows))
+
+    def sizes_nearly_best(self, slack: float) -> int:
+        """How many sizes are worth at most so much less than their kind's best; of choices there are no fewer."""
+        least = self.value[self.whose] - slack
+        return int((self.programme.final >= least[:, None]).sum())
 
     def nearly_best(self, kind: int, slack: float) -> Iterator[Counts]:
         """All choices of one kind that are worth at most so much less than its best, where growth has no price."""
