@@ -87,39 +87,53 @@ class Search:
     _layout: Layout | None = None
     _worth_of_layout: float = -np.inf
 
-    def run(self) -> float:
-        """Look until the best plan is good enough; the bound that is left."""
+    def run(self, known: float) -> float:
+        """Look until the best plan is good enough; the bound that is left.
+
+        Args:
+            known: a bound on all plans, from elsewhere.
+        """
         best, settled = self.best, -np.inf
         bound, limits = self.root.bound, no_limits(self.best.bidders)
         waiting: list[tuple[float, int, Limits]] = []
         for look in itertools.count():
             if look == _FIRST_LOOKS:
                 best.gap = GOOD_ENOUGH
-            parts = self._look(bound, limits, is_first=look == 0) if bound > best.enough else None
+            parts = self._look(bound, limits) if bound > best.enough else None
             if parts is None:
                 settled = max(settled, bound)
             else:
                 for number, (lower, part) in enumerate(parts):
                     heapq.heappush(waiting, (-lower, 2 * look + number, part))
-            if not waiting or -waiting[0][0] <= best.enough or look == _MOST_LOOKS or self.left_s() <= 0:
+            if (
+                not waiting
+                or min(known, -waiting[0][0]) <= best.enough
+                or look == _MOST_LOOKS
+                or self.left_s() <= 0
+            ):
                 break
             minus, _, limits = heapq.heappop(waiting)
             bound = -minus
-        return max(settled, best.value, *(-minus for minus, _, _ in waiting))
+        return min(known, max(settled, best.value, *(-minus for minus, _, _ in waiting)))
 
-    def _look(self, bound: float, limits: Limits, *, is_first: bool) -> Sequence[Part] | None:
-        """Make whole plans of the combination, at first all and then one, and split what is not clear in it."""
+    def make_plans(self) -> None:
+        """Make whole plans of the combination of all."""
+        _, _, taken = self.master.relax()
+        for plan in whole_plans(self.master, self.best.bidders, taken, no_limits(self.best.bidders), self.left_s):
+            self.best.take_if_better(plan)
+            if self.root.bound <= self.best.enough:
+                break
+
+    def _look(self, bound: float, limits: Limits) -> Sequence[Part] | None:
+        """Make a whole plan of the combination, and split what is not clear in it."""
         best = self.best
         self.master.allow(limits)
         _, duals, taken = self.master.relax()
-        plan = best.plan
-        for plan in whole_plans(self.master, self.best.bidders, taken, limits, self.left_s):
-            best.take_if_better(plan)
-            if bound <= best.enough or not is_first:
-                break
+        plan = next(whole_plans(self.master, best.bidders, taken, limits, self.left_s), best.plan)
+        best.take_if_better(plan)
         if bound <= best.enough:
             return None
-        found = list(splits(self.master, self.best.bidders, (duals.nodes, taken), plan, limits))
+        found = list(splits(self.master, best.bidders, (duals.nodes, taken), plan, limits))
         if not found:
             return None
         if self.left_s() <= 0:

@@ -11,7 +11,7 @@ from freetrain.policies.solver.bidders import Bidders
 from freetrain.policies.solver.limits import Limits
 from freetrain.policies.solver.master import Master
 from freetrain.policies.solver.over_classes import Layout
-from freetrain.policies.solver.replies import Replies, best_replies
+from freetrain.policies.solver.replies import Duals, Replies, best_replies
 
 EXACT = 1e-9
 """Relative difference of values that counts as none."""
@@ -28,10 +28,12 @@ class Relaxed:
 
     Attributes:
         bound: no allocation is worth more.
-        replies: the best ones to the prices that prove it.
+        duals: the prices that prove it.
+        replies: the best ones to them.
     """
 
     bound: float
+    duals: Duals
     replies: Replies
 
 
@@ -63,7 +65,7 @@ def generate(
         replies = best_replies(bidders, duals, limits, layout)
         bound = duals.bound(bidders, replies, limits)
         if best is None or bound < best.bound:
-            best = Relaxed(bound, replies)
+            best = Relaxed(bound, duals, replies)
         is_best = best.bound <= max(enough, worth + EXACT * max(1.0, abs(worth)))
         if is_best or worth >= too_much or not master.add_all(replies.counts) or left_s() <= 0:
             break

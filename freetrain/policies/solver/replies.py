@@ -15,7 +15,6 @@ before is the same whatever it gets, and it gets no node that leaves until then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +25,12 @@ from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
 from freetrain.core.value import UsefulTime
 from freetrain.policies.solver.bidders import Bidders
+from freetrain.policies.solver.joining import Choices
 from freetrain.policies.solver.limits import Limits
 from freetrain.policies.solver.over_classes import Layout, Prices, Programme, Rows, Ways, lay_out, solve_programme
+
+_MOST_CHOICES = 150_000
+"""So many are looked at together, to find all that are nearly best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +128,15 @@ class Replies:
         rows = np.flatnonzero(self.by_way >= self.value[self.whose] - slack)
         return lay_out(bidders, self.programme.ways.of(rows))
 
-    def sizes_nearly_best(self, slack: float) -> int:
-        """How many sizes are worth at most so much less than their kind's best; of choices there are no fewer."""
-        least = self.value[self.whose] - slack
-        return int((self.programme.final >= least[:, None]).sum())
+    def nearly_best(self, slack: float) -> list[Choices] | None:
+        """All choices of each kind that are worth at most so much less than its best; None: there are too many.
 
-    def nearly_best(self, kind: int, slack: float) -> Iterator[Counts]:
-        """All choices of one kind that are worth at most so much less than its best, where growth has no price."""
-        for row in np.flatnonzero(self.whose == kind).tolist():
-            yield from self.programme.worth_at_least(row, float(self.value[kind]) - slack)
+        Growth has no price.
+        """
+        found = self.programme.worth_at_least(self.value[self.whose] - slack, _MOST_CHOICES)
+        if found is None:
+            return None
+        rows, counts, value = found
+        whose = self.whose[rows]
+        loss = np.maximum(self.value[whose] - value, 0.0)
+        return [Choices(counts[whose == kind], loss[whose == kind]) for kind in range(len(self.value))]
