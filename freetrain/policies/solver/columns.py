@@ -10,10 +10,11 @@ From there to whole trainers:
 
 1. *Share out*: the combination says of nearly all trainers how they change; what each of them gets then is a flow,
    and flows are whole (``whole_plans.py``).
-2. *Branch*, where that is not good enough (Barnhart et al. 1998): what the combination does in part is done, or is
-   not (``splitting.py``); columns are generated anew for both, the better bound first.
-3. *Prove*: a column worth less than its trainer's best by more than the bound lies above a known allocation
-   is in no better one. Where few are left, the best combination of them is the optimum.
+2. *Join*, where that is not good enough: a plan that is worth little less than the bound has in it only columns
+   that are worth little less than their trainers' best. Where few are, the best of all such plans is found by
+   trying (``joining.py``): it is the optimum, or there is none, and the bound is that much lower.
+3. *Branch* (Barnhart et al. 1998): what the combination does in part is done, or is not (``splitting.py``);
+   columns are generated anew for both, the better bound first (``branching.py``).
 """
 
 from __future__ import annotations
