@@ -73,6 +73,29 @@ class Bidders:
         """The same trainers, and the nodes that are left."""
         return replace(self, capacity=capacity)
 
+    def apart(self, most: int) -> Bidders:
+        """The same trainers, each a kind of its own where no more than so many do not differ."""
+        rows, whose, number = list[int](), list[int](), list[int]()
+        for kind, alike in enumerate(self.number.tolist()):
+            for one_or_all in [1] * alike if alike <= most else [alike]:
+                whose += [len(number)] * len(self._bids_of[kind])
+                rows += self._bids_of[kind]
+                number.append(one_or_all)
+        return replace(
+            self,
+            whose=np.array(whose, dtype=np.int64),
+            worth=self.worth[rows],
+            switching=self.switching[rows],
+            now=self.now.of(rows),
+            booted=None if self.booted is None else self.booted.of(rows),
+            before=self.before[rows],
+            joins=self.joins[rows],
+            covers=self.covers[rows],
+            held=self.held[rows],
+            number=np.array(number, dtype=np.int64),
+            known={},
+        )
+
     @property
     def held_by_kind(self) -> Counts:
         """Nodes each kind of trainer has now, shape (kinds, classes)."""

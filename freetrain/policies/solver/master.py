@@ -21,6 +21,8 @@ from freetrain.policies.solver.replies import Duals
 
 Plan = list[Counts]
 """For each kind what each of its trainers gets, shape (trainers of the kind, classes)."""
+_PRIMAL = 4
+"""Of HiGHS's option ``simplex_strategy``."""
 Times = NDArray[np.int64]
 """How many trainers make each choice, shape (columns,)."""
 
@@ -43,6 +45,9 @@ class Master:
         self._values: list[float] = []
         self._arrays: dict[str, NDArray[Any]] = {}
         self._highs = quiet_highs()
+        # After new columns, and with other values, the last combination still is one, though not the best.
+        self._highs.setOptionValue("simplex_strategy", _PRIMAL)
+        self._highs.setOptionValue("primal_simplex_bound_perturbation_multiplier", 0.0)
         self._highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
         nobody = np.array([], np.int32), np.array([])
         for number in bidders.number.tolist():
@@ -84,8 +89,10 @@ class Master:
     def add(self, kind: int, column: Counts) -> bool:
         """Add a column; whether it was new. One that is impossible is left out."""
         key = kind, column.tobytes()
+        if key in self._position:
+            return False
         impossible = column.sum() >= self._bidders.worth.shape[1] or (column > self._bidders.capacity).any()
-        value = -np.inf if impossible or key in self._position else float(self._bidders.values_of(kind, column))
+        value = -np.inf if impossible else float(self._bidders.values_of(kind, column))
         if value == -np.inf:
             return False
         self._arrays.clear()
@@ -101,12 +108,6 @@ class Master:
         number, ones = float(self._bidders.number[kind]), np.ones(len(grows))
         self._highs.addCol(value, 0.0, number, len(rows), rows, np.concatenate([[1.0], column[taken], ones]))
         return True
-
-    def add_plan(self, plan: Plan) -> None:
-        """Add the columns of a plan."""
-        for kind, columns in enumerate(plan):
-            for column in columns:
-                self.add(kind, column)
 
     def relax(self) -> tuple[float, Duals, NDArray[np.float64]]:
         """What the columns are worth if they may be mixed; the prices; how often each is taken."""
@@ -139,30 +140,6 @@ class Master:
         self._highs.run()
         return float(self._highs.getInfo().objective_function_value)
 
-    def whole(self, plan: Plan, gap: float, branches: int, time_limit_s: float) -> tuple[Plan, float]:
-        """The best whole combination, and a bound on all of them.
-
-        Args:
-            plan: a combination to begin with; its columns are known.
-            gap: distance from the bound at which it is good enough.
-            branches: of the search, at most.
-            time_limit_s: wall seconds.
-        """
-        # HiGHS counts the time of all runs together.
-        until_s = self._highs.getRunTime() + max(time_limit_s, 0.0)
-        limits = {"mip_max_nodes": branches, "time_limit": until_s}
-        for option, value in {**limits, "mip_rel_gap": 0.0, "mip_abs_gap": gap}.items():
-            self._highs.setOptionValue(option, value)
-        self._are(highspy.HighsVarType.kInteger)
-        begin = np.concatenate([np.zeros(len(self._bidders.number)), self._times_of(plan)])
-        self._highs.setSolution(*self._every(), begin)
-        self._highs.run()
-        found = self._highs.getSolution().col_value
-        bound = float(self._highs.getInfo().mip_dual_bound)
-        self._are(highspy.HighsVarType.kContinuous)
-        times = np.rint(np.array(found[len(self._bidders.number) :])).astype(np.int64)
-        return (self.plan_of(times) if self._is_possible(times) else plan), bound
-
     def plan_of(self, times: Times) -> Plan:
         """Who gets what if each choice is made so often."""
         chosen = np.flatnonzero(times)
@@ -179,24 +156,6 @@ class Master:
         if name not in self._arrays:
             self._arrays[name] = read_only(np.array(known))
         return self._arrays[name]
-
-    def _times_of(self, plan: Plan) -> Times:
-        times = np.zeros(len(self), np.int64)
-        for kind, columns in enumerate(plan):
-            for column in columns:
-                times[self._position[kind, column.tobytes()]] += 1
-        return times
-
-    def _is_possible(self, times: Times) -> bool:
-        """Whether each trainer makes one choice, and the nodes suffice."""
-        if len(times) != len(self):
-            return False
-        made = np.bincount(self.kinds, weights=times, minlength=len(self._bidders.number))
-        return bool((made == self._bidders.number).all() and (times @ self.counts <= self._bidders.capacity).all())
-
-    def _are(self, kind: Any) -> None:
-        number, every = self._every()
-        self._highs.changeColsIntegrality(number, every, np.full(number, kind.value, dtype=np.uint8))
 
     def _every(self) -> tuple[int, NDArray[np.int32]]:
         """How many columns HiGHS has, one for each kind and then those known here, and their numbers."""

@@ -8,7 +8,7 @@ taken. So between them there are two best values for each state, without and wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,6 +45,17 @@ class Ways:
     most: Counts
     use: UsefulTime
     before: NDArray[np.float64]
+
+    def of(self, rows: Rows) -> Ways:
+        """Some of them."""
+        return Ways(
+            self.bids[rows],
+            self.grows[rows],
+            self.fewest[rows],
+            self.most[rows],
+            self.use.of(rows),
+            self.before[rows],
+        )
 
 
 @dataclass(frozen=True)
@@ -114,36 +125,40 @@ class Programme:
         step: Rows = np.where(more <= most[:, None], value, -np.inf).argmax(axis=1)
         return step
 
-    def worth_at_least(self, row: int, least: float) -> Iterator[Counts]:
-        """All choices of one row that are worth so much, prices paid."""
-        steps = [(end, place) for end in self.ends for place in range(len(end.places))]
-        for state in np.flatnonzero(self.final[row] >= least).tolist():
-            yield from self._choices(row, steps, state, -float(self.change[row, state]), 0.0, least)
+    def worth_at_least(self, least: NDArray[np.float64], most: int) -> tuple[Rows, Counts, Prices] | None:
+        """All choices that are worth so much, prices paid.
 
-    def _choices(
-        self, row: int, steps: list[tuple[_End, int]], state: int, after: float, loss: float, least: float
-    ) -> Iterator[Counts]:
-        """Choices of the classes of these steps that lead to the state; what follows them is worth ``after``.
+        Args:
+            least: for each row.
+            most: how many choices may be looked at together.
 
-        ``loss`` is as for the best step, where nodes leave after a later class.
+        Returns:
+            Of which row each choice is, what is taken, and what it is worth; None: there are too many.
         """
-        if not steps:
-            yield self.ways.fewest[row].copy()
-            return
-        end, place = steps[-1]
-        column = int(end.places[place][row])
-        price = float(self.paid[row, column])
-        if place == len(end.places) - 1:
-            after, loss = after + float(end.gain[row, state]), float(end.loss[row, state])
-        for more in range(min(state, int(self.ways.most[row, column])) + 1):
-            here, left = after - price * more - (loss if more else 0.0), 0.0 if more else loss
-            best = float(end.before[row, state - more])
-            if place:
-                best = max(best, float(end.taken[place][row, state - more]) - left)
-            if best + here >= least:
-                for counts in self._choices(row, steps[:-1], state - more, here, left, least):
-                    counts[column] += more
-                    yield counts
+        rows, state = np.nonzero(self.final >= least[:, None])
+        after, loss = -self.change[rows, state], np.zeros(len(rows))
+        counts = self.ways.fewest[rows]
+        for end in reversed(self.ends):
+            after, loss = after + end.gain[rows, state], end.loss[rows, state]
+            for place in reversed(range(len(end.places))):
+                column = end.places[place][rows]
+                largest = np.minimum(self.ways.most[rows, column], state)
+                more = np.arange(int(largest.max(initial=0)) + 1)
+                if len(rows) * len(more) > most:
+                    return None
+                earlier = np.maximum(state[:, None] - more, 0)
+                here = after[:, None] - self.paid[rows, column][:, None] * more
+                here[:, 1:] -= loss[:, None]
+                best = end.before[rows[:, None], earlier]
+                if place:
+                    taken = end.taken[place][rows[:, None], earlier]
+                    taken[:, 0] -= loss
+                    best = np.maximum(best, taken)
+                at, number = np.nonzero((more <= largest[:, None]) & (best + here >= least[rows][:, None]))
+                rows, state, after = rows[at], earlier[at, number], here[at, number]
+                loss, counts, column = np.where(number > 0, 0.0, loss[at]), counts[at], column[at]
+                counts[np.arange(len(at)), column] += number
+        return rows, counts, after + self.ways.before[rows]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ before is the same whatever it gets, and it gets no node that leaves until then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +25,12 @@ from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
 from freetrain.core.value import UsefulTime
 from freetrain.policies.solver.bidders import Bidders
+from freetrain.policies.solver.joining import Choices
 from freetrain.policies.solver.limits import Limits
-from freetrain.policies.solver.over_classes import Prices, Programme, Rows, Ways, lay_out, solve_programme
+from freetrain.policies.solver.over_classes import Layout, Prices, Programme, Rows, Ways, lay_out, solve_programme
+
+_MOST_CHOICES = 150_000
+"""So many are looked at together, to find all that are nearly best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +51,27 @@ class Duals:
         return float(self.nodes @ bidders.capacity + paid + replies.value @ bidders.number)
 
 
-def best_replies(bidders: Bidders, duals: Duals, limits: Limits | None = None) -> Replies:
-    """What each kind would choose within the limits of its bids; -inf where there is nothing to choose."""
-    layout = bidders.once(
-        ("layout", bidders.capacity.tobytes()), lambda: lay_out(bidders, _ways_to_change(bidders))
-    )
+def best_replies(
+    bidders: Bidders, duals: Duals, limits: Limits | None = None, layout: Layout | None = None
+) -> Replies:
+    """What each kind would choose within the limits of its bids; -inf where there is nothing to choose.
+
+    Args:
+        bidders: the trainers.
+        duals: the prices.
+        limits: of what they may have.
+        layout: of the ways to change among which they choose; None: all there are.
+    """
+    if layout is None:
+        layout = bidders.once(
+            ("layout", bidders.capacity.tobytes()), lambda: lay_out(bidders, _ways_to_change(bidders))
+        )
     programme = solve_programme(layout, duals.nodes, limits)
     ways = programme.ways
     whose = bidders.whose[ways.bids]
     value = programme.final.max(axis=1) - ways.grows * duals.growth[whose]
     best = _best_rows(whose, value, len(bidders.number))
-    return Replies(value[best], programme.best_of(best), whose, programme)
+    return Replies(value[best], programme.best_of(best), whose, value, programme)
 
 
 def _best_rows(whose: Sizes, value: NDArray[np.float64], kinds: int) -> Rows:
@@ -100,15 +113,30 @@ class Replies:
         value: what the best choice is worth, prices paid, shape (kinds,).
         counts: the best choice, shape (kinds, classes).
         whose: the kind of trainer whose each row of the programme is.
+        by_way: what the best choice of each row is worth, shape (rows,).
         programme: how it was found.
     """
 
     value: NDArray[np.float64]
     counts: Counts
     whose: Sizes
+    by_way: NDArray[np.float64]
     programme: Programme
 
-    def nearly_best(self, kind: int, slack: float) -> Iterator[Counts]:
-        """All choices of one kind that are worth at most so much less than its best, where growth has no price."""
-        for row in np.flatnonzero(self.whose == kind).tolist():
-            yield from self.programme.worth_at_least(row, float(self.value[kind]) - slack)
+    def layout_within(self, bidders: Bidders, slack: float) -> Layout:
+        """Of the ways to change that are worth at most so much less than their kind's best."""
+        rows = np.flatnonzero(self.by_way >= self.value[self.whose] - slack)
+        return lay_out(bidders, self.programme.ways.of(rows))
+
+    def nearly_best(self, slack: float) -> list[Choices] | None:
+        """All choices of each kind that are worth at most so much less than its best; None: there are too many.
+
+        Growth has no price.
+        """
+        found = self.programme.worth_at_least(self.value[self.whose] - slack, _MOST_CHOICES)
+        if found is None:
+            return None
+        rows, counts, value = found
+        whose = self.whose[rows]
+        loss = np.maximum(self.value[whose] - value, 0.0)
+        return [Choices(counts[whose == kind], loss[whose == kind]) for kind in range(len(self.value))]

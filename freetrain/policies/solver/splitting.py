@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
@@ -17,18 +17,16 @@ from freetrain.policies.solver.whole_plans import WHOLE, Taken
 Halves = tuple[Limits, Limits]
 """Limits that exclude each other, and outside of which there is no whole plan."""
 
-_MOST_TRIED = 4
-"""Splits by size that are tried before one is taken; each costs two runs of the master programme."""
+_MOST_KINDS = 4
+"""Kinds that may be split in each of the two ways; each split costs two runs of the master programme at least."""
 
 
-def split(
+def splits(
     master: Master, bidders: Bidders, relaxed: tuple[Prices, Taken], plan: Plan, limits: Limits
-) -> Halves | None:
-    """Split what one kind of trainer may do: how many grow, or where that is clear, a size; None: all is.
+) -> Iterator[Halves]:
+    """Split what one kind of trainer may do: how many grow, or a size; none: all is clear.
 
-    It is the kind that a plan gives least of what the combination promises it. Where trainers are nearly alike one
-    can often have the size that is forbidden to another, so that a split by size changes nothing: of some, it is
-    the one after which the better half of the known combinations is worth least.
+    First come the kinds that a plan gives least of what the combination promises them.
 
     Args:
         master: the columns.
@@ -48,17 +46,8 @@ def split(
     order = sorted(missed, key=missed.__getitem__, reverse=True)
     columns = {kind: (kinds == kind) & (taken > WHOLE) for kind in order}
     of = {kind: (kind, counts[its], taken[its], limits) for kind, its in columns.items()}
-    by_growth = filter(None, (_by_growth(bidders, *of[kind]) for kind in order))
-    by_size = filter(None, (_by_size(bidders, *of[kind]) for kind in order))
-    return next(by_growth, None) or _narrowest(master, by_size)
-
-
-def _narrowest(master: Master, found: Iterable[Halves]) -> Halves | None:
-    """Of the first splits the one that leaves least in its better half."""
-    tried = list(islice(found, _MOST_TRIED))
-    if len(tried) < 2:
-        return next(iter(tried), None)
-    return min(tried, key=lambda halves: max(map(master.worth_within, halves)))
+    for split in (_by_growth, _by_size):
+        yield from islice(filter(None, (split(bidders, *of[kind]) for kind in order)), _MOST_KINDS)
 
 
 def _by_growth(bidders: Bidders, kind: int, columns: Counts, shares: Taken, limits: Limits) -> Halves | None:

@@ -60,6 +60,20 @@ def test_where_changes_are_dear_it_is_found_out_who_grows(seed: int) -> None:
     assert missing(problem, answer_of(problem)) <= GOOD_ENOUGH
 
 
+@pytest.mark.parametrize("seed", [15, 22, 29])
+def test_where_few_plans_are_close_to_the_bound_the_best_is_known(seed: int) -> None:
+    """Branching left 0.09 % or more open."""
+    answer = answer_of(problem_with_ends(seed, 10, 64, 4, CHEAP))
+    assert answer.proven
+
+
+def test_of_trainers_that_do_not_differ_each_may_get_another_size() -> None:
+    """Two of these do not: splitting sizes of kinds left 0.27 % open, however much time there was."""
+    problem = problem_with_ends(28, 10, 64, 4, CHEAP)
+    assert bidders_of(problem)[0].number.max() == 2
+    assert missing(problem, answer_of(problem)) <= GOOD_ENOUGH
+
+
 def test_many_ends_and_kinds_of_nodes_are_no_harder() -> None:
     problem = with_kinds(problem_with_ends(0, 100, 4608, 12, CHEAP), 0, 3, orderly=True)
     assert missing(problem, answer_of(problem)) <= GOOD_ENOUGH

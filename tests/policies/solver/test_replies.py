@@ -70,16 +70,30 @@ def test_every_choice_that_is_nearly_as_good_is_found_and_no_other(seed: int) ->
     bidders = some_bidders(seed)
     prices = some_prices(bidders, seed)
     replies = best_replies(bidders, unpriced_growth(bidders, prices))
-    for kind in range(len(bidders.number)):
-        slack = 0.3 * max(1.0, abs(float(replies.value[kind]))) + 0.123
-        found = {tuple(counts.tolist()) for counts in replies.nearly_best(kind, slack)}
-        least = float(replies.value[kind]) - slack
+    slack = 0.3 * max(1.0, float(np.abs(replies.value).max())) + 0.123
+    nearly_best = replies.nearly_best(slack)
+    assert nearly_best is not None
+    for kind, found in enumerate(nearly_best):
+        best = float(replies.value[kind])
         expected = {
-            tuple(choice.tolist())
+            tuple(choice.tolist()): best - reduced(bidders, kind, choice, prices)
             for choice in all_choices(bidders, kind)
-            if reduced(bidders, kind, choice, prices) >= least
+            if reduced(bidders, kind, choice, prices) >= best - slack
         }
-        assert found == expected
+        lost = dict(zip(map(tuple, found.counts.tolist()), found.loss.tolist(), strict=True))
+        assert lost.keys() == expected.keys()
+        assert min(lost.values()) == pytest.approx(0.0, abs=1e-9 * slack)
+
+
+@pytest.mark.parametrize("seed", SEEDS[::4])
+def test_among_the_ways_that_are_nearly_best_the_best_reply_is_the_same(seed: int) -> None:
+    bidders = some_bidders(seed)
+    duals = unpriced_growth(bidders, some_prices(bidders, seed))
+    replies = best_replies(bidders, duals)
+    layout = replies.layout_within(bidders, 0.01 * abs(float(replies.value.max())))
+    again = best_replies(bidders, duals, layout=layout)
+    assert np.array_equal(again.value, replies.value)
+    assert np.array_equal(again.counts, replies.counts)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

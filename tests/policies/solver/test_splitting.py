@@ -11,8 +11,8 @@ from freetrain.policies.solver.bidders import Bidders, bidders_of
 from freetrain.policies.solver.limits import Limits, no_limits
 from freetrain.policies.solver.master import Master
 from freetrain.policies.solver.replies import best_replies
-from freetrain.policies.solver.splitting import split
-from freetrain.policies.solver.whole_plans import whole_plans
+from freetrain.policies.solver.splitting import Halves, splits
+from freetrain.policies.solver.whole_plans import Taken, whole_plans
 
 DEAR = (60.0, 60.0, 360.0, 60.0)
 
@@ -38,11 +38,14 @@ def test_a_whole_plan_is_in_one_half_and_the_mixture_between_them(problem: Probl
     master, limits = relaxed(problem), no_limits(bidders)
     _, duals, taken = master.relax()
     plan = next(whole_plans(master, bidders, taken, limits, lambda: 60.0))
-    halves = split(master, bidders, (duals.nodes, taken), plan, limits)
+    found = list(splits(master, bidders, (duals.nodes, taken), plan, limits))
     is_mixed = bool((np.abs(taken - np.rint(taken)) > 1e-6).any())
-    assert (halves is None) == (not is_mixed)
-    if halves is None:
-        return
+    assert bool(found) == is_mixed
+    for halves in found:
+        assert_all_is_in_one_half(halves, bidders, master, taken)
+
+
+def assert_all_is_in_one_half(halves: Halves, bidders: Bidders, master: Master, taken: Taken) -> None:
     low, high = halves
     apart = np.flatnonzero(low.most_growing < high.fewest_growing)
     if len(apart):

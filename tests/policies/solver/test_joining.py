@@ -1,0 +1,74 @@
+"""Joining: held against all plans out of the same choices."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+
+from freetrain.core.problem import Counts
+from freetrain.policies.solver.joining import Choices, Joined, join
+
+CAPACITY = np.array([3, 2])
+
+
+def some_choices(draw: np.random.Generator) -> Choices:
+    counts = np.unique(draw.integers(0, 3, (6, len(CAPACITY))), axis=0)
+    return Choices(counts, draw.uniform(0, 1, len(counts)))
+
+
+def best_by_trying(
+    choices: list[Choices], number: list[int], prices: np.ndarray, slack: float
+) -> tuple[float, list[Counts]]:
+    """What the best plan loses, idle nodes included; inf: all lose more than the slack."""
+    best: tuple[float, list[Counts]] = (np.inf, [])
+    every = (
+        list(combinations_with_replacement(range(len(each.loss)), alike))
+        for each, alike in zip(choices, number, strict=True)
+    )
+    for picks in product(*every):
+        plan = [each.counts[list(pick)] for each, pick in zip(choices, picks, strict=True)]
+        idle = CAPACITY - sum(each.sum(axis=0) for each in plan)
+        loss = sum(float(each.loss[list(pick)].sum()) for each, pick in zip(choices, picks, strict=True))
+        loss += float(prices @ idle)
+        if (idle >= 0).all() and loss <= min(slack, best[0]):
+            best = loss, plan
+    return best
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_best_plan_is_found_and_none_where_all_lose_too_much(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    number = draw.integers(1, 4, 3).tolist()
+    choices = [some_choices(draw) for _ in number]
+    prices = draw.uniform(0, 1, len(CAPACITY)) * draw.integers(0, 2, len(CAPACITY))
+    slack = float(draw.uniform(0.1, 2))
+    expected, _ = best_by_trying(choices, number, prices, slack)
+    joined = join(choices, number, CAPACITY, prices, slack)
+    assert joined is not None
+    assert joined.loss == pytest.approx(expected)
+    if not joined.counts:
+        return
+    assert [len(each) for each in joined.counts] == number
+    idle = CAPACITY - sum(each.sum(axis=0) for each in joined.counts)
+    assert (idle >= 0).all()
+    lost = {
+        (kind, counts.tobytes()): loss
+        for kind, each in enumerate(choices)
+        for counts, loss in zip(each.counts, each.loss.tolist(), strict=True)
+    }
+    of_each = [lost[kind, counts.tobytes()] for kind, each in enumerate(joined.counts) for counts in each]
+    assert sum(of_each) + float(prices @ idle) == pytest.approx(expected)
+
+
+def test_who_has_nothing_to_choose_from_is_in_no_plan() -> None:
+    nothing = Choices(np.zeros((0, 2), np.int64), np.zeros(0))
+    assert join([nothing], [1], CAPACITY, np.zeros(2), 1.0) == Joined(np.inf, [])
+
+
+def test_too_many_choices_are_not_tried() -> None:
+    many = np.array(list(product(range(40), range(40))))
+    choices = [Choices(many, np.zeros(len(many)))] * 3
+    assert join(choices, [1, 1, 1], np.array([100, 100]), np.ones(2), 1.0) is None
+    assert join(choices, [1, 1, 1], np.full(2, 2**40), np.ones(2), 1.0) is None
