@@ -15,8 +15,8 @@ trainers, minimum sizes) can take what is another's. What is dealt keeps these i
 
 Where nodes are dealt in parts, places are dealt: what a task of the claimant takes of a node is one. What counts
 for a claimant's level then is what its places are worth in nodes: the largest part of the CPUs, the memory or the
-GPUs of a node (dominant resource fairness, Ghodsi et al., NSDI 2011). How places of different sizes fit on a node
-is found by trying (``part_stock.py``), so that 4 holds as far as such trying finds room.
+GPUs of a node (dominant resource fairness, Ghodsi et al., NSDI 2011). How places of different sizes fit on nodes
+is found by trying, and by a search that is exact as long as its work lasts (``part_stock.py``): so far 4 holds.
 """
 
 from __future__ import annotations
