@@ -16,7 +16,9 @@ demo: $(REPLAYS)
 	$(BIN)/freetrain replay sample_logs/small-cluster.sacct.gz --trainers preset:mix \
 		--report demo/report.html --store demo/freetrain.db
 
-test: lint unit
+# Most tests wait for a real Slurm, so the other checks run beside them.
+test:
+	@$(MAKE) --no-print-directory -j2 lint unit
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
