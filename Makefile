@@ -29,7 +29,7 @@ lint: $(STAMP)
 # Most tests of a real Slurm wait for it, so there are more workers than cores; each has one lab, and some tests another.
 # WORKERS=0 runs all tests one after the other.
 unit: $(STAMP) programs
-	$(BIN)/pytest -m "not soak" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	MAKEFLAGS= $(BIN)/pytest -m "not soak" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Those alone that need a real Slurm. PATH=/path/to/slurm/sbin:/path/to/slurm/bin:$$PATH tests another than the installed.
 test-slurm: $(STAMP) programs

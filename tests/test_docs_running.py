@@ -56,6 +56,8 @@ INSTEAD: Mapping[str, str] = {
     "JOBID": "7",
     "PARTITION": "main",
     "YOUR_LOG.psv": "june.psv",
+    "node_events.csv.gz --only-nodes 0-255 --from 2021-02-10T20:21:15": "june.psv",
+    "trainers_hpo_shufflenet_1000.json.gz": "preset:hpo",
     "june.psv": "june.psv --as ideal --no-report",
     "--decision 12:480": "--decision 1:1",
     "--decision 3:120": "--decision 1:1",

@@ -29,7 +29,7 @@ local freetrain = {
 }
 
 local PREFIX, ANSWER, MOST_NODES = "freetrain:", " | ", 100000
-local MOST_SERVERS, MOST_STEP_S = 16, 1e6
+local MOST_SERVERS, MOST_STEP_S, MOST_BYTES = 16, 1e6, 1e15
 
 ---- Words for a terminal ------------------------------------------------------------------------------------------
 
@@ -164,6 +164,19 @@ local function megabytes(text)
     return nil, "is not a number of megabytes"
 end
 
+-- Bytes for each sample, from megabytes and samples of a step.
+local function gradients(text)
+    local size, slash, samples = text:match("^([^/]*)(/?)(.*)$")
+    if slash == "" then return nil, "must be megabytes and samples, as 98/192" end
+    local sent, no_size = positive(size)
+    if not sent then return nil, no_size end
+    local count, no_count = positive(samples)
+    if not count then return nil, no_count end
+    local bytes = 1e6 * sent / count
+    if bytes <= MOST_BYTES then return bytes end
+    return nil, ("is more than %g bytes for each sample"):format(MOST_BYTES)
+end
+
 local function kind(text)
     if text == "training" or text == "tasks" then return text end
     return nil, "is neither training nor tasks"
@@ -191,19 +204,20 @@ end
 local KEYS = {
     "min", "max", "name", "dir", "weight", "target", "grow", "shrink", "start", "curve",
     "kind", "nodes", "shortest", "save", "boot", "notice", "speed",
-    "servers", "step", "cache", "mixed", "deadline",
+    "servers", "step", "cache", "gradients", "mixed", "deadline",
 }
 local READ = {
     min = nodes, max = nodes, name = name, dir = path, weight = weight, target = positive,
     grow = seconds, shrink = seconds, start = seconds, curve = curve,
     kind = kind, nodes = range_of_nodes, shortest = seconds, save = positive, boot = seconds, notice = yes,
-    speed = speeds, servers = servers, step = step, cache = megabytes, mixed = yes, deadline = deadline,
+    speed = speeds, servers = servers, step = step, cache = megabytes, gradients = gradients, mixed = yes,
+    deadline = deadline,
 }
 -- Keys that only one kind has.
 local ONLY = {
     min = "training", dir = "training", target = "training", grow = "training", shrink = "training",
     nodes = "tasks", shortest = "tasks", speed = "training", servers = "training", step = "training",
-    cache = "training", mixed = "training", deadline = "training",
+    cache = "training", gradients = "training", mixed = "training", deadline = "training",
 }
 
 local function unknown(word)

@@ -72,7 +72,11 @@ VALUES["step"] = [
     *("1/x/3/4/5", "0.0000001/0/0/0/0", "1e7/x/0/0/0", "-1/0/0/0/0", "1"),
 ]
 VALUES["megabytes"] = ["1", "64000", "0", "00", "99999999", "100000000", "1.5", "-1", "1e3", ""]
-KINDS |= {"servers": "servers", "step": "step", "cache": "megabytes"}
+VALUES["gradients"] = [
+    *("98/192", "0.5/1", "1/3", "1e9/1", "1e9/0.999999", "1.1e9/1", "98", "98/", "/192", "/", "0/1", "1/0"),
+    *("98/192/1", "x/1", "1/x", "-1/2", "1e99/1", "1/1e99", ""),
+]
+KINDS |= {"servers": "servers", "step": "step", "cache": "megabytes", "gradients": "gradients"}
 VALUES["deadline"] = [
     *("2026-12-01T08:00", "2028-02-29T23:59", "2026-02-29T08:00", "2100-02-29T00:00", "2026-13-01T00:00"),
     *("2026-00-10T00:00", "2026-04-31T00:00", "2026-04-00T00:00", "2026-12-01T24:00", "2026-12-01T08:60"),
@@ -150,6 +154,7 @@ def read_back(said: str) -> Tag:
             "megabytes": int,
             "step": lambda text: tuple(map(float, text.split("/"))),
             "number": float,
+            "gradients": float,
             "kind": Kind,
             "yes": lambda text: text == "yes",
             "curve": lambda text: tuple(

@@ -6,6 +6,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 from threading import Event, Thread
@@ -73,7 +74,10 @@ def submit(site: Site, name: str, tasks: int, *options: str) -> str:
 
 
 def addresses(site: Site) -> dict[str, str]:
-    found = {path.name: path.read_text().strip() for path in (site.out / "servers").iterdir()}
+    found = {}
+    for path in (site.out / "servers").iterdir():
+        with suppress(FileNotFoundError):  # withdrawn meanwhile
+            found[path.name] = path.read_text().strip()
     return {job: address for job, address in found.items() if "." not in job}
 
 

@@ -46,10 +46,10 @@ def test_slurm_starts_what_ends_before_somebody_wants_the_node() -> None:
 def test_a_backfill_cycle_starts_what_slurm_has_been_told_by_then() -> None:
     lent, _ = begun("n1")
     lent.advance(0.4)
-    lent.start(frozenset(("n1",)).__contains__, {}, 0.4, by_backfill=True)
+    lent.start(lambda one: one.node == "n1", {}, 0.4, by_backfill=True)
     assert [one.started_s for one in lent.open] == [None]
     lent.advance(0.5)
-    lent.start(frozenset(("n1",)).__contains__, {}, 0.7, by_backfill=True)
+    lent.start(lambda one: one.node == "n1", {}, 0.7, by_backfill=True)
     assert [one.started_s for one in lent.open] == [0.7]
 
 
