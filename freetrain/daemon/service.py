@@ -107,10 +107,10 @@ class Service:
                         self._config, self._gateway, settings, ledger, journal, admission.guard, self._clock_s
                     )
                     timetable = self._timetable(directory, settings, lender, ledger, book)
-                    self._say_hello()
                     notices = Notices(self._config, book, ledger, self._gateway)
                     publisher = Publisher(self._config, directory, self._gateway, status, notices)
                     with publisher.answering(), self._signals(timetable), timetable.running():
+                        self._say_hello()  # from now on signals are heeded
                         status.looked(self._config, None)
                         starting("looking at Slurm for the first time", LOOK_S)
                         self._loop(_Parts(lender, timetable, admission, publisher), cycles)

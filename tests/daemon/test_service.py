@@ -343,6 +343,17 @@ def test_a_reload_that_cannot_be_followed_leaves_everything_as_it_was(
     assert len(slurm.running(array)) == 4
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_once_it_has_said_what_it_does_it_heeds_signals(
+    config: Config, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    heeded: list[bool] = []
+    default = signal.getsignal(number)
+    monkeypatch.setattr(Service, "_say_hello", lambda _: heeded.append(signal.getsignal(number) != default))
+    Service(config, FakeSlurm(), lambda: config).run(cycles=1)
+    assert heeded == [True]
+
+
 @pytest.mark.usefixtures("quick")
 def test_a_reload_into_an_unsafe_layout_is_refused(config: Config, caplog: pytest.LogCaptureFixture) -> None:
     slurm = FakeSlurm()
@@ -351,7 +362,6 @@ def test_a_reload_into_an_unsafe_layout_is_refused(config: Config, caplog: pytes
 
     def hang_up() -> None:
         eventually(lambda: "mode observe" in caplog.text)
-        time.sleep(0.1)
         os.kill(os.getpid(), signal.SIGHUP)
         eventually(lambda: "the settings stay as they are" in caplog.text)
 
