@@ -27,7 +27,7 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 # Most tests of a real Slurm wait for it, so there are more workers than cores; each has one lab, and some tests another.
-# WORKERS=0 runs all tests one after the other.
+# WORKERS=0 runs all tests one after the other. Some tests call make, which is not to hear of this one's -j2.
 unit: $(STAMP) programs
 	MAKEFLAGS= $(BIN)/pytest -m "not soak" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 

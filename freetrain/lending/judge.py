@@ -180,7 +180,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     crowded = crowded_out(facts.snapshot, facts.fragments, lent, nodes.queue)
     in_vain = [one for one in _not_started(facts, rules) if one not in crowded]
     offers = find_offers(facts.snapshot, facts.fragments, shadow, nodes, memory.sightings, facts.drained, rooms)
-    offers = withhold(offers, Grounds(facts, memory, shadow, nodes, rooms, claims.back, stopped, in_vain, crowded))
+    offers = withhold(offers, Grounds(facts, memory, shadow, nodes, rooms, claims.back, stopped, crowded, in_vain))
     offers = set_aside(offers, doubtful_nodes(facts, offers, nodes))
 
     eligible = _find_eligible(facts, offers, rooms)

@@ -29,8 +29,8 @@ class Grounds:
         rooms: what is left of each node, where nodes are lent in parts.
         claimed: parts of nodes on which jobs of the site would start → why they are given back.
         stopped: why nothing is to be lent at all; empty: nodes are lent.
-        in_vain: fragments that Slurm did not start in time.
         crowded_out: fragments whose parts of nodes jobs of the site's have taken before they began.
+        in_vain: others that Slurm did not start in time.
     """
 
     facts: Facts
@@ -40,8 +40,8 @@ class Grounds:
     rooms: Rooms | None
     claimed: WhyNot
     stopped: str
+    crowded_out: Sequence[Fragment]
     in_vain: Sequence[Fragment]
-    crowded_out: Sequence[Fragment] = ()
 
 
 def withhold(offers: Offers, grounds: Grounds) -> Offers:

@@ -27,6 +27,7 @@ NOTHING = Grounds(
     rooms=None,
     claimed={},
     stopped="",
+    crowded_out=(),
     in_vain=(),
 )
 PAUSED = replace(NOTHING.facts, paused="a pause")
