@@ -61,10 +61,11 @@ def give_back(site: Site, *trainers: str) -> None:
 
 @contextmanager
 def nothing_lent_meanwhile(site: Site) -> Iterator[None]:
-    """All that is submitted meanwhile is decided about at once."""
+    """All that is submitted meanwhile is decided about at once, with all nodes: none still ends what it was given."""
     stop = site.directory / "state" / "STOP"
     stop.touch()
     yield
+    wait_until(lambda: set(site.run("bob", "sinfo", "-h", "-N", "-o", "%T").split()) == {"idle"}, 20, site)
     stop.unlink()
 
 
