@@ -110,9 +110,8 @@ def _measure(part: str, given: argparse.Namespace) -> tuple[Table, Any]:
             found = []
             for one in measure_memory(given.changes, given.optimizer):
                 resident_mb, needed_mb = one.resident_bytes / 1e6, one.needed_bytes / 1e6
-                click.echo(
-                    f"{one.changes} changes: {resident_mb:.0f} MB, {needed_mb:.0f} MB without free", err=True
-                )
+                without_free = f"{needed_mb:.0f} MB without free, {one.threads} threads"
+                click.echo(f"{one.changes} changes: {resident_mb:.0f} MB, {without_free}", err=True)
                 found.append(one)
             return memory_table(found), [asdict(one) for one in found]
         case "checkpoints":

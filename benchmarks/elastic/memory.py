@@ -25,11 +25,13 @@ class Memory:
         changes: since there were two ranks.
         resident_bytes: in the computer's memory.
         needed_bytes: of these, without what its allocator kept although it was free.
+        threads: that it had then; more of them are left of worlds that did not end.
     """
 
     changes: int
     resident_bytes: int
     needed_bytes: int
+    threads: int
 
 
 def measure_memory(changes: int, optimizer: str) -> Iterator[Memory]:

@@ -88,10 +88,11 @@ def memory_table(rows_of: Sequence[Memory]) -> Table:
             str(one.changes),
             *_grown(one.resident_bytes, rows_of[0].resident_bytes),
             *_grown(one.needed_bytes, rows_of[0].needed_bytes),
+            str(one.threads),
         )
         for one in rows_of
     ]
-    columns = ("changes", "MB", "grown by", "without free, MB", "grown by")
+    columns = ("changes", "MB", "grown by", "without free, MB", "grown by", "threads")
     notes = ("without free: once the allocator has given back what it kept although it was free",)
     return Table("Memory of the first worker", columns, rows, notes)
 

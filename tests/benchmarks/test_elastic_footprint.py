@@ -28,6 +28,7 @@ def test_it_is_noted_once_in_each_world_that_has_settled(tmp_path: Path, monkeyp
     assert lines_after(2 * LOOK_AT_STEP, 2) == 2
     facts = json.loads((tmp_path / "footprints").read_text().splitlines()[0])
     assert facts["resident_bytes"] >= facts["needed_bytes"] > 1 << 20
+    assert facts["threads"] >= 1
 
 
 def test_it_is_left_alone_where_nobody_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

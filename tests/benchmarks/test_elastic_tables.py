@@ -133,5 +133,8 @@ def test_a_size_at_which_nothing_could_be_measured_has_no_figures() -> None:
 
 
 def test_memory_is_compared_with_that_after_the_first_changes() -> None:
-    table = memory_table([Memory(10, 400_000_000, 300_000_000), Memory(20, 410_000_000, 303_000_000)])
-    assert table.rows == [("10", "400", "+0.0 %", "300", "+0.0 %"), ("20", "410", "+2.5 %", "303", "+1.0 %")]
+    table = memory_table([Memory(10, 400_000_000, 300_000_000, 30), Memory(20, 410_000_000, 303_000_000, 33)])
+    assert table.rows == [
+        ("10", "400", "+0.0 %", "300", "+0.0 %", "30"),
+        ("20", "410", "+2.5 %", "303", "+1.0 %", "33"),
+    ]

@@ -36,7 +36,11 @@ class Footprint:
         if self._is_wanted and self._steps == LOOK_AT_STEP:
             resident_bytes = _resident_bytes()
             ctypes.CDLL(None).malloc_trim(0)
-            facts = {"resident_bytes": resident_bytes, "needed_bytes": _resident_bytes()}
+            facts = {
+                "resident_bytes": resident_bytes,
+                "needed_bytes": _resident_bytes(),
+                "threads": len(list(Path("/proc/self/task").iterdir())),
+            }
             with self._log.open("a") as log:
                 log.write(json.dumps(facts) + "\n")
 

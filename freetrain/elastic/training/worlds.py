@@ -135,7 +135,6 @@ class Worlds:
             self._model.leave()
             # The gradients are views into the old wrapper's buckets.
             self._state.optimizer.zero_grad(set_to_none=True)
-            give_back_memory()
             try:
                 world = self._session.reform(broke_with, self._state.step, self.feeder.release)
             except BaseException:
