@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.worlds.memory import give_back_pages
 
 _GRACE_S = 0.1
 """After the cut, collectives get this long to fail by themselves, as nearly all do at once."""
@@ -107,6 +108,15 @@ class Collectives:
         self._under_way.clear()
         self._owed.clear()
 
+    def abandon(self) -> None:
+        """After a cut: some never end, and hold their tensors for ever.
+
+        Gradients of a step that is lost anyway are at least no burden to the system any more.
+        """
+        for owed in self._owed:
+            owed.abandon()
+        self.forget()
+
     def _lost(self, error: RuntimeError) -> LostRankError:
         self.failed = True
         return LostRankError(str(error))
@@ -128,6 +138,7 @@ class _Owed:
         self._missing = parts
         self._on_loss = on_loss
         self._lock = threading.Lock()
+        self._failed = False
 
     def settle(self, ended: Any) -> None:
         """One of its works has ended, well or not."""
@@ -146,10 +157,16 @@ class _Owed:
         """Nobody should wait any longer."""
         self._deliver(error)
 
+    def abandon(self) -> None:
+        """Nobody needs the tensor if it failed, but the transport may hold it; its connections are cut."""
+        if self._failed:
+            give_back_pages(self._tensor)
+
     def _deliver(self, error: BaseException | None) -> None:
         with self._lock:
             if not self.future.done():
                 if error is not None:
+                    self._failed = True
                     self._on_loss(error)
                 self.future.set_result(self._tensor)
                 self._on_loss = _heed_nothing

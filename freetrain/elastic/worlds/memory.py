@@ -1,11 +1,14 @@
-"""Giving memory back to the system: an allocator may keep what every world leaves behind."""
+"""Giving memory back to the system: what an allocator keeps of each world, what a sum without end holds."""
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import threading
 from functools import lru_cache
 from typing import Any
+
+import torch
 
 
 def give_back_memory() -> None:
@@ -13,6 +16,15 @@ def give_back_memory() -> None:
     trim = _malloc_trim()
     if trim is not None:
         threading.Thread(target=trim, args=(0,), name="freetrain-memory", daemon=True).start()
+
+
+def give_back_pages(tensor: torch.Tensor) -> None:
+    """Let the system have the memory of a tensor that somebody holds, but whose values nobody needs: they become 0."""
+    first, end = tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
+    first, end = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
+    if tensor.device.type == "cpu" and tensor.is_contiguous() and first < end:
+        # Refused for memory of unusual kinds, which then stays.
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), mmap.MADV_DONTNEED)
 
 
 @lru_cache(maxsize=1)

@@ -160,6 +160,7 @@ class World:
             if groups and self._collectives.ended():
                 self._collectives.forget()
             else:
+                self._collectives.abandon()
                 for group in groups:
                     keep_for_ever(group)
             for group in groups:

@@ -49,7 +49,8 @@ def main(way: str) -> None:
     world = world_of(("a", "b"), "a", store.port)
     os.waitpid(process, os.WUNTRACED)
     collectives: Collectives = world._collectives
-    ddp = world.ddp_group().broadcast([torch.zeros(FLOATS_TOO_MANY_FOR_THE_SOCKET)], dist.BroadcastOptions())
+    sent = torch.ones(FLOATS_TOO_MANY_FOR_THE_SOCKET)
+    ddp = world.ddp_group().broadcast([sent], dist.BroadcastOptions())
     (work,) = collectives._under_way
     lost: list[BaseException] = []
     out = threading.Event()
@@ -67,7 +68,7 @@ def main(way: str) -> None:
         except (LostRankError, RuntimeError) as error:
             lost.append(error)
     else:
-        collectives.promise([work], torch.zeros(1), lost.append).wait()
+        collectives.promise([work], sent, lost.append).wait()
     world.leave()
     out.set()
     left_s = time.monotonic() - since_s
@@ -76,7 +77,7 @@ def main(way: str) -> None:
     total = alone.start_sum([2.0]).wait()
     alone.leave()
     os.kill(process, signal.SIGKILL)
-    facts = {"left_s": left_s, "alone": total, "lost": [str(error) for error in lost]}
+    facts = {"left_s": left_s, "alone": total, "lost": [str(error) for error in lost], "kept": sent.mean().item()}
     print(json.dumps({**facts, "forgotten": not work.is_completed()}))
 
 

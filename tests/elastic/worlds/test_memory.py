@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import threading
 from pathlib import Path
 
 import pytest
+import torch
 
 from freetrain.elastic.worlds import memory
 from tests.elastic.harness import workers
@@ -59,3 +61,18 @@ def test_another_allocator_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
     monkeypatch.delattr(threading, "Thread")
     memory.give_back_memory()
+
+
+def test_pages_of_a_tensor_are_given_back_and_none_of_its_neighbours() -> None:
+    whole = torch.ones(1 << 20)
+    memory.give_back_pages(whole[1000:500_000])
+    assert whole[:1000].min() == 1 == whole[500_000:].min()
+    page_floats = mmap.PAGESIZE // 4
+    assert whole[1000 + page_floats : 500_000 - page_floats].max() == 0
+
+
+def test_a_tensor_that_has_no_pages_of_its_own_stays() -> None:
+    small, strided = torch.ones(10), torch.ones(1000, 1000).T
+    memory.give_back_pages(small)
+    memory.give_back_pages(strided)
+    assert small.min() == 1 == strided.min()
