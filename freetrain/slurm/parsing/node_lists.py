@@ -45,10 +45,7 @@ def require_countable(text: str) -> None:
     """
     named = 0
     for item in _ITEM.findall(text):
-        spans = [
-            sum(_span(*found.groups()) for found in _RANGE.finditer(pieces))
-            for pieces in _IN_BRACKETS.findall(item)
-        ]
+        spans = (sum(_span(*ends) for ends in _RANGE.findall(pieces)) for pieces in _IN_BRACKETS.findall(item))
         named += math.prod(max(1, span) for span in spans)
     if named > MOST_NODES:
         raise ValueError(f"more than {MOST_NODES:,} nodes in {text[:60]!r}")
