@@ -24,7 +24,7 @@ def daemons_store(config: Config) -> Store:
     """The database of the daemon with this configuration.
 
     Raises:
-        StateError: there is none, it is not for this account or cannot be read, or the daemon is of another version.
+        StateError: there is none, it is not for this account, or it is damaged or of another version.
     """
     path = Path(config.state.directory) / DAEMONS_STORE
     try:
