@@ -211,6 +211,7 @@ class Site:
         if self._daemon is None:
             return 0
         self.signal_daemon(number)
+        self.signal_daemon(signal.SIGCONT)  # or one that is stopped would not hear of it
         daemon, self._daemon = self._daemon, None
         try:
             return daemon.wait(_PATIENCE_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -59,19 +59,23 @@ def daemon_that_polls_every(
 
 def clean_up(site: Site, nodes: int) -> None:
     """Whatever a test has left goes, also where it was cut off by what failed: the next one begins as it did."""
-    try:
+    with ExitStack() as left:
+        left.callback(shutil.rmtree, site.directory / "state", ignore_errors=True)
+        left.callback(free_all_nodes, site, nodes)
         site.stop_daemon()
-        site.lab.start_controller()
-        for name, runs in site.lab.status().nodes.items():
-            if not runs:
-                site.lab.start_node(name)
-        for said in site.run("root", "scontrol", "-o", "show", "reservation").splitlines():
-            if said.startswith("ReservationName="):
-                site.run("root", "scontrol", "delete", f"reservation={said.split()[0].partition('=')[2]}")
-        wait_until(lambda: cancel_all(site), 40, site)
-        wait_until(lambda: len(idle_nodes(site)) == nodes, 60, site)
-    finally:
-        shutil.rmtree(site.directory / "state", ignore_errors=True)
+
+
+def free_all_nodes(site: Site, nodes: int) -> None:
+    """Until all can be lent at once: nothing runs or is reserved, and who was away is back."""
+    site.lab.start_controller()
+    for name, runs in site.lab.status().nodes.items():
+        if not runs:
+            site.lab.start_node(name)
+    for said in site.run("root", "scontrol", "-o", "show", "reservation").splitlines():
+        if said.startswith("ReservationName="):
+            site.run("root", "scontrol", "delete", f"reservation={said.split()[0].partition('=')[2]}")
+    wait_until(lambda: cancel_all(site), 40, site)
+    wait_until(lambda: len(idle_nodes(site)) == nodes, 60, site)
 
 
 def cancel_all(site: Site) -> bool:
