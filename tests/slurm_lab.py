@@ -112,6 +112,11 @@ def on_free_ports(options: LabOptions) -> LabOptions:
     raise AssertionError(f"no {blocks * _BLOCK} free ports from {FIRST_PORT} to {LAST_PORT}")
 
 
+def free_port() -> int:
+    """A port that nobody uses, and that no other test takes while this process lives."""
+    return on_free_ports(LabOptions(nodes=1)).base_port
+
+
 def _reserve(blocks: range) -> bool:
     """Whether these blocks of ports are now ours alone: by a name for each, which the kernel frees at our end."""
     with ExitStack() as taken:

@@ -37,6 +37,17 @@ def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
     assert missing == []
 
 
+def test_the_architecture_has_every_room_and_only_modules_that_are_there() -> None:
+    page, package = (ROOT / "docs/architecture.md").read_text(), ROOT / "freetrain"
+    rooms = [path.parent.name for path in package.glob("*/__init__.py")]
+    assert [room for room in rooms if f"\n- `{room}/` (" not in page] == []
+    named = set(re.findall(r"`([a-z_./]+(?:\.py|/))`", page))
+    there = {f"{path}{'/' * path.is_dir()}" for path in package.rglob("*")} | {f"{ROOT}/freetrain/"}
+    there |= {str(path) for path in (ROOT / "tests").rglob("*.py")}
+    assert [name for name in named if not any(path.endswith(f"/{name}") for path in there)] == []
+    assert [line for line in page.splitlines() if len(line) > 130] == []
+
+
 def test_the_documented_objective_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "site_objectives.py").write_text(block("docs/objectives.md", "python", "def thrifty"))

@@ -86,14 +86,14 @@ def test_a_search_ends_when_enough_has_been_tried(search: Path, tmp_path: Path) 
 
 def test_a_search_that_is_told_to_leave_has_somebody_else_try_the_same(search: Path, tmp_path: Path) -> None:
     study = tmp_path / "study.log"
-    slow = "    import time; time.sleep(60)\n    return (x - 2)"
+    busy = tmp_path / "busy"
+    slow = f"    import pathlib, time; pathlib.Path('{busy}').touch(); time.sleep(600)\n    return (x - 2)"
     search.write_text(search.read_text().replace("    return (x - 2)", slow))
     process = run(search, study)
     until_s = time.monotonic() + 60
-    while not deeds(study):
+    while not busy.exists():
         assert time.monotonic() < until_s
         time.sleep(0.05)
-    time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     assert deeds(study) == [["ask"], ["enqueue", {"x": 3.0}], ["tell", None, "FAIL"]]

@@ -130,7 +130,7 @@ class Site:
     directory: Path
     job: str = ""
     last: str = ""
-    patience_s: float = 30.0
+    patience_s: float = 90.0
 
     def types(self, *words: str) -> subprocess.CompletedProcess[str]:
         filled = [word.replace("{job}", self.job).replace("{last}", self.last) for word in words]
@@ -206,11 +206,12 @@ def site(lab: Lab) -> Iterator[Site]:
         yield site
         for command in (
             "scancel --user=root", "scancel --user=news", "scontrol delete reservation=repair",
-            "scontrol update PartitionName=freetrain State=UP", "sacctmgr delete user uucp",
-            "sacctmgr delete qos freetrain,spare",
+            "scontrol update PartitionName=freetrain State=UP", "scontrol update NodeName=n001 State=RESUME",
+            "sacctmgr delete user uucp", "sacctmgr delete qos freetrain,spare",
         ):  # fmt: skip
             site.types(*command.split())
         assert eventually(lambda: not site.types("squeue", "-h").stdout)
+        assert eventually(lambda: set(site.types("sinfo", "-h", "-N", "-o", "%T").stdout.split()) == {"idle"})
 
 
 def is_here(command: Command) -> bool:

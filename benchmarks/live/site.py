@@ -21,6 +21,7 @@ from benchmarks.live.workload import SiteJob
 from freetrain.lab.lab import Lab
 from freetrain.lab.options import LabOptions
 
+_PATIENCE_S = 120.0
 ENVIRONMENT = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
 
 JOB = """#!/bin/bash
@@ -210,9 +211,13 @@ class Site:
         if self._daemon is None:
             return 0
         self.signal_daemon(number)
-        status = self._daemon.wait(120)
-        self._daemon = None
-        return status
+        self.signal_daemon(signal.SIGCONT)  # or one that is stopped would not hear of it
+        daemon, self._daemon = self._daemon, None
+        try:
+            return daemon.wait(_PATIENCE_S)
+        finally:
+            daemon.kill()  # where it hangs: none is left beside the next one
+            daemon.wait()
 
     @property
     def daemon_says(self) -> str:

@@ -144,6 +144,8 @@ def _tell_longest(sentence: str, log: ProgressLog, part: str) -> None:
 
 def _read(trainer: Path) -> ProgressLog:
     path = TrainerDirectory(trainer.absolute()).progress_path
+    if path.exists() and not path.is_file():  # a pipe, say, in somebody else's directory
+        raise InputError(f"{path} is not a plain file.", "Nothing but what a training writes itself is read.")
     try:
         log = read_progress(path)
     except OSError as error:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from freetrain.config import Config
-from freetrain.errors import StateError
+from freetrain.errors import ExitCode, StateError
 from freetrain.store.ledger import Ledger
 from freetrain.store.store import DAEMONS_STORE, Store
 
@@ -23,7 +24,7 @@ def daemons_store(config: Config) -> Store:
     """The database of the daemon with this configuration.
 
     Raises:
-        StateError: there is none, it cannot be read, or the daemon is of another version.
+        StateError: there is none, it is not for this account, or it is damaged or of another version.
     """
     path = Path(config.state.directory) / DAEMONS_STORE
     try:
@@ -34,5 +35,11 @@ def daemons_store(config: Config) -> Store:
         raise StateError(
             f"No daemon has worked here yet: there is no database {path}.",
             "Is it the daemon's own configuration that is read? 'freetrain config show --origin' says.",
+        )
+    if not os.access(path, os.R_OK):
+        raise StateError(
+            f"The daemon's database {path} is for the daemon's account and root.",
+            "'freetrain jobs', 'nodes', 'holes', 'status' and 'top' show everybody what it lends.",
+            ExitCode.NOT_ALLOWED,
         )
     return Store.open_existing(path)

@@ -96,13 +96,18 @@ def _explain(what: str, standing: Standing, journal: _Journal) -> Iterator[str]:
         yield from found
 
 
+def _begun(said: str) -> str:
+    """As the beginning of a sentence; what a tag says stays as it is written there."""
+    return said if "=" in said.partition(" ")[0] else f"{said[0].upper()}{said[1:]}"
+
+
 def _explain_trainer(known: TrainerStatus, standing: Standing, journal: _Journal) -> Iterator[str]:
     lent, asked = len(expand_nodes(known.lent)), len(expand_nodes(known.asked))
     which, coming = f" ({known.lent})" if lent else "", f", and {asked} asked for" if asked else ""
     yield f"Training {known.id} of {known.owner} is {known.state} and has {lent} nodes{which}{coming}."
     for said in (known.note, known.fault):
         if said:
-            yield f"{said[0].upper()}{said[1:]}."
+            yield f"{_begun(said)}."
     if standing.nothing_is_lent:
         yield f"It gets nothing: {standing.nothing_is_lent}."
     elif known.waits_for:

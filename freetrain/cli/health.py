@@ -61,7 +61,8 @@ def judge_health(standing: Standing) -> tuple[Health, str]:
     if status is None or not standing.is_at_work:
         return Health.CRITICAL, f"no daemon is at work: {standing.why_not}"
     if status.silent_since_s is not None:
-        return Health.CRITICAL, f"Slurm does not answer: {status.silent_why}"
+        silent, why = "Slurm does not answer", status.silent_why
+        return Health.CRITICAL, why if why.startswith(silent) else f"{silent}: {why}"
     if look is None:
         return Health.WARNING, "the daemon has not looked yet"
     if why := standing.stopped_by:

@@ -15,7 +15,7 @@ from ClusterShell.NodeUtils import (
 )
 
 from freetrain.core.node import Nodes
-from freetrain.slurm.parsing import expand_nodes
+from freetrain.slurm.parsing.node_lists import expand_nodes, require_countable
 
 _SITES = "/etc/clustershell"
 
@@ -28,6 +28,7 @@ def expand_with_groups(text: str) -> Nodes:
     """
     if "@" not in text:
         return expand_nodes(text)
+    require_countable(text)
     try:
         return frozenset(NodeSet(text, resolver=_SitesGroups()))
     except NodeSetException as error:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -202,3 +203,12 @@ def test_of_a_job_of_which_nothing_was_learned_that_is_said(of_kinds: Path) -> N
         done = CliRunner().invoke(curve_command, [str(of_kinds), "--job", job])
         assert isinstance(done.exception, InputError)
         assert why in done.exception.what
+
+
+def test_what_hangs_or_never_ends_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    os.mkfifo(path)
+    assert "is not a plain file" in CliRunner().invoke(cli, ["curve", str(tmp_path)]).stderr
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert "is not a plain file" in CliRunner().invoke(cli, ["curve", str(tmp_path)]).stderr

@@ -129,6 +129,14 @@ def test_a_task_stands_for_its_training() -> None:
     assert said("7_3") == said("7")
 
 
+def test_what_a_tag_says_is_quoted_as_it_is_written(state: Path) -> None:
+    refused = TrainerStatus("10", "games", "refused", note="min=x is not a number of nodes")
+    look = replace(LOOK, time_s=time.time(), trainers=(*LOOK.trainers, refused))
+    StatusFile(state, 30.0, False).looked(Config.model_validate({"lend": {"mode": "act"}}), look)
+    assert "min=x is not a number of nodes." in said("10")
+    assert "Paused after 5 failures in a row." in said("9")
+
+
 @pytest.mark.usefixtures("store")
 def test_who_waits_is_told_for_what() -> None:
     assert said("8")[1] == "It waits: needs 4 nodes at once; its user's share is 2 nodes."

@@ -97,6 +97,8 @@ def test_no_daemon_and_a_silent_slurm_are_critical(state: Path) -> None:
     publish(state).silent("slurmctld is \x1b[31maway")
     result = health()
     assert (result.exit_code, "Slurm does not answer: slurmctld is ?[31maway" in result.stdout) == (2, True)
+    publish(state).silent("Slurm does not answer squeue: connect failure")
+    assert "CRITICAL - Slurm does not answer squeue: connect failure |" in health().stdout
     publish(state).stopped()
     assert "CRITICAL - no daemon is at work: it was stopped" in health().stdout
 

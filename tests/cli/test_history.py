@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from freetrain.cli.main import cli
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
+from freetrain.errors import ExitCode
 from freetrain.store import Store
 
 
@@ -76,6 +77,18 @@ def test_one_trainer_user_or_node_can_be_chosen() -> None:
     assert [row[0] for row in rows("--node", "n[1,9]")] == ["7_0", "8_0"]
     assert "Nothing was lent in that time." in run("--node", "n9").stdout
     assert "There is no group of nodes @nope" in run("--node", "@nope").stderr
+
+
+@pytest.mark.parametrize("command", ["history", "audit", "ledger"])
+def test_who_may_not_read_the_database_is_told_what_everybody_may(
+    monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr("freetrain.cli.daemons_ledger.os.access", lambda *_: False)
+    result = CliRunner().invoke(cli, [command])
+    assert result.exit_code == ExitCode.NOT_ALLOWED
+    assert "is for the daemon's account and root." in result.stderr
+    assert "'freetrain jobs'" in result.stderr
+    assert "--store" not in result.stderr
 
 
 def test_programs_get_all_of_it() -> None:

@@ -118,6 +118,7 @@ def test_in_a_terminal_it_is_drawn_until_q_is_pressed() -> None:
         if select.select([ours], [], [], 1.0)[0]:
             seen += os.read(ours, 65536)
     os.write(ours, b"q")
+    until_s = time.monotonic() + 60
     while program.poll() is None and time.monotonic() < until_s:
         if select.select([ours], [], [], 0.1)[0]:
             try:

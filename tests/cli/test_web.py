@@ -24,14 +24,17 @@ def test_the_page_is_served_until_the_command_is_ended(tmp_path: Path) -> None:
     config = tmp_path / "freetrain.toml"
     config.write_text(f"[state]\ndirectory = '{tmp_path}'\nstop_file = '{tmp_path}/STOP'\n")
     command = [sys.executable, "-m", "freetrain", "web", "--port", "0", "--config", str(config)]
-    program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert program.stdout is not None
-    said = program.stdout.readline()
-    assert re.fullmatch(r"The page is at http://127\.0\.0\.1:\d+/\n", said)
-    with urllib.request.urlopen(said.split()[-1], timeout=60) as answer:
-        assert b"3 of 6" in answer.read()
-    program.send_signal(signal.SIGTERM)
-    rest, complaints = program.communicate(timeout=60)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stdout is not None
+            said = program.stdout.readline()
+            assert re.fullmatch(r"The page is at http://127\.0\.0\.1:\d+/\n", said)
+            with urllib.request.urlopen(said.split()[-1], timeout=60) as answer:
+                assert b"3 of 6" in answer.read()
+            program.send_signal(signal.SIGTERM)
+            rest, complaints = program.communicate(timeout=60)
+        finally:
+            program.kill()
     assert (program.returncode, rest, complaints) == (0, "", "")
 
 

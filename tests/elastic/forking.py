@@ -35,6 +35,8 @@ class Forked:
         self, script: Path, environment: Mapping[str, str], prefix: Path, arguments: Sequence[str] = ()
     ) -> None:
         self._prefix = prefix
+        for suffix in (".pid", ".status"):  # of an earlier one of this name
+            prefix.with_suffix(suffix).unlink(missing_ok=True)
         self.returncode: int | None = None
         request = {
             "command": [str(script), *arguments],
@@ -62,8 +64,10 @@ class Forked:
         return status
 
     def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        # Where its end is not told yet it may be over all the same.
+        with contextlib.suppress(ProcessLookupError):
+            if self.poll() is None:
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)

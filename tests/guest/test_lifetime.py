@@ -32,13 +32,19 @@ def test_forgetting_it_leaves_nothing_behind() -> None:
     assert is_gone(before)
 
 
-def test_an_interrupted_question_leaves_no_answer_for_the_next(guest: Guest) -> None:
-    before = pid_of(guest)
+def test_an_interrupted_question_leaves_no_answer_for_the_next(guest: Guest, tmp_path: Path) -> None:
+    before, told, asking = pid_of(guest), tmp_path / "pid", threading.main_thread().ident
+    assert asking is not None
+
+    def interrupt() -> None:
+        wait_until(told.exists)
+        signal.pthread_kill(asking, signal.SIGALRM)
+
     previous = signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
-            guest.ask(named(planted.sleep_for_ever), time_s=LONG_S)
+            guest.ask(named(planted.say_pid_and_hang), str(told), time_s=LONG_S)
     finally:
         signal.signal(signal.SIGALRM, previous)
     assert is_gone(before)

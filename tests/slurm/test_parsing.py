@@ -105,6 +105,20 @@ def test_lists_of_nodes() -> None:
         expand_nodes("c[01-")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["c[1-99999999]", f"c[1-{'9' * 5000}]", "r[1-2000]n[1-2000]", "c[1-700000],d[1-700000]"],
+)
+def test_a_list_that_is_a_slip_of_the_pen_is_not_counted_out(text: str) -> None:
+    with pytest.raises(ValueError, match="more than 1,000,000 nodes in"):
+        expand_nodes(text)
+
+
+def test_lists_of_large_machines_are_read() -> None:
+    assert len(expand_nodes("a[1-20000],b[1-20000],c-99999999-99999999")) == 40_001
+    assert len(expand_nodes("r[1-40]n[001-100],x")) == 4_001
+
+
 def test_there_are_no_groups_of_nodes_in_answers_of_slurm() -> None:
     assert expand_nodes("n001,@gpu") == {"n001", "@gpu"}
     assert fold_nodes(["n001", "@gpu"]) == "@gpu,n001"

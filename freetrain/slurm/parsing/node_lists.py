@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -10,22 +12,48 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 from freetrain.core.node import Nodes
 from freetrain.slurm.parsing.words import NOTHING
 
+MOST_NODES = 1_000_000
+"""No list names more: nobody is to wait, or to lose his memory, until a slip of the pen has been counted out."""
+_ITEM = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
+_IN_BRACKETS = re.compile(r"\[([^\]]*)\]")
+_RANGE = re.compile(r"(\d+)-(\d+)")
+
 
 @lru_cache(maxsize=65536)
 def expand_nodes(text: str) -> Nodes:
     """The nodes of a list such as ``c[01-16,20]``; the same lists come again in every cycle.
 
     Raises:
-        ValueError: it is no list of nodes.
+        ValueError: it is no list of nodes, or names too many.
     """
     if text in NOTHING:
         return frozenset()
     if "[" not in text and "," not in text:
         return frozenset((text,))
+    require_countable(text)
     try:
         return frozenset(NodeSet(text, resolver=RESOLVER_NOGROUP))
     except NodeSetParseError as error:
         raise ValueError(f"no list of nodes: {text[:60]!r}") from error
+
+
+def require_countable(text: str) -> None:
+    """Judge a list by what its brackets say, as to count it out might take all memory.
+
+    Raises:
+        ValueError: it names too many nodes.
+    """
+    named = 0
+    for item in _ITEM.findall(text):
+        spans = (sum(_span(*ends) for ends in _RANGE.findall(pieces)) for pieces in _IN_BRACKETS.findall(item))
+        named += math.prod(max(1, span) for span in spans)
+    if named > MOST_NODES:
+        raise ValueError(f"more than {MOST_NODES:,} nodes in {text[:60]!r}")
+
+
+def _span(low: str, high: str) -> int:
+    """How many numbers there are from one to the other; digits without end are not read."""
+    return MOST_NODES + 1 if max(len(low), len(high)) > 18 else int(high) - int(low) + 1
 
 
 def fold_nodes(names: Iterable[str]) -> str:

@@ -55,7 +55,7 @@ class Heard:
     def connect(self) -> socket.socket:
         out = socket.socket(socket.AF_UNIX)
         out.connect(self.path)
-        out.settimeout(5)
+        out.settimeout(60)
         return out
 
     def still_hears(self) -> bool:
@@ -67,7 +67,7 @@ class Heard:
                 send_nudge(self.directory)
             return len(self.at_s) > before
 
-        return eventually(nudged, 10)
+        return eventually(nudged)
 
 
 @pytest.fixture
@@ -162,16 +162,15 @@ def test_a_listener_that_runs_out_of_files_comes_back(heard: Heard, monkeypatch:
 
 
 def test_nudges_of_one_sender_are_taken_together_and_none_is_lost(heard: Heard) -> None:
-    until_s = time.monotonic() + 1.2
-    while time.monotonic() < until_s:
+    begun_s = last_s = time.monotonic()
+    while (now_s := time.monotonic()) < begun_s + 1.2 or last_s == begun_s:
         with suppress(FreetrainError):
             send_nudge(heard.directory)
-    last_s = time.monotonic()
-    assert eventually(lambda: heard.at_s[-1] > last_s - nudge._SITE_APART_S, 5)
+            last_s = now_s
+    assert eventually(lambda: max(heard.at_s, default=0.0) >= last_s), "the last one was not forgotten"
     time.sleep(2 * nudge._SITE_APART_S)
-    assert heard.at_s[-1] > last_s - 0.1, "the last one was not forgotten"
-    apart_s = [after - before for before, after in zip(heard.at_s, heard.at_s[1:], strict=False)]
-    assert min(apart_s) > nudge._SITE_APART_S - 0.05
+    # Each is noted a little after it was due: the first and the last say how many there can have been.
+    assert len(heard.at_s) <= 1 + (heard.at_s[-1] - begun_s) / nudge._SITE_APART_S
 
 
 @several_people
@@ -180,7 +179,7 @@ def test_owners_of_trainers_may_nudge_and_other_users_are_refused(heard: Heard) 
     assert heard.at_s == []
     heard.senders.admit([SOMEBODY, "nobody-of-this-name"])
     assert says_to(SOMEBODY, heard) == "taken"
-    assert eventually(lambda: len(heard.at_s) == 1, 5)
+    assert eventually(lambda: len(heard.at_s) == 1)
     assert says_to(SOMEBODY, heard) == "taken"
     assert heard.still_hears(), "who is early holds up nobody else"
     heard.senders.admit([])
@@ -210,15 +209,20 @@ def test_a_refused_nudge_is_a_sentence_and_a_status(heard: Heard) -> None:
 
 
 def test_a_daemon_that_does_not_answer_costs_a_second(tmp_path: Path) -> None:
+
+    def cost_s() -> float:
+        began_s = time.monotonic()
+        with pytest.raises(FreetrainError, match="does not answer") as refused:
+            send_nudge(tmp_path)
+        assert refused.value.exit_code is ExitCode.TRY_AGAIN
+        return time.monotonic() - began_s
+
     with socket.socket(socket.AF_UNIX) as deaf:
         deaf.bind(str(tmp_path / "nudge"))
         deaf.listen(0)
         for queue in ("empty", "full"):
-            began_s = time.monotonic()
-            with pytest.raises(FreetrainError, match="does not answer") as refused:
-                send_nudge(tmp_path)
-            assert time.monotonic() - began_s < 2.0, queue
-            assert refused.value.exit_code is ExitCode.TRY_AGAIN
+            # A machine may be too busy once, but not each time.
+            assert any(cost_s() < 2.0 for _ in range(10)), queue
             with socket.socket(socket.AF_UNIX) as filler, suppress(BlockingIOError):
                 filler.setblocking(False)
                 filler.connect(str(tmp_path / "nudge"))
@@ -230,9 +234,9 @@ def test_a_flood_leaves_the_processor_to_the_daemon(heard: Heard) -> None:
     flooder = subprocess.Popen([sys.executable, "-c", flood])
     try:
         time.sleep(0.5)
-        before_s = time.process_time()
+        before_s, begun_s = time.process_time(), time.monotonic()
         time.sleep(1.0)
-        assert time.process_time() - before_s < 0.5
+        assert time.process_time() - before_s < 0.5 * (time.monotonic() - begun_s)
         assert heard.still_hears()
     finally:
         flooder.send_signal(signal.SIGKILL)

@@ -17,7 +17,7 @@ import pytest
 from benchmarks.live.site import Site
 from benchmarks.live.workload import SiteJob
 from freetrain.lab import LabOptions
-from tests.daemon.on_slurm.site import POLL_S, wait_until
+from tests.daemon.on_slurm.site import POLL_S, clean_up, wait_until
 from tests.needed import several_people
 from tests.slurm_lab import on_free_ports, short_directory
 
@@ -44,6 +44,20 @@ def site() -> Iterator[Site]:
             yield site
         finally:
             site.close()
+
+
+@pytest.fixture(autouse=True)
+def layout_as_it_was(site: Site) -> Iterator[None]:
+    """Each test leaves Slurm as it was at first, however it ends."""
+    path = Path(site.environment["SLURM_CONF"])
+    before = path.read_text()
+    yield
+    for partition, tier in (("freetrain", 1), ("half", 7), ("debug", 5)):
+        admin(site, f"scontrol update PartitionName={partition} PriorityTier={tier} GraceTime=0")
+    if path.read_text() != before:
+        site.lab.stop_controller()  # not all of it is taken by a running one
+        path.write_text(before)
+        site.lab.start_controller()
 
 
 def admin(site: Site, command: str) -> str:
@@ -106,10 +120,7 @@ def running(site: Site) -> Iterator[None]:
         wait_until(lambda: "mode act" in site.daemon_says, 30, site)
         yield
     finally:
-        site.stop_daemon()
-        for user in set(site.lab.users.values()):
-            site.run("daemon", "scancel", f"--user={user}")
-        wait_until(lambda: not site.run("bob", "squeue", "-h", "-a", "-o", "%T"), 60, site)
+        clean_up(site, NODES)
 
 
 def lent(site: Site) -> int:
@@ -157,8 +168,6 @@ def test_a_partition_of_the_sites_own_is_refused(site: Site) -> None:
 
 
 def test_who_begins_to_wait_because_the_layout_was_changed_gets_the_nodes_at_once(site: Site) -> None:
-    admin(site, "scontrol update PartitionName=freetrain PriorityTier=1")
-    admin(site, "scontrol update PartitionName=half PriorityTier=7")
     with running(site):
         site.submit_trainer("alice", NODES, "min=1")
         wait_until(lambda: lent(site) == NODES, 60, site)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import time
 
@@ -40,14 +41,20 @@ srun --quiet bash -c 'trap "exit 0" TERM; while [ ! -e {flag} ]; do sleep 0.2; d
 """
 
 
-def test_trainers_grow_into_idle_nodes_and_shrink_for_the_site(daemon: Site) -> None:
-    trainers = submit_three(daemon)
-    wait_until(lambda: lent(daemon, *trainers) == NODES, POLL_S + 10, daemon)
+def test_trainers_grow_into_idle_nodes_and_shrink_for_others_and_for_the_site(daemon: Site) -> None:
+    first = daemon.submit_trainer("alice", NODES, "min=1")
+    wait_until(lambda: lent(daemon, first) == NODES, POLL_S + 10, daemon)
+    trainers = [first, daemon.submit_trainer("bob", NODES, "min=1")]
     wait_until(lambda: settled(daemon, *trainers), 4 * POLL_S + 10, daemon)
 
-    job = daemon.submit(SiteJob(0, 6, 15, 1))
-    wait_until(lambda: job in daemon.started_s(), 5, daemon)
+    daemon.signal_daemon(signal.SIGSTOP)  # or it might have given the nodes back before Slurm took them
+    try:
+        job = daemon.submit(SiteJob(0, 6, 3600, 60))
+        wait_until(lambda: job in daemon.started_s(), 5, daemon)
+    finally:
+        daemon.signal_daemon(signal.SIGCONT)
     wait_until(lambda: lent(daemon, *trainers) == NODES - 6, 10, daemon)
+    daemon.run("bob", "scancel", job)
     wait_until(lambda: settled(daemon, *trainers), 30, daemon)
     ends = {str(end) for trainer in trainers for end in ledger_ends(daemon, trainer)}
     assert {"preempted", "released"} <= ends
@@ -60,10 +67,11 @@ def ends_of_lent(site: Site, nodes: set[str]) -> list[float | None]:
 
 
 def test_nodes_are_empty_before_a_maintenance_begins(site: Site) -> None:
-    with daemon_that_polls_every(POLL_S, site, margin_s=20):
+    margin_s = 60  # which is also what a busy machine may be late by
+    with daemon_that_polls_every(POLL_S, site, margin_s=margin_s):
         trainers = submit_three(site)
         wait_until(lambda: settled(site, *trainers), 4 * POLL_S + 20, site)
-        begin_s = int(time.time()) + 45
+        begin_s = int(time.time()) + margin_s + 25
         start = time.strftime("starttime=%Y-%m-%dT%H:%M:%S", time.gmtime(begin_s))
         admin = subprocess.run(
             ["scontrol", "create", "reservation=m", start, "duration=5", "nodes=n[001-004]", "users=root",
@@ -80,22 +88,20 @@ def test_nodes_are_empty_before_a_maintenance_begins(site: Site) -> None:
 
 
 def test_when_a_trainer_completes_the_others_grow(daemon: Site) -> None:
-    flag = daemon.out / "flag"
+    flag = daemon.out / "all-is-trained"
     first = daemon.submit_trainer("alice", 8, "min=1,name=short", DONE.format(flag=flag))
     second = daemon.submit_trainer("bob", NODES, "min=1")
     wait_until(lambda: settled(daemon, first, second), 40, daemon)
     flag.touch()
     wait_until(lambda: lent(daemon, second) == NODES, 30, daemon)
     wait_until(lambda: "complete" in daemon.daemon_says, 10, daemon)
-    flag.unlink()
 
 
 def test_of_an_ordinary_array_every_task_runs_once_and_none_is_cancelled(daemon: Site) -> None:
     array = daemon.submit_trainer("alice", 12, "min=2,max=4", ORDINARY.format(out=daemon.out))
     ran = lambda: {path.name: path.read_text() for path in daemon.out.glob("task-*")}  # noqa: E731
     wait_until(lambda: len(ran()) > 4, 60, daemon)
-    shown = daemon.freetrain("alice", "jobs")
-    assert "its end cannot be told" in shown.stdout, shown.stdout + shown.stderr
+    wait_until(lambda: "its end cannot be told" in daemon.freetrain("alice", "jobs").stdout, 30, daemon)
     (daemon.out / "go-on").touch()
     wait_until(lambda: len(ran()) == 12, 120, daemon)
     wait_until(

@@ -6,7 +6,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from http.client import HTTPException
 from pathlib import Path
 from threading import Event, Thread
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slurm
 
 NODES, PIECES = 2, 32
 LIMIT_S = 60
+ANSWER = "answer to /x\n"
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/fillers.md").read_text()
 SCRIPTS = {name: text for text, name in re.findall(r"```bash\n(#!/bin/bash\n# (\S+)\n.*?)```", PAGE, re.DOTALL)}
@@ -99,11 +100,12 @@ def ask_all(site: Site, over: Event, answers: Counter[str]) -> None:
 def test_pilots_leave_when_they_are_told_and_no_piece_of_work_is_lost(site: Site) -> None:
     make_work(site.out)
     over, answers = Event(), Counter[str]()
-    asking = Thread(target=ask_all, args=(site, over, answers))
-    with daemon_that_polls_every(POLL_S, site, NODES, lend='share = "any"'):
+    asking = Thread(target=ask_all, args=(site, over, answers), daemon=True)
+    with ExitStack() as asks, daemon_that_polls_every(POLL_S, site, NODES, lend='share = "any"'):
         serving = submit(site, "serve.sh", 2)
         working = [submit(site, "hq-worker.sh", 3, "-c4"), submit(site, "dask-worker.sh", 1)]
         asking.start()
+        asks.callback(over.set)
         wait_until(lambda: len(addresses(site)) == 2 and any((site.out / "work/done").iterdir()), LIMIT_S, site)
 
         job = site.run(
@@ -114,7 +116,7 @@ def test_pilots_leave_when_they_are_told_and_no_piece_of_work_is_lost(site: Site
             complete = f"trainer {array} of {site.lab.users['alice']} is complete"
             wait_until(lambda complete=complete: complete in site.daemon_says, LIMIT_S, site)
         wait_until(lambda: not site.run("bob", "squeue", "-h", "-j", job, "-t", "PD,R"), LIMIT_S, site)
-        wait_until(lambda: len(addresses(site)) == 2, LIMIT_S, site)
+        wait_until(lambda: len(addresses(site)) == 2 and answers[ANSWER] > 10, LIMIT_S, site)
         site.run("alice", "scancel", serving)
         wait_until(lambda: not addresses(site), LIMIT_S, site)
         over.set()
@@ -125,5 +127,4 @@ def test_pilots_leave_when_they_are_told_and_no_piece_of_work_is_lost(site: Site
     assert (site.out / "left").exists(), "no worker was taken back"
     runs = site.accounting("freetrain")
     assert sum(run.id.startswith(f"{serving}_") for run in runs) > 2, "no server was taken back"
-    assert answers.pop("answer to /x\n") > 10
-    assert answers.keys() <= {"not accepted"}
+    assert answers.keys() <= {ANSWER, "not accepted"}

@@ -103,7 +103,8 @@ def progress_that_waits_for_data(site: Site, share: float) -> str:
 def await_samples(site: Site, samples: int) -> None:
     """Until the daemon has read that so many are done."""
     status = site.directory / "state" / "status.json"
-    wait_until(lambda: re.search(rf'"samples_done": ?{samples}\b', status.read_text()) is not None, LIMIT_S, site)
+    told = lambda: status.read_text() if status.exists() else ""  # noqa: E731
+    wait_until(lambda: re.search(rf'"samples_done": ?{samples}\b', told()) is not None, LIMIT_S, site)
 
 
 def fragments(site: Site) -> list[list[str]]:

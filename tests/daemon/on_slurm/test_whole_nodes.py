@@ -148,7 +148,8 @@ def test_nodes_can_be_reserved_when_they_have_been_drained(daemon: Site) -> None
     assert made.returncode == 0, made.stderr
     subprocess.run(["scontrol", "delete", "reservation=m"], env=daemon.environment, check=True)
     assert nodes_of(daemon, trainer) == ["n001", *GPUS]
-    assert "drained by the site until" in daemon.freetrain("daemon", "nodes").stdout
+    told = lambda: daemon.freetrain("daemon", "nodes").stdout  # noqa: E731
+    wait_until(lambda: "drained by the site until" in told(), LIMIT_S, daemon)
     assert "n[002-003]" in daemon.freetrain("daemon", "drain").stdout
 
     denied = daemon.freetrain("bob", "undrain", "n[002-003]")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -19,11 +18,10 @@ from prometheus_client import generate_latest, start_http_server
 from freetrain.core.decision import Decision, Status
 from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.metrics import Metrics
-from freetrain.lab import LabOptions
 from tests import needed
 from tests.daemon.conftest import StartDaemon
 from tests.daemon.reports.test_monitoring_files import ALERTS, DASHBOARD
-from tests.slurm_lab import eventually, on_free_ports
+from tests.slurm_lab import eventually, free_port
 
 CASES = Path(__file__).with_name("alerts.test.yml")
 NAMES = re.findall(r"alert: (\w+)", ALERTS.read_text())
@@ -110,7 +108,7 @@ def asked_by_the_dashboard() -> Sequence[str]:
     """Its expressions, with what Grafana puts in the place of its variables."""
     panels = json.loads(DASHBOARD.read_text())["panels"]
     found = [target["expr"] for panel in panels for target in panel["targets"]]
-    variables = {"$instance": ".*", "$__rate_interval": "4s", "$__range": "1h"}
+    variables = {"$instance": ".*", "$__rate_interval": "1m", "$__range": "1h"}
     for variable, value in variables.items():
         found = [text.replace(variable, value) for text in found]
     assert not [text for text in found if "$" in text]
@@ -143,7 +141,7 @@ class Prometheus:
 def prometheus(metrics: Metrics, tmp_path: Path) -> Iterator[Prometheus]:
     """One that scrapes them and has the rules."""
     server, thread = start_http_server(0, "127.0.0.1", metrics.registry)
-    scraped, port = server.server_port, on_free_ports(LabOptions(nodes=1)).base_port
+    scraped, port = server.server_port, free_port()
     (tmp_path / "prometheus.yml").write_text(
         "global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
         f"rule_files: ['{ALERTS}']\n"
@@ -165,14 +163,13 @@ def prometheus(metrics: Metrics, tmp_path: Path) -> Iterator[Prometheus]:
 
 def test_a_prometheus_evaluates_the_rules_and_answers_the_dashboard(prometheus: Prometheus) -> None:
     assert eventually(lambda: bool((prometheus.says("query", query="up") or {"result": []})["result"]))
-    time.sleep(5)  # rates are of two samples and more
 
-    def rules() -> list[Any]:
-        return [rule for group in prometheus.says("rules")["groups"] for rule in group["rules"]]
+    def in_order() -> list[str]:
+        groups = (prometheus.says("rules") or {"groups": []})["groups"]
+        return [rule["name"] for group in groups for rule in group["rules"] if rule["health"] == "ok"]
 
-    assert eventually(lambda: all(rule["health"] == "ok" for rule in rules()))
-    assert [rule["name"] for rule in rules()] == NAMES
-    empty = [text for text in asked_by_the_dashboard() if not prometheus.found(text)]
-    assert empty == []
+    assert eventually(lambda: in_order() == NAMES), in_order()
+    empty = lambda: [text for text in asked_by_the_dashboard() if not prometheus.found(text)]  # noqa: E731
+    assert eventually(lambda: not empty()), empty()  # rates are of two samples and more
     assert prometheus.says("query", query="freetrain_lends{") is None
     assert prometheus.found("freetrain_lent") == []

@@ -27,6 +27,7 @@ from freetrain.lending.meter import Meter
 from freetrain.slurm.errors import SlurmUnreachableError
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
+from tests.slurm_lab import free_port
 
 Samples = Mapping[tuple[str, str], float]
 
@@ -142,8 +143,7 @@ def test_what_cannot_be_written_is_said_once(tmp_path: Path, caplog: pytest.LogC
 
 
 def test_a_scrape_is_answered(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     address = f"127.0.0.1:{port}"
     with (
         serving(MetricsSettings(listen=address), Metrics().registry),
@@ -173,9 +173,7 @@ def test_who_is_not_allowed_is_refused(allow: str, status: int) -> None:
 
 def scraped(host: str, allow: str) -> int:
     """The status that somebody on this machine gets."""
-    family = socket.AF_INET6 if "[" in host else socket.AF_INET
-    with socket.create_server((host.strip("[]"), 0), family=family) as free:
-        address = f"{host}:{free.getsockname()[1]}"
+    address = f"{host}:{free_port()}"
     with serving(MetricsSettings(listen=address, allow=allow), Metrics().registry):
         try:
             with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:

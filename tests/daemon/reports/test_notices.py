@@ -239,7 +239,10 @@ def test_a_command_that_fails_says_why_and_one_that_hangs_is_ended_with_all_its_
     failed = run_hook(["sh", "-c", "echo 'no  such\nuser' >&2; exit 3"], "text", {}, 60.0)
     assert failed == "it ended with status 3: no such user"
     hangs = f"sleep 600 & echo $! > {tmp_path}/child; wait"
-    assert run_hook(["sh", "-c", hangs], "text", {}, 1.0) == "it was ended after 1 s"
+    for limit_s in (1.0, 10.0, 60.0):
+        assert run_hook(["sh", "-c", hangs], "text", {}, limit_s) == f"it was ended after {limit_s:.0f} s"
+        if (tmp_path / "child").exists() and (tmp_path / "child").read_text():
+            break  # a busy machine may not come so far within a second
     child = int((tmp_path / "child").read_text())
     deadline_s = time.monotonic() + 60
     while is_alive(child):

@@ -38,7 +38,7 @@ class AllAtOnce:
     """Gives nobody anything before so many have asked."""
 
     def __init__(self, threads: int) -> None:
-        self.barrier = threading.Barrier(threads, timeout=10)
+        self.barrier = threading.Barrier(threads, timeout=120)
 
     def __getitem__(self, id_: int) -> int:
         self.barrier.wait()

@@ -64,7 +64,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slurm:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + 20
+    end_s = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < end_s
         time.sleep(0.005)

@@ -23,7 +23,7 @@ class Table:
     def __init__(self, size: int) -> None:
         self.size = size
         self._places: list[Any] = [None] * size
-        self._barrier = threading.Barrier(size, timeout=20)
+        self._barrier = threading.Barrier(size, timeout=120)
 
     def pass_round(self, rank: int, value: Any) -> list[Any]:
         self._places[rank] = value
