@@ -17,7 +17,7 @@ _SOON_S = 60.0
 
 def with_settled(
     claimants: Sequence[Claimant], facts: Facts, offered: Iterable[Offer], rules: NodeRules
-) -> Sequence[Claimant]:
+) -> list[Claimant]:
     """The claimants with those places that they keep since their tasks there are soon over; one alone keeps all.
 
     Args:
@@ -27,14 +27,12 @@ def with_settled(
         rules: how places are called.
     """
     if len(claimants) < 2:
-        return claimants
+        return list(claimants)
     soon = {
         rules.place_of(one): one.trainer
         for one in facts.fragments
         if one.trainer in facts.request and _is_soon_over(one, facts.request[one.trainer], facts)
     }
-    if not soon:
-        return claimants
     there = [one for one in offered if soon.get(one.name, "") == one.held_by]
     return [replace(one, settled=_settled(one, there)) for one in claimants]
 
