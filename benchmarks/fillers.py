@@ -50,6 +50,11 @@ class Outcome:
         idle_s: node-seconds in holes of 15 s and more until then, or GPU-seconds.
         lent_share: of these, to anybody.
         useful_share: the same without runs of tasks that were cut off.
+        tasks_share: of these, to runs of tasks that completed. The rest of what was useful had the trainings; they
+            do nothing, so what real ones need to begin counts as useful.
+        busy_s: until the last of the site's jobs was submitted, if tasks were left until then.
+        busy_lent_share: as above, of what was idle until then.
+        busy_useful_share: likewise.
     """
 
     tasks: int
@@ -61,6 +66,10 @@ class Outcome:
     idle_s: float
     lent_share: float
     useful_share: float
+    tasks_share: float
+    busy_s: float
+    busy_lent_share: float
+    busy_useful_share: float
 
 
 Lent = tuple[float, float, float]
@@ -179,8 +188,7 @@ def main(
 
 def _play(site: Site, kind: Kind, jobs: list[SiteJob], tasks: int, seed: int) -> Outcome:
     """Hand in all of it, and wait until the tasks are done and the site's jobs are."""
-    dice = random.Random(seed)
-    run_s = [round(dice.uniform(SHORTEST_S, LONGEST_S), 1) for _ in range(tasks)]
+    run_s = drawn_run_s(random.Random(seed), tasks)
     kind.start_daemon(site)
     from_s = time.time()
     for most, tag, gpus in TRAININGS:
@@ -195,6 +203,11 @@ def _play(site: Site, kind: Kind, jobs: list[SiteJob], tasks: int, seed: int) ->
     site.wait_for(list(site.submitted_s), 1200)
     _wait_for_accounting(site, kind, array, tasks)
     return outcome_of(site, kind, array, tasks, (from_s, until_s))
+
+
+def drawn_run_s(dice: random.Random, tasks: int) -> list[float]:
+    """How long each task runs."""
+    return [round(dice.uniform(SHORTEST_S, LONGEST_S), 1) for _ in range(tasks)]
 
 
 def _wait_until_complete(site: Site, array: str) -> None:
@@ -213,8 +226,12 @@ def outcome_of(site: Site, kind: Kind, array: str, tasks: int, window_s: tuple[f
     """What marks and accounting tell of a time."""
     done = _done(site.out)
     lent = kind.runs(site)
-    cut_off = [run for run in lent if run.id.startswith(f"{array}_") and run.state != "COMPLETED"]
+    of_tasks = [run for run in lent if run.id.startswith(f"{array}_")]
+    cut_off = [run for run in of_tasks if run.state != "COMPLETED"]
     idle_s, lent_s, lost_s = kind.lent_in(site, lent, cut_off, window_s)
+    busy_s = window_s[0], min(window_s[1], max(site.submitted_s.values()))
+    busy_idle_s, busy_lent_s, busy_lost_s = kind.lent_in(site, lent, cut_off, busy_s)
+    _, _, had_s = kind.lent_in(site, lent, [run for run in of_tasks if run not in cut_off], window_s)
     return Outcome(
         tasks=tasks,
         done_once=sum(count == 1 for count in done.values()),
@@ -225,6 +242,10 @@ def outcome_of(site: Site, kind: Kind, array: str, tasks: int, window_s: tuple[f
         idle_s=idle_s,
         lent_share=lent_s / idle_s,
         useful_share=(lent_s - lost_s) / idle_s,
+        tasks_share=had_s / idle_s,
+        busy_s=busy_s[1] - busy_s[0],
+        busy_lent_share=busy_lent_s / busy_idle_s,
+        busy_useful_share=(busy_lent_s - busy_lost_s) / busy_idle_s,
     )
 
 

@@ -64,6 +64,7 @@ class SeenCosts:
         forced_loss: pauses when some were lost.
         start: from the start of its programs to their first step.
         boot: from the start of a new node's fragment until it joined.
+        run: how long those tasks of a filler ran that completed.
         nodes: that it has had since its last change.
         since_s: when that was, UTC epoch seconds.
     """
@@ -73,6 +74,7 @@ class SeenCosts:
     forced_loss: Seen = Seen()
     start: Seen = Seen()
     boot: Seen = Seen()
+    run: Seen = Seen()
     nodes: int = 0
     since_s: float = 0.0
 
@@ -87,6 +89,13 @@ class SeenCosts:
         for change in changes:
             costs = costs._after_change(change, began_s)
         return costs
+
+    def after_runs(self, runs_s: Iterable[float]) -> SeenCosts:
+        """After some tasks of a filler have completed that ran for so long."""
+        run = self.run
+        for each_s in runs_s:
+            run = run.and_then(each_s)
+        return replace(self, run=run)
 
     def _after_change(self, change: Change, started_s: list[float]) -> SeenCosts:
         costs = replace(self, nodes=change.nodes, since_s=change.time_s)

@@ -97,16 +97,20 @@ class Blocked:
         return barred | {name: f"job {job} waits for this node" for name, (job, _) in self.kept.items()}
 
 
-def find_waits(snapshot: Snapshot, fragments: Iterable[Fragment], ours: FragmentQueue) -> list[Wait]:
+def find_waits(
+    snapshot: Snapshot, fragments: Iterable[Fragment], ours: FragmentQueue, resolution_s: float
+) -> list[Wait]:
     """The site's jobs that Slurm plans for the end of a fragment's time limit, on nodes that are lent.
 
     A job that waits for others of the site's, too, is not among them: its start is explained by the last of those.
+    Slurm takes times that are closer than its resolution together, so that one such start may seem another.
     Neither is one whose start was known first: the limits of fragments end well before it then.
 
     Args:
         snapshot: what there is.
         fragments: those that have not ended.
         ours: where fragments wait and run.
+        resolution_s: of Slurm's plans.
     """
     planned = [
         job
@@ -132,7 +136,7 @@ def find_waits(snapshot: Snapshot, fragments: Iterable[Fragment], ours: Fragment
     return [
         Wait(job.id, job.partition, job.planned_nodes & end_s.keys(), job.start_s or inf)
         for job in suspects
-        if (job.start_s or inf) > _explained_s(job, others_s, planned) + _SAME_S
+        if (job.start_s or inf) > _explained_s(job, others_s, planned) + max(resolution_s, _SAME_S)
     ]
 
 

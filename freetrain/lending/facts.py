@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
 
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
@@ -27,6 +29,8 @@ class Request:
         mixed: whether its nodes may differ in what it asks for.
         filler: of which it is one task, whose nodes work together; empty: it is not part of anything.
         cache_mb: memory beyond what a task asks for that would hold all of its data; 0: nothing is said of any.
+        task_s: how long its tasks run that complete, where each is a program of its own; 0: nobody knows.
+        most_lost_s: the end of such a task loses all that it has done, and no more than this.
     """
 
     trainer: Trainer
@@ -37,11 +41,17 @@ class Request:
     mixed: bool = False
     filler: str = ""
     cache_mb: int = 0
+    task_s: float = 0.0
+    most_lost_s: float = inf
 
     @property
     def id(self) -> str:
         """The trainer's."""
         return self.trainer.id
+
+    def lost_s(self, ran_s: float) -> float:
+        """What it costs that one of its nodes is taken back on which it has been for so long."""
+        return min(ran_s, self.most_lost_s) if self.trainer.independent else self.trainer.eviction_s
 
     @property
     def handed_in(self) -> str:
@@ -49,7 +59,7 @@ class Request:
         return self.filler or self.id
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
     """What a look found out.
 
@@ -86,3 +96,17 @@ class Facts:
     data_waits: Mapping[str, WaitProfile] = field(default_factory=dict)
     amounts: Mapping[str, Amount] = field(default_factory=dict)
     serving: Serving = field(default_factory=dict)
+
+    @cached_property
+    def request(self) -> Mapping[str, Request]:
+        """Trainer → its request."""
+        return {one.id: one for one in self.requests}
+
+    def ran_s(self, fragment: Fragment) -> float:
+        """For how long it has run."""
+        return 0.0 if fragment.started_s is None else max(self.snapshot.time_s - fragment.started_s, 0.0)
+
+    def lost_s(self, fragment: Fragment) -> float:
+        """What it costs that its node is taken back, in seconds of work; 0: nobody knows its trainer."""
+        request = self.request.get(fragment.trainer)
+        return 0.0 if request is None else request.lost_s(self.ran_s(fragment))

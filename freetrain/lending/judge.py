@@ -200,7 +200,7 @@ def _find_rooms(facts: Facts, rules: NodeRules) -> tuple[Rooms | None, LentParts
     needs = {one.id: one.needs for one in facts.requests}
     owners = {one.id: one.owner for one in facts.requests}
     of = facts.snapshot, facts.fragments, needs
-    lent = find_lent_parts(*of, facts.amounts, owners) if rules.in_parts else {}
+    lent = find_lent_parts(*of, facts.amounts, owners, facts.lost_s) if rules.in_parts else {}
     return find_rooms(facts.snapshot, facts.fragments, needs, rules, facts.amounts, lent), lent
 
 

@@ -59,7 +59,8 @@ class Memory:
     def with_harm(self, facts: Facts, shadow: Shadow, rules: Rules) -> Memory:
         """After a look at what lending did to the site: jobs that wait or start late, nodes lost, evictions."""
         snapshot, nodes = facts.snapshot, rules.nodes
-        waits = find_waits(snapshot, _preemptible(facts, nodes.claim_s), nodes.queue)
+        resolution_s = nodes.backfill.resolution_s
+        waits = find_waits(snapshot, _preemptible(facts, nodes.claim_s), nodes.queue, resolution_s)
         blocked = self.blocked.after(waits, snapshot, nodes.claim_s)
         meter = self.meter.after(facts, shadow, blocked.jobs, nodes, rules.harm)
         # What ended while no daemon looked may have ended long ago.

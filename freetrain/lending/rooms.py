@@ -7,7 +7,7 @@ was asked for and does not run yet Slurm knows nothing: what it will have is tak
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
@@ -55,6 +55,7 @@ def find_lent_parts(
     needs: Mapping[str, Needs],
     amounts: Mapping[str, Amount] = MappingProxyType({}),
     owners: Mapping[str, str] = MappingProxyType({}),
+    lost_s: Callable[[Fragment], float] = lambda one: 0.0,
 ) -> LentParts:
     """What fragments have of each node; those of trainers of which nothing is known are left out.
 
@@ -64,6 +65,7 @@ def find_lent_parts(
         needs: trainer → what each of its tasks asks of a node.
         amounts: fragment → what it was asked for with, where that is more than its task asks for.
         owners: trainer → whose it is.
+        lost_s: what giving a fragment back costs, in seconds of work.
     """
     lent: defaultdict[str, list[LentPart]] = defaultdict(list)
     for one in fragments:
@@ -74,7 +76,9 @@ def find_lent_parts(
         is_used = one.state is not FragmentState.ASKED
         started_s = inf if one.started_s is None else one.started_s
         owner = owners.get(one.trainer, "")
-        lent[one.node].append(LentPart(one.place, one.trainer, amount, one.goes_on, is_used, started_s, owner))
+        lent[one.node].append(
+            LentPart(one.place, one.trainer, amount, one.goes_on, is_used, started_s, owner, lost_s(one))
+        )
     return lent
 
 

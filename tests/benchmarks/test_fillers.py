@@ -23,11 +23,14 @@ def test_what_was_cut_off_is_lent_and_not_useful_and_only_whole_holes_count(tmp_
     site: Any = SimpleNamespace(
         out=tmp_path,
         lab=SimpleNamespace(node_names=("a", "b")),
+        submitted_s={"1": 30.0, "2": 0.0},
         accounting=lambda partition: of_site if partition == "main" else lent,
     )
     found = outcome_of(site, WHOLE, "7", 2, (0.0, 100.0))
     assert (found.done_once, found.done_again, found.completed, found.cut_off) == (1, 1, 1, 1)
     assert (found.idle_s, found.lent_share, found.useful_share) == pytest.approx((60.0, 45 / 60, 25 / 60))
+    assert found.tasks_share == pytest.approx(25 / 60)
+    assert (found.busy_s, found.busy_lent_share, found.busy_useful_share) == pytest.approx((30.0, 25 / 30, 5 / 30))
 
 
 def test_where_jobs_share_nodes_it_counts_gpus(tmp_path: Path) -> None:
@@ -37,7 +40,10 @@ def test_where_jobs_share_nodes_it_counts_gpus(tmp_path: Path) -> None:
     site: Any = SimpleNamespace(
         out=tmp_path,
         lab=SimpleNamespace(node_names=("a",)),
+        submitted_s={"1": 40.0},
         accounting=lambda partition, qos: of_site if qos == "normal" else lent,
     )
     found = outcome_of(site, SHARED, "7", 1, (0.0, 100.0))
     assert (found.idle_s, found.lent_share, found.useful_share) == pytest.approx((100.0, 79 / 100, 59 / 100))
+    assert found.tasks_share == pytest.approx(50 / 100)
+    assert (found.busy_s, found.busy_lent_share, found.busy_useful_share) == pytest.approx((40.0, 29 / 40, 9 / 40))

@@ -211,6 +211,23 @@ def test_what_its_tasks_would_lose_is_what_they_have_done_since_they_saved(
     assert {array: asked[array].scale_down_s for array in arrays} == pytest.approx(arrays)
 
 
+def test_how_long_its_tasks_take_is_learned_from_those_that_complete_and_remembered(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    array = slurm.submit_array(f"{TAG},max=3", tasks=8)
+    daemon = start_daemon()
+    daemon.cycle()
+    ends = ((20.0, JobState.COMPLETED), (40.0, JobState.COMPLETED), (400.0, JobState.FAILED))
+    for task, (after_s, state) in enumerate(ends):
+        slurm.advance(after_s)
+        slurm.finish(f"{array}_{task}", state)
+        daemon.cycle(after_s=0.0)
+    again = start_daemon()
+    again.cycle()
+    (request,) = again.cluster.registered.requests
+    assert request.task_s == pytest.approx(40.0, abs=1.0), "20 and 60 s; what failed does not count"
+
+
 def test_hostile_keys_are_answered_and_harm_nobody_else(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
     wrong = {
         "min=2": "min is for kind=training only",

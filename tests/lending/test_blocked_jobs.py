@@ -35,7 +35,8 @@ def running(ends_in_s: float | None, *nodes: str) -> Job:
 
 def waits(*jobs: Job, fragments: tuple[Fragment, ...] = (lent("n1"), lent("n2")), **more: object) -> list[Wait]:
     snapshot = Snapshot(NOW_S, tuple(node(name, "ALLOCATED") for name in NAMES), jobs, partitions=PARTITIONS)
-    return find_waits(replace(snapshot, **more), fragments, FragmentQueue("freetrain"))  # type: ignore[arg-type]
+    seen = replace(snapshot, **more)  # type: ignore[arg-type]
+    return find_waits(seen, fragments, FragmentQueue("freetrain"), resolution_s=60.0)
 
 
 def test_a_job_that_is_planned_for_the_end_of_a_fragment_waits_for_it() -> None:
@@ -83,6 +84,14 @@ def test_who_waits_for_the_sites_own_does_not_wait_for_fragments() -> None:
     assert waits(plan, running(600, "n3")), "that one is gone long before"
     reserved = (Reservation("m", frozenset({"n3"}), NOW_S + 60, NOW_S + LIMIT_S),)
     assert waits(plan, reservations=reserved) == []
+
+
+def test_the_end_of_one_of_the_sites_jobs_that_is_about_the_same_explains_a_start_too() -> None:
+    plan = waiting(60, "n1")
+    beside = (lent("n1", 60),)
+    assert waits(plan, running(35, "n1"), fragments=beside) == [], "Slurm plans in steps of a minute"
+    assert waits(plan, fragments=beside), "here nothing but the fragment is in its way"
+    assert waits(waiting(600, "n1"), running(535, "n1"), fragments=(lent("n1", 600),))
 
 
 def test_who_comes_after_another_that_is_planned_there_waits_for_that() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -265,6 +266,20 @@ def test_what_is_on_its_way_back_is_not_taken_from_others_again() -> None:
     parts = [lent("n1", number, state=state) for number, state in enumerate(states)]
     seen = snapshot(gpu_node("n1", 16, 800, 8), jobs=[waiting_job(Amount(2, 100, (("gpu", 2),)))])
     assert judged(seen, request("7", ONE_GPU), lent_parts=parts).offers.due == {}
+
+
+def test_a_task_that_would_begin_anew_is_given_back_after_trainings_that_go_on() -> None:
+    tasks = [lent("n1", number) for number in range(6)]
+    parts = [*tasks, *(lent("n1", number, "8") for number in range(2))]
+    seen = snapshot(gpu_node("n1", 16, 800, 8), jobs=[waiting_job(Amount(2, 100, (("gpu", 2),)))])
+    alone = replace(request("7", ONE_GPU).trainer, independent=True)
+    for most_lost_s, trainer in ((inf, "8"), (0.0, "7")):
+        two = (
+            replace(request("7", ONE_GPU), trainer=alone, most_lost_s=most_lost_s),
+            request("8", ONE_GPU, "games"),
+        )
+        due = judged(seen, *two, lent_parts=parts).offers.due
+        assert {name.partition("#")[2][0] for name in due} == {trainer}
 
 
 def test_of_several_nodes_the_one_is_taken_that_slurm_would_take() -> None:

@@ -211,6 +211,21 @@ def test_of_equal_parts_those_of_the_owner_with_most_are_given_back_whatever_the
     assert back in {"n1#7_0", "n1#8_0"}, "bob has half a node, in the larger trainer, and ann one and a half"
 
 
+def test_of_equal_parts_those_that_lose_least_are_given_back_whoever_has_most() -> None:
+    loses_s = {"7": (300.0, 4.0), "8": (2.0, 45.0)}
+    lent = {
+        "n1": [
+            LentPart(f"n1#{trainer}_{number}", trainer, gpus(1), owner=owner, lost_s=lost_s)
+            for (trainer, losses), owner in zip(loses_s.items(), ("ann", "bob"), strict=True)
+            for number, lost_s in enumerate(losses)
+        ],
+        "n2": [LentPart("n2#6_0", "6", gpus(4, cpus=16), owner="ann")],
+    }
+    busy = [running(name, [name], gpus(4), 900.0) for name in NAMES[2:]]
+    (plan,) = shadow_of(*busy, waiting("10", gpus(3)), lent=lent).plans
+    assert plan.back == ("n1#7_1", "n1#8_0", "n1#8_1"), "4 s and 2 s are alike, and then ann has most"
+
+
 def test_nobody_runs_into_a_reservation_with_a_part_either() -> None:
     reserved = Reservation("maintenance", frozenset(NAMES[:3]), NOW_S + 480.0, NOW_S + 3600.0)
     shadow = shadow_of(*[waiting(str(id_), gpus(4)) for id_ in (10, 11)], reservations=(reserved,))

@@ -18,7 +18,7 @@ from freetrain.core.throughput_fit import mean_rates, usable
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.daemon.trainers.entries import Entry
-from freetrain.daemon.trainers.fillers import filler
+from freetrain.daemon.trainers.fillers import filler, most_lost_s
 from freetrain.daemon.trainers.isolation import Fault, isolated
 from freetrain.daemon.trainers.moldable import moldable_tasks
 from freetrain.errors import InputError
@@ -92,7 +92,11 @@ def _asked(entry: Entry, trainer: Trainer) -> Request:
     submission, tag = entry.submission, entry.tag
     account = submission.tasks[0].account
     needs, speeds = submission.needs, tuple(believed_speeds(entry.trainer, tag).items())
-    return Request(trainer, entry.trainer.owner, account, needs, speeds, tag.mixed, cache_mb=tag.cache_mb)
+    task_s = entry.trainer.costs.run.mean_s if trainer.independent else 0.0
+    return Request(
+        trainer, entry.trainer.owner, account, needs, speeds, tag.mixed,
+        cache_mb=tag.cache_mb, task_s=task_s, most_lost_s=most_lost_s(tag),
+    )  # fmt: skip
 
 
 def _training(entry: Entry, tag: Tag, min_nodes: int, most_nodes: int) -> Trainer:

@@ -63,6 +63,7 @@ def _updated(entry: Entry, news: News, rules: RosterRules) -> Entry:
     if report is not None:
         report = _on_known_nodes(report, known_tag, entry.fragments, news.nodes)
     trainer = _with_report(trainer, report, entry.fragments)
+    trainer = _with_runs(trainer, known_tag, (one for one in news.ended if one.trainer == id_))
     ended = [one for one in news.ended if one.trainer == id_ and not _is_done(one, known_tag)]
     trainer = after_ends(trainer, ended, rules.patience, news.time_s)
     trainer = awake(_after_waiting_in_vain(trainer, entry, rules, news.time_s), news.time_s)
@@ -133,6 +134,17 @@ def _with_report(trainer: KnownTrainer, report: Report | None, fragments: Iterab
             misread=trainer.misread.and_then(report.misread),
         )
     return replace(trainer, fault=(report.fault if report else "") or str(trainer.misread))
+
+
+def _with_runs(trainer: KnownTrainer, tag: Tag | None, ended: Iterable[Fragment]) -> KnownTrainer:
+    """The trainer after how long its tasks ran that have completed, where it is a filler."""
+    if tag is None or not tag.is_filler:
+        return trainer
+    completed = [one for one in ended if one.end is End.COMPLETED]
+    runs_s = [
+        one.ended_s - one.started_s for one in completed if one.started_s is not None and one.ended_s is not None
+    ]
+    return replace(trainer, costs=trainer.costs.after_runs(runs_s)) if runs_s else trainer
 
 
 def _after_waiting_in_vain(trainer: KnownTrainer, entry: Entry, rules: RosterRules, now_s: float) -> KnownTrainer:

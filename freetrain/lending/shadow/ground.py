@@ -24,6 +24,7 @@ class LentPart:
         is_used: whether it runs, so that Slurm counts what it has as used.
         started_s: since when it runs, UTC epoch seconds; infinite: it does not yet.
         owner: whose trainer it is; empty: nobody says.
+        lost_s: seconds of work that giving it back costs.
     """
 
     place: str
@@ -33,6 +34,11 @@ class LentPart:
     is_used: bool = True
     started_s: float = inf
     owner: str = ""
+    lost_s: float = 0.0
+
+
+_ALIKE_S = 10.0
+"""Losses that differ by less are the same: what they are is not known so well."""
 
 
 class Ground:
@@ -119,7 +125,8 @@ class _Held:
 
     def order(self, part: LentPart) -> tuple[float, ...]:
         """Of equal parts the one with the least is given back first."""
-        return -round(self._nodes_of[part.owner], 6), -self._parts_of[part.trainer], -part.started_s
+        loses = part.lost_s // _ALIKE_S
+        return loses, -round(self._nodes_of[part.owner], 6), -self._parts_of[part.trainer], -part.started_s
 
 
 def _to_give_back(free: Amount, lent: Iterable[LentPart], wanted: Amount, held: _Held) -> Sequence[LentPart]:
@@ -127,9 +134,10 @@ def _to_give_back(free: Amount, lent: Iterable[LentPart], wanted: Amount, held: 
 
     One that is large enough is given back rather than several. Of equals
 
-    1. those of whom holds most are, so that nothing has to change hands between owners afterwards;
-    2. of these those of his largest trainer;
-    3. of these the youngest: an ordinary task that begins anew loses all the time for which it has run.
+    1. those that lose least are, an elastic training before a task that begins anew, in steps of some seconds;
+    2. of these those of whom holds most, so that nothing has to change hands between owners afterwards;
+    3. of these those of his largest trainer;
+    4. of these the youngest.
 
     Args:
         free: what nobody has of the node.

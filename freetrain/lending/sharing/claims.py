@@ -45,6 +45,7 @@ class Claimant:
         decided_with: what those have in common whose nodes are divided among them together; None: nobody else.
         most: most places that it takes in all.
         capped_by: the limits that count its nodes.
+        settled: places of its trainers that it keeps whatever the others' shares are; they count as the others.
     """
 
     key: Hashable
@@ -57,6 +58,7 @@ class Claimant:
     places: int | None = None
     worth: float = 1.0
     decided_with: Hashable = None
+    settled: tuple[str, ...] = ()
 
     @cached_property
     def sizes(self) -> int:
@@ -85,7 +87,7 @@ class Deal:
     """The answer.
 
     Attributes:
-        parts: key of a claimant → its places, longest-lived first within each kind.
+        parts: key of a claimant → its places: those that are settled, then longest-lived first within each kind.
         leaving: place that its holder has to give up → key of the claimant that gets it; None: nobody does.
         new: those places that are parts of nodes and that nobody has yet.
     """

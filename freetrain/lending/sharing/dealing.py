@@ -12,6 +12,8 @@ trainers, minimum sizes) can take what is another's. What is dealt keeps these i
 5. *Stable:* a claimant keeps the nodes that its trainers hold as far as its number of nodes allows, and dealing
    again what was dealt moves nothing.
 6. Limits (``Shares.caps``) are never exceeded.
+7. *Settled:* what is expected to come free soon by itself stays where it is (``soon_over.py``) and counts as part
+   of its claimant's share; so 3 and 6 may take as long as that.
 
 Where nodes are dealt in parts, places are dealt: what a task of the claimant takes of a node is one. What counts
 for a claimant's level then is what its places are worth in nodes: the largest part of the CPUs, the memory or the
@@ -24,6 +26,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any, Protocol
 
@@ -84,12 +87,14 @@ def deal(
         rooms: where nodes are dealt in parts, what is left of each node; None: they are dealt whole.
         topology: the switches; where whole nodes are dealt, everybody gets nodes near each other.
     """
-    if rooms is not None:
-        return _in_parts(nodes, claimants, shares or Shares(), rooms)
-    if len(claimants) == 1 and _takes_all(claimants[0], nodes):
+    if len(claimants) == 1 and rooms is None and _takes_all(claimants[0], nodes):
         order = sorted(nodes, key=lambda node: -(node.free_until_s or inf))
         return Deal({claimants[0].key: tuple(node.name for node in order)}, {})
-    return _filled(NodeStock(nodes, claimants, topology), claimants, shares or Shares())
+    if rooms is not None:
+        dealt = _in_parts(nodes, claimants, shares or Shares(), rooms)
+    else:
+        dealt = _filled(NodeStock(nodes, claimants, topology), claimants, shares or Shares())
+    return replace(dealt, parts={one.key: (*one.settled, *dealt.parts[one.key]) for one in claimants})
 
 
 def _in_parts(
@@ -102,7 +107,8 @@ def _in_parts(
     where somebody would have to move for nothing once more, such that all keep their own first.
     """
     stock = PartStock(nodes, claimants, rooms)
-    sizes = _Table(stock, claimants, shares).fill()
+    filled = _Table(stock, claimants, shares).fill()
+    sizes = [size - len(one.settled) for one, size in zip(claimants, filled, strict=True)]
     keeping = [min(stock.held(row), size) for row, size in enumerate(sizes)]
     if keeping == [stock.kept(row) for row in range(len(claimants))]:
         return stock.named()
@@ -134,10 +140,13 @@ class _Table:
         self._stock = stock
         self._claimants = claimants
         self._shares = shares
-        self._sizes = [one.sizes & ((1 << (stock.most(row) + 1)) - 1) for row, one in enumerate(claimants)]
-        self._size = [0] * len(claimants)
+        self._size = [len(one.settled) for one in claimants]
+        most = [stock.most(row) + size for row, size in enumerate(self._size)]
+        self._sizes = [one.sizes & ((1 << (most[row] + 1)) - 1) for row, one in enumerate(claimants)]
         self._next = [self._next_size(row) for row in range(len(claimants))]
         self._total: defaultdict[str, float] = defaultdict(float)
+        for one, size in zip(claimants, self._size, strict=True):
+            self._count(one, size * one.worth)
         self._fraction = self._fractions()
 
     def fill(self) -> Sequence[int]:
@@ -163,7 +172,7 @@ class _Table:
 
     def _fractions(self) -> list[float]:
         """Which part of all nodes is each claimant's by right: equal among equals at each place of the paths."""
-        taking_part = [one for one, following in zip(self._claimants, self._next, strict=True) if following]
+        taking_part = [one for one, step in zip(self._claimants, self._next, strict=True) if step or one.settled]
         below: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
         for one in taking_part:
             for depth, member in enumerate(one.path):
@@ -197,7 +206,7 @@ class _Table:
         own = size * one.worth / self._fraction[row]
         gained = (size - self._size[row]) * one.worth
         path = tuple((self._total[member] + gained) / self._weight(member) for member in one.path)
-        comes_new = float(self._size[row] > 0 and self._stock.held(row) < size)
+        comes_new = float(self._size[row] > 0 and len(one.settled) + self._stock.held(row) < size)
         before = tuple(self._shares.used.get(member, 0.0) for member in one.path)
         if own <= self._stock.nodes + _SLACK:
             return (0.0, own, comes_new, *before)
@@ -219,6 +228,9 @@ class _Table:
                 return False
         self._size[row] = self._next[row]
         self._next[row] = self._next_size(row)
+        self._count(one, gained)
+        return True
+
+    def _count(self, one: Claimant, gained: float) -> None:
         for member in {*one.path, *one.capped_by}:
             self._total[member] += gained
-        return True

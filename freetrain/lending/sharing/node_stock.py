@@ -28,8 +28,9 @@ class NodeStock:
         self._of_trainer = {want.trainer: row for row, one in enumerate(claimants) for want in one.wants}
         sets = list({id(one.eligible): one.eligible for one in claimants}.values())
         kinds: defaultdict[tuple[bool, ...], list[Offer]] = defaultdict(list)
+        settled = {name for one in claimants for name in one.settled}
         for node in nodes:
-            if node.held_by is None or node.held_by in self._of_trainer:
+            if node.name not in settled and (node.held_by is None or node.held_by in self._of_trainer):
                 kinds[tuple(node.name in names for names in sets)].append(node)
         position = {id(names): number for number, names in enumerate(sets)}
         self._kinds = [(open_to, kind) for open_to, kind in kinds.items() if any(open_to)]
@@ -49,7 +50,7 @@ class NodeStock:
                 if node.held_by is not None:
                     self._held[self._of_trainer[node.held_by]][kind] += 1
         self._held_in_all = [sum(held) for held in self._held]
-        self.nodes = sum(self._free)
+        self.nodes = sum(self._free) + len(settled)
 
     def most(self, row: int) -> int:
         """All nodes of the kinds that it may use."""

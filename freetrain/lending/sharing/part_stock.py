@@ -60,11 +60,12 @@ class PartStock:
         self.nodes = float(len(self._list))
 
     def _held_places(self, places: Sequence[Offer]) -> Mapping[int, list[Offer]]:
-        """Claimant → the places that its trainers hold; where anybody else holds some the site counts as there."""
+        """Claimant → the places that its trainers hold; where others stay the site counts as there."""
         of_trainer = {want.trainer: row for row, one in enumerate(self._claimants) for want in one.wants}
         held: defaultdict[int, list[Offer]] = defaultdict(list)
+        settled = {name for one in self._claimants for name in one.settled}
         for one in places:
-            if one.held_by is not None and one.held_by in of_trainer:
+            if one.held_by is not None and one.held_by in of_trainer and one.name not in settled:
                 held[of_trainer[one.held_by]].append(one)
             elif one.held_by is not None:
                 self._nodes[node_of(one.name)].used_by_site = True

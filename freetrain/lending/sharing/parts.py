@@ -22,6 +22,7 @@ from freetrain.lending.rules import Rules
 from freetrain.lending.sharing.claimants import Eligible, bounded, claimants_of, shares_of
 from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, deal
 from freetrain.lending.sharing.one_kind import keep_to_kinds
+from freetrain.lending.sharing.soon_over import with_settled
 from freetrain.lending.sharing.tasks import Tasks
 from freetrain.lending.sharing.why_waiting import Served, waits_for
 
@@ -162,6 +163,7 @@ def deal_parts(
     demand = _demand(facts, offered, [one.trainer for one in competing], held, rules, tasks)
     claimants = claimants_of(competing, demand, eligible, offered, sharing, tasks)
     claimants = keep_to_kinds(claimants, competing, offered, facts.snapshot, tasks)
+    claimants = with_settled(claimants, facts, offered, rules.nodes)
     partition_nodes = len(rules.nodes.queue.among(facts.snapshot.partitions).nodes)
     shares = shares_of(claimants, facts.used_hours, partition_nodes, sharing)
     left = _still(left, claimants, now_s)

@@ -1,0 +1,53 @@
+"""Places that come free soon by themselves, so that no task ends for somebody else's share just before its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from freetrain.core.fragment import Fragment, FragmentState, node_of
+from freetrain.core.problem import Offer
+from freetrain.lending.facts import Facts, Request
+from freetrain.lending.rules import NodeRules
+from freetrain.lending.sharing.claims import Claimant
+
+_SOON_S = 60.0
+"""So long at most somebody waits for a place of his share, rather than that a task there begins anew."""
+
+
+def with_settled(
+    claimants: Sequence[Claimant], facts: Facts, offered: Iterable[Offer], rules: NodeRules
+) -> list[Claimant]:
+    """The claimants with those places that they keep since their tasks there are soon over; one alone keeps all.
+
+    Args:
+        claimants: all.
+        facts: of the look.
+        offered: the places.
+        rules: how places are called.
+    """
+    if len(claimants) < 2:
+        return list(claimants)
+    soon = {
+        rules.place_of(one): one.trainer
+        for one in facts.fragments
+        if one.trainer in facts.request and _is_soon_over(one, facts.request[one.trainer], facts)
+    }
+    there = [one for one in offered if soon.get(one.name, "") == one.held_by]
+    return [replace(one, settled=_settled(one, there)) for one in claimants]
+
+
+def _settled(claimant: Claimant, soon: Iterable[Offer]) -> tuple[str, ...]:
+    own = {want.trainer for want in claimant.wants}
+    return tuple(one.name for one in soon if one.held_by in own and node_of(one.name) in claimant.eligible)
+
+
+def _is_soon_over(fragment: Fragment, request: Request, facts: Facts) -> bool:
+    """Whether it is a task that would lose all that it has done, and will soon have done all.
+
+    Where its like run for no longer than that it is expected to end within it, else when no more is left of its
+    time. What has run for longer than expected may run for ever.
+    """
+    if fragment.state is not FragmentState.RUNNING or not 0.0 < request.task_s <= request.most_lost_s:
+        return False
+    return request.task_s - _SOON_S <= facts.ran_s(fragment) < max(request.task_s, _SOON_S)
