@@ -150,8 +150,7 @@ class DaemonReplay:
             return False
         self._looked_s, self._has_news = now_s, False
         judgement = self._loop.look(self._goal).judgement
-        nodes = self._rules.nodes
-        changes_s = judgement.memory.sightings.next_change_s(now_s, nodes.claim_s, nodes.idle_for_s)
+        changes_s = judgement.memory.sightings.next_change_s(now_s, self._rules.nodes)
         self._stale_s = min(now_s + self._at_latest_s, changes_s)
         self._note_forecasts(judgement)
         return True

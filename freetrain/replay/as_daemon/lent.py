@@ -147,6 +147,12 @@ class LentNodes:
         """One of the site's jobs starts on these nodes; how many seconds it waits for fragments."""
         return self._give_way([self._on[node] for node in nodes if node in self._on], now_s)
 
+    def call_off(self, nodes: Iterable[str], now_s: float) -> None:
+        """What has not begun on these nodes never does."""
+        for fragment in [self._fragments[self._on[node]] for node in nodes if node in self._on]:
+            if fragment.state is FragmentState.ASKED:
+                self._end(fragment, End.NEVER_STARTED, now_s)
+
     def lose(self, nodes: Iterable[str], now_s: float) -> None:
         """These nodes go out of service, and what runs there ends at once."""
         running = self._taken([self._on[node] for node in nodes if node in self._on], now_s)
