@@ -27,24 +27,26 @@ def limits(
         rules: how the site wants it.
     """
     place_of = rules.nodes.place_of
-    offered: list[Fragment] = []
+    offered: list[tuple[str, Fragment]] = []
     job_until_s: dict[str, float] = {}  # of a job of several nodes the first hole to end counts
     for one in fragments:
-        until_s = free_until_s.get(place_of(one)) if one.goes_on else None
+        place = place_of(one)
+        until_s = free_until_s.get(place) if one.goes_on else None
         if until_s is None:
             continue
-        offered.append(one)
-        if until_s < job_until_s.get(one.job, inf):
-            job_until_s[one.job] = until_s
-    alike: defaultdict[tuple[float | None, float, float], list[Fragment]] = defaultdict(list)
-    for one in offered:
-        alike[one.started_s, one.limit_s, job_until_s.get(one.job, inf)].append(one)
+        offered.append((place, one))
+        if until_s < inf:
+            job_until_s[one.job] = min(until_s, job_until_s.get(one.job, inf))
     longest_s = rules.limit_s(inf, snapshot)
+    fitting_s: dict[tuple[float | None, float, float], float] = {}  # many are alike
     changed: defaultdict[float, list[str]] = defaultdict(list)
-    for (started_s, now_s, until_s), some in alike.items():
-        limit_s = _fitting_s(started_s, now_s, until_s, longest_s, snapshot, rules)
-        if limit_s != now_s:
-            changed[limit_s] += map(place_of, some)
+    for place, one in offered:
+        key = one.started_s, one.limit_s, job_until_s.get(one.job, inf) if job_until_s else inf
+        limit_s = fitting_s.get(key)
+        if limit_s is None:
+            limit_s = fitting_s[key] = _fitting_s(*key, longest_s, snapshot, rules)
+        if limit_s != one.limit_s:
+            changed[limit_s].append(place)
     return [Limit(tuple(places), limit_s) for limit_s, places in changed.items()]
 
 

@@ -156,7 +156,7 @@ def deal_parts(
     """
     now_s, sharing = facts.snapshot.time_s, rules.sharing
     # Who needs no GPU takes nodes with GPUs last.
-    gpus = {one.name for one in facts.snapshot.nodes if has_gpus(one)}
+    gpus = {one.name for one in facts.snapshot.nodes if one.gres and has_gpus(one)}
     offered = sorted(offered, key=lambda one: node_of(one.name) in gpus) if gpus else list(offered)
     held = Counter(one.held_by for one in offered if one.held_by is not None)
     demand = _demand(facts, offered, [one.trainer for one in competing], held, rules, tasks)
@@ -197,6 +197,8 @@ def _places(claimants: Iterable[Claimant], tasks: Tasks, offered: int) -> int:
 
 def _still(left: LeftNodes, claimants: Iterable[Claimant], now_s: float) -> LeftNodes:
     """Those that left nodes not long ago and have the same trainers."""
+    if not left:
+        return {}
     trainers = {one.key: _trainers_of(one) for one in claimants}
     return {key: one for key, one in left.items() if one.until_s > now_s and trainers.get(key) == one.trainers}
 
