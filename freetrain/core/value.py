@@ -201,9 +201,9 @@ def distinct_tables(
 
 @lru_cache(maxsize=4)  # at each look they are asked for by who deals and by who decides
 def _distinct_tables(
-    terms: Terms, held: bytes, life_s: float, taken_back: bool, watts: float, joins: bytes | None
+    terms: Terms, held_bytes: bytes, life_s: float, taken_back: bool, watts: float, joins: bytes | None
 ) -> tuple[Table, Sizes]:
-    held_nodes = np.frombuffer(held, dtype=np.int64)
+    held_nodes = np.frombuffer(held_bytes, dtype=np.int64)
     may_join = None if joins is None else np.frombuffer(joins, dtype=bool)
     node_class = NodeClass(life_s, taken_back, {}, watts=watts)
     key = terms.kind * (int(held_nodes.max(initial=0)) + 1) + held_nodes
@@ -230,6 +230,13 @@ def _distinct_tables(
 
 def total_value(problem: Problem, counts: Counts) -> float:
     """Value of an allocation, the sum over all trainers."""
+    known, key = problem.known_values, counts.tobytes()
+    if key not in known:
+        known[key] = _total_value(problem, counts)
+    return known[key]
+
+
+def _total_value(problem: Problem, counts: Counts) -> float:
     if not counts.size:
         return 0.0
     made, terms, last = problem.choices.made_by(counts), problem.choices.terms, problem.choices.last

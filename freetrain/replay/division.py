@@ -1,9 +1,8 @@
 """The best division of nodes among trainers when changing it costs nothing: what a replay is measured by.
 
-Where each trainer's values lie on a concave line, the best division gives every next node to whoever gains most by
-it; of others that holds where the nodes end at corners of their concave hulls, and gives the bound elsewhere. So
-one list of such steps, sorted once for the trainers that are there, answers for most numbers of nodes; for the rest
-the sizes are solved for.
+Along the concave hulls of their values the best division gives the next nodes to whoever gains most by each. So
+one list of such steps, sorted once for the trainers that are there, answers wherever the nodes end with a whole
+step. In between the hulls are only a bound, and the sizes are solved for.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ class _Steps:
     Attributes:
         nodes: of each step.
         worth: that it gains.
-        nodes_before: of all steps before each of them, those of alike trainers counted as one; one more at the end.
-        worth_before: likewise.
+        nodes_before: of all steps before each of them, which each of the alike trainers takes; at the end of all.
+        worth_before: what those gain, likewise.
     """
 
     nodes: NDArray[np.int64]
