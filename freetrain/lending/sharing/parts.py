@@ -77,7 +77,7 @@ class Parts:
         """Claimants that were dealt nodes, and these; those that others are giving up are held by nobody here."""
         for some in self.together:
             if names := [name for one in some for name in self.dealt.parts[one.key]]:
-                yield some, _as_seen_by(some, (self.offered[name] for name in names))
+                yield some, _as_seen_by(some, [self.offered[name] for name in names])
 
     @cached_property
     def together(self) -> Sequence[Together]:
@@ -213,8 +213,8 @@ def _compete(one: Claimant, other: Claimant) -> bool:
     return is_one_owner and not one.eligible.isdisjoint(other.eligible)
 
 
-def _as_seen_by(claimants: Together, nodes: Iterable[Offer]) -> tuple[Offer, ...]:
-    own = {want.trainer for one in claimants for want in one.wants}
-    return tuple(
-        node if node.held_by is None or node.held_by in own else replace(node, held_by=None) for node in nodes
-    )
+def _as_seen_by(claimants: Together, nodes: Sequence[Offer]) -> tuple[Offer, ...]:
+    own = {None, *(want.trainer for one in claimants for want in one.wants)}
+    if own.issuperset([node.held_by for node in nodes]):
+        return tuple(nodes)
+    return tuple(node if node.held_by in own else replace(node, held_by=None) for node in nodes)
