@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Annotated
 
 import numpy as np
@@ -61,6 +62,9 @@ class NodeClass:
         return sum(map(len, self.names.values()))
 
 
+_GROUP = attrgetter("free_until_s", "kind", "watts", "held_by")
+
+
 def group_nodes(nodes: Iterable[Offer], now_s: float, horizon_s: float) -> tuple[NodeClass, ...]:
     """Put nodes of one kind together by the time they are expected to stay, longest first, then by kind and watts.
 
@@ -68,7 +72,7 @@ def group_nodes(nodes: Iterable[Offer], now_s: float, horizon_s: float) -> tuple
     """
     groups: defaultdict[tuple[float | None, str, float, str | None], list[str]] = defaultdict(list)
     for node in nodes:
-        groups[node.free_until_s, node.kind, node.watts, node.held_by].append(node.name)
+        groups[_GROUP(node)].append(node.name)
     classes: defaultdict[tuple[float, str, float], defaultdict[str | None, list[str]]] = defaultdict(
         lambda: defaultdict(list)
     )

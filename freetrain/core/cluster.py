@@ -43,4 +43,4 @@ class Snapshot:
     @cached_property
     def idle(self) -> Nodes:
         """Names of the nodes that are idle."""
-        return Nodes(node.name for node in self.nodes if node.state is NodeState.IDLE)
+        return Nodes([node.name for node in self.nodes if node.state is NodeState.IDLE])

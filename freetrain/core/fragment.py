@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from freetrain.core.quick_enum import quick
+
 _MARK = "#"
 
 
@@ -39,6 +41,7 @@ def is_new(place: str) -> bool:
     return place.partition(_MARK)[2][:1] in ("", "+") and is_part(place)
 
 
+@quick
 class FragmentState(StrEnum):
     """How far a fragment is, as far as is known."""
 
@@ -56,6 +59,7 @@ class FragmentState(StrEnum):
     """Its node is not its any more; ``end`` says why."""
 
 
+@quick
 class End(StrEnum):
     """Why a fragment ended."""
 

@@ -7,8 +7,10 @@ from enum import StrEnum
 
 from freetrain.core.amounts import Amount
 from freetrain.core.node import Nodes
+from freetrain.core.quick_enum import quick
 
 
+@quick
 class JobState(StrEnum):
     """Slurm's base states of a job; whatever else it says is UNKNOWN, and nothing is concluded from it."""
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from freetrain.core.amounts import GPU, Amount, Gres
+from freetrain.core.quick_enum import quick
 
 Nodes = frozenset[str]
 
 
+@quick
 class NodeState(StrEnum):
     """What a node does."""
 

@@ -113,6 +113,11 @@ class Problem:
         return read_only(counts)
 
     @cached_property
+    def known_values(self) -> dict[bytes, float]:
+        """Allocations that were valued → what they are worth: who decides asks for that, and who verifies."""
+        return {}
+
+    @cached_property
     def held_nodes(self) -> Sizes:
         """Nodes that each trainer has now, shape (trainers,)."""
         return read_only(self.held.sum(axis=1))

@@ -27,7 +27,7 @@ def read_only(array: Array) -> Array:
     return array
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Terms:
     """What is to be known of trainers in order to value allocations; row j is trainer j.
 

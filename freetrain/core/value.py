@@ -44,13 +44,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.classes import NodeClass
 from freetrain.core.problem import Counts, Problem
-from freetrain.core.terms import Sizes, Table, Terms
+from freetrain.core.terms import Sizes, Table, Terms, read_only
 
 
 def switching_costs(terms: Terms, held_nodes: Sizes) -> Table:
@@ -193,6 +194,18 @@ def distinct_tables(
     Returns:
         The tables that differ, shape (tables, sizes), and which of them is each trainer's, shape (trainers,).
     """
+    joins = None if may_join is None else may_join.tobytes()
+    held = np.ascontiguousarray(held_nodes, dtype=np.int64).tobytes()
+    return _distinct_tables(terms, held, node_class.life_s, node_class.taken_back, node_class.watts, joins)
+
+
+@lru_cache(maxsize=4)  # at each look they are asked for by who deals and by who decides
+def _distinct_tables(
+    terms: Terms, held_bytes: bytes, life_s: float, taken_back: bool, watts: float, joins: bytes | None
+) -> tuple[Table, Sizes]:
+    held_nodes = np.frombuffer(held_bytes, dtype=np.int64)
+    may_join = None if joins is None else np.frombuffer(joins, dtype=bool)
+    node_class = NodeClass(life_s, taken_back, {}, watts=watts)
     key = terms.kind * (int(held_nodes.max(initial=0)) + 1) + held_nodes
     if may_join is not None:
         key = 2 * key + may_join
@@ -212,11 +225,18 @@ def distinct_tables(
     if may_join is not None:
         gains = np.arange(table.shape[1]) > held_nodes[:, None]
         table[gains & ~may_join[first, None]] = -np.inf
-    return table, row
+    return read_only(table), read_only(row)
 
 
 def total_value(problem: Problem, counts: Counts) -> float:
     """Value of an allocation, the sum over all trainers."""
+    known, key = problem.known_values, counts.tobytes()
+    if key not in known:
+        known[key] = _total_value(problem, counts)
+    return known[key]
+
+
+def _total_value(problem: Problem, counts: Counts) -> float:
     if not counts.size:
         return 0.0
     made, terms, last = problem.choices.made_by(counts), problem.choices.terms, problem.choices.last

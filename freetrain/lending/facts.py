@@ -31,6 +31,8 @@ class Request:
         cache_mb: memory beyond what a task asks for that would hold all of its data; 0: nothing is said of any.
         task_s: how long its tasks run that complete, where each is a program of its own; 0: nobody knows.
         most_lost_s: the end of such a task loses all that it has done, and no more than this.
+        id: the trainer's.
+        handed_in: what its owner handed in: the filler of which it is a task, or itself.
     """
 
     trainer: Trainer
@@ -43,20 +45,17 @@ class Request:
     cache_mb: int = 0
     task_s: float = 0.0
     most_lost_s: float = inf
+    # A look reads these so often that properties would take a fiftieth of its time.
+    id: str = field(init=False, compare=False)
+    handed_in: str = field(init=False, compare=False)
 
-    @property
-    def id(self) -> str:
-        """The trainer's."""
-        return self.trainer.id
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", self.trainer.id)
+        object.__setattr__(self, "handed_in", self.filler or self.trainer.id)
 
     def lost_s(self, ran_s: float) -> float:
         """What it costs that one of its nodes is taken back on which it has been for so long."""
         return min(ran_s, self.most_lost_s) if self.trainer.independent else self.trainer.eviction_s
-
-    @property
-    def handed_in(self) -> str:
-        """What its owner handed in: the filler of which it is a task, or itself."""
-        return self.filler or self.id
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -197,10 +196,12 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
 
 def _find_rooms(facts: Facts, rules: NodeRules) -> tuple[Rooms | None, LentParts]:
     """What is left of each node, and what fragments have of it, where nodes are lent in parts."""
+    if not rules.in_parts:
+        return None, {}
     needs = {one.id: one.needs for one in facts.requests}
     owners = {one.id: one.owner for one in facts.requests}
     of = facts.snapshot, facts.fragments, needs
-    lent = find_lent_parts(*of, facts.amounts, owners, facts.lost_s) if rules.in_parts else {}
+    lent = find_lent_parts(*of, facts.amounts, owners, facts.lost_s)
     return find_rooms(facts.snapshot, facts.fragments, needs, rules, facts.amounts, lent), lent
 
 
@@ -232,7 +233,7 @@ def _find_eligible(facts: Facts, offers: Offers, rooms: Rooms | None) -> Eligibl
 
 def _select(facts: Facts, offers: Offers, eligible: Eligible, tasks: Tasks, rules: Rules) -> Selection:
     """Who competes; while freetrain's partition is down nobody else could start but those that have nodes."""
-    held = Counter(node.held_by for node in offers.offered)
+    held = offers.held
     places = {needs: tasks.places(needs, nodes) for needs, nodes in eligible.items()}
     reach = {one.id: max(places[one.needs], held[one.id]) for one in facts.requests}
     partition = rules.nodes.partition
@@ -252,9 +253,11 @@ def _select(facts: Facts, offers: Offers, eligible: Eligible, tasks: Tasks, rule
 
 def _of_others(offers: Offers, competing: Iterable[Request]) -> Mapping[str, str]:
     """Nodes of trainers that do not compete → the reason to take them back."""
-    ids = {one.id for one in competing}
+    others = offers.held.keys() - {one.id for one in competing}
+    if not others:
+        return {}
     return {
         node.name: f"trainer {node.held_by} does not compete for nodes"
         for node in offers.offered
-        if node.held_by is not None and node.held_by not in ids
+        if node.held_by in others
     }

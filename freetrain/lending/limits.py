@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
+from operator import attrgetter
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
@@ -13,6 +14,9 @@ from freetrain.lending.rules import Rules
 
 _LONGER_BY_S = 600.0
 """A running fragment's limit is raised when that gains this much; each raise is a question to Slurm."""
+
+
+_LIMITED: Callable[[Fragment], tuple[float | None, float]] = attrgetter("started_s", "limit_s")
 
 
 def limits(
@@ -26,25 +30,33 @@ def limits(
         snapshot: what there is.
         rules: how the site wants it.
     """
+    longest_s = rules.limit_s(inf, snapshot)
+    fitting_s = {
+        (started_s, now_s, inf): _fitting_s(started_s, now_s, inf, longest_s, snapshot, rules)
+        for started_s, now_s in set(map(_LIMITED, fragments))  # many are alike
+    }
+    is_any_end_known = min(free_until_s.values(), default=inf) < inf
+    if not is_any_end_known and all(fits_s == now_s for (_, now_s, _), fits_s in fitting_s.items()):
+        return []
     place_of = rules.nodes.place_of
-    offered: list[Fragment] = []
+    offered: list[tuple[str, Fragment]] = []
     job_until_s: dict[str, float] = {}  # of a job of several nodes the first hole to end counts
     for one in fragments:
-        until_s = free_until_s.get(place_of(one)) if one.goes_on else None
+        place = place_of(one)
+        until_s = free_until_s.get(place) if one.goes_on else None
         if until_s is None:
             continue
-        offered.append(one)
-        if until_s < job_until_s.get(one.job, inf):
-            job_until_s[one.job] = until_s
-    alike: defaultdict[tuple[float | None, float, float], list[Fragment]] = defaultdict(list)
-    for one in offered:
-        alike[one.started_s, one.limit_s, job_until_s.get(one.job, inf)].append(one)
-    longest_s = rules.limit_s(inf, snapshot)
+        offered.append((place, one))
+        if until_s < inf:
+            job_until_s[one.job] = min(until_s, job_until_s.get(one.job, inf))
     changed: defaultdict[float, list[str]] = defaultdict(list)
-    for (started_s, now_s, until_s), some in alike.items():
-        limit_s = _fitting_s(started_s, now_s, until_s, longest_s, snapshot, rules)
-        if limit_s != now_s:
-            changed[limit_s] += map(place_of, some)
+    for place, one in offered:
+        key = one.started_s, one.limit_s, job_until_s.get(one.job, inf)
+        limit_s = fitting_s.get(key)
+        if limit_s is None:
+            limit_s = fitting_s[key] = _fitting_s(*key, longest_s, snapshot, rules)
+        if limit_s != one.limit_s:
+            changed[limit_s].append(place)
     return [Limit(tuple(places), limit_s) for limit_s, places in changed.items()]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from types import MappingProxyType
 
@@ -37,6 +38,11 @@ class Offers:
     offered: tuple[Offer, ...]
     due: Mapping[str, str]
     withheld: Mapping[str, str]
+
+    @cached_property
+    def held(self) -> Counter[str]:
+        """Trainer → how many of the offered places it has."""
+        return Counter([one.held_by for one in self.offered if one.held_by is not None])
 
 
 def shadow_of(
@@ -134,7 +140,7 @@ def _ends_of_places(
 
 def _offers(places: Places, until: Mapping[str, HoleEnd], rules: NodeRules) -> Offers:
     free_until_s = {name: end.time_s - rules.margin_s for name, end in until.items() if end.time_s < inf}
-    offered = tuple(cached_offer(name, free_until_s.get(name), by) for name, by in places.offered)
+    offered = tuple([cached_offer(name, free_until_s.get(name), by) for name, by in places.offered])
     return Offers(offered, places.due, places.withheld)
 
 
@@ -175,7 +181,7 @@ def _why_unfit(
     in_parts: Iterable[str],
 ) -> Mapping[str, str]:
     """Node that is not to be lent, whatever the time → the weightiest reason."""
-    ours = {fragment.job for fragment in fragments}
+    ours = {fragment.job for fragment in fragments} if snapshot.jobs else set()
     others = (job for job in snapshot.jobs if job.state.has_nodes and job.id not in ours)
     why = {} if rules.in_parts else {name: f"job {job.id} runs here" for job in others for name in job.nodes}
     for node in snapshot.nodes:
@@ -199,9 +205,10 @@ def _lent_in_parts(going_on: Sequence[Fragment], holder: Mapping[str, str], rule
 
 def _is_free(node: Node, lent: Set[str], ends: Mapping[str, HoleEnd], rules: NodeRules) -> bool:
     """Whether Slurm says nothing against lending it, or keeping it lent."""
-    is_shared = node.state is NodeState.BUSY and (rules.in_parts or node.name in lent)
-    if node.state is not NodeState.IDLE and not is_shared:
-        return False
+    if node.state is not NodeState.IDLE:
+        is_shared = node.state is NodeState.BUSY and (rules.in_parts or node.name in lent)
+        if not is_shared:
+            return False
     return node.may_be_lent and not (node.is_planned and node.name not in ends)
 
 

@@ -27,7 +27,7 @@ def whole_nodes(
     """Each node is one place."""
     names = sorted(rules.queue.among(snapshot.partitions).nodes)
     offered = [(name, holder.get(name)) for name in names if name not in why_not]
-    out = [name for name in names if name in why_not]
+    out = [name for name in names if name in why_not] if why_not else []
     back = {name for name in out if name in holder and _is_wanted_back(snapshot, name)}
     due = {name: why_not[name] for name in out if name in back}
     return Places(offered, due, {name: why_not[name] for name in out if name not in back})

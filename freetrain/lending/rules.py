@@ -15,6 +15,7 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs
 from freetrain.core.node import Nodes
 from freetrain.core.power import NO_DRAW, PowerDraw
+from freetrain.core.quick_enum import quick
 from freetrain.core.topology import FLAT, Topology
 from freetrain.lending.shadow import BackfillRules
 
@@ -40,6 +41,7 @@ class PowerRules:
         return queue.among(snapshot.partitions).nodes.difference(self.nodes, *named)
 
 
+@quick
 class Share(StrEnum):
     """How much of a node is lent at once."""
 
@@ -163,6 +165,7 @@ class HarmRules:
         return self.within_s + self.pause_s
 
 
+@quick
 class FairShare(StrEnum):
     """Among whom nodes are shared equally."""
 

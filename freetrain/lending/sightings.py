@@ -9,6 +9,7 @@ from math import inf
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow
 
 
@@ -75,18 +76,19 @@ class Sightings:
         """Jobs that did not start for so long although the nodes were there."""
         return frozenset(job for job, since_s in self.fitting_since_s.items() if now_s - since_s >= claim_s)
 
-    def next_change_s(self, now_s: float, claim_s: float, idle_for_s: float) -> float:
-        """When time alone next changes what may be lent; inf: never.
+    def next_change_s(self, now_s: float, rules: NodeRules) -> float:
+        """When time alone next changes what may be lent, unless something happens before; inf: never.
 
-        A claim ends, a rest, or the time for which a node must have been idle.
+        A claim ends, the time for which a node must have been idle, or the rest of one that could be lent: where
+        nodes are lent whole, that nobody has.
 
         Args:
             now_s: UTC epoch seconds.
-            claim_s: how long a job is believed that does not start on nodes that are there.
-            idle_for_s: how long a node must have been idle.
+            rules: how long a job is believed that does not start, and what is lent.
         """
-        claims_s = (since_s + claim_s for since_s in self.fitting_since_s.values())
-        idle_s = (since_s + idle_for_s for since_s in self.idle_since_s.values())
-        return min(
-            (at_s for at_s in chain(claims_s, idle_s, self.resting_until_s.values()) if at_s > now_s), default=inf
+        claims_s = (since_s + rules.claim_s for since_s in self.fitting_since_s.values())
+        idle_s = (since_s + rules.idle_for_s for since_s in self.idle_since_s.values())
+        rests_s = (
+            end_s for name, end_s in self.resting_until_s.items() if rules.in_parts or name in self.idle_since_s
         )
+        return min((at_s for at_s in chain(claims_s, idle_s, rests_s) if at_s > now_s), default=inf)

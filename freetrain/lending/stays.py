@@ -159,7 +159,8 @@ def idle_for_the_site(snapshot: Snapshot, fragments: tuple[Fragment, ...], ours:
     """Nodes of a partition that none of the site's jobs has: idle ones, and those that fragments have."""
     lent = {one.node for one in fragments}
     theirs = {name for job in snapshot.jobs if job.state.has_nodes and not ours.has(job) for name in job.nodes}
-    return ours.among(snapshot.partitions).nodes & (snapshot.idle | (lent & snapshot.node.keys())) - theirs
+    seen = snapshot.idle.union(lent.intersection(snapshot.node))
+    return ours.among(snapshot.partitions).nodes & (seen - theirs if theirs else seen)
 
 
 def idle_units_for_the_site(rooms: Rooms, lent: LentParts) -> Nodes:

@@ -12,10 +12,11 @@ from freetrain.lending.rules import NodeRules
 
 def doubtful_nodes(facts: Facts, offers: Offers, rules: NodeRules) -> Mapping[str, str]:
     """Nodes of tasks that have others of which nothing is certain → why they are left as they are."""
-    offered = {one.name for one in offers.offered}
+    tasks = _places_of_tasks(facts, rules)
+    offered = {one.name for one in offers.offered} if tasks else set()
     return {
         place: "its task has other nodes of which nothing is certain"
-        for places in _places_of_tasks(facts, rules).values()
+        for places in tasks.values()
         if offers.due.keys().isdisjoint(places) and not offered.issuperset(places)
         for place in places
     }
@@ -23,8 +24,9 @@ def doubtful_nodes(facts: Facts, offers: Offers, rules: NodeRules) -> Mapping[st
 
 def cut_tasks(facts: Facts, offers: Offers, rules: NodeRules) -> set[str]:
     """Tasks not all of whose nodes are offered: where one has to go the others go with it."""
-    offered = {one.name for one in offers.offered}
-    return {task for task, places in _places_of_tasks(facts, rules).items() if not offered.issuperset(places)}
+    tasks = _places_of_tasks(facts, rules)
+    offered = {one.name for one in offers.offered} if tasks else set()
+    return {task for task, places in tasks.items() if not offered.issuperset(places)}
 
 
 def waits_of_handed_in(facts: Facts, waits_for: Mapping[str, str], sizes: Mapping[str, int]) -> Mapping[str, str]:

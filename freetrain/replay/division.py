@@ -1,10 +1,18 @@
-"""The best division of nodes among trainers when changing it costs nothing: what a replay is measured by."""
+"""The best division of nodes among trainers when changing it costs nothing: what a replay is measured by.
+
+Along the concave hulls of their values the best division gives the next nodes to whoever gains most by each. So
+one list of such steps, sorted once for the trainers that are there, answers wherever the nodes end with a whole
+step. In between the hulls are only a bound, and the sizes are solved for.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.terms import Sizes, Table
@@ -14,6 +22,34 @@ from freetrain.policies.solver.pricing import price_out
 
 Kinds = tuple[int, ...]
 """The kinds of some trainers, in order."""
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Steps along the hulls of all trainers, those that gain most per node first.
+
+    Attributes:
+        nodes: of each step.
+        worth: that it gains.
+        nodes_before: of all steps before each of them, which each of the alike trainers takes; at the end of all.
+        worth_before: what those gain, likewise.
+    """
+
+    nodes: NDArray[np.int64]
+    worth: Table
+    nodes_before: NDArray[np.int64]
+    worth_before: Table
+
+    def best_worth(self, nodes: int) -> float | None:
+        """Worth of the best division; None: it does not end with a whole step."""
+        at = int(np.searchsorted(self.nodes_before, nodes, side="right")) - 1
+        left = nodes - int(self.nodes_before[at])
+        if at == len(self.nodes):  # everybody has all that is of use
+            return float(self.worth_before[at])
+        steps, rest = divmod(left, int(self.nodes[at]))
+        return None if rest else float(self.worth_before[at] + steps * self.worth[at])
 
 
 class Divider:
@@ -28,6 +64,8 @@ class Divider:
         self._kind_of_trainer: dict[str, int] = {}
         self._kind_of_values: dict[bytes, int] = {}
         self._values: list[Table] = []
+        self._hulls: list[tuple[NDArray[np.int64], Table]] = []
+        self._steps: dict[Kinds, _Steps] = {}
         self._tables: dict[Kinds, tuple[Table, Sizes]] = {}
         self._known: dict[tuple[int, Kinds], float] = {}
 
@@ -37,11 +75,15 @@ class Divider:
             return 0.0
         kinds = tuple(sorted(map(self._kind, trainers)))
         if (nodes, kinds) not in self._known:
-            tables, row = self._tables_of(kinds)
-            priced = price_out(tables, nodes, row)
-            sizes = best_sizes(priced, nodes)
-            self._known[nodes, kinds] = float(priced.values[np.arange(len(sizes)), sizes].sum())
+            worth = self._steps_of(kinds).best_worth(nodes)
+            self._known[nodes, kinds] = self._solved(kinds, nodes) if worth is None else worth
         return self._known[nodes, kinds]
+
+    def _solved(self, kinds: Kinds, nodes: int) -> float:
+        tables, row = self._tables_of(kinds)
+        priced = price_out(tables, nodes, row)
+        sizes = best_sizes(priced, nodes)
+        return float(priced.values[np.arange(len(sizes)), sizes].sum())
 
     def _kind(self, trainer: Trainer) -> int:
         """Number shared by all trainers with the same value for every size."""
@@ -51,8 +93,23 @@ class Divider:
             kind = self._kind_of_values.setdefault(values.tobytes(), len(self._values))
             if kind == len(self._values):
                 self._values.append(values)
+                self._hulls.append(_hull(values))
             self._kind_of_trainer[trainer.id] = kind
         return self._kind_of_trainer[trainer.id]
+
+    def _steps_of(self, kinds: Kinds) -> _Steps:
+        """The steps of all these trainers, in the order in which they are taken."""
+        if kinds not in self._steps:
+            alike = Counter(kinds)
+            nodes = np.concatenate([self._hulls[kind][0] for kind in alike])
+            worth = np.concatenate([self._hulls[kind][1] for kind in alike])
+            times = np.repeat(list(alike.values()), [len(self._hulls[kind][0]) for kind in alike])
+            order = np.argsort(-worth / nodes, kind="stable")
+            nodes, worth, times = nodes[order], worth[order], times[order]
+            nodes_before: NDArray[np.int64] = np.concatenate([[0], np.cumsum(times * nodes)])
+            worth_before: Table = np.concatenate([[0.0], np.cumsum(times * worth)])
+            self._steps[kinds] = _Steps(nodes, worth, nodes_before, worth_before)
+        return self._steps[kinds]
 
     def _tables_of(self, kinds: Kinds) -> tuple[Table, Sizes]:
         """The values of each kind, -inf where a size is impossible, and which of these rows is each trainer's."""
@@ -64,3 +121,25 @@ class Divider:
                 table[: len(each)] = each
             self._tables[kinds] = tables, row
         return self._tables[kinds]
+
+
+def _hull(values: Table) -> tuple[NDArray[np.int64], Table]:
+    """Nodes and gain of each step along the concave hull of a trainer's values, as far as it rises.
+
+    Sizes on the hull between its corners, but for rounding, are ends of steps, too.
+    """
+    scale = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+    corners = [0]
+    for size in np.flatnonzero(np.isfinite(values)).tolist()[1:]:
+        while len(corners) > 1 and _lies_below(values, corners[-2], corners[-1], size, _ROUNDING * scale):
+            corners.pop()
+        corners.append(size)
+    while len(corners) > 1 and values[corners[-1]] <= values[corners[-2]]:
+        corners.pop()
+    return np.diff(corners), np.diff(values[corners])
+
+
+def _lies_below(values: Table, left: int, size: int, right: int, rounding: float) -> bool:
+    """Whether the value of a size lies below the line between those of two others."""
+    line = values[left] + (values[right] - values[left]) * (size - left) / (right - left)
+    return bool(values[size] < line - rounding)

@@ -26,6 +26,15 @@ def value(trainer: Trainer, held: int, counts: list[int], ends_s: tuple[float | 
     return total_value(problem, np.array([counts]))
 
 
+def test_tables_that_are_asked_for_again_are_not_worked_out_again() -> None:
+    terms, held, nodes = terms_of((Trainer("A", CURVE),), "throughput"), np.array([2]), NodeClass(100.0, False, {})
+    tables, _ = distinct_tables(terms, held, nodes)
+    again, _ = distinct_tables(terms, held.copy(), NodeClass(100.0, False, {None: ["n1"]}))
+    assert again is tables
+    assert not tables.flags.writeable
+    assert distinct_tables(terms, held, replace(nodes, watts=1.0))[0] is not tables
+
+
 def test_keeping_its_nodes_costs_a_trainer_nothing() -> None:
     assert value(Trainer("A", CURVE), 2, [2]) == 100 * 18
 

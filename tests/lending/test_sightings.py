@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.lending.rules import NodeRules, Share
 from freetrain.lending.sightings import Sightings
 from tests.facts import node
 
@@ -46,9 +49,18 @@ def test_each_time_in_a_row_it_rests_twice_as_long_until_a_fragment_has_run_ther
     assert again.resting_until_s == {"n1": NOW_S + 15}
 
 
+RULES = NodeRules(FragmentQueue("freetrain"), claim_s=65.0)
+
+
 def test_time_alone_changes_what_may_be_lent_when_a_claim_a_rest_or_a_wait_is_over() -> None:
-    seen = Sightings({"n1": NOW_S - 5}, {"n2": NOW_S + 30}, {"7": NOW_S - 40, "8": NOW_S - 100})
-    assert seen.next_change_s(NOW_S, 65.0, 0.0) == NOW_S + 25
-    assert seen.next_change_s(NOW_S, 65.0, 20.0) == NOW_S + 15
-    assert seen.next_change_s(NOW_S + 25, 65.0, 0.0) == NOW_S + 30
-    assert seen.next_change_s(NOW_S + 30, 65.0, 0.0) == inf
+    seen = Sightings({"n1": NOW_S - 5, "n2": NOW_S - 5}, {"n2": NOW_S + 30}, {"7": NOW_S - 40, "8": NOW_S - 100})
+    assert seen.next_change_s(NOW_S, RULES) == NOW_S + 25
+    assert seen.next_change_s(NOW_S, replace(RULES, idle_for_s=20.0)) == NOW_S + 15
+    assert seen.next_change_s(NOW_S + 25, RULES) == NOW_S + 30
+    assert seen.next_change_s(NOW_S + 30, RULES) == inf
+
+
+def test_the_end_of_a_rest_changes_nothing_on_a_node_that_somebody_has_all_of() -> None:
+    seen = Sightings({"n1": NOW_S - 5}, {"n2": NOW_S + 30})
+    assert seen.next_change_s(NOW_S, RULES) == inf
+    assert seen.next_change_s(NOW_S, replace(RULES, share=Share.GPUS)) == NOW_S + 30

@@ -41,7 +41,7 @@ def claimants_of(
     competing: Sequence[Request],
     demand: Mapping[str, int],
     eligible: Eligible,
-    offered: Iterable[Offer],
+    offered: Sequence[Offer],
     sharing: SharingRules,
     tasks: Tasks,
 ) -> list[Claimant]:
@@ -85,7 +85,7 @@ def claimants_of(
 
 
 def _kept_besides(
-    may_use: Sequence[Nodes], number_of: Mapping[str, int], offered: Iterable[Offer]
+    may_use: Sequence[Nodes], number_of: Mapping[str, int], offered: Sequence[Offer]
 ) -> Sequence[set[str]]:
     """Of each claimant the nodes that its trainers have although they would not do for a new one.
 
@@ -96,6 +96,8 @@ def _kept_besides(
     """
     for_all = may_use[0].intersection(*may_use[1:]) if may_use else Nodes()
     keeps: list[set[str]] = [set() for _ in may_use]
+    if for_all.issuperset([node.name for node in offered]):
+        return keeps
     for node in offered:
         if node.held_by is None or node.name in for_all:
             continue

@@ -129,7 +129,8 @@ def _takes_all(claimant: Claimant, nodes: Sequence[Offer]) -> bool:
     return (
         not claimant.capped_by
         and bool(claimant.sizes >> len(nodes) & 1)
-        and all(node.held_by in own and node.name in claimant.eligible for node in nodes)
+        and own.issuperset([node.held_by for node in nodes])
+        and claimant.eligible.issuperset([node.name for node in nodes])
     )
 
 

@@ -78,7 +78,7 @@ class Parts:
         """Claimants that were dealt nodes, and these; those that others are giving up are held by nobody here."""
         for some in self.together:
             if names := [name for one in some for name in self.dealt.parts[one.key]]:
-                yield some, _as_seen_by(some, (self.offered[name] for name in names))
+                yield some, _as_seen_by(some, [self.offered[name] for name in names])
 
     @cached_property
     def together(self) -> Sequence[Together]:
@@ -157,7 +157,7 @@ def deal_parts(
     """
     now_s, sharing = facts.snapshot.time_s, rules.sharing
     # Who needs no GPU takes nodes with GPUs last.
-    gpus = {one.name for one in facts.snapshot.nodes if has_gpus(one)}
+    gpus = {one.name for one in facts.snapshot.nodes if one.gres and has_gpus(one)}
     offered = sorted(offered, key=lambda one: node_of(one.name) in gpus) if gpus else list(offered)
     held = Counter(one.held_by for one in offered if one.held_by is not None)
     demand = _demand(facts, offered, [one.trainer for one in competing], held, rules, tasks)
@@ -199,6 +199,8 @@ def _places(claimants: Iterable[Claimant], tasks: Tasks, offered: int) -> int:
 
 def _still(left: LeftNodes, claimants: Iterable[Claimant], now_s: float) -> LeftNodes:
     """Those that left nodes not long ago and have the same trainers."""
+    if not left:
+        return {}
     trainers = {one.key: _trainers_of(one) for one in claimants}
     return {key: one for key, one in left.items() if one.until_s > now_s and trainers.get(key) == one.trainers}
 
@@ -213,8 +215,8 @@ def _compete(one: Claimant, other: Claimant) -> bool:
     return is_one_owner and not one.eligible.isdisjoint(other.eligible)
 
 
-def _as_seen_by(claimants: Together, nodes: Iterable[Offer]) -> tuple[Offer, ...]:
-    own = {want.trainer for one in claimants for want in one.wants}
-    return tuple(
-        node if node.held_by is None or node.held_by in own else replace(node, held_by=None) for node in nodes
-    )
+def _as_seen_by(claimants: Together, nodes: Sequence[Offer]) -> tuple[Offer, ...]:
+    own = {None, *(want.trainer for one in claimants for want in one.wants)}
+    if own.issuperset([node.held_by for node in nodes]):
+        return tuple(nodes)
+    return tuple(node if node.held_by in own else replace(node, held_by=None) for node in nodes)

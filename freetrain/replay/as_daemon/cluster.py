@@ -202,6 +202,8 @@ class SimulatedCluster:
     def _take(self, start: Start) -> float:
         """One of the site's jobs starts; how many seconds it waits for fragments."""
         if self._shared is None:
+            if not self._site.tells_of_jobs:  # else the judge sees the job and does so
+                self.lent.call_off(start.nodes, self.now_s)
             return self.lent.take(start.nodes, self.now_s)
         return self.lent.make_room({name: self._shared.left_of(name) for name in start.nodes}, self.now_s)
 

@@ -87,26 +87,30 @@ class DaemonReplay:
         self._at_latest_s = _KNOWING_NO_JOBS_S if logged is None else _AT_LATEST_S
         self._looks_now = 0
         self._looked_s, self._look_s = -inf, holes.from_s
-        self._stale_s = holes.from_s
+        self._stale_s = self._event_s = holes.from_s
         self._has_news = True
 
     def run(self, progress: Callable[[float], None] = lambda at_s: None) -> ReplayRecord:
         """Replay the whole window; ``progress`` is told the log's time as it goes."""
         course = self._course
-        while not course.is_over and (at_s := self._next_s()) < self._until_s:
+        while not course.is_over and (at_s := min(self._event_s, self._look_s)) < self._until_s:
             course.advance(at_s)
-            if happened := self._take_in_events():
+            is_event = at_s >= self._event_s
+            if happened := is_event and self._take_in_events():
                 course.events += 1
                 progress(at_s)
-            if (at_s >= self._look_s and self._look()) or happened:
+            looked = at_s >= self._look_s and self._look()
+            if looked or happened:
                 course.note()
+            if looked or is_event:
+                self._event_s = self._next_event_s()
         course.finish()
         for trainer in self._cluster.running:
             self._cluster.lent.complete(trainer, self._until_s)
         return replace(course.outcome(self._cluster.felt), lent_times=tuple(self._cluster.lent.times))
 
-    def _next_s(self) -> float:
-        return min(self._site.next_s, self._cluster.next_s, self._course.next_s(), self._look_s)
+    def _next_event_s(self) -> float:
+        return min(self._site.next_s, self._cluster.next_s, self._course.next_s())
 
     def _take_in_events(self) -> bool:
         """Bring the cluster up to date with all that happens now; whether anything did."""
@@ -150,8 +154,7 @@ class DaemonReplay:
             return False
         self._looked_s, self._has_news = now_s, False
         judgement = self._loop.look(self._goal).judgement
-        nodes = self._rules.nodes
-        changes_s = judgement.memory.sightings.next_change_s(now_s, nodes.claim_s, nodes.idle_for_s)
+        changes_s = judgement.memory.sightings.next_change_s(now_s, self._rules.nodes)
         self._stale_s = min(now_s + self._at_latest_s, changes_s)
         self._note_forecasts(judgement)
         return True

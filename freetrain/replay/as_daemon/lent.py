@@ -12,11 +12,13 @@ from math import inf
 
 from freetrain.core.amounts import Amount
 from freetrain.core.fragment import End, Fragment, FragmentState, node_of
+from freetrain.core.quick_enum import quick
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.lent_times import LentTime
 from freetrain.replay.trainer_run import TrainerRun
 
 
+@quick
 class _Step(IntEnum):
     """What becomes of a fragment next."""
 
@@ -146,6 +148,12 @@ class LentNodes:
     def take(self, nodes: Iterable[str], now_s: float) -> float:
         """One of the site's jobs starts on these nodes; how many seconds it waits for fragments."""
         return self._give_way([self._on[node] for node in nodes if node in self._on], now_s)
+
+    def call_off(self, nodes: Iterable[str], now_s: float) -> None:
+        """What has not begun on these nodes never does."""
+        for fragment in [self._fragments[self._on[node]] for node in nodes if node in self._on]:
+            if fragment.state is FragmentState.ASKED:
+                self._end(fragment, End.NEVER_STARTED, now_s)
 
     def lose(self, nodes: Iterable[str], now_s: float) -> None:
         """These nodes go out of service, and what runs there ends at once."""

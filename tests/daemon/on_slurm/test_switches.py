@@ -61,7 +61,7 @@ def give_back(site: Site, *trainers: str) -> None:
 
 @contextmanager
 def nothing_lent_meanwhile(site: Site) -> Iterator[None]:
-    """All that is submitted meanwhile is decided about at once, with all nodes: none still ends what it was given."""
+    """All that is submitted meanwhile is decided about at once, when no node still ends what it was given before."""
     stop = site.directory / "state" / "STOP"
     stop.touch()
     yield

@@ -114,6 +114,14 @@ def test_without_jobs_in_the_log_only_idle_nodes_are_known() -> None:
     assert lent_node_s == pytest.approx((800.0 - 1.3) + 3 * (1500.0 - 1.3))
 
 
+def test_without_jobs_in_the_log_an_order_for_a_node_that_is_taken_before_is_called_off() -> None:
+    """n4 is taken a second after the order, and lent at a look when it is idle again, not by the old order."""
+    holes, _ = site((1.0, 1.0, 1500.0, inf, (3,)))
+    record, lent_node_s = replayed(holes, None)
+    assert lent_node_s == pytest.approx(3 * (2000.0 - 1.3) + (500.0 - 1.3))
+    assert record.runs[0].evicted_nodes == 0
+
+
 def test_a_wake_lends_sooner_than_a_poll() -> None:
     holes, logged = site((0.0, 0.0, 503.0, 600.0, (0, 1, 2, 3)))
     _, polled_s = replayed(holes, logged, Timing(poll_s=10.0))

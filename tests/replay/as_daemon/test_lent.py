@@ -53,6 +53,17 @@ def test_a_backfill_cycle_starts_what_slurm_has_been_told_by_then() -> None:
     assert [one.started_s for one in lent.open] == [0.7]
 
 
+def test_what_is_called_off_never_starts_and_what_runs_goes_on() -> None:
+    lent, _ = begun("n1", "n2")
+    lent.advance(2.0)
+    lent.start(lambda one: one.node == "n1", {}, 2.0)
+    lent.call_off(["n1", "n2", "n3"], 3.0)
+    at(lent, 4.0)
+    assert [(one.node, one.state) for one in lent.open] == [("n1", FragmentState.RUNNING)]
+    assert [(one.node, one.end) for one in lent.ended] == [("n2", End.NEVER_STARTED)]
+    assert lent.holder_of("n2") is None
+
+
 def test_nobody_waits_for_a_fragment_that_slurm_has_not_started() -> None:
     lent, run = begun("n1")
     lent.advance(2.0)
