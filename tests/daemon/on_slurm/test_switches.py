@@ -15,9 +15,10 @@ from benchmarks.live.site import Site, configuration
 from freetrain.core.decision import Decision
 from freetrain.core.topology import nodes_by_leaf
 from freetrain.lab import LabOptions
+from freetrain.slurm.marks import MARK_NAME
 from freetrain.slurm.topology import parse_topology
 from freetrain.store.store import Store
-from tests.daemon.on_slurm.site import daemon_that_polls_every, nodes_of, site_of, wait_until
+from tests.daemon.on_slurm.site import daemon_that_polls_every, idle_nodes, nodes_of, site_of, wait_until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
@@ -54,19 +55,31 @@ def last_decision(site: Site) -> Decision:
     return store.decision(run.id, run.decision_count)[1]
 
 
-def give_back(site: Site, *trainers: str) -> None:
-    site.run("alice", "scancel", *trainers)
-    wait_until(lambda: not any(nodes_of(site, trainer) for trainer in trainers), 20, site)
-
-
 @contextmanager
 def nothing_lent_meanwhile(site: Site) -> Iterator[None]:
-    """All that is submitted meanwhile is decided about at once, when no node still ends what it was given before."""
+    """All that is submitted meanwhile is decided about at once, with all nodes: none still ends what it had."""
     stop = site.directory / "state" / "STOP"
     stop.touch()
+    try:
+        yield
+        wait_until(lambda: len(idle_nodes(site)) == NODES, 20, site)
+    finally:
+        stop.unlink()
+
+
+@pytest.fixture(autouse=True)
+def nobodys_trainings(site: Site) -> Iterator[None]:
+    """Each test ends what it has submitted, also where it fails: the daemon is that of all."""
     yield
-    wait_until(lambda: set(site.run("bob", "sinfo", "-h", "-N", "-o", "%T").split()) == {"idle"}, 20, site)
-    stop.unlink()
+    wait_until(lambda: cancel_trainings(site), 20, site)
+
+
+def cancel_trainings(site: Site) -> bool:
+    """Whether there is none any more; the daemon's mark stays."""
+    listed = [line.split() for line in site.run("bob", "squeue", "-h", "-a", "-o", "%A %j").splitlines()]
+    if jobs := {job for job, name in listed if name != MARK_NAME}:
+        site.run("alice", "scancel", *jobs)
+    return not jobs
 
 
 @pytest.mark.parametrize(
@@ -98,7 +111,6 @@ def test_fragments_are_on_the_nodes_that_were_decided_and_on_few_leaves(
     topology, _ = parse_topology(site.run("bob", "scontrol", "-o", "show", "topology"))
     assert len(nodes_by_leaf(decision.placement[large], topology)) == 2
     assert len(nodes_by_leaf(decision.placement[small], topology)) == 1
-    give_back(site, large, small)
 
 
 def test_a_ring_that_needs_more_than_an_uplink_has_stays_on_a_leaf(site: Site) -> None:
@@ -112,7 +124,6 @@ def test_a_ring_that_needs_more_than_an_uplink_has_stays_on_a_leaf(site: Site) -
     topology, _ = parse_topology(site.run("bob", "scontrol", "-o", "show", "topology"))
     assert len(nodes_by_leaf(decision.placement[job], topology)) == 1
     assert any("does not have left" in note for note in decision.notes)
-    give_back(site, job)
 
 
 def test_ranks_of_a_training_are_the_ring_that_was_decided(site: Site) -> None:
@@ -127,7 +138,6 @@ def test_ranks_of_a_training_are_the_ring_that_was_decided(site: Site) -> None:
     ranks = nodes_in_order_of_rank(trainer)
     begin = decided.index(ranks[0])
     assert ranks == [*decided[begin:], *decided[:begin]]
-    give_back(site, job)
 
 
 def nodes_in_order_of_rank(trainer: Path) -> list[str]:
