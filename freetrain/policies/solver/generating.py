@@ -46,6 +46,7 @@ def generate(
     enough: float = -np.inf,
     too_much: float = np.inf,
     layout: Layout | None = None,
+    tail: float = 0.0,
 ) -> Relaxed:
     """Add columns until the prices say that no other is better.
 
@@ -67,6 +68,7 @@ def generate(
         if best is None or bound < best.bound:
             best = Relaxed(bound, duals, replies)
         is_best = best.bound <= max(enough, worth + EXACT * max(1.0, abs(worth)))
+        is_best = is_best or best.bound - worth <= tail * (best.bound - enough)
         if is_best or worth >= too_much or not master.add_all(replies.counts) or left_s() <= 0:
             break
     assert best is not None

@@ -45,7 +45,7 @@ def reduced(bidders: Bidders, kind: int, counts: Counts, prices: np.ndarray) -> 
 
 
 def unpriced_growth(bidders: Bidders, prices: np.ndarray) -> Duals:
-    return Duals(prices, np.zeros(len(bidders.number)))
+    return Duals(prices, np.zeros(len(bidders.groups)))
 
 
 def some_prices(bidders: Bidders, seed: int) -> np.ndarray:
@@ -71,7 +71,7 @@ def test_every_choice_that_is_nearly_as_good_is_found_and_no_other(seed: int) ->
     prices = some_prices(bidders, seed)
     replies = best_replies(bidders, unpriced_growth(bidders, prices))
     slack = 0.3 * max(1.0, float(np.abs(replies.value).max())) + 0.123
-    nearly_best = replies.nearly_best(slack)
+    nearly_best = replies.nearly_best(bidders, no_limits(bidders), slack)
     assert nearly_best is not None
     for kind, found in enumerate(nearly_best):
         best = float(replies.value[kind])
