@@ -112,7 +112,8 @@ class Bidders:
             alike.setdefault(self.worth[bids].tobytes(), []).append(kind)
         single = np.eye(len(self.number), dtype=bool)
         together = [single[kinds].any(axis=0) for kinds in alike.values() if 1 < len(kinds) < len(single)]
-        return np.array([*single, *together, *single[:1] | True][: len(single) + len(together) + (len(single) > 1)])
+        every = [np.ones_like(single[0])] if len(single) > 1 else []
+        return np.array([*single, *together, *every])
 
     @cached_property
     def in_group(self) -> Sizes:

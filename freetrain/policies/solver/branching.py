@@ -1,9 +1,10 @@
 """Branching: what the relaxed combination leaves open is tried both ways, until the best plan is good enough.
 
 A part of all plans is what some limits allow. The part of the highest bound is looked at first: whole plans are
-made of its combination, and it is split. Of several splits that one is taken after which the bound is lowest. What
-the known columns are worth in a half is no more than the half's bound, and is known sooner; so splits are
-followed up in the order of that, until the next one cannot be better.
+made of its combination, and it is split; before that, all plans in it that would be good enough are tried, where
+they are few (``trying.py``). Of several splits that one is taken after which the bound is lowest. What the known
+columns are worth in a half is no more than the half's bound, and is known sooner; so splits are followed up in the
+order of that, a few of them, until the next one cannot be better.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import heapq
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -20,8 +22,8 @@ from freetrain.policies.solver.best import Best
 from freetrain.policies.solver.generating import Clock, Relaxed, generate
 from freetrain.policies.solver.limits import Limits, no_limits
 from freetrain.policies.solver.master import Master
-from freetrain.policies.solver.replies import Duals, best_replies
 from freetrain.policies.solver.over_classes import Layout
+from freetrain.policies.solver.replies import Duals, best_replies
 from freetrain.policies.solver.splitting import Halves, splits
 from freetrain.policies.solver.trying import Trying
 from freetrain.policies.solver.whole_plans import whole_plans
@@ -30,11 +32,15 @@ _FIRST_LOOKS = 4
 """So long that much is sought, which is often there at once; then what is good enough ends the search."""
 _MOST_LOOKS = 200
 """At parts of all plans."""
+_MOST_SPLITS = 4
+"""Splits whose halves' bounds are found out, to choose the best of them."""
+_TAIL = 0.05
+"""Of how far a half's bound lies above what is good enough: what it could be lower and is not worth the time."""
 _WEIGHT_OF_LEAST = 0.1
 """Of the lower bound of two halves beside the higher one, which says how close to the best plan one gets."""
 
-Part = tuple[float, Limits, Duals | None]
-"""A bound on plans within limits, and the prices that prove it, where they are known."""
+Part = tuple[float, Limits, Duals]
+"""A bound on plans within limits, and the prices that prove it."""
 
 
 @dataclass(slots=True)
@@ -64,15 +70,14 @@ class Search:
             known: a bound on all plans, from elsewhere.
         """
         best, settled = self.best, -np.inf
-        bound, limits = self.root.bound, no_limits(self.best.bidders)
-        waiting: list[tuple[float, int, Limits, Duals | None]] = []
-        duals: Duals | None = None
+        bound, limits, duals = self.root.bound, no_limits(self.best.bidders), self.root.duals
+        waiting: list[tuple[float, int, Limits, Duals]] = []
         for look in itertools.count():
             if look == _FIRST_LOOKS:
                 best.gap = GOOD_ENOUGH
-            if bound > best.enough and duals is not None:
+            if look and bound > best.enough:
                 bound = self._tried(bound, limits, duals)
-            parts = self._look(bound, limits) if bound > best.enough else None
+            parts = self._look(bound, limits, duals) if bound > best.enough else None
             if parts is None:
                 settled = max(settled, bound)
             else:
@@ -97,7 +102,7 @@ class Search:
             if self.root.bound <= self.best.enough:
                 break
 
-    def _look(self, bound: float, limits: Limits) -> Sequence[Part] | None:
+    def _look(self, bound: float, limits: Limits, known: Duals) -> Sequence[Part] | None:
         """Make a whole plan of the combination, and split what is not clear in it."""
         best = self.best
         self.master.allow(limits)
@@ -110,7 +115,7 @@ class Search:
         if not found:
             return None
         if self.left_s() <= 0:
-            return [(bound, limits, None)]
+            return [(bound, limits, known)]
         self._leave_out_ways()
         return self._best_of(found, bound)
 
@@ -124,7 +129,7 @@ class Search:
         """The halves of the split after which the bounds are lowest."""
         chosen: Sequence[Part] = []
         least = np.inf
-        for known, halves in list(self._by_known_columns(found))[:99]:
+        for known, halves in islice(self._by_known_columns(found), _MOST_SPLITS):
             if self._left_by(known) >= least or (chosen and self.left_s() <= 0):
                 break
             bounds, parts = sorted(known, reverse=True), list[Part]()
@@ -148,8 +153,10 @@ class Search:
         return most + _WEIGHT_OF_LEAST * least
 
     def _relaxed(self, half: Limits, too_much: float) -> Relaxed:
-        enough, layout = self.best.enough, self._layout
-        return generate(self.master, self.best.bidders, half, self.left_s, enough=enough, too_much=too_much, layout=layout, tail=TAIL)
+        best = self.best
+        return generate(
+            self.master, best.bidders, half, self.left_s, best.enough, too_much, self._layout, tail=_TAIL
+        )
 
     def _tried(self, bound: float, limits: Limits, duals: Duals) -> float:
         """The bound that is left when all plans are tried that would be good enough, where they may be few."""
@@ -166,5 +173,3 @@ class Search:
             return [((-np.inf, -np.inf), found[0])]
         known = [(self.master.worth_within(low), self.master.worth_within(high)) for low, high in found]
         return sorted(zip(known, found, strict=True), key=lambda each: self._left_by(each[0]))
-import os
-TAIL=float(os.environ.get('TAIL','0'))

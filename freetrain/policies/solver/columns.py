@@ -20,12 +20,13 @@ From there to whole trainers:
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 import numpy as np
 
 from freetrain.core.decision import GOOD_ENOUGH
 from freetrain.policies.solver.answer import Answer
-from freetrain.policies.solver.bidders import Bidders
 from freetrain.policies.solver.best import Best, value_of
+from freetrain.policies.solver.bidders import Bidders
 from freetrain.policies.solver.branching import Search
 from freetrain.policies.solver.generating import EXACT, Clock, generate
 from freetrain.policies.solver.limits import no_limits

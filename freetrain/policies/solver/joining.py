@@ -7,9 +7,9 @@ With the prices :math:`\lambda` of a bound *L*, a plan is worth
 where :math:`s_j` is how much less than its best the choice of trainer *j* is worth at these prices, and *u* are
 the nodes that nobody gets. So in a plan worth more than *L* less some slack no choice loses more than that, nor do
 all together, and few nodes are idle: mostly none, as one costs more than the slack. Two trainers are joined to a
-group, then groups, those of the fewest choices first. Of all choices of a group that use the same nodes the best is
-kept, of those with which the others could use what is left, neither more nor less. Of the last two groups one gets
-exactly what the other leaves.
+group, then groups, those of the fewest choices first. Of all choices of a group that use the same nodes the best
+is kept, of those with which the others could use what is left, neither more nor less. Of the last two groups one
+gets exactly what the other leaves.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Master:
         self._owners: list[tuple[int, int]] = []
         self._values: list[float] = []
         self._arrays: dict[str, NDArray[Any]] = {}
-        self._bounds_of_growth: dict[int, tuple[float, float]] = {}
+        self._bounds_of_growth: dict[int, list[float]] = {}
         self._highs = quiet_highs()
         # After new columns, and with other values, the last combination still is one, though not the best.
         self._highs.setOptionValue("simplex_strategy", _PRIMAL)
@@ -56,6 +56,7 @@ class Master:
         for nodes in bidders.capacity.tolist():
             self._highs.addRow(-highspy.kHighsInf, nodes, 0, *nobody)
         rows = self._rows_of_growth = len(bidders.number) + len(bidders.capacity) + np.arange(len(bidders.groups))
+        self._rows_of_its_growth = [rows[of_kind] for of_kind in bidders.groups.T]
         for row, number in zip(rows.tolist(), bidders.in_group.tolist(), strict=True):
             self._highs.addRow(-highspy.kHighsInf, highspy.kHighsInf, 0, *nobody)
             # It stands for trainers that ought to grow and cannot, so that there always is a combination.
@@ -105,7 +106,7 @@ class Master:
         self._owners += [(len(self._kinds) - 1, bid) for bid in self._bidders.bids_for(kind, column)]
         self._values.append(value)
         taken = np.flatnonzero(column)
-        grows = self._rows_of_growth[self._bidders.groups[:, kind] & (column.sum() > self._held_nodes[kind])]
+        grows = self._rows_of_its_growth[kind] if column.sum() > self._held_nodes[kind] else []
         rows = np.concatenate([[kind], taken + len(self._bidders.number), grows]).astype(np.int32)
         number, ones = float(self._bidders.number[kind]), np.ones(len(grows))
         self._highs.addCol(value, 0.0, number, len(rows), rows, np.concatenate([[1.0], column[taken], ones]))
@@ -133,7 +134,7 @@ class Master:
         # A limit that limits nothing has no price.
         fewest = np.where(limits.fewest_growing > 0, limits.fewest_growing, -highspy.kHighsInf)
         most = np.where(limits.most_growing < self._bidders.in_group, limits.most_growing, highspy.kHighsInf)
-        for row, bounds in zip(self._rows_of_growth.tolist(), zip(fewest.tolist(), most.tolist()), strict=True):
+        for row, *bounds in zip(self._rows_of_growth.tolist(), fewest.tolist(), most.tolist(), strict=True):
             if bounds != self._bounds_of_growth.get(row):
                 self._highs.changeRowBounds(row, *bounds)
                 self._bounds_of_growth[row] = bounds

@@ -26,7 +26,7 @@ Prices = NDArray[np.float64]
 """Of one node of each class, shape (classes,)."""
 
 _MUCH = 1e5
-"""Times what the time of nodes can be worth: more than can be gained."""
+"""Times what the nodes' time until an end can be worth: more than can be gained or paid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +202,13 @@ class Layout:
         ways: what it is about.
         times: the times at which nodes leave, the last one first.
         change: cost of the change by last state, shape (rows, states).
+        much: more than can be gained or paid.
     """
 
     ways: Ways
     times: list[_Time]
     change: Table
+    much: float
 
 
 def lay_out(bidders: Bidders, ways: Ways) -> Layout:
@@ -236,7 +238,8 @@ def lay_out(bidders: Bidders, ways: Ways) -> Layout:
         first = last + 1
     change = _shifted(bidders.switching[bids], fewest.sum(axis=1), states, np.inf)
     change[ways.grows, 0] = np.inf  # who takes the fewest possible does not grow
-    return Layout(ways, times, change)
+    most = max(float(np.abs(time.useful).max(initial=0.0)) for time in times)
+    return Layout(ways, times, change, _MUCH * (most or 1.0))
 
 
 def solve_programme(layout: Layout, prices: Prices, limits: Limits | None = None) -> Programme:
@@ -249,7 +252,7 @@ def solve_programme(layout: Layout, prices: Prices, limits: Limits | None = None
     for time, its in enumerate(layout.times):
         gain, loss = its.useful - paid_for[:, its.within].sum(axis=1)[:, None] - its.loss, its.may_lose
         if limits is not None and limits.ends[:, time].any():
-            gain, loss = _with_ends(its, limits.ends[ways.bids, time], gain)
+            gain, loss = _with_ends(its, limits.ends[ways.bids, time], gain, layout.much)
         end = _End(its.places, best, gain, loss)
         taken = best
         for place, column in enumerate(end.places):
@@ -260,16 +263,17 @@ def solve_programme(layout: Layout, prices: Prices, limits: Limits | None = None
         best = np.maximum(best, taken - end.loss) + end.gain
         if limits is not None:
             fewest, most = limits.fewest[ways.bids, time, None], limits.most[ways.bids, time, None]
-            best[(its.sizes < fewest) | (its.sizes > most)] = -np.inf
+            best[(its.sizes < fewest) | (its.sizes > most) | (best < -layout.much / 2)] = -np.inf
         ends.append(end)
     return Programme(paid, ways, ends, best - layout.change, layout.change)
 
 
-def _with_ends(time: _Time, ends: Sizes, gain: Table) -> tuple[Table, Table]:
-    """The gain, and what taking any nodes costs, where each row takes some (1), none (-1) or either (0)."""
+def _with_ends(time: _Time, ends: Sizes, gain: Table, much: float) -> tuple[Table, Table]:
+    """The gain, and what taking any nodes costs, where each row takes some (1), none (-1) or either (0).
+
+    Who ought to take some loses much, and gets it back for taking them.
+    """
     none, some = (ends < 0)[:, None], ((ends > 0) & ~time.must)[:, None]
-    # Whoever takes none loses so much more than it could gain.
-    much = _MUCH * float(np.abs(time.useful).max())
     gain = np.where(none & time.must[:, None], -np.inf, gain - much * some)
     return gain, np.where(none, np.inf, time.may_lose - much * some)
 

@@ -16,6 +16,7 @@ before is the same whatever it gets, and it gets no node that leaves until then.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,11 @@ class Duals:
     nodes: Prices
     growth: NDArray[np.float64]
 
+    def growth_of_kinds(self, bidders: Bidders) -> NDArray[np.float64]:
+        """What one trainer of each kind pays in all to grow, shape (kinds,)."""
+        each, together = np.split(self.growth, [len(bidders.number)])
+        return np.asarray(each + together @ bidders.groups[len(each) :])
+
     def bound(self, bidders: Bidders, replies: Replies, limits: Limits) -> float:
         """What no allocation within the limits is worth more than, by the best replies to these prices."""
         paid = np.maximum(self.growth * limits.fewest_growing, self.growth * limits.most_growing).sum()
@@ -66,10 +72,10 @@ def best_replies(
     programme = solve_programme(layout, duals.nodes, limits)
     ways = programme.ways
     whose = bidders.whose[ways.bids]
-    growth = ways.grows * (duals.growth @ bidders.groups)[whose]
+    growth = ways.grows * duals.growth_of_kinds(bidders)[whose]
     value = programme.final.max(axis=1) - growth
     best = _best_rows(whose, value, len(bidders.number))
-    return Replies(value[best], programme.best_of(best), whose, value, growth, programme)
+    return Replies(value[best], best, whose, value, growth, programme)
 
 
 def _best_rows(whose: Sizes, value: NDArray[np.float64], kinds: int) -> Rows:
@@ -109,7 +115,7 @@ class Replies:
 
     Attributes:
         value: what the best choice is worth, prices paid, shape (kinds,).
-        counts: the best choice, shape (kinds, classes).
+        best: the row of the best choice, likewise.
         whose: the kind of trainer whose each row of the programme is.
         by_way: what the best choice of each row is worth, shape (rows,).
         growth: what each row pays for growing, likewise.
@@ -117,11 +123,16 @@ class Replies:
     """
 
     value: NDArray[np.float64]
-    counts: Counts
+    best: Rows
     whose: Sizes
     by_way: NDArray[np.float64]
     growth: NDArray[np.float64]
     programme: Programme
+
+    @cached_property
+    def counts(self) -> Counts:
+        """The best choice of each kind, shape (kinds, classes)."""
+        return self.programme.best_of(self.best)
 
     def layout_within(self, bidders: Bidders, slack: float) -> Layout:
         """Of the ways to change that are worth at most so much less than their kind's best."""
@@ -142,6 +153,7 @@ class Replies:
         grows = groups[limits.fewest_growing == bidders.in_group].any(axis=0)
         stays = groups[limits.most_growing == 0].any(axis=0)
         may = ~np.where(ways.grows, stays[self.whose], grows[self.whose])
+        may &= np.isfinite(self.value)[self.whose]
         least = np.where(may, self.value[self.whose] - slack + self.growth, np.inf)
         found = self.programme.worth_at_least(least, most)
         if found is None:

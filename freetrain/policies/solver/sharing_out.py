@@ -41,14 +41,14 @@ class Change:
     Attributes:
         bid: which of its bids it gets nodes of.
         grows: whether it gets more nodes than it has; otherwise it gets none that it has not.
-        keeps: whether it keeps just what it has.
         ends: for each class, whether it may have nodes that leave when those of this class do.
+        keeps: whether it keeps just what it has.
     """
 
     bid: int
     grows: bool
-    keeps: bool
     ends: tuple[bool, ...]
+    keeps: bool = False
 
 
 def share_out(

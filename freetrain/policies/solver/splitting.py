@@ -18,16 +18,17 @@ from freetrain.policies.solver.whole_plans import WHOLE, Taken
 Halves = tuple[Limits, Limits]
 """Limits that exclude each other, and outside of which there is no whole plan."""
 
-_MOST_KINDS = 4
+_MOST_KINDS = 2
 """Kinds that may be split in each of the two ways; each split costs two runs of the master programme at least."""
 
 
 def splits(
     master: Master, bidders: Bidders, relaxed: tuple[Prices, Taken], plan: Plan, limits: Limits
 ) -> Iterator[Halves]:
-    """Split what one kind of trainer may do: how many grow, or a size; none: all is clear.
+    """Split what trainers may do: how many grow, which ends they pay for, or a size; none: all is clear.
 
-    First come the kinds that a plan gives least of what the combination promises them.
+    Several kinds together come first; then, for each way to split one, those that a plan gives least of what the
+    combination promises them.
 
     Args:
         master: the columns.
@@ -47,7 +48,7 @@ def splits(
     order = sorted(missed, key=missed.__getitem__, reverse=True)
     columns = {kind: (kinds == kind) & (taken > WHOLE) for kind in order}
     of = {kind: (kind, counts[its], taken[its], limits) for kind, its in columns.items()}
-    yield from _by_growth_together(bidders, kinds, counts, taken, limits)
+    yield from islice(_by_growth_together(bidders, kinds, counts, taken, limits), _MOST_KINDS)
     for split in (_by_end, _by_growth, _by_size):
         yield from islice(filter(None, (split(bidders, *of[kind]) for kind in order)), _MOST_KINDS)
 
@@ -57,7 +58,7 @@ def _by_growth_together(
 ) -> Iterator[Halves]:
     """At most so many of several kinds grow together, or more."""
     grows = counts.sum(axis=1) > bidders.held_by_kind.sum(axis=1)[kinds]
-    several = np.arange(len(bidders.number), len(bidders.groups))
+    several = np.arange(len(bidders.number), len(bidders.groups))[::-1]
     numbers = bidders.groups[several] @ np.bincount(kinds[grows], taken[grows], minlength=len(bidders.number))
     for group, number in zip(several.tolist(), numbers.tolist(), strict=True):
         whole = int(np.floor(number + WHOLE))

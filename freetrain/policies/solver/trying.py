@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from freetrain.policies.solver.best import Best
 from freetrain.policies.solver.generating import Relaxed
 from freetrain.policies.solver.joining import join

@@ -53,9 +53,9 @@ def test_a_larger_one_is_decided_closely(
     assert missing(problem, answer_of(problem)) <= GOOD_ENOUGH
 
 
-@pytest.mark.parametrize("seed", [1, 2, 4])
-def test_where_changes_are_dear_it_is_found_out_who_grows(seed: int) -> None:
-    """Of these the relaxed combination does not say it, and what it mostly says is 0.3 to 2.5 % worse."""
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 7, 21])
+def test_where_changes_are_dear_it_is_found_out_who_grows_and_on_which_nodes(seed: int) -> None:
+    """Of these the relaxed combination does not say it, and what it mostly says is 0.3 to 4 % worse."""
     problem = problem_with_ends(seed, 20, 256, 8, DEAR)
     assert missing(problem, answer_of(problem)) <= GOOD_ENOUGH
 
