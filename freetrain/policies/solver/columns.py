@@ -84,7 +84,8 @@ def _improve(best: Best, left_s: Clock) -> float:
         bound = min(bound, trying.bound_within(share * abs(root.bound), root, limits))
     if bound > best.enough:
         bound = search.run(bound)
-    if bound - best.value > EXACT * max(1.0, abs(bound)) and left_s() > 0:
+    is_open = bound - best.value > EXACT * max(1.0, abs(bound)) and left_s() > 0
+    if is_open and (bound > best.enough or trying.is_worth_it(root.bound - best.value)):
         bound = min(bound, trying.bound_within(np.inf, root, limits))
     return max(bound, best.value)
 

@@ -220,7 +220,7 @@ def lay_out(bidders: Bidders, ways: Ways) -> Layout:
     times, kept, first = [], np.cumsum(fewest, axis=1), 0
     for last, places in zip(bidders.last_of_life.tolist(), bidders.places, strict=True):
         its = [place[bids] for place in places]
-        must = fewest[:, first : last + 1].any(axis=1, keepdims=True)
+        must = (fewest[:, first : last + 1].sum(axis=1) > 0)[:, None]
         worth_now = _shifted(worth, kept[:, last], states, 0.0)
         loss = use.end_s[:, last, None] * worth_now
         times.append(
@@ -238,8 +238,8 @@ def lay_out(bidders: Bidders, ways: Ways) -> Layout:
         first = last + 1
     change = _shifted(bidders.switching[bids], fewest.sum(axis=1), states, np.inf)
     change[ways.grows, 0] = np.inf  # who takes the fewest possible does not grow
-    most = max(float(np.abs(time.useful).max(initial=0.0)) for time in times)
-    return Layout(ways, times, change, _MUCH * (most or 1.0))
+    largest = max(float(np.abs(time.useful).max(initial=0.0)) for time in times)
+    return Layout(ways, times, change, _MUCH * (largest or 1.0))
 
 
 def solve_programme(layout: Layout, prices: Prices, limits: Limits | None = None) -> Programme:

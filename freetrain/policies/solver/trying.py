@@ -12,6 +12,9 @@ from freetrain.policies.solver.limits import Limits
 _MOST_CHOICES = 50_000
 """Choices of all trainers together among which plans are sought."""
 
+_FEW = 100
+"""So few choices do not tell how many they come to be."""
+
 
 @dataclass(slots=True)
 class Trying:
@@ -40,13 +43,13 @@ class Trying:
         """
         best, bidders = self.best, self.best.bidders
         slack = min(slack, relaxed.bound - best.value)
-        if slack <= 0 or not self.is_worth_it(slack):
+        if slack <= 0:
             return relaxed.bound
         choices = relaxed.replies.nearly_best(bidders, limits, slack, _MOST_CHOICES)
         prices, number = relaxed.duals.nodes, bidders.number.tolist()
         joined = choices and join(choices, number, bidders.capacity, prices, slack)
-        tried = sum(len(each.loss) for each in choices or ()) - len(number) if joined else 4 * _MOST_CHOICES
-        self._choices_by_square = tried / slack**2
+        tried = sum(len(each.loss) for each in choices or ()) - _FEW if joined else 4 * _MOST_CHOICES
+        self._choices_by_square = max(0, tried) / slack**2
         if not joined:
             return relaxed.bound
         if not joined.counts:

@@ -67,6 +67,14 @@ def test_where_few_plans_are_close_to_the_bound_the_best_is_known(seed: int) -> 
     assert answer.proven
 
 
+def test_where_nothing_can_be_gained_the_best_is_found_too() -> None:
+    """More is lost than the bound itself, so that plans close to it say nothing of the others."""
+    problem = mixed_problem(106322, lives=True)
+    answer = answer_of(problem)
+    assert answer.proven
+    assert answer.bound == pytest.approx(-27.688346693445)
+
+
 def test_of_trainers_that_do_not_differ_each_may_get_another_size() -> None:
     """Two of these do not: splitting sizes of kinds left 0.27 % open, however much time there was."""
     problem = problem_with_ends(28, 10, 64, 4, CHEAP)
