@@ -12,7 +12,7 @@ From there to whole trainers:
    and flows are whole (``whole_plans.py``).
 2. *Join*, where that is not good enough: a plan that is worth little less than the bound has in it only columns
    that are worth little less than their trainers' best. Where few are, the best of all such plans is found by
-   trying (``joining.py``): it is the optimum, or there is none, and the bound is that much lower.
+   trying (``trying.py``, ``joining.py``): it is the optimum, or there is none, and the bound is that much lower.
 3. *Branch* (Barnhart et al. 1998): what the combination does in part is done, or is not (``splitting.py``);
    columns are generated anew for both, the better bound first (``branching.py``).
 """
