@@ -102,6 +102,25 @@ class Bidders:
         return self.held[np.searchsorted(self.whose, np.arange(len(self.number)))]
 
     @cached_property
+    def groups(self) -> NDArray[np.bool_]:
+        """Kinds of which it is asked how many grow together, shape (groups, kinds).
+
+        Each by itself, then those that train alike but for what they have now and what changes cost, then all.
+        """
+        alike: dict[bytes, list[int]] = {}
+        for kind, bids in enumerate(self._bids_of):
+            alike.setdefault(self.worth[bids].tobytes(), []).append(kind)
+        single = np.eye(len(self.number), dtype=bool)
+        together = [single[kinds].any(axis=0) for kinds in alike.values() if 1 < len(kinds) < len(single)]
+        every = [np.ones_like(single[0])] if len(single) > 1 else []
+        return np.array([*single, *together, *every])
+
+    @cached_property
+    def in_group(self) -> Sizes:
+        """How many trainers are in each group, shape (groups,)."""
+        return np.asarray(self.groups @ self.number)
+
+    @cached_property
     def _bids_of(self) -> list[list[int]]:
         """Of each kind."""
         return [np.flatnonzero(self.whose == kind).tolist() for kind in range(len(self.number))]

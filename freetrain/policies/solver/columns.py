@@ -12,7 +12,7 @@ From there to whole trainers:
    and flows are whole (``whole_plans.py``).
 2. *Join*, where that is not good enough: a plan that is worth little less than the bound has in it only columns
    that are worth little less than their trainers' best. Where few are, the best of all such plans is found by
-   trying (``joining.py``): it is the optimum, or there is none, and the bound is that much lower.
+   trying (``trying.py``, ``joining.py``): it is the optimum, or there is none, and the bound is that much lower.
 3. *Branch* (Barnhart et al. 1998): what the combination does in part is done, or is not (``splitting.py``);
    columns are generated anew for both, the better bound first (``branching.py``).
 """
@@ -20,25 +20,23 @@ From there to whole trainers:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from freetrain.core.decision import GOOD_ENOUGH
 from freetrain.policies.solver.answer import Answer
+from freetrain.policies.solver.best import Best, value_of
 from freetrain.policies.solver.bidders import Bidders
-from freetrain.policies.solver.branching import Best, Search, value_of
-from freetrain.policies.solver.generating import EXACT, Clock, Relaxed, generate
-from freetrain.policies.solver.joining import join
+from freetrain.policies.solver.branching import Search
+from freetrain.policies.solver.generating import EXACT, Clock, generate
 from freetrain.policies.solver.limits import no_limits
 from freetrain.policies.solver.master import Master, Plan
+from freetrain.policies.solver.trying import Trying
 
 _MOST_APART = 4
 """So many trainers that do not differ are taken one by one, where it is not found out otherwise what each gets."""
-_SLACKS = (2 * GOOD_ENOUGH, 4 * GOOD_ENOUGH)
-"""So far below the bound all plans are tried, where they are few, relative to it."""
-_WORTH_TRYING = 0.25
-"""Of a slack within which there were too many."""
+_SLACKS = tuple(GOOD_ENOUGH / 2 * 3**each for each in range(5))
+"""So far below the bound all plans are tried, relative to it, as long as those that matter may be few."""
 
 
 def solve(bidders: Bidders, rows: Sequence[Sequence[int]], *, left_s: Clock) -> Answer:
@@ -74,50 +72,22 @@ def combine(bidders: Bidders, left_s: Clock) -> tuple[Plan, float]:
 
 def _improve(best: Best, left_s: Clock) -> float:
     """Find a better plan, until it is good enough; the bound on all of them."""
-    master = _begin(best.bidders)
-    root = generate(master, best.bidders, no_limits(best.bidders), left_s)
-    search = Search(master, root, best, left_s)
+    master, limits = _begin(best.bidders), no_limits(best.bidders)
+    root, trying = generate(master, best.bidders, limits, left_s), Trying(best)
+    search = Search(master, root, best, trying, left_s)
     search.make_plans()
-    joining, bound = _Joining(root, best), root.bound
+    bound = root.bound
     for share in _SLACKS:
-        if bound <= best.enough or left_s() <= 0:
+        good_enough = root.bound - best.enough
+        if bound <= best.enough or left_s() <= 0 or not trying.is_worth_it(good_enough):
             break
-        bound = min(bound, joining.bound_within(share * abs(root.bound)))
+        bound = min(bound, trying.bound_within(share * abs(root.bound), root, limits))
     if bound > best.enough:
         bound = search.run(bound)
-    if bound - best.value > EXACT * max(1.0, abs(bound)) and left_s() > 0:
-        bound = min(bound, joining.bound_within(np.inf))
+    is_open = bound - best.value > EXACT * max(1.0, abs(bound)) and left_s() > 0
+    if is_open and (bound > best.enough or trying.is_worth_it(root.bound - best.value)):
+        bound = min(bound, trying.bound_within(np.inf, root, limits))
     return max(bound, best.value)
-
-
-@dataclass(slots=True)
-class _Joining:
-    """Tries all plans that are worth little less than the bound on all of them, where they are few.
-
-    Attributes:
-        root: what is known of all plans.
-        best: the best plan, which comes to be better.
-    """
-
-    root: Relaxed
-    best: Best
-    _least_refused: float = np.inf
-
-    def bound_within(self, slack: float) -> float:
-        """Find the best of all plans worth at most so much less than the bound; the bound that is left then."""
-        root, best = self.root, self.best
-        slack, bidders = min(slack, root.bound - best.value), best.bidders
-        if slack > _WORTH_TRYING * self._least_refused:
-            return root.bound
-        choices = root.replies.nearly_best(slack)
-        joined = choices and join(choices, bidders.number.tolist(), bidders.capacity, root.duals.nodes, slack)
-        if not joined:
-            self._least_refused = min(slack, self._least_refused)
-            return root.bound
-        if not joined.counts:
-            return root.bound - slack
-        best.take_if_better(joined.counts)
-        return best.value
 
 
 def _set_apart(plan: Plan) -> Plan:

@@ -42,6 +42,8 @@ class Flow:
             uses: how much more must come to each of the others than leaves it.
             time_limit_s: wall seconds.
         """
+        if not self._ends:
+            return None if any(uses) else np.zeros(0, np.int64)
         highs = quiet_highs()
         highs.setOptionValue("time_limit", time_limit_s)
         highs.setOptionValue("presolve", "off")  # it takes longer than the simplex method needs

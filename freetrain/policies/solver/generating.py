@@ -42,10 +42,11 @@ def generate(
     bidders: Bidders,
     limits: Limits,
     left_s: Clock,
-    *,
     enough: float = -np.inf,
     too_much: float = np.inf,
     layout: Layout | None = None,
+    *,
+    tail: float = 0.0,
 ) -> Relaxed:
     """Add columns until the prices say that no other is better.
 
@@ -57,6 +58,7 @@ def generate(
         enough: a bound that need not be any lower.
         too_much: where the bound cannot come below this, it need not be known.
         layout: as for ``best_replies``.
+        tail: the bound need not come lower by more than this share of its distance from ``enough``.
     """
     master.allow(limits)
     best = None
@@ -66,8 +68,10 @@ def generate(
         bound = duals.bound(bidders, replies, limits)
         if best is None or bound < best.bound:
             best = Relaxed(bound, duals, replies)
-        is_best = best.bound <= max(enough, worth + EXACT * max(1.0, abs(worth)))
-        if is_best or worth >= too_much or not master.add_all(replies.counts) or left_s() <= 0:
+        near = max(EXACT * max(1.0, abs(worth)), tail * (best.bound - enough) if tail else 0.0)
+        if best.bound <= max(enough, worth + near) or worth >= too_much:
+            break
+        if not master.add_all(replies.counts) or left_s() <= 0:
             break
     assert best is not None
     return best

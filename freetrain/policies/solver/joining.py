@@ -6,13 +6,15 @@ With the prices :math:`\lambda` of a bound *L*, a plan is worth
 
 where :math:`s_j` is how much less than its best the choice of trainer *j* is worth at these prices, and *u* are
 the nodes that nobody gets. So in a plan worth more than *L* less some slack no choice loses more than that, nor do
-all together, and few nodes are idle: mostly none, as one costs more than the slack. Trainers are joined one by
-one; of all that use the same nodes the best is kept. The last one gets exactly what is left.
+all together, and few nodes are idle: mostly none, as one costs more than the slack. Two trainers are joined to a
+group, then groups, those of the fewest choices first. Of all choices of a group that use the same nodes the best
+is kept, of those with which the others could use what is left, neither more nor less. Of the last two groups one
+gets exactly what the other leaves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +24,8 @@ from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
 from freetrain.policies.solver.over_classes import Prices
 
-_MOST_TOGETHER = 300_000
-"""Choices of those who are joined × choices of the next one, at most."""
+_MOST_TOGETHER = 150_000
+"""Choices of two groups that lose no more than the slack together, at most."""
 _MOST_KEYS = 2**62
 
 Losses = NDArray[np.float64]
@@ -56,13 +58,27 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """Some of those who are joined: what they use and lose together, and how it came about."""
+class _Group:
+    """What one trainer gets, or some get together, in each of their choices, ascending by loss.
+
+    Attributes:
+        used: nodes of each class, shape (choices, classes).
+        loss: how much less than the best they are worth, shape (choices,).
+        kind: whose choices these are, where it is one trainer.
+        parts: the groups that it was made of, and which choice of each of them each choice is.
+    """
 
     used: Counts
     loss: Losses
-    before: Sizes
-    choice: Sizes
+    kind: int = -1
+    parts: tuple[tuple[_Group, Sizes], ...] = ()
+
+    def taken(self, row: int) -> Iterator[tuple[int, Counts]]:
+        """Of which kind each trainer is, and what it gets, in one of the choices."""
+        if not self.parts:
+            yield self.kind, self.used[row]
+        for group, choice in self.parts:
+            yield from group.taken(int(choice[row]))
 
 
 def join(
@@ -82,18 +98,20 @@ def join(
     idle = _idle(capacity, prices, slack)
     if idle is None:
         return None
-    if not all(len(each.loss) for each in choices):
+    every = [_possible(kind, each, capacity) for kind, each in enumerate([*choices, idle])]
+    if not all(len(each.loss) for each in every):
         return Joined(np.inf, [])
-    every = [*choices, idle]
-    order = sorted(range(len(every)), key=lambda kind: len(every[kind].loss))
-    whose = [kind for kind in order for _ in range([*number, 1][kind])]
-    steps = [_Step(np.zeros((1, len(capacity)), np.int64), np.zeros(1), np.zeros(1, int), np.zeros(1, int))]
-    for kind in whose[:-1]:
-        step = _with_next(steps[-1], every[kind], capacity, slack)
-        if step is None:
+    groups = [group for group, alike in zip(every, [*number, 1], strict=True) for _ in range(alike)]
+    while len(groups) > 2:
+        groups.sort(key=lambda group: len(group.loss), reverse=True)
+        one, other = groups.pop(), groups.pop()
+        together = _together(one, other, _left_by(groups, capacity), capacity, slack)
+        if together is None:
             return None
-        steps.append(step)
-    return _with_last(steps, whose, every, capacity, slack)
+        if not len(together.loss):
+            return Joined(np.inf, [])
+        groups.append(together)
+    return _matched(groups[0], groups[-1], len(choices), capacity, slack)
 
 
 def _idle(capacity: Sizes, prices: Prices, slack: float) -> Choices | None:
@@ -109,41 +127,52 @@ def _idle(capacity: Sizes, prices: Prices, slack: float) -> Choices | None:
     return Choices(counts, loss)
 
 
-def _with_next(step: _Step, choices: Choices, capacity: Sizes, slack: float) -> _Step | None:
-    """Those who are joined and another one; None: there are too many ways."""
-    if len(step.loss) * len(choices.loss) > _MOST_TOGETHER:
+def _left_by(groups: Sequence[_Group], capacity: Sizes) -> tuple[Sizes, Sizes]:
+    """Nodes of each class that these groups leave at least, and at most."""
+    fewest = sum((group.used.min(axis=0) for group in groups), np.zeros_like(capacity))
+    most = sum((group.used.max(axis=0) for group in groups), np.zeros_like(capacity))
+    return capacity - most, capacity - fewest
+
+
+def _together(
+    one: _Group, other: _Group, left: tuple[Sizes, Sizes], capacity: Sizes, slack: float
+) -> _Group | None:
+    """Two groups as one, which uses what is left by the others; None: there are too many ways."""
+    ways = np.searchsorted(other.loss, slack - one.loss, side="right")
+    if ways.sum() > _MOST_TOGETHER:
         return None
-    before, choice = np.nonzero(step.loss[:, None] + choices.loss <= slack)
-    used = step.used[before] + choices.counts[choice]
-    fits = (used <= capacity).all(axis=1)
-    before, choice, used = before[fits], choice[fits], used[fits]
-    loss = step.loss[before] + choices.loss[choice]
+    first = np.repeat(np.arange(len(ways)), ways)
+    second = np.arange(len(first)) - np.repeat(np.cumsum(ways) - ways, ways)
+    for column, (least, most) in enumerate(zip(*left, strict=True)):
+        used = one.used[first, column] + other.used[second, column]
+        fits = np.flatnonzero((used >= least) & (used <= most))
+        first, second = first[fits], second[fits]
+    used = one.used[first] + other.used[second]
+    loss = one.loss[first] + other.loss[second]
     best = _best_of_each(_keys(used, capacity), loss)
-    return _Step(used[best], loss[best], before[best], choice[best])
+    best = best[np.argsort(loss[best], kind="stable")]
+    return _Group(used[best], loss[best], parts=((one, first[best]), (other, second[best])))
 
 
-def _with_last(
-    steps: list[_Step], whose: list[int], every: Sequence[Choices], capacity: Sizes, slack: float
-) -> Joined:
-    """Those who are joined and the last one, who gets all that is left."""
-    step, last = steps[-1], every[whose[-1]]
-    keys = _keys(last.counts, capacity)
-    best = _best_of_each(keys, last.loss)
-    left = _keys(capacity - step.used, capacity)
-    at = np.minimum(np.searchsorted(keys[best], left), len(best) - 1)
-    loss = np.where(keys[best][at] == left, step.loss + last.loss[best][at], np.inf)
-    if not len(loss) or loss.min() > slack:
-        return Joined(np.inf, [])
+def _matched(one: _Group, other: _Group, kinds: int, capacity: Sizes, slack: float) -> Joined:
+    """The best plan in which one group gets exactly what the other one leaves."""
+    keys, left = _keys(other.used, capacity), _keys(capacity - one.used, capacity)
+    best = _best_of_each(keys, other.loss)
+    at = best[np.minimum(np.searchsorted(keys[best], left), len(best) - 1)]
+    loss = np.where(keys[at] == left, one.loss + other.loss[at], np.inf)
     row = int(loss.argmin())
-    taken = [last.counts[best[at[row]]]]
-    for step, kind in zip(steps[:0:-1], whose[-2::-1], strict=True):
-        taken.append(every[kind].counts[step.choice[row]])
-        row = int(step.before[row])
-    plan = [
-        [counts for counts, other in zip(taken, reversed(whose), strict=True) if other == kind]
-        for kind in range(len(every) - 1)
-    ]
-    return Joined(float(loss.min()), [np.array(each).reshape(-1, len(capacity)) for each in plan])
+    if not loss[row] <= slack:
+        return Joined(np.inf, [])
+    taken = [*one.taken(row), *other.taken(int(at[row]))]
+    plan = [[counts for whose, counts in taken if whose == kind] for kind in range(kinds)]
+    return Joined(float(loss[row]), [np.array(each).reshape(-1, len(capacity)) for each in plan])
+
+
+def _possible(kind: int, choices: Choices, capacity: Sizes) -> _Group:
+    """The choices for which there are nodes."""
+    order = np.argsort(choices.loss, kind="stable")
+    fits = order[(choices.counts[order] <= capacity).all(axis=1)]
+    return _Group(choices.counts[fits], choices.loss[fits], kind)
 
 
 def _keys(counts: Counts, capacity: Sizes) -> Sizes:

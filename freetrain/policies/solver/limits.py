@@ -22,18 +22,24 @@ class Limits:
     Attributes:
         fewest: nodes that each bid has at least until each time, the last time first, shape (bids, times).
         most: nodes that it has at most until then, likewise.
-        fewest_growing: how many trainers of each kind grow at least, shape (kinds,).
+        ends: whether it has any nodes that leave at each time: 1: some, -1: none, 0: either, likewise.
+        fewest_growing: how many trainers of each group grow at least, shape (groups,).
         most_growing: how many of them grow at most, likewise.
     """
 
     fewest: Counts
     most: Counts
+    ends: Counts
     fewest_growing: Sizes
     most_growing: Sizes
 
     def hold(self, bids: Counts, sizes: Counts) -> NDArray[np.bool_]:
         """Whether such bids, with so many nodes until each time, are allowed; both of as many rows."""
-        return np.asarray(((sizes >= self.fewest[bids]) & (sizes <= self.most[bids])).all(axis=1))
+        within = (sizes >= self.fewest[bids]) & (sizes <= self.most[bids])
+        if self.ends.any():
+            leave = np.diff(sizes, axis=1, prepend=0) > 0
+            within &= np.where(leave, self.ends[bids] >= 0, self.ends[bids] <= 0)
+        return np.asarray(within.all(axis=1))
 
     def at_most(self, bids: list[int], time: int, size: int) -> Limits:
         """The same, and no more nodes until this time."""
@@ -47,22 +53,28 @@ class Limits:
         fewest[bids, time] = np.maximum(fewest[bids, time], size + 1)
         return replace(self, fewest=fewest)
 
+    def with_end(self, bids: list[int], time: int, sign: int) -> Limits:
+        """The same, and some nodes that leave at this time, or with -1 none."""
+        ends = self.ends.copy()
+        ends[bids, time] = sign
+        return replace(self, ends=ends)
+
     def without(self, bids: list[int]) -> Limits:
         """The same, and none of these bids."""
         most = self.most.copy()
         most[bids] = _NEVER
         return replace(self, most=most)
 
-    def at_most_growing(self, kind: int, number: int) -> Limits:
-        """The same, and no more trainers of this kind grow."""
+    def at_most_growing(self, group: int, number: int) -> Limits:
+        """The same, and no more trainers of this group grow."""
         most = self.most_growing.copy()
-        most[kind] = min(most[kind], number)
+        most[group] = min(most[group], number)
         return replace(self, most_growing=most)
 
-    def more_growing_than(self, kind: int, number: int) -> Limits:
-        """The same, and more trainers of this kind grow."""
+    def more_growing_than(self, group: int, number: int) -> Limits:
+        """The same, and more trainers of this group grow."""
         fewest = self.fewest_growing.copy()
-        fewest[kind] = max(fewest[kind], number + 1)
+        fewest[group] = max(fewest[group], number + 1)
         return replace(self, fewest_growing=fewest)
 
 
@@ -70,4 +82,4 @@ def no_limits(bidders: Bidders) -> Limits:
     """All that is possible."""
     shape = len(bidders.whose), len(bidders.last_of_life)
     fewest, most = np.zeros(shape, np.int64), np.full(shape, int(bidders.capacity.sum()))
-    return Limits(fewest, most, np.zeros_like(bidders.number), bidders.number)
+    return Limits(fewest, most, np.zeros_like(fewest), np.zeros_like(bidders.in_group), bidders.in_group)

@@ -44,6 +44,7 @@ class Master:
         self._owners: list[tuple[int, int]] = []
         self._values: list[float] = []
         self._arrays: dict[str, NDArray[Any]] = {}
+        self._bounds_of_growth: dict[int, list[float]] = {}
         self._highs = quiet_highs()
         # After new columns, and with other values, the last combination still is one, though not the best.
         self._highs.setOptionValue("simplex_strategy", _PRIMAL)
@@ -54,10 +55,12 @@ class Master:
             self._highs.addRow(number, number, 0, *nobody)
         for nodes in bidders.capacity.tolist():
             self._highs.addRow(-highspy.kHighsInf, nodes, 0, *nobody)
-        for kind, number in enumerate(bidders.number.tolist()):
+        rows = self._rows_of_growth = len(bidders.number) + len(bidders.capacity) + np.arange(len(bidders.groups))
+        self._rows_of_its_growth = [rows[of_kind] for of_kind in bidders.groups.T]
+        for row, number in zip(rows.tolist(), bidders.in_group.tolist(), strict=True):
             self._highs.addRow(-highspy.kHighsInf, highspy.kHighsInf, 0, *nobody)
             # It stands for trainers that ought to grow and cannot, so that there always is a combination.
-            self._highs.addCol(-1.0, 0.0, number, 1, np.array([self._row_of_growth(kind)]), np.array([1.0]))
+            self._highs.addCol(-1.0, 0.0, number, 1, np.array([row]), np.array([1.0]))
 
     def __len__(self) -> int:
         return len(self._kinds)
@@ -103,7 +106,7 @@ class Master:
         self._owners += [(len(self._kinds) - 1, bid) for bid in self._bidders.bids_for(kind, column)]
         self._values.append(value)
         taken = np.flatnonzero(column)
-        grows = [self._row_of_growth(kind)] if column.sum() > self._held_nodes[kind] else []
+        grows = self._rows_of_its_growth[kind] if column.sum() > self._held_nodes[kind] else []
         rows = np.concatenate([[kind], taken + len(self._bidders.number), grows]).astype(np.int32)
         number, ones = float(self._bidders.number[kind]), np.ones(len(grows))
         self._highs.addCol(value, 0.0, number, len(rows), rows, np.concatenate([[1.0], column[taken], ones]))
@@ -112,10 +115,10 @@ class Master:
     def relax(self) -> tuple[float, Duals, NDArray[np.float64]]:
         """What the columns are worth if they may be mixed; the prices; how often each is taken."""
         self._highs.run()
-        solution, kinds = self._highs.getSolution(), len(self._bidders.number)
+        solution, kinds, groups = self._highs.getSolution(), len(self._bidders.number), len(self._rows_of_growth)
         nodes, growth = np.split(np.array(solution.row_dual[kinds:]), [len(self._bidders.capacity)])
         duals = Duals(np.maximum(nodes, 0.0), growth)
-        return self._highs.getInfo().objective_function_value, duals, np.array(solution.col_value[kinds:])
+        return self._highs.getInfo().objective_function_value, duals, np.array(solution.col_value[groups:])
 
     def allow(self, limits: Limits) -> None:
         """Let only columns within these limits be taken; others where nothing else is possible, at a loss."""
@@ -124,15 +127,17 @@ class Master:
         within[columns[limits.hold(bids, self.sizes[columns])]] = True
         values = self.values
         loss = 2 * float(np.abs(values).max() * self._bidders.number.sum())  # more than all together are worth
-        never = np.full(len(self._bidders.number), -loss)
+        never = np.full(len(self._rows_of_growth), -loss)
         self._highs.changeColsCost(
             *self._every(), np.concatenate([never, np.where(within, values, values - loss)])
         )
         # A limit that limits nothing has no price.
         fewest = np.where(limits.fewest_growing > 0, limits.fewest_growing, -highspy.kHighsInf)
-        most = np.where(limits.most_growing < self._bidders.number, limits.most_growing, highspy.kHighsInf)
-        for kind, bounds in enumerate(zip(fewest.tolist(), most.tolist(), strict=True)):
-            self._highs.changeRowBounds(self._row_of_growth(kind), *bounds)
+        most = np.where(limits.most_growing < self._bidders.in_group, limits.most_growing, highspy.kHighsInf)
+        for row, *bounds in zip(self._rows_of_growth.tolist(), fewest.tolist(), most.tolist(), strict=True):
+            if bounds != self._bounds_of_growth.get(row):
+                self._highs.changeRowBounds(row, *bounds)
+                self._bounds_of_growth[row] = bounds
 
     def worth_within(self, limits: Limits) -> float:
         """What the known columns are worth within these limits if they may be mixed; these limits are left set."""
@@ -158,9 +163,6 @@ class Master:
         return self._arrays[name]
 
     def _every(self) -> tuple[int, NDArray[np.int32]]:
-        """How many columns HiGHS has, one for each kind and then those known here, and their numbers."""
-        number = len(self._bidders.number) + len(self)
+        """How many columns HiGHS has, one for each group and then those known here, and their numbers."""
+        number = len(self._rows_of_growth) + len(self)
         return number, np.arange(number, dtype=np.int32)
-
-    def _row_of_growth(self, kind: int) -> int:
-        return len(self._bidders.number) + len(self._bidders.capacity) + kind

@@ -25,6 +25,9 @@ Rows = NDArray[np.int64]
 Prices = NDArray[np.float64]
 """Of one node of each class, shape (classes,)."""
 
+_MUCH = 1e5
+"""Times what the nodes' time until an end can be worth: more than can be gained or paid."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ways:
@@ -102,13 +105,13 @@ class Programme:
         for end in reversed(self.ends):
             loss = end.loss[rows, state]
             for place in reversed(range(len(end.places))):
-                more = self._best_step(end, place, rows, state, loss)
+                more = self._steps(end, place, rows, state, loss).argmax(axis=1)
                 counts[every, end.places[place][rows]] += more
                 state, loss = state - more, np.where(more > 0, 0.0, loss)
         return counts
 
-    def _best_step(self, end: _End, place: int, rows: Rows, state: Rows, loss: NDArray[np.float64]) -> Rows:
-        """How many nodes of a class beyond the fewest lead best to the states, one for each row.
+    def _steps(self, end: _End, place: int, rows: Rows, state: Rows, loss: NDArray[np.float64]) -> Table:
+        """What it is worth to come to states with so many nodes of a class beyond the fewest; -inf: impossible.
 
         ``loss`` is what it costs if any nodes of this class or of those before it with the same end are taken.
         """
@@ -122,8 +125,7 @@ class Programme:
         value[:, 1:] -= loss[:, None]
         if taken is not None:
             value[:, 0] = np.maximum(before[rows, state], taken[rows, state] - loss)
-        step: Rows = np.where(more <= most[:, None], value, -np.inf).argmax(axis=1)
-        return step
+        return np.where(more <= most[:, None], value, -np.inf)
 
     def worth_at_least(self, least: NDArray[np.float64], most: int) -> tuple[Rows, Counts, Prices] | None:
         """All choices that are worth so much, prices paid.
@@ -136,28 +138,34 @@ class Programme:
             Of which row each choice is, what is taken, and what it is worth; None: there are too many.
         """
         rows, state = np.nonzero(self.final >= least[:, None])
-        after, loss = -self.change[rows, state], np.zeros(len(rows))
+        after, width = -self.change[rows, state], self.final.shape[1] + 1
         counts = self.ways.fewest[rows]
         for end in reversed(self.ends):
-            after, loss = after + end.gain[rows, state], end.loss[rows, state]
+            after, entered = after + end.gain[rows, state], state + 1  # 0: nothing is to be lost any more
             for place in reversed(range(len(end.places))):
-                column = end.places[place][rows]
-                largest = np.minimum(self.ways.most[rows, column], state)
-                more = np.arange(int(largest.max(initial=0)) + 1)
-                if len(rows) * len(more) > most:
+                # The same steps lead to the same state, whatever comes after it.
+                key, same = np.unique((rows * width + state) * width + entered, return_inverse=True)
+                from_state, from_entered = key // width % width, key % width
+                from_row = key // width**2
+                loss = np.where(from_entered, end.loss[from_row, from_entered - 1], 0.0)
+                worth = self._steps(end, place, from_row, from_state, loss)
+                missing, needed = least[rows] - after, np.full(len(key), np.inf)
+                np.minimum.at(needed, same, missing)
+                whose, number = np.nonzero(worth >= needed[:, None])
+                ways = np.bincount(whose, minlength=len(key))
+                at = np.repeat(np.arange(len(rows)), ways[same])
+                if len(at) > most:
                     return None
-                earlier = np.maximum(state[:, None] - more, 0)
-                here = after[:, None] - self.paid[rows, column][:, None] * more
-                here[:, 1:] -= loss[:, None]
-                best = end.before[rows[:, None], earlier]
-                if place:
-                    taken = end.taken[place][rows[:, None], earlier]
-                    taken[:, 0] -= loss
-                    best = np.maximum(best, taken)
-                at, number = np.nonzero((more <= largest[:, None]) & (best + here >= least[rows][:, None]))
-                rows, state, after = rows[at], earlier[at, number], here[at, number]
-                loss, counts, column = np.where(number > 0, 0.0, loss[at]), counts[at], column[at]
-                counts[np.arange(len(at)), column] += number
+                begin = (np.cumsum(ways) - ways)[same] - (np.cumsum(ways[same]) - ways[same])
+                step = np.arange(len(at)) + begin[at]
+                good = worth[whose[step], number[step]] >= missing[at]
+                at, step = at[good], step[good]
+                more, origin = number[step], whose[step]
+                rows, counts = rows[at], counts[at]
+                column = end.places[place][rows]
+                counts[np.arange(len(at)), column] += more
+                after = after[at] - self.paid[rows, column] * more - np.where(more, loss[origin], 0.0)
+                state, entered = state[at] - more, np.where(more, 0, entered[at])
         return rows, counts, after + self.ways.before[rows]
 
 
@@ -171,6 +179,7 @@ class _Time:
         useful: what their time is worth by the state after them, shape (rows, states).
         loss: what their end costs where it is paid for in any case, likewise.
         may_lose: what it costs where it is not, likewise.
+        must: who has nodes of them in any case, shape (rows,).
         more: who may take any of each of them beyond the fewest, and how many.
         sizes: how many nodes the states after them are, likewise.
     """
@@ -180,6 +189,7 @@ class _Time:
     useful: Table
     loss: Table
     may_lose: Table
+    must: NDArray[np.bool_]
     more: list[tuple[Rows, Windows]]
     sizes: Counts
 
@@ -192,11 +202,13 @@ class Layout:
         ways: what it is about.
         times: the times at which nodes leave, the last one first.
         change: cost of the change by last state, shape (rows, states).
+        much: more than can be gained or paid.
     """
 
     ways: Ways
     times: list[_Time]
     change: Table
+    much: float
 
 
 def lay_out(bidders: Bidders, ways: Ways) -> Layout:
@@ -208,7 +220,7 @@ def lay_out(bidders: Bidders, ways: Ways) -> Layout:
     times, kept, first = [], np.cumsum(fewest, axis=1), 0
     for last, places in zip(bidders.last_of_life.tolist(), bidders.places, strict=True):
         its = [place[bids] for place in places]
-        must = fewest[:, first : last + 1].any(axis=1, keepdims=True)
+        must = (fewest[:, first : last + 1].sum(axis=1) > 0)[:, None]
         worth_now = _shifted(worth, kept[:, last], states, 0.0)
         loss = use.end_s[:, last, None] * worth_now
         times.append(
@@ -218,6 +230,7 @@ def lay_out(bidders: Bidders, ways: Ways) -> Layout:
                 use.alone_s[:, last, None] * worth_now,
                 np.where(must, loss, 0.0),
                 np.where(must, 0.0, loss),
+                must[:, 0],
                 [_more(most[rows, column], states) for column in its],
                 kept[:, last, None] + np.arange(states),
             )
@@ -225,7 +238,8 @@ def lay_out(bidders: Bidders, ways: Ways) -> Layout:
         first = last + 1
     change = _shifted(bidders.switching[bids], fewest.sum(axis=1), states, np.inf)
     change[ways.grows, 0] = np.inf  # who takes the fewest possible does not grow
-    return Layout(ways, times, change)
+    largest = max(float(np.abs(time.useful).max(initial=0.0)) for time in times)
+    return Layout(ways, times, change, _MUCH * (largest or 1.0))
 
 
 def solve_programme(layout: Layout, prices: Prices, limits: Limits | None = None) -> Programme:
@@ -236,8 +250,10 @@ def solve_programme(layout: Layout, prices: Prices, limits: Limits | None = None
     paid = prices + ways.use.power
     ends, paid_for = [], ways.fewest * paid
     for time, its in enumerate(layout.times):
-        gain = its.useful - paid_for[:, its.within].sum(axis=1)[:, None]
-        end = _End(its.places, best, gain - its.loss, its.may_lose)
+        gain, loss = its.useful - paid_for[:, its.within].sum(axis=1)[:, None] - its.loss, its.may_lose
+        if limits is not None and limits.ends[:, time].any():
+            gain, loss = _with_ends(its, limits.ends[ways.bids, time], gain, layout.much)
+        end = _End(its.places, best, gain, loss)
         taken = best
         for place, column in enumerate(end.places):
             end.taken.append(taken)
@@ -247,9 +263,19 @@ def solve_programme(layout: Layout, prices: Prices, limits: Limits | None = None
         best = np.maximum(best, taken - end.loss) + end.gain
         if limits is not None:
             fewest, most = limits.fewest[ways.bids, time, None], limits.most[ways.bids, time, None]
-            best[(its.sizes < fewest) | (its.sizes > most)] = -np.inf
+            best[(its.sizes < fewest) | (its.sizes > most) | (best < -layout.much / 2)] = -np.inf
         ends.append(end)
     return Programme(paid, ways, ends, best - layout.change, layout.change)
+
+
+def _with_ends(time: _Time, ends: Sizes, gain: Table, much: float) -> tuple[Table, Table]:
+    """The gain, and what taking any nodes costs, where each row takes some (1), none (-1) or either (0).
+
+    Who ought to take some loses much, and gets it back for taking them.
+    """
+    none, some = (ends < 0)[:, None], ((ends > 0) & ~time.must)[:, None]
+    gain = np.where(none & time.must[:, None], -np.inf, gain - much * some)
+    return gain, np.where(none, np.inf, time.may_lose - much * some)
 
 
 def _shifted(table: Table, offset: Sizes, states: int, beyond: float) -> Table:

@@ -16,6 +16,7 @@ before is the same whatever it gets, and it gets no node that leaves until then.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,6 @@ from freetrain.policies.solver.joining import Choices
 from freetrain.policies.solver.limits import Limits
 from freetrain.policies.solver.over_classes import Layout, Prices, Programme, Rows, Ways, lay_out, solve_programme
 
-_MOST_CHOICES = 150_000
-"""So many are looked at together, to find all that are nearly best."""
-
 
 @dataclass(frozen=True, slots=True)
 class Duals:
@@ -39,11 +37,16 @@ class Duals:
 
     Attributes:
         nodes: price of one node of each class, shape (classes,).
-        growth: price for one trainer of each kind to grow, shape (kinds,); below 0 where more ought to.
+        growth: price for one trainer of each group to grow, shape (groups,); below 0 where more ought to.
     """
 
     nodes: Prices
     growth: NDArray[np.float64]
+
+    def growth_of_kinds(self, bidders: Bidders) -> NDArray[np.float64]:
+        """What one trainer of each kind pays in all to grow, shape (kinds,)."""
+        each, together = np.split(self.growth, [len(bidders.number)])
+        return np.asarray(each + together @ bidders.groups[len(each) :])
 
     def bound(self, bidders: Bidders, replies: Replies, limits: Limits) -> float:
         """What no allocation within the limits is worth more than, by the best replies to these prices."""
@@ -69,9 +72,10 @@ def best_replies(
     programme = solve_programme(layout, duals.nodes, limits)
     ways = programme.ways
     whose = bidders.whose[ways.bids]
-    value = programme.final.max(axis=1) - ways.grows * duals.growth[whose]
+    growth = ways.grows * duals.growth_of_kinds(bidders)[whose]
+    value = programme.final.max(axis=1) - growth
     best = _best_rows(whose, value, len(bidders.number))
-    return Replies(value[best], programme.best_of(best), whose, value, programme)
+    return Replies(value[best], best, whose, value, growth, programme)
 
 
 def _best_rows(whose: Sizes, value: NDArray[np.float64], kinds: int) -> Rows:
@@ -111,32 +115,50 @@ class Replies:
 
     Attributes:
         value: what the best choice is worth, prices paid, shape (kinds,).
-        counts: the best choice, shape (kinds, classes).
+        best: the row of the best choice, likewise.
         whose: the kind of trainer whose each row of the programme is.
         by_way: what the best choice of each row is worth, shape (rows,).
+        growth: what each row pays for growing, likewise.
         programme: how it was found.
     """
 
     value: NDArray[np.float64]
-    counts: Counts
+    best: Rows
     whose: Sizes
     by_way: NDArray[np.float64]
+    growth: NDArray[np.float64]
     programme: Programme
+
+    @cached_property
+    def counts(self) -> Counts:
+        """The best choice of each kind, shape (kinds, classes)."""
+        return self.programme.best_of(self.best)
 
     def layout_within(self, bidders: Bidders, slack: float) -> Layout:
         """Of the ways to change that are worth at most so much less than their kind's best."""
         rows = np.flatnonzero(self.by_way >= self.value[self.whose] - slack)
         return lay_out(bidders, self.programme.ways.of(rows))
 
-    def nearly_best(self, slack: float) -> list[Choices] | None:
+    def nearly_best(self, bidders: Bidders, limits: Limits, slack: float, most: int) -> list[Choices] | None:
         """All choices of each kind that are worth at most so much less than its best; None: there are too many.
 
-        Growth has no price.
+        Args:
+            bidders: the trainers.
+            limits: for which the prices are.
+            slack: how much less.
+            most: how many choices may be looked at together.
         """
-        found = self.programme.worth_at_least(self.value[self.whose] - slack, _MOST_CHOICES)
+        ways = self.programme.ways
+        groups = bidders.groups
+        grows = groups[limits.fewest_growing == bidders.in_group].any(axis=0)
+        stays = groups[limits.most_growing == 0].any(axis=0)
+        may = ~np.where(ways.grows, stays[self.whose], grows[self.whose])
+        may &= np.isfinite(self.value)[self.whose]
+        least = np.where(may, self.value[self.whose] - slack + self.growth, np.inf)
+        found = self.programme.worth_at_least(least, most)
         if found is None:
             return None
         rows, counts, value = found
         whose = self.whose[rows]
-        loss = np.maximum(self.value[whose] - value, 0.0)
+        loss = np.maximum(self.value[whose] - value + self.growth[rows], 0.0)
         return [Choices(counts[whose == kind], loss[whose == kind]) for kind in range(len(self.value))]

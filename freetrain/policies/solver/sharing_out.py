@@ -42,11 +42,13 @@ class Change:
         bid: which of its bids it gets nodes of.
         grows: whether it gets more nodes than it has; otherwise it gets none that it has not.
         ends: for each class, whether it may have nodes that leave when those of this class do.
+        keeps: whether it keeps just what it has.
     """
 
     bid: int
     grows: bool
     ends: tuple[bool, ...]
+    keeps: bool = False
 
 
 def share_out(
@@ -106,7 +108,9 @@ def _nodes_of(bidders: Bidders, changes: Sequence[Change]) -> tuple[Counts, Coun
     bids, grows = [change.bid for change in changes], np.array([[change.grows] for change in changes])
     held, ends = bidders.held[bids], np.array([change.ends for change in changes])
     more = (bidders.capacity - held).clip(0) * bidders.joins[bids]
-    return np.where(grows, held, 0), np.where(grows, more, np.minimum(held, bidders.capacity)) * ends
+    keeps = np.array([[change.keeps] for change in changes])
+    free = np.where(grows, more, np.minimum(held, bidders.capacity)) * ends
+    return np.where(grows | keeps, held, 0), np.where(keeps, 0, free)
 
 
 def _sizes_of(
@@ -123,7 +127,7 @@ def _sizes_of(
 def _hull_of(bidders: Bidders, change: Change, time: int, begin: int, end: int) -> Points:
     """The concave hull of what so many nodes until a time are worth; empty: none is possible."""
     pays_end = change.ends[int(bidders.last_of_life[time])]
-    what = ("hull", change.bid, change.grows, time, pays_end, begin, end)
+    what = ("hull", change.bid, change.grows, change.keeps, time, pays_end, begin, end)
     return bidders.once(what, lambda: _hull_between(bidders, change, time, begin, end))
 
 
@@ -141,7 +145,8 @@ def _hull_between(bidders: Bidders, change: Change, time: int, begin: int, end: 
 
 def _switching(bidders: Bidders, change: Change) -> Table:
     """What the change to each size costs; it is paid for also where nothing changes in the end."""
-    return bidders.once(("switching", change.bid, change.grows), lambda: _switching_of(bidders, change))
+    what = "switching", change.bid, change.grows, change.keeps
+    return bidders.once(what, lambda: _switching_of(bidders, change))
 
 
 def _switching_of(bidders: Bidders, change: Change) -> Table:
@@ -149,7 +154,7 @@ def _switching_of(bidders: Bidders, change: Change) -> Table:
     held = int(bidders.held[change.bid].sum())
     possible = np.flatnonzero(np.isfinite(costs))
     others = possible[possible > held] if change.grows else possible[possible < held][::-1]
-    if len(others) and held < len(costs):
+    if len(others) and not change.keeps and held < len(costs):
         costs[held] = costs[others[0]]
     return costs
 

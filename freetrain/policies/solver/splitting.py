@@ -8,6 +8,7 @@ from itertools import islice
 import numpy as np
 
 from freetrain.core.problem import Counts
+from freetrain.core.terms import Sizes
 from freetrain.policies.solver.bidders import Bidders
 from freetrain.policies.solver.limits import Limits
 from freetrain.policies.solver.master import Master, Plan
@@ -17,16 +18,17 @@ from freetrain.policies.solver.whole_plans import WHOLE, Taken
 Halves = tuple[Limits, Limits]
 """Limits that exclude each other, and outside of which there is no whole plan."""
 
-_MOST_KINDS = 4
+_MOST_KINDS = 2
 """Kinds that may be split in each of the two ways; each split costs two runs of the master programme at least."""
 
 
 def splits(
     master: Master, bidders: Bidders, relaxed: tuple[Prices, Taken], plan: Plan, limits: Limits
 ) -> Iterator[Halves]:
-    """Split what one kind of trainer may do: how many grow, or a size; none: all is clear.
+    """Split what trainers may do: how many grow, which ends they pay for, or a size; none: all is clear.
 
-    First come the kinds that a plan gives least of what the combination promises them.
+    Several kinds together come first; then, for each way to split one, those that a plan gives least of what the
+    combination promises them.
 
     Args:
         master: the columns.
@@ -46,8 +48,22 @@ def splits(
     order = sorted(missed, key=missed.__getitem__, reverse=True)
     columns = {kind: (kinds == kind) & (taken > WHOLE) for kind in order}
     of = {kind: (kind, counts[its], taken[its], limits) for kind, its in columns.items()}
-    for split in (_by_growth, _by_size):
+    yield from islice(_by_growth_together(bidders, kinds, counts, taken, limits), _MOST_KINDS)
+    for split in (_by_end, _by_growth, _by_size):
         yield from islice(filter(None, (split(bidders, *of[kind]) for kind in order)), _MOST_KINDS)
+
+
+def _by_growth_together(
+    bidders: Bidders, kinds: Sizes, counts: Counts, taken: Taken, limits: Limits
+) -> Iterator[Halves]:
+    """At most so many of several kinds grow together, or more."""
+    grows = counts.sum(axis=1) > bidders.held_by_kind.sum(axis=1)[kinds]
+    several = np.arange(len(bidders.number), len(bidders.groups))[::-1]
+    numbers = bidders.groups[several] @ np.bincount(kinds[grows], taken[grows], minlength=len(bidders.number))
+    for group, number in zip(several.tolist(), numbers.tolist(), strict=True):
+        whole = int(np.floor(number + WHOLE))
+        if number - whole > WHOLE:
+            yield limits.at_most_growing(group, whole), limits.more_growing_than(group, whole)
 
 
 def _by_growth(bidders: Bidders, kind: int, columns: Counts, shares: Taken, limits: Limits) -> Halves | None:
@@ -64,6 +80,19 @@ def _by_growth(bidders: Bidders, kind: int, columns: Counts, shares: Taken, limi
     bid = min(growing)
     others = [each for each in bids if each != bid]
     return limits.without(others), limits.at_most([bid], len(bidders.last_of_life) - 1, held)
+
+
+def _by_end(bidders: Bidders, kind: int, columns: Counts, shares: Taken, limits: Limits) -> Halves | None:
+    """The only one has no nodes that leave at a time, or some."""
+    if bidders.number[kind] > 1:
+        return None
+    leave = np.diff(bidders.sizes_of(columns), axis=1, prepend=0) > 0
+    some = shares @ leave / shares.sum()
+    time = int(np.minimum(some, 1 - some).argmax())
+    if not WHOLE < some[time] < 1 - WHOLE:
+        return None
+    bids = bidders.bids_of(kind)
+    return limits.with_end(bids, time, -1), limits.with_end(bids, time, 1)
 
 
 def _by_size(bidders: Bidders, kind: int, columns: Counts, shares: Taken, limits: Limits) -> Halves | None:

@@ -77,4 +77,5 @@ def _change_by(bidders: Bidders, kind: int, column: Counts) -> Change:
 def _change_to(bidders: Bidders, kind: int, column: Counts) -> Change:
     bid, first = bidders.bid_of(kind, column), bidders.first_of_life
     ends = ends_of(column, first)[np.searchsorted(first, first, side="right") - 1]
-    return Change(bid, bool(column.sum() > bidders.held[bid].sum()), tuple(ends.tolist()))
+    keeps = bool((column == bidders.held[bid]).all())
+    return Change(bid, bool(column.sum() > bidders.held[bid].sum()), tuple(ends.tolist()), keeps)

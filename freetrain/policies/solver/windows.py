@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,33 +10,14 @@ from freetrain.core.terms import Sizes, Table
 _MOST_KEPT = 1_000_000
 """Where rows and positions are more than this many, positions are worked out anew each time."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Doubling:
-    """Rows whose widest window that is a power of two is this one.
-
-    Attributes:
-        rows: which.
-        back: how far back the earlier of two such windows ends, shape (rows, 1).
-        at: where it ends, as positions of all these rows one after the other; None: not kept.
-    """
-
-    rows: NDArray[np.int64]
-    back: NDArray[np.int64]
-    at: NDArray[np.int64] | None
-
-    def largest(self, window: Table) -> Table:
-        """Of two windows that overlap, and end before each position; position 0 of ``window`` stands for none."""
-        early = window[self.rows]
-        at = _positions(self.back, early.shape[1] - 1) if self.at is None else self.at
-        late: Table = early.ravel().take(at)
-        return np.maximum(late, early[:, :-1], out=late)
+Positions = NDArray[np.int64]
 
 
 class Windows:
     """Rows with a width each, which do not change.
 
-    Two windows that are the same power of two wide, and overlap, make one of any width.
+    Two windows that are the same power of two wide, and overlap, make one of any width. Those of all rows and all
+    powers of two are looked up in one table.
 
     Args:
         widths: how many positions before each one count, at least 1, shape (rows,).
@@ -46,38 +25,41 @@ class Windows:
     """
 
     def __init__(self, widths: Sizes, positions: int) -> None:
-        self._positions = positions
         is_wide = widths >= positions - 1
-        self._wide = np.flatnonzero(is_wide)
-        self._doublings: list[_Doubling] = []
-        some, width = np.flatnonzero(~is_wide), 1
-        while some.size:
-            done = widths[some] < 2 * width
-            rows = some[done]
-            back = (widths[rows] - width + 1)[:, None]
-            at = _positions(back, positions) if rows.size * positions <= _MOST_KEPT else None
-            self._doublings.append(_Doubling(rows, back, at))
-            some, width = some[~done], 2 * width
+        self._wide, self._narrow = np.flatnonzero(is_wide), np.flatnonzero(~is_wide)
+        self._widths, self._positions = widths[self._narrow], positions
+        self._power = np.frexp(self._widths)[1].astype(np.int64) - 1
+        is_kept = self._narrow.size * positions <= _MOST_KEPT
+        self._kept = self._ends() if is_kept else None
 
     def largest_before(self, table: Table) -> Table:
         """For each position the largest number of those that its row's width reaches; -inf: there is none."""
         largest = np.full(table.shape, -np.inf)
         if self._wide.size:
             largest[self._wide, 1:] = np.maximum.accumulate(table[self._wide], axis=1)[:, :-1]
-        if not self._doublings:
-            return largest
-        window, width = np.full((len(table), self._positions + 1), -np.inf), 1
-        window[:, 1:] = table
-        for number, doubling in enumerate(self._doublings):
-            if number:
-                window[:, 1 + width :] = np.maximum(window[:, 1 + width :], window[:, 1:-width])
-                width *= 2
-            if doubling.rows.size:
-                largest[doubling.rows] = doubling.largest(window)
+        if self._narrow.size:
+            windows = self._windows(table).ravel()
+            early, late = self._kept or self._ends()
+            largest[self._narrow] = np.maximum(windows.take(early), windows.take(late))
         return largest
 
+    def _windows(self, table: Table) -> Table:
+        """Of each power of two, for each narrow row, the largest number in the window that ends there.
 
-def _positions(back: NDArray[np.int64], positions: int) -> NDArray[np.int64]:
-    """So far back from each position, one row after the other, with one that stands for none before the first."""
-    at = np.maximum(np.arange(positions) - back + 1, 0)
-    return np.asarray(at + np.arange(len(back))[:, None] * (positions + 1))
+        Position 0 stands for none, and is followed by those of the table.
+        """
+        windows = np.empty((int(self._power.max()) + 1, self._narrow.size, self._positions + 1))
+        windows[0, :, 0] = -np.inf
+        windows[0, :, 1:] = table[self._narrow]
+        for power in range(1, len(windows)):
+            half, width = windows[power - 1], 2 ** (power - 1)
+            windows[power, :, :width] = half[:, :width]
+            np.maximum(half[:, width:], half[:, :-width], out=windows[power, :, width:])
+        return windows
+
+    def _ends(self) -> tuple[Positions, Positions]:
+        """Where the two windows are found that make the one before each position, shape (rows, positions)."""
+        rows, position = np.arange(self._narrow.size), np.arange(self._positions)
+        begin = ((self._power * rows.size + rows) * (self._positions + 1))[:, None]
+        back = (self._widths - 2**self._power)[:, None]
+        return begin + position, begin + np.maximum(position - back, 0)

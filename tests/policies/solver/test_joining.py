@@ -72,3 +72,21 @@ def test_too_many_choices_are_not_tried() -> None:
     choices = [Choices(many, np.zeros(len(many)))] * 3
     assert join(choices, [1, 1, 1], np.array([100, 100]), np.ones(2), 1.0) is None
     assert join(choices, [1, 1, 1], np.full(2, 2**40), np.ones(2), 1.0) is None
+
+
+def test_of_many_choices_those_are_joined_with_which_the_others_use_what_is_left() -> None:
+    """One after the other these are millions of plans; of each two groups few fit."""
+    some = np.array(list(product(range(12), range(12))))
+    choices = [Choices(some, np.arange(len(some)) * 1.0)] * 2 + [Choices(np.array([[20, 19]]), np.zeros(1))]
+    joined = join(choices, [2, 1, 1], np.array([30, 20]), np.full(2, 1e9), 1e6)
+    assert joined is not None
+    assert joined.loss == 10 * 12 + 1  # ten nodes of the first class and one of the second are left
+    assert [each.sum(axis=0).tolist() for each in joined.counts][2] == [20, 19]
+
+
+def test_choices_for_which_there_are_no_nodes_are_in_no_plan() -> None:
+    """As a number of the classes they would look like one that fits."""
+    choices = [Choices(np.array([[0, 3], [3, 0]]), np.zeros(2))]
+    joined = join(choices, [1], CAPACITY, np.zeros(2), 1.0)
+    assert joined is not None
+    assert [each.tolist() for each in joined.counts] == [[[3, 0]]]

@@ -45,7 +45,7 @@ def reduced(bidders: Bidders, kind: int, counts: Counts, prices: np.ndarray) -> 
 
 
 def unpriced_growth(bidders: Bidders, prices: np.ndarray) -> Duals:
-    return Duals(prices, np.zeros(len(bidders.number)))
+    return Duals(prices, np.zeros(len(bidders.groups)))
 
 
 def some_prices(bidders: Bidders, seed: int) -> np.ndarray:
@@ -71,7 +71,7 @@ def test_every_choice_that_is_nearly_as_good_is_found_and_no_other(seed: int) ->
     prices = some_prices(bidders, seed)
     replies = best_replies(bidders, unpriced_growth(bidders, prices))
     slack = 0.3 * max(1.0, float(np.abs(replies.value).max())) + 0.123
-    nearly_best = replies.nearly_best(slack)
+    nearly_best = replies.nearly_best(bidders, no_limits(bidders), slack, 100_000)
     assert nearly_best is not None
     for kind, found in enumerate(nearly_best):
         best = float(replies.value[kind])
@@ -101,9 +101,10 @@ def test_who_grows_pays_what_growth_costs(seed: int) -> None:
     bidders = some_bidders(seed)
     prices, growth = (
         some_prices(bidders, seed),
-        np.random.default_rng(seed).normal(size=len(bidders.number)) * 1000,
+        np.random.default_rng(seed).normal(size=len(bidders.groups)) * 1000,
     )
     replies = best_replies(bidders, Duals(prices, growth))
+    growth = growth @ bidders.groups
     for kind, counts in enumerate(replies.counts):
         held = bidders.held_by_kind[kind].sum()
 
@@ -114,15 +115,23 @@ def test_who_grows_pays_what_growth_costs(seed: int) -> None:
         assert worth(counts) == pytest.approx(replies.value[kind])
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_within_limits_nothing_is_better_than_the_best_reply(seed: int) -> None:
-    bidders = some_bidders(seed)
-    prices, draw = some_prices(bidders, seed), np.random.default_rng(seed)
+def some_limits(bidders: Bidders, draw: np.random.Generator) -> Limits:
+    """For each bid of a size until a time, and of an end."""
     limits = no_limits(bidders)
     for bid in range(len(bidders.whose)):
         time = int(draw.integers(len(bidders.last_of_life)))
         narrower = limits.at_most if draw.random() < 0.5 else limits.more_than
         limits = narrower([bid], time, int(draw.integers(3)))
+        time = int(draw.integers(len(bidders.last_of_life)))
+        limits = limits.with_end([bid], time, int(draw.integers(-1, 2)))
+    return limits
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_within_limits_nothing_is_better_than_the_best_reply(seed: int) -> None:
+    bidders = some_bidders(seed)
+    prices, draw = some_prices(bidders, seed), np.random.default_rng(seed)
+    limits = some_limits(bidders, draw)
     replies = best_replies(bidders, unpriced_growth(bidders, prices), limits)
     for kind, counts in enumerate(replies.counts):
         allowed = [choice for choice in all_choices(bidders, kind) if is_within(bidders, limits, kind, choice)]
@@ -132,6 +141,33 @@ def test_within_limits_nothing_is_better_than_the_best_reply(seed: int) -> None:
         if best > -np.inf:
             assert is_within(bidders, limits, kind, counts)
             assert reduced(bidders, kind, counts, prices) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_within_limits_every_choice_that_is_nearly_as_good_is_found(seed: int) -> None:
+    bidders, draw = some_bidders(seed), np.random.default_rng(seed)
+    prices, limits = some_prices(bidders, seed), some_limits(bidders, draw)
+    grows = draw.integers(0, 3, len(bidders.number)).tolist()  # 0: nobody, 1: all, 2: who wants to
+    for kind, number in enumerate(bidders.number.tolist()):
+        if grows[kind] < 2:
+            narrower = limits.more_growing_than if grows[kind] else limits.at_most_growing
+            limits = narrower(kind, number - 1 if grows[kind] else 0)
+    replies = best_replies(bidders, unpriced_growth(bidders, prices), limits)
+    slack = 0.3 * float(np.abs(replies.value[np.isfinite(replies.value)]).max(initial=1.0)) + 0.123
+    nearly_best = replies.nearly_best(bidders, limits, slack, 100_000)
+    assert nearly_best is not None
+    for kind, found in enumerate(nearly_best):
+        best, held = float(replies.value[kind]), bidders.held_by_kind[kind].sum()
+        expected = {
+            tuple(choice.tolist())
+            for choice in all_choices(bidders, kind)
+            if is_within(bidders, limits, kind, choice)
+            and (grows[kind] == 2 or grows[kind] == (choice.sum() > held))
+            and reduced(bidders, kind, choice, prices) >= best - slack
+            and best > -np.inf
+        }
+        assert set(map(tuple, found.counts.tolist())) == expected
+        assert len(found.counts) == len(expected)
 
 
 def is_within(bidders: Bidders, limits: Limits, kind: int, counts: Counts) -> bool:

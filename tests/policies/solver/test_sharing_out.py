@@ -77,3 +77,13 @@ def test_who_grows_keeps_what_it_has_and_who_does_not_gets_nothing_new() -> None
     assert counts.sum() == 6
     both_need_all = [Change(0, True, ends), Change(1, True, ends)]
     assert share_out(bidders.on(np.array([1, 1])), both_need_all, no_limits(bidders)) is None
+
+
+def test_who_keeps_what_it_has_pays_no_change_and_gets_nothing_else() -> None:
+    curve = tuple((size, 10.0 * size) for size in range(1, 6))
+    nodes = tuple(Offer(f"n{number}", None if number < 3 else NOW_S + 60, "a") for number in range(5))
+    problem = Problem(NOW_S, nodes, (Trainer("a", curve, scale_down_s=60.0),))
+    bidders, _ = bidders_of(problem)
+    counts = share_out(bidders, [Change(0, False, (True, True), keeps=True)], no_limits(bidders))
+    assert counts is not None
+    assert counts.tolist() == problem.held.tolist()

@@ -49,10 +49,11 @@ def assert_all_is_in_one_half(halves: Halves, bidders: Bidders, master: Master, 
     low, high = halves
     apart = np.flatnonzero(low.most_growing < high.fewest_growing)
     if len(apart):
-        (kind,) = apart.tolist()
-        assert low.most_growing[kind] + 1 == high.fewest_growing[kind]
-        grows = (master.kinds == kind) & (master.counts.sum(axis=1) > bidders.held_by_kind[kind].sum())
-        assert low.most_growing[kind] < taken[grows].sum() < high.fewest_growing[kind]
+        (group,) = apart.tolist()
+        assert low.most_growing[group] + 1 == high.fewest_growing[group]
+        grows = master.counts.sum(axis=1) > bidders.held_by_kind.sum(axis=1)[master.kinds]
+        grows &= bidders.groups[group][master.kinds]
+        assert low.most_growing[group] < taken[grows].sum() < high.fewest_growing[group]
         return
     inside = np.array(
         [[is_inside(half, bidders, master, column) for column in range(len(master))] for half in halves]
