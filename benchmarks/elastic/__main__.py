@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 import benchmarks.elastic
-from benchmarks.elastic import checkpoints
+from benchmarks.elastic import checkpoints, rewrapping
 from benchmarks.elastic.events import Conditions, Event, Outcome, measure
 from benchmarks.elastic.membership import measure_membership
-from benchmarks.elastic.memory import measure_memory
+from benchmarks.elastic.memory import Memory, measure_memory
 from benchmarks.elastic.processes import no_survivors
 from benchmarks.elastic.progress import measure_progress
 from benchmarks.elastic.servers import measure_pauses, measure_steps
@@ -28,6 +28,7 @@ from benchmarks.elastic.tables import (
     memory_table,
     pause_table,
     progress_table,
+    rewrap_table,
     served_table,
     size_table,
 )
@@ -35,7 +36,8 @@ from benchmarks.machine import machine_facts, version_facts
 from freetrain.cli.output import print_heading, print_table
 
 PARTS = (
-    "pauses", "restart", "sizes", "memory", "checkpoints", "membership", "progress", "servers", "server pauses",
+    "pauses", "restart", "sizes", "rewraps", "memory", "checkpoints", "membership", "progress", "servers",
+    "server pauses",
 )  # fmt: skip
 EVENTS = (
     Event("grow 2→4", 2, 4, "join"),
@@ -106,13 +108,12 @@ def _measure(part: str, given: argparse.Namespace) -> tuple[Table, Any]:
             repeats = ((FREETRAIN, given.size_repeats), (TORCHRUN, given.torchrun_size_repeats))
             outcomes = _told(measure_sizes(repeats, given.optimizer, sizes, given.ranks))
             return size_table(outcomes), [asdict(outcome) for outcome in outcomes]
+        case "rewraps":
+            models = [size * 10**6 for size in given.sizes or ()] or rewrapping.PARAMETERS
+            rewraps = list(rewrapping.measure_rewraps(models, given.optimizer))
+            return rewrap_table(rewraps), [asdict(one) for one in rewraps]
         case "memory":
-            found = []
-            for one in measure_memory(given.changes, given.optimizer):
-                resident_mb, needed_mb = one.resident_bytes / 1e6, one.needed_bytes / 1e6
-                without_free = f"{needed_mb:.0f} MB without free, {one.threads} threads"
-                click.echo(f"{one.changes} changes: {resident_mb:.0f} MB, {without_free}", err=True)
-                found.append(one)
+            found = list(_told_of_memory(measure_memory(given.changes, given.optimizer)))
             return memory_table(found), [asdict(one) for one in found]
         case "checkpoints":
             models = [size * 10**6 for size in given.sizes or ()] or checkpoints.PARAMETERS
@@ -141,6 +142,14 @@ def _told(outcomes: Iterable[Outcome]) -> list[Outcome]:
         click.echo(f"{outcome.system}, {size}, {outcome.event}, repeat {outcome.repeat}: {result}", err=True)
         kept.append(outcome)
     return kept
+
+
+def _told_of_memory(found: Iterable[Memory]) -> Iterator[Memory]:
+    for one in found:
+        resident_mb, needed_mb = one.resident_bytes / 1e6, one.needed_bytes / 1e6
+        without_free = f"{needed_mb:.0f} MB without free, {one.threads} threads"
+        click.echo(f"{one.changes} changes: {resident_mb:.0f} MB, {without_free}", err=True)
+        yield one
 
 
 def _print(table: Table) -> None:

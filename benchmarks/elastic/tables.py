@@ -12,6 +12,7 @@ from benchmarks.elastic.events import Outcome
 from benchmarks.elastic.membership import StepTime
 from benchmarks.elastic.memory import Memory
 from benchmarks.elastic.progress import ProgressCost
+from benchmarks.elastic.rewrapping import Rewrap
 from benchmarks.elastic.servers import ServedStep
 from benchmarks.elastic.steps import Change, quantile
 from freetrain.showing.words import NOTHING
@@ -79,6 +80,26 @@ def size_table(outcomes: Sequence[Outcome]) -> Table:
         "slowest: the longest step before it joins, while it boots and is fed",
     )
     return Table("Pause against size of model, in seconds", (*columns, "succeeded"), rows, notes)
+
+
+def rewrap_table(rewraps: Sequence[Rewrap]) -> Table:
+    """One row per size of model: what torch alone needs to go on in another world."""
+    rows: list[Cells] = []
+    for parameters in dict.fromkeys(one.parameters for one in rewraps):
+        here = [one for one in rewraps if one.parameters == parameters]
+        beyond_s = [one.pause_s - one.step_s for one in here]
+        rows.append(
+            (
+                f"{parameters / 1e6:g} M",
+                f"{statistics.median(one.step_s for one in here):.3f}",
+                f"{statistics.median(one.pause_s for one in here):.3f}",
+                f"{min(one.pause_s for one in here):.3f}–{max(one.pause_s for one in here):.3f}",
+                f"{statistics.median(beyond_s):+.3f}",
+            )
+        )
+    columns = ("parameters", "step", "pause p50", "min–max", "beyond a step p50")
+    notes = ("two ranks that have all they need drop their process group and DDP, and make new ones",)
+    return Table("What torch alone takes for another world, in seconds", columns, rows, notes)
 
 
 def memory_table(rows_of: Sequence[Memory]) -> Table:

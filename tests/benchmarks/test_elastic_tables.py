@@ -9,6 +9,7 @@ from benchmarks.elastic.events import Outcome
 from benchmarks.elastic.membership import StepTime
 from benchmarks.elastic.memory import Memory
 from benchmarks.elastic.progress import ProgressCost
+from benchmarks.elastic.rewrapping import Rewrap
 from benchmarks.elastic.steps import Change
 from benchmarks.elastic.tables import (
     checkpoint_table,
@@ -16,6 +17,7 @@ from benchmarks.elastic.tables import (
     memory_table,
     pause_table,
     progress_table,
+    rewrap_table,
     size_table,
 )
 
@@ -130,6 +132,13 @@ def test_steps_of_worlds_that_do_not_change_are_compared_in_pairs() -> None:
 def test_a_size_at_which_nothing_could_be_measured_has_no_figures() -> None:
     table = membership_table([StepTime("freetrain", 8, 0, None), StepTime("torchrun", 8, 0, 0.01)])
     assert table.rows == [("8", "–", "10.000", "–")]
+
+
+def test_what_torch_alone_takes_is_shown_beside_a_step() -> None:
+    table = rewrap_table(
+        [Rewrap(25_000_000, 0.3, 0.5), Rewrap(25_000_000, 0.4, 0.4), Rewrap(25_000_000, 0.4, 0.6)]
+    )
+    assert table.rows == [("25 M", "0.400", "0.500", "0.400–0.600", "+0.200")]
 
 
 def test_memory_is_compared_with_that_after_the_first_changes() -> None:
