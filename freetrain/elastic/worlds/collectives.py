@@ -111,7 +111,7 @@ class Collectives:
     def abandon(self) -> None:
         """After a cut: some never end, and hold their tensors for ever.
 
-        Gradients of a step that is lost anyway are at least no burden to the system any more.
+        The memory of gradients, whose step is lost anyway, is returned to the system nevertheless.
         """
         for owed in self._owed:
             owed.abandon()

@@ -45,9 +45,9 @@ class Libc:
 
 @pytest.fixture(autouse=True)
 def _forget_the_library():
-    memory._malloc_trim.cache_clear()
+    memory._of_libc.cache_clear()
     yield
-    memory._malloc_trim.cache_clear()
+    memory._of_libc.cache_clear()
 
 
 def test_an_allocator_that_can_gives_free_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
