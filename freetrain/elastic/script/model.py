@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.worlds.ddp_group import DdpGroup
 from freetrain.elastic.worlds.exchange import broadcast_tensors
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
@@ -23,13 +24,19 @@ _UNSYNCED: dict[str, Any] = (
 )
 """All ranks have the same state already; torch 2.4 exchanges it again in any case."""
 
+_BUCKETS_LAST_AFTER_PASSES = 2
+"""So many passes that add gradients up: in the second one DDP makes its buckets anew, all ranks together."""
+
 _OURS = {"process_group", "init_sync"}
 _BUFFERS = ("broadcast_buffers", "forward_sync_buffers")
 """The older name and the newer one."""
 
 
 class ElasticModel:
-    """Calls the model through DDP, which is renewed in every world.
+    """Calls the model through DDP.
+
+    Its wrapper is kept for the next world where all ranks of that have the same one: the memory of new buckets may
+    cost as much as half a step.
 
     Args:
         module: the model.
@@ -53,7 +60,11 @@ class ElasticModel:
         self._shares_buffers = all(each is not False for each in shares)
         self._ddp_options = {"gradient_as_bucket_view": True, **ddp_options}
         self._ddp: DistributedDataParallel | None = None
+        self._group: DdpGroup | None = None
+        self._wrapped_in = 0
+        self._summed_passes = 0
         self._world: World | None = None
+        self._left: World | None = None
         self.lost: BaseException | None = None
         self.last_bucket_s = 0.0
         self.buckets = 0
@@ -73,22 +84,43 @@ class ElasticModel:
 
     def takes_for_loss(self, error: LostRankError | RuntimeError) -> bool:
         """Note the error of a pass if it comes from a lost rank; False if it is the script's own."""
+        self._summed_passes = 0  # the wrapper may be anywhere within a pass
         if self._world is None or not (isinstance(error, LostRankError) or self._world.broke(error)):
             return False
         self.lost = self.lost or error
         return True
 
+    @property
+    def wrapped_in(self) -> int:
+        """Number of the world for which the model was wrapped; 0: the next world needs another wrapper.
+
+        Ranks with the same number have the same buckets, for good, and nobody writes into them any more.
+        """
+        has_ended = self._left is not None and self._left.ended
+        return self._wrapped_in if has_ended and self._summed_passes >= _BUCKETS_LAST_AFTER_PASSES else 0
+
+    def unwrap(self) -> None:
+        """Drop the wrapper and its memory."""
+        self._ddp = self._group = None
+        self._wrapped_in = 0
+
     def enter(self, world: World) -> None:
-        """Wrap the model for this world; all ranks have the same state already.
+        """Go on in this world, with the wrapper that is there or a new one; all ranks have the same state already.
 
         Raises:
             LostRankError: a rank was lost meanwhile.
         """
         self.lost = None
         self.measured = torch.zeros(())
-        self._world = world
+        self._world, self._left = world, None
+        self._group = world.ddp_group(self._group)
+        if self._ddp is None:
+            self._wrap(world, self._group)
+
+    def _wrap(self, world: World, group: DdpGroup) -> None:
+        self._wrapped_in, self._summed_passes = world.generation.number, 0
         try:
-            self._ddp = self._wrapped(world)
+            self._ddp = self._wrapped(group)
         except RuntimeError as error:
             if not world.broke(error):
                 raise
@@ -96,22 +128,21 @@ class ElasticModel:
         # A lambda, since torch compares annotations with types, and here they are strings.
         self._ddp.register_comm_hook(None, lambda state, bucket: self._sum_gradients(bucket))
 
-    def _wrapped(self, world: World) -> DistributedDataParallel:
+    def _wrapped(self, group: DdpGroup) -> DistributedDataParallel:
         with warnings.catch_warnings():
             # torch 2.13 renames broadcast_buffers; torch 2.4 knows no other name.
             warnings.simplefilter("ignore", FutureWarning)
             return DistributedDataParallel(
                 self.module,
-                process_group=world.ddp_group(),
+                process_group=group,
                 broadcast_buffers=False,
                 **_UNSYNCED,
                 **self._ddp_options,
             )
 
     def leave(self) -> None:
-        """Drop the wrapper, and with it the hold on the process group."""
-        self._ddp = None
-        self._world = None
+        """The world is about to end."""
+        self._left, self._world = self._world or self._left, None
 
     def syncing(self, wanted: bool) -> Any:
         """Whether the passes inside exchange their gradients."""
@@ -130,6 +161,7 @@ class ElasticModel:
         assert self._world is not None
         self.last_bucket_s = time.perf_counter()
         self.buckets += 1
+        self._summed_passes += bucket.is_last()
         if self.measure is not None:
             self.measured = self.measured + self.measure(zip(bucket.parameters(), bucket.gradients(), strict=True))
         return self._world.promise_sum(bucket.buffer(), partial(self._note_loss, self._world))

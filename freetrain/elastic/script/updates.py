@@ -37,7 +37,10 @@ class Updates:
         lost: why the step under way does not count; None if it does.
         count: of the updates that the script has asked for in this step.
         exposed_s: seconds spent waiting for the other ranks in this step.
+        wrapped_in: 0, since nothing is wrapped.
     """
+
+    wrapped_in = 0
 
     def __init__(
         self,
@@ -71,6 +74,9 @@ class Updates:
     def enter(self, world: World) -> None:
         """From now on gradients are added up in this world."""
         self._world = world
+
+    def unwrap(self) -> None:
+        """There is no wrapper."""
 
     def leave(self) -> None:
         """The world is about to end."""

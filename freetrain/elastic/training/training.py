@@ -246,6 +246,7 @@ class Training:
             error.add_note(error.hint)  # where it is raised within the script's own step, its traceback is shown
         self.worlds.feeder.close()
         self._model.leave()
+        self._model.unwrap()
         try:
             if error is None:
                 self._departure.end_well(self._present_world, self.state.step, loop)

@@ -30,6 +30,13 @@ _SETTLED_AFTER_STEPS = 3
 class ModelOfWorlds(Protocol):
     """What is to be told of every world: the wrapper of the model."""
 
+    @property
+    def wrapped_in(self) -> int:
+        """What ranks have in common whose models are wrapped alike; 0: this one is to be wrapped anew."""
+
+    def unwrap(self) -> None:
+        """Not all ranks of the next world have the same wrapper."""
+
     def enter(self, world: World) -> None:
         """All ranks of this world have the same state; raises LostRankError if one was lost meanwhile."""
 
@@ -49,6 +56,7 @@ class Row(NamedTuple):
         stopped: whether it knows that the training was asked to end.
         fed: whether it has the state by being fed, and no world has taken it in before.
         broke: whether it comes out of a world that broke in the middle of a step.
+        wrapped_in: of its model.
     """
 
     has_state: int
@@ -59,6 +67,7 @@ class Row(NamedTuple):
     stopped: int
     fed: int
     broke: int
+    wrapped_in: int
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -79,7 +88,7 @@ class Worlds:
 
     Args:
         state: of this worker; that of all once it is in a world.
-        model: wrapped anew for each world.
+        model: wrapped for each world.
         session: forms the worlds.
         records: of the training.
 
@@ -133,7 +142,7 @@ class Worlds:
             self.has_state = self._has_others_random = self._was_fed = self._newcomer.follow()
         while True:
             self._model.leave()
-            # The gradients are views into the old wrapper's buckets.
+            # The gradients are views into the wrapper's buckets.
             self._state.optimizer.zero_grad(set_to_none=True)
             try:
                 world = self._session.reform(broke_with, self._state.step, self.feeder.release)
@@ -194,16 +203,19 @@ class Worlds:
             self._serve(rows, world)
             if self._exchange is not None and self._exchange.results is not None:
                 return
+        if not rows[0].wrapped_in or any(row.wrapped_in != rows[0].wrapped_in for row in rows):
+            self._model.unwrap()  # the state that is to come may need the memory
         self._share_state_of(rows, world)
         self._is_settled = True
 
     def _row(self) -> Row:
         state = self._state
         if not self.has_state:
-            return Row(0, 0, 0, 0, 0, int(self.stopped), 0, 0)
+            return Row(0, 0, 0, 0, 0, int(self.stopped), 0, 0, 0)
         now = int(self._exchange is not None)
         fed, broke = int(self._was_fed), int(self._broke)
-        return Row(1, state.step, state.updates, state.exchanges, now, int(self.stopped), fed, broke)
+        wrapped_in = self._model.wrapped_in
+        return Row(1, state.step, state.updates, state.exchanges, now, int(self.stopped), fed, broke, wrapped_in)
 
     def _serve(self, rows: list[Row], world: World) -> None:
         """Bring the exchange about that somebody waits for: some may have its results already."""

@@ -23,7 +23,7 @@ class DdpGroup(dist.ProcessGroup):
     """The present world's group, with collectives that end when the world is cut.
 
     It offers what DDP uses beside its communication hook. A rank that is lost is a LostRankError there, raised
-    through torch's own frames.
+    through torch's own frames. Its rank and size stay those of its first world: DDP asks for them when it is made.
 
     Args:
         collectives: of the present world.
@@ -34,6 +34,11 @@ class DdpGroup(dist.ProcessGroup):
         self._collectives = collectives
         # Torch 2.4 keeps only the C++ half of a work, which waits for ever once the Python half is gone.
         self._not_waited_for: set[_GuardedWork] = set()
+
+    def go_on_in(self, collectives: Collectives) -> None:
+        """Be another world's group, with its collectives."""
+        self._collectives = collectives
+        self._not_waited_for.clear()
 
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
         """A name that torch does not know: behind one that it knows it looks for the backend itself."""

@@ -50,6 +50,7 @@ class World:
         shards: ranks of each replica.
         replica: place of this process's one, from 0; the rank, where nobody shares a model.
         peers: the ranks that have the same shard, numbered as their replicas are.
+        ended: whether it has been left, and nothing of it writes into anybody's tensors any more.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class World:
         self.peers = (
             self._all if self.shards == 1 else Ranks(self.size // self.shards, self._collectives, self._own)
         )
+        self.ended = False
         self._lock = threading.Lock()
         self._alive = True
         self._first_cut_s: float | None = None
@@ -159,6 +161,7 @@ class World:
             groups = self._groups()
             if groups and self._collectives.ended():
                 self._collectives.forget()
+                self.ended = True
             else:
                 self._collectives.abandon()
                 for group in groups:
@@ -215,9 +218,12 @@ class World:
         """As a server: add something up; raises LostRankError where that fails, or the workers leave."""
         self._servers.serve()
 
-    def ddp_group(self) -> dist.ProcessGroup:
-        """What DDP takes for this world's process group."""
-        return DdpGroup(self._collectives)
+    def ddp_group(self, kept: DdpGroup | None = None) -> DdpGroup:
+        """What DDP takes for this world's process group: a new one, or one that was another world's before."""
+        if kept is None:
+            return DdpGroup(self._collectives)
+        kept.go_on_in(self._collectives)
+        return kept
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
         """Give everybody the source's tensor, in place; raises LostRankError where that fails."""

@@ -88,3 +88,17 @@ def test_a_rank_that_is_lost_meanwhile_shows_in_the_forward_pass(collectives: Co
     collectives.loses = True
     with pytest.raises(LostRankError, match="gone"):
         step(model)
+
+
+def test_a_wrapper_goes_on_with_the_collectives_of_another_world(collectives: Counted) -> None:
+    group, following = DdpGroup(collectives), Counted()
+    model = DistributedDataParallel(
+        torch.nn.Linear(2, 1), process_group=group, find_unused_parameters=True, **_UNSYNCED
+    )
+    model.register_comm_hook(None, own_gradients)
+    step(model)
+    collectives.seen.clear()
+    group.go_on_in(following)
+    step(model)
+    assert following.seen == {"started": 1, "finished": 1}
+    assert not collectives.seen

@@ -32,6 +32,10 @@ def test_nothing_of_a_world_stays_when_it_has_been_left(tmp_path: Path) -> None:
             {kind: record[kind] for kind in ("worlds", "collectives", "models")} for record in trainer.records()
         ]
         assert all(counts == {"worlds": 1, "collectives": 1, "models": 1} for counts in left), left[-1]
+        wrapped_in = {
+            record["world"]: record["wrapped_in"] for record in trainer.records("w0") if record["step"] > 3
+        }
+        assert wrapped_in[3] == wrapped_in[4], "who only sees others leave makes no new buckets"
 
 
 class Libc:
