@@ -35,7 +35,7 @@ from benchmarks.live.play import (
     played_on,
 )
 from benchmarks.live.site import TRAINER, Site
-from benchmarks.live.workload import SiteJob, shifted
+from benchmarks.live.workload import SiteJob, lengthened, shifted
 from freetrain.lab.options import LabOptions
 
 NODES, GPUS = 4, 8
@@ -223,16 +223,22 @@ def _interval(values: Sequence[float]) -> str:
 @click.option(
     "--shift", "shift_s", type=float, default=0.0, help="Submissions of the second site are up to so much later."
 )
+@click.option(
+    "--longer", "longer_s", type=float, default=0.0, help="Jobs of the second site run up to so much longer."
+)
 @click.option("--lend", default="", help="More settings of [lend].")
 @click.option("--daemon-logs", "logs", type=click.Path(path_type=Path), help="Folder for what the daemons said.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path))
 def main(
-    minutes: float, interval_s: int, load: float, seeds: tuple[int, ...], port: int, shift_s: float, lend: str,
-    logs: Path | None, json_path: Path | None,
+    minutes: float, interval_s: int, load: float, seeds: tuple[int, ...], port: int, shift_s: float,
+    longer_s: float, lend: str, logs: Path | None, json_path: Path | None,
 ) -> None:  # fmt: skip
     """Play the workloads and print what came of them."""
     workloads = [draw_shares(minutes * 60, load, seed) for seed in seeds]
-    again = [shifted(jobs, shift_s, seed) for jobs, seed in zip(workloads, seeds, strict=True)]
+    again = [
+        lengthened(shifted(jobs, shift_s, seed), longer_s, seed)
+        for jobs, seed in zip(workloads, seeds, strict=True)
+    ]
     click.echo(f"{' + '.join(str(len(jobs)) for jobs in workloads)} jobs in {minutes:g} minutes")
     with tempfile.TemporaryDirectory(prefix="ft-", dir="/tmp") as folder:
         root = Path(folder)

@@ -94,6 +94,12 @@ def shifted(jobs: Sequence[SiteJob], most_s: float, seed: int) -> list[SiteJob]:
     return [replace(one, at_s=round(at_s, 2)) for one, at_s in zip(jobs, later_s, strict=True)]
 
 
+def lengthened(jobs: Sequence[SiteJob], most_s: float, seed: int) -> list[SiteJob]:
+    """The same jobs, each of which runs up to so much longer: what they free comes late, as from a fragment."""
+    dice = random.Random(-seed)
+    return [replace(one, run_s=round(one.run_s + dice.uniform(0, most_s), 2)) for one in jobs]
+
+
 def read_samples(log: Path) -> list[Sample]:
     """The jobs of a ``sacct -P`` log that ran and ended."""
     with gzip.open(log, "rt") as stream:

@@ -8,7 +8,7 @@ from benchmarks.live.figures import first_in_line_s
 from benchmarks.live.gpu_figures import gpu_seconds, holes_of_gpus
 from benchmarks.live.shared import GPUS, NODES, TYPES, draw_shares, nodes_for
 from benchmarks.live.site import Ran
-from benchmarks.live.workload import SiteJob, shifted
+from benchmarks.live.workload import SiteJob, lengthened, shifted
 from freetrain.lab.options import LabOptions
 
 
@@ -65,6 +65,15 @@ def test_what_is_lent_counts_where_the_sites_jobs_left_so_much() -> None:
     found = gpu_seconds(site, fragments, {"a": 2, "b": 2}, (0, 100), 5.0, (15.0, 61.0))
     assert (found.idle, found.lent, found.useful) == (60 + 120, 50 + 40, 45 + 35)
     assert found.in_holes == {15.0: (180, 90), 61.0: (0, 0)}
+
+
+def test_a_lengthened_workload_runs_a_little_longer() -> None:
+    jobs = draw_shares(1200.0, 0.7, seed=3)
+    longer = lengthened(jobs, 1.0, seed=3)
+    added_s = [long.run_s - job.run_s for job, long in zip(jobs, longer, strict=True)]
+    assert all(0 <= each <= 1.01 for each in added_s)
+    assert max(added_s) > 0.5
+    assert [replace(long, run_s=job.run_s) for job, long in zip(jobs, longer, strict=True)] == jobs
 
 
 def test_a_shifted_workload_comes_a_little_later_in_the_same_order() -> None:
