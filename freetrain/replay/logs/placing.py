@@ -186,8 +186,10 @@ def _find_bad(
     listed = np.diff(lists.begin)[code]
     said = runs["nodes"].fill_null(0).to_numpy()
     unread = np.isin(code, list(lists.bad)) if lists.bad else np.zeros(len(code), bool)
-    slack = np.where(said >= _SHORTENED_FROM, said // _ROUNDED + 1, 0)
-    bad: NDArray[np.bool_] = unread | ((said > 0) & (np.abs(said - listed) > slack))
+    differ = np.flatnonzero((said > 0) & (said != listed))
+    slack = np.where(said[differ] >= _SHORTENED_FROM, said[differ] // _ROUNDED + 1, 0)
+    bad = unread
+    bad[differ[np.abs(said[differ] - listed[differ]) > slack]] = True
     rows = zip(code[bad].tolist(), said[bad].tolist(), listed[bad].tolist(), strict=True)
     reasons = [
         lists.bad.get(number) or f"had {had:,} nodes, but its list names {names:,}" for number, had, names in rows
