@@ -20,6 +20,7 @@ from freetrain.replay.logs.nodelists import (
     gathered,
     natural_order,
     read_node_lists,
+    spelled_twice,
 )
 from freetrain.replay.logs.parsed import filtered
 from freetrain.replay.logs.tally import RowTally
@@ -87,6 +88,7 @@ def place_by_lists(
         others = read_node_lists(other_lists, index)
         lists, seen = _in_natural_order(lists, code, list(index.position), others.node)
         names, notes = _padded(seen, len(machine.node_names) if machine else nodes)
+        notes += _about_spelling(seen)
     node, count = gathered(lists, code)
     cores = spread_evenly(runs["cores"], count)
     busy = _busy(names, node, count, runs)
@@ -236,6 +238,19 @@ def _padded(seen: list[str], total: int | None) -> tuple[tuple[str, ...], tuple[
         "they look idle all the time."
     )
     return (*seen, *unseen), (note,)
+
+
+def _about_spelling(names: list[str]) -> tuple[str, ...]:
+    """A note if nodes may be there under two names, of which one then looks idle while the other has jobs."""
+    pairs = spelled_twice(names)
+    if not pairs:
+        return ()
+    one, other = pairs[0]
+    more = f" ({len(pairs) - 1:,} more like these)" if len(pairs) > 1 else ""
+    return (
+        f"Names of nodes differ in capitals, in zeros or in a domain alone: {one} and {other}{more}. They "
+        "count as nodes of their own; if they are the same, one of the two only looks idle.",
+    )
 
 
 def _nodes(count: int) -> str:
