@@ -91,7 +91,7 @@ def find_holes(
         own = rows if interval is None else interval[rows]
         found.append(_holes_of(nodes, busy_node[rows], busy_start_s[own], busy_end_s[own], from_s, until_s))
     node, start_s, end_s = (np.concatenate(column) for column in zip(*found, strict=True))
-    return sorted_holes(node_names, node, start_s, end_s, from_s, until_s)
+    return _in_order(node_names, node, start_s, end_s, from_s, until_s)
 
 
 def seen_by_polls(holes: Holes, poll_s: float) -> Holes:
@@ -120,9 +120,7 @@ def sorted_holes(
     """Holes from rows in any order, cut to the window; what falls outside it is dropped."""
     start_s, end_s = start_s.clip(from_s, until_s), end_s.clip(from_s, until_s)
     inside = end_s > start_s
-    node, start_s, end_s = node[inside], start_s[inside], end_s[inside]
-    order = np.lexsort((node, start_s))
-    return Holes(node_names, node[order], start_s[order], end_s[order], from_s, until_s)
+    return _in_order(node_names, node[inside], start_s[inside], end_s[inside], from_s, until_s)
 
 
 def seconds_within(
@@ -154,6 +152,19 @@ def seconds_within(
     return idle_until(end_s) - idle_until(start_s)
 
 
+def _in_order(
+    node_names: tuple[str, ...],
+    node: NDArray[np.int32],
+    start_s: NDArray[np.float64],
+    end_s: NDArray[np.float64],
+    from_s: float,
+    until_s: float,
+) -> Holes:
+    """Holes within the window from rows in any order."""
+    order = np.lexsort((node, start_s))
+    return Holes(node_names, node[order], start_s[order], end_s[order], from_s, until_s)
+
+
 def _holes_of(
     nodes: slice,
     busy_node: NDArray[np.int32],
@@ -166,7 +177,7 @@ def _holes_of(
     everywhere = np.arange(nodes.start, nodes.stop, dtype=np.int32)
     # Two intervals of no length at the window's ends spare every special case for first and last holes.
     first_s, last_s = np.full(len(everywhere), from_s), np.full(len(everywhere), until_s)
-    node = np.concatenate([everywhere, busy_node, everywhere]).astype(np.int32)
+    node = np.concatenate([everywhere, busy_node, everywhere])
     start_s = np.concatenate([first_s, busy_start_s, last_s]).clip(from_s, until_s)
     end_s = np.concatenate([first_s, busy_end_s, last_s]).clip(from_s, until_s)
     order = order_by_node(node, start_s - from_s, until_s - from_s)

@@ -30,11 +30,12 @@ def find_empty_hours(machine: Holes, holes: Holes) -> EmptyHours | None:
     ends = np.flatnonzero(empty & ~np.append(empty[1:], False)) + 1
     # At the window's ends stand parts of hours, which say little.
     lasting = edges_s[ends] - edges_s[begins] >= SECONDS_PER_HOUR
-    from_s, until_s = edges_s[begins[lasting]], edges_s[ends[lasting]]
-    idle_s = float((_idle_until(holes, until_s) - _idle_until(holes, from_s)).sum())
+    begins, ends = begins[lasting], ends[lasting]
+    until_edge_s = _idle_until(holes, edges_s)
+    idle_s = float((until_edge_s[ends] - until_edge_s[begins]).sum())
     if not idle_s > 0:
         return None
-    return EmptyHours(from_s, until_s, idle_s / SECONDS_PER_HOUR, holes.idle_node_hours)
+    return EmptyHours(edges_s[begins], edges_s[ends], idle_s / SECONDS_PER_HOUR, holes.idle_node_hours)
 
 
 def without_hours(holes: Holes, hours: EmptyHours) -> Holes:
@@ -97,12 +98,12 @@ def _clock_hours(from_s: float, until_s: float) -> NDArray[np.float64]:
 def _idle_until(holes: Holes, at_s: NDArray[np.float64]) -> NDArray[np.float64]:
     """Idle node-seconds from the window's start to each instant."""
 
-    def since(moments_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        ascending = np.sort(moments_s - holes.from_s)
-        sums = np.append(0.0, np.cumsum(ascending))
-        count = np.searchsorted(ascending, at_s - holes.from_s)
+    def since(ascending_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        moments_s = ascending_s - holes.from_s
+        sums = np.append(0.0, np.cumsum(moments_s))
+        count = np.searchsorted(moments_s, at_s - holes.from_s)
         passed: NDArray[np.float64] = count * (at_s - holes.from_s) - sums[count]
         return passed
 
-    idle_s: NDArray[np.float64] = since(holes.start_s) - since(holes.end_s)
+    idle_s: NDArray[np.float64] = since(holes.start_s) - since(np.sort(holes.end_s))
     return idle_s

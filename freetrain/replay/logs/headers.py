@@ -21,6 +21,8 @@ _NAMES = frozenset({
 })
 # fmt: on
 _FIRST_TWO = re.compile(r"\s*[A-Za-z]\w*(?:%-?\d+)?[ ]*([^\w\s%]+|\t)\s*[A-Za-z]")
+_MARKS = "\ufeff# "
+"""What may stand before a header: a file's byte-order mark, also where files were joined, and a comment's sign."""
 _JOB_COLUMN = re.compile(r"jobid", re.IGNORECASE)
 
 
@@ -105,7 +107,7 @@ def _first_header(data: bytes, expected: str | None) -> Header | None:
 
 
 def _header_at(data: bytes, begin: int, expected: str | None) -> Header | None:
-    text = data[begin : _end_of_line(data, begin)].decode(errors="replace")
+    text = data[begin : _end_of_line(data, begin)].decode(errors="replace").lstrip(_MARKS)
     separator = separator_of(text, expected)
     return None if separator is None else Header(begin, text, separator)
 

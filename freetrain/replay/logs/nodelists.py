@@ -22,6 +22,7 @@ _LISTS_AT_ONCE = 1 << 16
 _ITEM = re.compile(r"([A-Za-z0-9_.\-]+)(?:\[([0-9,\-]+)\])?(?:,(?=.)|$)")
 _PIECE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _RANGE = re.compile(r"(\d{1,20})-(\d{1,20})")
+_LEADING_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 # NodeSet reads ranges of negative numbers, too; no node's name holds them.
 _NEGATIVE = re.compile(r"[\[,]-|--\d")
 # NodeSet reads !&^@* and blanks as operators; no node's name holds them.
@@ -166,6 +167,18 @@ def natural_order(names: Iterable[str]) -> list[str]:
         return keys
 
     return sorted(names, key=key)
+
+
+def spelled_twice(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Names that differ from an earlier one in capitals or leading zeros alone, or from any in a domain."""
+    first: dict[str, str] = {}
+    pairs = []
+    for name in names:
+        other = first.setdefault(_LEADING_ZEROS.sub("", name.lower()), name)
+        if other != name:
+            pairs.append((other, name))
+    hosts = ((plain.partition(".")[0], name) for plain, name in first.items() if "." in plain)
+    return pairs + [(first[host], name) for host, name in hosts if host in first]
 
 
 def _span(low: str, high: str) -> int:

@@ -20,6 +20,7 @@ from freetrain.replay.logs.nodelists import (
     gathered,
     natural_order,
     read_node_lists,
+    spelled_twice,
 )
 from freetrain.replay.logs.parsed import filtered
 from freetrain.replay.logs.tally import RowTally
@@ -87,6 +88,7 @@ def place_by_lists(
         others = read_node_lists(other_lists, index)
         lists, seen = _in_natural_order(lists, code, list(index.position), others.node)
         names, notes = _padded(seen, len(machine.node_names) if machine else nodes)
+        notes += _about_spelling(seen)
     node, count = gathered(lists, code)
     cores = spread_evenly(runs["cores"], count)
     busy = _busy(names, node, count, runs)
@@ -186,8 +188,10 @@ def _find_bad(
     listed = np.diff(lists.begin)[code]
     said = runs["nodes"].fill_null(0).to_numpy()
     unread = np.isin(code, list(lists.bad)) if lists.bad else np.zeros(len(code), bool)
-    slack = np.where(said >= _SHORTENED_FROM, said // _ROUNDED + 1, 0)
-    bad: NDArray[np.bool_] = unread | ((said > 0) & (np.abs(said - listed) > slack))
+    differ = np.flatnonzero((said > 0) & (said != listed))
+    slack = np.where(said[differ] >= _SHORTENED_FROM, said[differ] // _ROUNDED + 1, 0)
+    bad = unread
+    bad[differ[np.abs(said[differ] - listed[differ]) > slack]] = True
     rows = zip(code[bad].tolist(), said[bad].tolist(), listed[bad].tolist(), strict=True)
     reasons = [
         lists.bad.get(number) or f"had {had:,} nodes, but its list names {names:,}" for number, had, names in rows
@@ -234,6 +238,19 @@ def _padded(seen: list[str], total: int | None) -> tuple[tuple[str, ...], tuple[
         "they look idle all the time."
     )
     return (*seen, *unseen), (note,)
+
+
+def _about_spelling(names: list[str]) -> tuple[str, ...]:
+    """A note if nodes may be there under two names, of which one then looks idle while the other has jobs."""
+    pairs = spelled_twice(names)
+    if not pairs:
+        return ()
+    one, other = pairs[0]
+    more = f" ({len(pairs) - 1:,} more like these)" if len(pairs) > 1 else ""
+    return (
+        f"Names of nodes differ in capitals, in zeros or in a domain alone: {one} and {other}{more}. They "
+        "count as nodes of their own; if they are the same, one of the two only looks idle.",
+    )
 
 
 def _nodes(count: int) -> str:

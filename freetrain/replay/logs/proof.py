@@ -82,30 +82,30 @@ def _ascending(times: pl.Series) -> NDArray[np.float64]:
     return at_s
 
 
-def _last_s(ascending_s: NDArray[np.float64]) -> float:
-    """The last time that can be right."""
-    return float(ascending_s[_outliers_from(ascending_s) - 1])
+def _last_s(in_order_s: NDArray[np.float64]) -> float:
+    """The last time that can be right, of ascending or descending ones."""
+    return float(in_order_s[_outliers_from(in_order_s) - 1])
 
 
 def _first_s(ascending_s: NDArray[np.float64]) -> float:
     """The first time that can be right."""
-    return -_last_s(-ascending_s[::-1])
+    return _last_s(ascending_s[::-1])
 
 
-def _outliers_from(ascending_s: NDArray[np.float64]) -> int:
-    """Where the outliers among the latest times begin; the number of times where there are none.
+def _outliers_from(in_order_s: NDArray[np.float64]) -> int:
+    """Where the outliers among the last of some times begin; the number of times where there are none.
 
     A few times are outliers if a gap of more than a day separates them from all others, and is longer than the
     whole time that these cover.
     """
-    count = len(ascending_s)
+    count = len(in_order_s)
     few = max(2, count // 50)
     begin = max(count - few, _FEWEST_OTHERS)
     if begin >= count:
         return count
-    gaps_s = np.diff(ascending_s[begin - 1 :])
-    # The earliest may be outliers as well.
-    covered_s = ascending_s[begin - 1 : -1] - ascending_s[min(few, begin - 1)]
+    gaps_s = np.abs(np.diff(in_order_s[begin - 1 :]))
+    # The first may be outliers as well.
+    covered_s = np.abs(in_order_s[begin - 1 : -1] - in_order_s[min(few, begin - 1)])
     far = np.flatnonzero(gaps_s > np.maximum(covered_s, _DAY_S))
     return begin + int(far[0]) if len(far) else count
 

@@ -28,13 +28,15 @@ def cut_by_limits(runs: pl.DataFrame, last_s: float) -> tuple[pl.DataFrame, list
         runs: columns as of a parsed file.
         last_s: when the log ends.
     """
-    limit = pl.col("start_s") + pl.col("limit_s")
-    past = pl.col("end_s").is_infinite() & (limit + _GRACE_S < last_s)
-    gone = runs.filter(past)
+    has_no_end, limit = pl.col("end_s").is_infinite(), pl.col("start_s") + pl.col("limit_s")
+    past = limit + _GRACE_S < last_s
+    # Few jobs of a large log have no end: of these alone it is asked when they passed their limits.
+    gone = runs.filter(has_no_end).filter(past)
     if gone.is_empty():
         return runs, []
     note = _named(gone, "that are past their time limits count until these passed")
-    return runs.with_columns(pl.when(past).then(limit).otherwise(pl.col("end_s")).alias("end_s")), [note]
+    end = pl.when(has_no_end & past).then(limit).otherwise(pl.col("end_s"))
+    return runs.with_columns(end.alias("end_s")), [note]
 
 
 def cut_by_successors(placed: Placed) -> tuple[Placed, list[str]]:

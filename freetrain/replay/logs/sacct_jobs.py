@@ -11,7 +11,7 @@ from freetrain.errors import InputError
 from freetrain.replay.logs.distinct import of_distinct
 from freetrain.replay.logs.held import add_held
 from freetrain.replay.logs.model import ReadOptions
-from freetrain.replay.logs.parsed import MOST_COUNTED, ParsedFile, as_runs, seen
+from freetrain.replay.logs.parsed import MOST_COUNTED, RUN_SCHEMA, ParsedFile, as_runs, seen
 from freetrain.replay.logs.row_checks import check_rows, sound_rows
 from freetrain.replay.logs.sacct import read_sacct_text
 from freetrain.replay.logs.sacct_times import TimeNotes, add_times
@@ -22,6 +22,8 @@ _TEXT_COLUMNS = (
     "job", "submit", "start", "end", "elapsed", "suspended", "limit", "state", "partition", "account", "cluster",
     "nodes", "asked_nodes", "cores", "tres", "node_list",
 )  # fmt: skip
+_SAID_BESIDE = ("cluster", "shards", "lasted_s", "says_end", "says_suspended")
+"""What is looked at of a run and not kept."""
 _SHARDS = "Jobs held shards of GPUs (gres/shard), which are not counted: GPUs shared so look idle."
 _NOT_THE_SITE_S = "of an ignored partition or account"
 
@@ -184,7 +186,9 @@ def _checked(rows: pl.DataFrame, options: ReadOptions) -> pl.DataFrame:
             (_unread("cores", "core_count"), pl.format("core count '{}' is not a number", _short("cores"))),
         ],
     )
-    return checked.drop("nodes", "cores").rename({"node_count": "nodes", "core_count": "cores"})
+    checked = checked.drop("nodes", "cores").rename({"node_count": "nodes", "core_count": "cores"})
+    # Nobody looks at the other texts any more: rows are chosen sooner without them.
+    return checked.select(*RUN_SCHEMA, *_SAID_BESIDE, "ignored", "bad")
 
 
 def _no_time(name: str) -> pl.Expr:

@@ -204,8 +204,8 @@ def _spread(placed: Placed, alone: NDArray[np.bool_], from_s: float, until_s: fl
     lasts_s = placed.busy.end_s.clip(from_s, until_s) - placed.busy.start_s.clip(from_s, until_s)
     cores = np.nan_to_num(placed.cores)
     if placed.cores_by_row:
-        held_s = cores * np.repeat(lasts_s, placed.count)
+        held_s = np.bincount(placed.busy.interval, cores, len(lasts_s)) * lasts_s
     else:
-        held_s = np.repeat(cores * lasts_s, placed.count)
+        held_s = cores * placed.count * lasts_s
     together_s = float(held_s.sum())
-    return float(held_s[np.repeat(~alone, placed.count)].sum()) / together_s if together_s > 0 else 0.0
+    return float(held_s[~alone].sum()) / together_s if together_s > 0 else 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -75,15 +76,18 @@ class Stretches:
 
     def most(self, amount: Numbers) -> Numbers:
         """The most of it on each node, shape (nodes,); 0 where nothing happens."""
-        peak = np.zeros(self.nodes)
-        if len(self.first):
-            peak[self.node[self.first]] = np.maximum.reduceat(amount, self.first)
-        return peak
+        return self._of_each(np.maximum.reduceat, amount)
 
     def by_node(self, seconds: Numbers) -> Numbers:
         """Sums by node, shape (nodes,)."""
-        sums: Numbers = np.bincount(self.node, seconds, self.nodes).astype(np.float64)
-        return sums
+        return self._of_each(np.add.reduceat, seconds)
+
+    def _of_each(self, reduceat: Callable[[Numbers, NDArray[np.int64]], Numbers], by_stretch: Numbers) -> Numbers:
+        """One number for each node, 0 where nothing happens."""
+        found = np.zeros(self.nodes)
+        if len(self.first):
+            found[self.node[self.first]] = reduceat(by_stretch, self.first)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +112,10 @@ def stretches_of(
     begins, at_s = order < len(rows), at_s[order]
     row = np.where(begins, order, order - len(rows))
     sign = np.where(begins, np.int8(1), np.int8(-1))
-    is_job = interval[row] < jobs
-    running, closed = (np.cumsum(sign * which, dtype=np.int32) for which in (is_job, ~is_job))
+    has_jobs = np.cumsum(sign, dtype=np.int32) > 0
+    is_outage = interval >= jobs
+    if is_outage.any():
+        has_jobs &= np.cumsum(sign * is_outage[row], dtype=np.int32) == 0
     count = nodes.stop - nodes.start
     steps_on = 2 * np.bincount(node, minlength=count)
     return Stretches(
@@ -121,7 +127,7 @@ def stretches_of(
         (np.cumsum(steps_on) - steps_on)[steps_on > 0],
         at_s,
         np.diff(at_s, append=at_s[-1:]),
-        (running > 0) & (closed == 0),
+        has_jobs,
         jobs,
         count,
     )

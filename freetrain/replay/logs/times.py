@@ -16,6 +16,8 @@ from freetrain.errors import InputError
 MISSING_WORDS = ("", "unknown", "none", "n/a", "na", "nan", "null", "(null)", "invalid", "none assigned")
 LATEST_S = 4_102_444_800.0
 """The year 2100: a later time is a number that slipped into the wrong column."""
+_NEVER_SET_UPTO_S = 14 * 3600.0
+"""Slurm prints the epoch itself where a time was never set; a site's clocks are at most so far ahead of UTC."""
 _EPOCH = re.compile(r"\d{1,11}(\.\d+)?")
 _NAIVE = "%Y-%m-%dT%H:%M:%S"
 # In a log a shorter number is not a time but a field that slipped into the wrong column.
@@ -75,8 +77,7 @@ def parse_times(text: pl.Series, timezone: str, later: bool = False) -> pl.Serie
         left = seconds.is_null().arg_true()
         if len(left):
             seconds = seconds.scatter(left, read(text.gather(left).str.strip_chars()))
-    # Slurm prints the epoch itself where a time was never set.
-    sane = pl.when(seconds > LATEST_S).then(float("nan")).when(seconds > 0).then(seconds)
+    sane = pl.when(seconds > LATEST_S).then(float("nan")).when(seconds > _NEVER_SET_UPTO_S).then(seconds)
     return pl.select(sane).to_series()
 
 

@@ -82,3 +82,13 @@ def test_a_job_named_like_a_column_is_no_header(write: Write) -> None:
 @pytest.mark.parametrize("line", ["", "JobID", "1|job|c1", "JobID State Start", "what, ever", "||||"])
 def test_other_lines_are_no_headers(line: str) -> None:
     assert separator_of(line) is None
+
+
+@pytest.mark.parametrize("mark", ["\ufeff", "#", "# "])
+def test_a_mark_may_stand_before_a_header_in_the_middle_too(write: Write, mark: str) -> None:
+    other = HEADER.replace("Submit|Start", "Start|Submit")
+    second = sacct(row("2", submit="05", start="03", end="06"), header=mark + other)
+    log = read(write(sacct(row("1")) + second))
+    assert holes_of(log, "c1") == [(0, 1), (2, 5), (6, 24)]
+    assert log.rows.ignored == {"repeated header": 1}
+    assert read(write(mark + sacct(row("1")))).rows.used == 1

@@ -14,6 +14,7 @@ from freetrain.replay.logs.nodelists import (
     gathered,
     natural_order,
     read_node_lists,
+    spelled_twice,
 )
 
 
@@ -99,3 +100,17 @@ def test_nodes_of_some_lists_are_gathered_some_lists_at_a_time(
     assert node.tolist() == [1, 2, 0, 1, 2, 3, 0, 1, 2]
     assert count.tolist() == [2, 0, 3, 1, 3]
     assert [len(part) for part in gathered(lists, np.zeros(0, np.uint16))] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("names", "pairs"),
+    [
+        (["n4", "N4", "n5"], [("n4", "N4")]),
+        (["n4", "n04", "n004"], [("n4", "n04"), ("n4", "n004")]),
+        (["n4", "n4.hpc.org", "n5.hpc.org"], [("n4", "n4.hpc.org")]),
+        (["n0", "n00"], [("n0", "n00")]),
+        (["r1.n1", "r1.n2", "n10", "n1", "n100", "10", "1"], []),
+    ],
+)
+def test_names_that_may_be_of_one_node_are_found(names: list[str], pairs: list[tuple[str, str]]) -> None:
+    assert spelled_twice(names) == pairs

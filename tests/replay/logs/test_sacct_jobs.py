@@ -140,6 +140,14 @@ def test_what_is_not_available_is_missing(write: Write, missing: str) -> None:
     assert (log.rows.used, log.rows.ignored) == (1, {"never started": 1})
 
 
+@pytest.mark.parametrize(("list_", "noted"), [("c1.hpc.org", True), ("C1", True), ("c01", True), ("c2", False)])
+def test_a_node_that_may_be_there_under_two_names_is_told(write: Write, list_: str, noted: bool) -> None:
+    log = read(write(sacct(row("1"), row("2", list=list_))))
+    assert len(log.holes.node_names) == 2
+    told = [note for note in log.notes if "in a domain alone: " in note and list_ in note]
+    assert bool(told) == noted
+
+
 @pytest.mark.parametrize("count", ["9" * 25, "1e300", "99999999999"])
 def test_a_count_beyond_all_machines_is_a_bad_row(write: Write, count: str) -> None:
     assert read(write(sacct(row("1"), row("2", nodes=count)))).rows.rejected == 1

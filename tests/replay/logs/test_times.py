@@ -79,6 +79,11 @@ def test_missing_is_told_from_unreadable() -> None:
     assert all(math.isnan(time) for time in times[5:])
 
 
+@pytest.mark.parametrize("text", ["1970-01-01T01:00:00", "1970-01-01T14:00:00", "1969-12-31T19:00:00"])
+def test_a_time_that_was_never_set_is_missing_in_whatever_zone_it_was_printed(text: str) -> None:
+    assert parse_times(pl.Series([text]), "UTC").to_list() == [None]
+
+
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
