@@ -162,8 +162,9 @@ def run_cycle(
             cluster.act(_with_limits(action, judged, finished), journal.next_decision())
         for serve in plan_serving(problem.serving, decision.serving):
             cluster.act(serve, journal.next_decision())
-        said = (note for trainer in decision.placement for note in finished.notes.get(trainer, ()))
-        decision = replace(decision, notes=(*decision.notes, *said))
+        if finished.notes:
+            said = (note for trainer in decision.placement for note in finished.notes.get(trainer, ()))
+            decision = replace(decision, notes=(*decision.notes, *said))
         journal.record(problem, decision)
         decisions.append(decision)
     return judged, decisions
