@@ -208,4 +208,4 @@ def _with_limits(action: Action, judged: Judged, finished: Finished) -> Action:
         return action
     limits_s = tuple(judged.limit_s(node) for node in action.nodes)
     amounts = {place: finished.amounts[place] for place in action.nodes if place in finished.amounts}
-    return replace(action, limits_s=limits_s, amounts=amounts)
+    return Lend(action.trainer, action.nodes, limits_s, amounts)

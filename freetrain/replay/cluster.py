@@ -176,7 +176,7 @@ class ReplayedCluster:
     @property
     def next_booted_s(self) -> float:
         """When the next lent nodes will have booted; inf: none boots."""
-        return min((at_s for run in self.running.values() for at_s in run.booting_s.values()), default=inf)
+        return min((min(run.booting_s.values()) for run in self.running.values() if run.booting_s), default=inf)
 
     def finish_boots(self) -> bool:
         """Let trainers train on what has booted by now; whether anything has."""
