@@ -112,7 +112,7 @@ class Problem:
         row_of, counts = self.row_of, np.zeros((len(self.trainers), len(self.classes)), dtype=np.int64)
         for column, node_class in enumerate(self.classes):
             for holder, names in node_class.names.items():
-                if holder in row_of:
+                if holder is not None and holder in row_of:
                     counts[row_of[holder], column] = len(names)
         return read_only(counts)
 

@@ -148,7 +148,9 @@ class Course:
         """When the next trainer arrives or completes; inf: there are none."""
         completes_s = min((run.completes_s for run in self._cluster.running.values()), default=inf)
         cluster = self._cluster
-        return min(completes_s, self._admission.next_arrival_s(self._here.least, cluster.idle_nodes, cluster.now_s))
+        return min(
+            completes_s, self._admission.next_arrival_s(self._here.least, cluster.idle_nodes, cluster.now_s)
+        )
 
     @property
     def is_over(self) -> bool:
