@@ -23,7 +23,7 @@ def replaying(from_s: float, until_s: float, quiet: bool) -> Iterator[Callable[[
     """Show a bar; what is yielded is told the log's time."""
     with _progress(quiet) as progress:
         task = progress.add_task("Replaying", total=until_s - from_s)
-        yield lambda at_s: progress.update(task, completed=at_s - from_s)
+        yield lambda at_s: None if progress.disable else progress.update(task, completed=at_s - from_s)
 
 
 @contextmanager

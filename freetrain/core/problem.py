@@ -102,13 +102,17 @@ class Problem:
         return int(self.capacity.sum())
 
     @cached_property
+    def row_of(self) -> Mapping[str, int]:
+        """Trainer → its position."""
+        return {trainer.id: row for row, trainer in enumerate(self.trainers)}
+
+    @cached_property
     def held(self) -> Counts:
         """Nodes that each trainer has now, by class."""
-        row_of = {trainer.id: row for row, trainer in enumerate(self.trainers)}
-        counts = np.zeros((len(self.trainers), len(self.classes)), dtype=np.int64)
+        row_of, counts = self.row_of, np.zeros((len(self.trainers), len(self.classes)), dtype=np.int64)
         for column, node_class in enumerate(self.classes):
             for holder, names in node_class.names.items():
-                if holder in row_of:
+                if holder is not None and holder in row_of:
                     counts[row_of[holder], column] = len(names)
         return read_only(counts)
 

@@ -73,27 +73,25 @@ class Terms:
 @lru_cache(maxsize=512)
 def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     """The trainers' terms under an objective; callers share them."""
-    aim = read_aim(objective)
-    numbers = np.array([_numbers(trainer) for trainer in trainers]).reshape(-1, _NUMBERS)
-    numbers += aim.evictions_s * _avoids(numbers)
-    per_joule = np.array([aim.per_joule * aim.scale_of(trainer.weight) for trainer in trainers], dtype=float)
-    most, fewest = numbers[:, :2].T.astype(np.int64)
-    up_s, down_s, eviction_s, known_end_s, leaving_s, start_s, boot_s, moldable, independent = map(
-        read_only, numbers[:, 2:].T.copy()
+    alike: dict[_Particulars, int] = {}
+    kind = np.array(
+        [alike.setdefault(_particulars(trainer, objective), len(alike)) for trainer in trainers], dtype=np.int64
     )
+    numbers = np.array([its for its, _ in alike]).reshape(-1, _NUMBERS)
+    numbers += read_aim(objective).evictions_s * _avoids(numbers)
+    most, fewest = numbers[:, :2].T.astype(np.int64)
     size = np.arange(int(most.max(initial=0)) + 1)
-    worth = np.zeros((len(trainers), len(size)))
-    for row, trainer in enumerate(trainers):
-        worth[row, : most[row] + 1] = worth_per_s(trainer, objective)[: most[row] + 1]
-    kinds: dict[tuple[bytes, bytes, float], int] = {}
-    kind = [
-        kinds.setdefault((row.tobytes(), each.tobytes(), joule), len(kinds))
-        for row, each, joule in zip(numbers, worth, per_joule.tolist(), strict=True)
-    ]
+    worth = np.zeros((len(alike), len(size)))
+    for row, (_, its_worth) in enumerate(alike):
+        worth[row, : most[row] + 1] = np.frombuffer(its_worth)
+    possible = (size == 0) | ((size >= fewest[:, None]) & (size <= most[:, None]))
+    up_s, down_s, eviction_s, known_end_s, leaving_s, start_s, boot_s, moldable, independent, per_joule = map(
+        read_only, numbers[kind, 2:].T.copy()
+    )
     return Terms(
-        read_only(worth),
-        read_only((size == 0) | ((size >= fewest[:, None]) & (size <= most[:, None]))),
-        read_only(most),
+        read_only(worth[kind]),
+        read_only(possible[kind]),
+        read_only(most[kind]),
         up_s,
         down_s,
         eviction_s,
@@ -103,13 +101,15 @@ def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
         boot_s,
         read_only(moldable.astype(bool)),
         read_only(independent.astype(bool)),
-        read_only(per_joule),
-        read_only(np.array(kind, dtype=np.int64)),
+        per_joule,
+        read_only(kind),
         (*_cut(trainers), *_stuck(trainers)),
     )
 
 
-_NUMBERS, _KNOWN_END, _LEAVING = 11, 5, 6
+_Particulars = tuple[tuple[float, ...], bytes]
+"""All that tells a trainer from others: numbers, and its worth by size."""
+_NUMBERS, _KNOWN_END, _LEAVING, _ALONE = 12, 5, 6, 10
 
 
 def with_sizes_that_stay(terms: Terms, held_nodes: Sizes) -> Terms:
@@ -124,18 +124,19 @@ def with_sizes_that_stay(terms: Terms, held_nodes: Sizes) -> Terms:
 
 def _avoids(numbers: Table) -> Table:
     """Where an eviction that is to be avoided counts: known ends of all nodes together, or of each by itself."""
-    alone = numbers[:, -1]
+    alone = numbers[:, _ALONE]
     where = np.zeros_like(numbers)
     where[:, _KNOWN_END], where[:, _LEAVING] = 1.0 - alone, alone
     return where
 
 
 @lru_cache(maxsize=65536)
-def _numbers(trainer: Trainer) -> tuple[float, ...]:
-    """Most and fewest nodes, then what the terms name; the same in their order."""
-    alone = trainer.independent
-    return (
-        trainer.most_nodes if trainer.can_run else 0,
+def _particulars(trainer: Trainer, objective: str) -> _Particulars:
+    """Most and fewest nodes, then what the terms name, the same in their order; its worth."""
+    aim, alone = read_aim(objective), trainer.independent
+    most = trainer.most_nodes if trainer.can_run else 0
+    numbers = (
+        most,
         trainer.min_nodes,
         trainer.scale_up_s,
         trainer.scale_down_s,
@@ -146,7 +147,9 @@ def _numbers(trainer: Trainer) -> tuple[float, ...]:
         trainer.boot_s,
         trainer.moldable,
         alone,
+        aim.per_joule * aim.scale_of(trainer.weight),
     )
+    return numbers, worth_per_s(trainer, objective)[: most + 1].tobytes()
 
 
 def _cut(trainers: Sequence[Trainer]) -> Iterator[str]:

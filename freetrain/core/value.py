@@ -271,12 +271,12 @@ def _total_value(problem: Problem, counts: Counts) -> float:
 
 def counts_of(problem: Problem, allocation: Mapping[str, Sequence[str]]) -> Counts:
     """Count the nodes of each class that a placement gives each trainer; unknown names count nowhere."""
-    counts = np.zeros((len(problem.trainers), len(problem.classes)), dtype=np.int64)
-    for row, trainer in enumerate(problem.trainers):
-        names = allocation.get(trainer.id, ())
-        if names is problem.held_names.get(trainer.id):
-            counts[row] = problem.held[row]
+    counts, held_names = problem.held.copy(), problem.held_names
+    for trainer, row in problem.row_of.items():
+        names = allocation.get(trainer, ())
+        if names is held_names.get(trainer, ()):
             continue
+        counts[row] = 0
         if len(problem.classes) == 1:
             counts[row, 0] = sum(map(problem.names.__contains__, names))
             continue

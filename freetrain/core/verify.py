@@ -11,7 +11,6 @@ from freetrain.core.decision import Decision
 from freetrain.core.fragment import node_of
 from freetrain.core.placement import Placement
 from freetrain.core.problem import Counts, Problem
-from freetrain.core.trainer import Trainer
 from freetrain.core.value import counts_of, total_value
 
 VALUE_TOLERANCE = 1e-6
@@ -41,12 +40,8 @@ def _too_many(problem: Problem, counts: Counts) -> Iterator[str]:
 
 
 def _limits_and_migrations(problem: Problem, counts: Counts) -> Iterator[str]:
-    terms, sizes = problem.terms, counts.sum(axis=1)
-    rows = np.arange(len(sizes))
     yield from _wrong_kinds(problem, counts)
-    possible = (sizes <= terms.most_nodes) & terms.possible[rows, np.minimum(sizes, terms.most_nodes)]
-    for row in np.flatnonzero(~possible).tolist():
-        yield _outside_limits(problem.trainers[row], int(sizes[row]), int(problem.held_nodes[row]))
+    yield from _outside_limits(problem, counts)
     change = counts - problem.held
     for row in np.flatnonzero((change < 0).any(axis=1) & (change > 0).any(axis=1)).tolist():
         lost, gained = np.flatnonzero(change[row] < 0)[0], np.flatnonzero(change[row] > 0)[0]
@@ -66,10 +61,16 @@ def _wrong_kinds(problem: Problem, counts: Counts) -> Iterator[str]:
         yield f"trainer {problem.trainers[row].id} gets nodes that it may not have together: {', '.join(kinds)}"
 
 
-def _outside_limits(trainer: Trainer, nodes: int, held: int) -> str:
-    if trainer.moldable and held:
-        return f"trainer {trainer.id} gets {nodes} nodes instead of its {held}: its size stays"
-    return f"trainer {trainer.id} gets {nodes} nodes, outside its {trainer.min_nodes} to {trainer.most_nodes}"
+def _outside_limits(problem: Problem, counts: Counts) -> Iterator[str]:
+    terms, sizes = problem.terms, counts.sum(axis=1)
+    possible = terms.possible[np.arange(len(sizes)), np.minimum(sizes, terms.most_nodes)]
+    for row in np.flatnonzero(~possible | (sizes > terms.most_nodes)).tolist():
+        trainer, nodes, held = problem.trainers[row], int(sizes[row]), int(problem.held_nodes[row])
+        if trainer.moldable and held:
+            yield f"trainer {trainer.id} gets {nodes} nodes instead of its {held}: its size stays"
+        else:
+            its = f"{trainer.min_nodes} to {trainer.most_nodes}"
+            yield f"trainer {trainer.id} gets {nodes} nodes, outside its {its}"
 
 
 def verify_placement(problem: Problem, counts: Counts, placement: Placement) -> tuple[str, ...]:
@@ -78,7 +79,7 @@ def verify_placement(problem: Problem, counts: Counts, placement: Placement) -> 
     Checked are: only nodes of the problem that are not due back, one owner per node, no migration, and as many
     nodes of each class for each trainer as it is to have.
     """
-    wrong = (*_foreign_or_shared_nodes(problem, placement), *_sizes_and_migrations(problem, placement))
+    wrong = (*_foreign_or_shared_nodes(problem, placement), *_migrations(problem, placement))
     return wrong or tuple(_other_counts(problem, counts, placement))
 
 
@@ -99,13 +100,11 @@ def verify(problem: Problem, decision: Decision) -> tuple[str, ...]:
     gets no new one), the value that it states, and that servers run on nodes of their trainers, and on no more
     than these may have.
     """
-    wrong = (
-        *_foreign_or_shared_nodes(problem, decision.placement),
-        *_sizes_and_migrations(problem, decision.placement),
-    )
-    if wrong:
+    placement = decision.placement
+    wrong = (*_foreign_or_shared_nodes(problem, placement), *_migrations(problem, placement))
+    counts = counts_of(problem, placement)
+    if wrong := (*wrong, *_outside_limits(problem, counts)):
         return wrong
-    counts = counts_of(problem, decision.placement)
     return (
         *_wrong_kinds(problem, counts),
         *_wrong_value(problem, counts, decision.objective),
@@ -122,17 +121,14 @@ def _foreign_or_shared_nodes(problem: Problem, placement: Placement) -> Iterator
         yield f"{min(name for name in lent if names.count(name) > 1)} is lent twice over"
 
 
-def _sizes_and_migrations(problem: Problem, placement: Placement) -> Iterator[str]:
-    if strangers := placement.keys() - {trainer.id for trainer in problem.trainers}:
+def _migrations(problem: Problem, placement: Placement) -> Iterator[str]:
+    if strangers := placement.keys() - problem.row_of.keys():
         yield f"{min(strangers)} is none of the problem's trainers"
-    for trainer in problem.trainers:
-        now, names = problem.held_names.get(trainer.id, ()), placement.get(trainer.id, ())
-        is_changed = trainer.moldable and bool(now) and len(names) != len(now)
-        if names and (is_changed or not trainer.min_nodes <= len(names) <= trainer.most_nodes):
-            yield _outside_limits(trainer, len(names), len(now))
-        if now != names and not set(names).issubset(now) and not set(now).issubset(names):
+    for trainer, names in placement.items():
+        now = problem.held_names.get(trainer, ())
+        if names is not now and not set(names).issubset(now) and not set(now).issubset(names):
             lost, gained = min(set(now).difference(names)), min(set(names).difference(now))
-            yield f"trainer {trainer.id} would migrate: it loses {lost} and gains {gained}"
+            yield f"trainer {trainer} would migrate: it loses {lost} and gains {gained}"
 
 
 def _wrong_servers(problem: Problem, decision: Decision) -> Iterator[str]:

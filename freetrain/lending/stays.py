@@ -26,6 +26,7 @@ _HALF_LIFE_S = 86400.0
 
 AGES_S = (0.0, 120.0, 300.0, 600.0, 1200.0, 2400.0, 4800.0, 9600.0, inf)
 """How long a node has been idle: bounds of the ages at which departures are counted apart."""
+_BOUNDS_S = np.array(AGES_S)
 _DOUBT_LEFT = 10.0
 """At each age it counts as much as ten departures that nodes leave there as they do on the whole."""
 _CPU_UNITS = 8
@@ -46,7 +47,7 @@ class Seen:
 
     def after(self, fades: float, idle_node_s: float, left: float) -> Self:
         """With what was seen since."""
-        return replace(self, idle_node_s=fades * self.idle_node_s + idle_node_s, left=fades * self.left + left)
+        return type(self)(fades * self.idle_node_s + idle_node_s, fades * self.left + left)
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,9 @@ class Stays:
     def after(self, now_s: float, idle: Nodes) -> Stays:
         """After an instant at which these nodes are idle, lent ones included."""
         # In order, so that sums over them come out the same to the last digit each time.
-        since_s = {**self.since_s, **dict.fromkeys(sorted(idle - self.since_s.keys()), now_s)}
-        gone = [now_s - since_s.pop(name) for name in self.since_s.keys() - idle]
+        since_s = {**self.since_s, **dict.fromkeys(sorted(idle.difference(self.since_s)), now_s)}
+        has_left = len(since_s) > len(idle)
+        gone = [now_s - since_s.pop(name) for name in set(since_s).difference(idle)] if has_left else []
         if self.seen_s is None:
             return replace(self, seen_s=now_s, since_s=since_s)
         passed_s = now_s - self.seen_s
@@ -149,9 +151,8 @@ def _stay_s(rate: float, bound_s: float, then_s: float) -> float:
 def _by_age(from_s: float, to_s: float, since_s: Iterable[float]) -> list[float]:
     """Node-seconds between two instants, for each of the bounds of the nodes' ages."""
     began_s = np.fromiter(since_s, dtype=float)[:, None]
-    bounds = np.array(AGES_S)
-    reached_s = np.minimum(to_s - began_s, bounds) - np.minimum(from_s - began_s, bounds)
-    spent_s: list[float] = np.diff(reached_s).sum(axis=0).tolist()
+    reached_s = np.minimum(to_s - began_s, _BOUNDS_S) - np.minimum(from_s - began_s, _BOUNDS_S)
+    spent_s: list[float] = (reached_s[:, 1:] - reached_s[:, :-1]).sum(axis=0).tolist()
     return spent_s
 
 

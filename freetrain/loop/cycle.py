@@ -162,8 +162,9 @@ def run_cycle(
             cluster.act(_with_limits(action, judged, finished), journal.next_decision())
         for serve in plan_serving(problem.serving, decision.serving):
             cluster.act(serve, journal.next_decision())
-        said = (note for trainer in decision.placement for note in finished.notes.get(trainer, ()))
-        decision = replace(decision, notes=(*decision.notes, *said))
+        if finished.notes:
+            said = (note for trainer in decision.placement for note in finished.notes.get(trainer, ()))
+            decision = replace(decision, notes=(*decision.notes, *said))
         journal.record(problem, decision)
         decisions.append(decision)
     return judged, decisions
@@ -207,4 +208,4 @@ def _with_limits(action: Action, judged: Judged, finished: Finished) -> Action:
         return action
     limits_s = tuple(judged.limit_s(node) for node in action.nodes)
     amounts = {place: finished.amounts[place] for place in action.nodes if place in finished.amounts}
-    return replace(action, limits_s=limits_s, amounts=amounts)
+    return Lend(action.trainer, action.nodes, limits_s, amounts)

@@ -56,8 +56,10 @@ class Admission:
             self._next = next(self._coming, None)
         return new
 
-    def competing(self, here: Sequence[Request], nodes: int) -> tuple[Request, ...]:
-        """Which of those that are here may have some of so many nodes."""
+    def competing(self, here: tuple[Request, ...], nodes: int) -> tuple[Request, ...]:
+        """Which of those that are here may have some of so many nodes; all of them: the same sequence."""
+        if len(here) <= self._sharing.max_running and all(one.trainer.min_nodes <= nodes for one in here):
+            return here
         reach = dict.fromkeys((one.id for one in here), nodes)
         return select(here, reach, nodes, self._sharing, {}).competing
 

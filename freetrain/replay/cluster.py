@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
+from operator import attrgetter
 from types import MappingProxyType
 
 from freetrain.core.aim import read_aim
@@ -25,6 +26,7 @@ from freetrain.replay.plans import Planned, SitePlans
 from freetrain.replay.trainer_run import TrainerRun
 from freetrain.replay.trainers import with_other_kinds
 
+_HOLDER = attrgetter("held_by")
 _KNOWN_WITHIN_S = 60.0
 """Slurm plans in steps of a minute: who is to leave by then is given back in good order."""
 
@@ -56,12 +58,12 @@ class Idle:
     def among(self, trainers: tuple[Trainer, ...]) -> Idle:
         """The same, for these trainers only; what others have is to be given back first."""
         competing = {None, *(one.id for one in trainers)}
+        if competing.issuperset(map(_HOLDER, self.nodes)):
+            return replace(self, trainers=trainers)
         given_up: defaultdict[str | None, list[str]] = defaultdict(list)
         for node in self.nodes:
             if node.held_by not in competing:
                 given_up[node.held_by].append(node.name)
-        if not given_up:
-            return replace(self, trainers=trainers)
         nodes = tuple(node if node.held_by in competing else replace(node, held_by=None) for node in self.nodes)
         why = "it does not compete for nodes"
         orders = tuple(Release(tuple(names), why, holder) for holder, names in given_up.items())
@@ -174,7 +176,7 @@ class ReplayedCluster:
     @property
     def next_booted_s(self) -> float:
         """When the next lent nodes will have booted; inf: none boots."""
-        return min((at_s for run in self.running.values() for at_s in run.booting_s.values()), default=inf)
+        return min((min(run.booting_s.values()) for run in self.running.values() if run.booting_s), default=inf)
 
     def finish_boots(self) -> bool:
         """Let trainers train on what has booted by now; whether anything has."""

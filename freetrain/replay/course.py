@@ -12,6 +12,7 @@ from freetrain.core.holes import Holes
 from freetrain.core.problem import Problem
 from freetrain.core.topology import FLAT, Topology
 from freetrain.core.trainer import Trainer
+from freetrain.lending.facts import Request
 from freetrain.loop.cycle import Journal
 from freetrain.replay.admission import Admission
 from freetrain.replay.division import Divider
@@ -66,6 +67,30 @@ class ReplayRecord:
     lent_times: tuple[LentTime, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Here:
+    """Those who have come in and are not complete, in order.
+
+    Attributes:
+        ids: who.
+        trainers: they themselves.
+        requests: the same as the daemon's rules see them.
+        least: fewest nodes of each.
+    """
+
+    ids: tuple[str, ...] = ()
+    trainers: tuple[Trainer, ...] = ()
+    requests: tuple[Request, ...] = ()
+    least: tuple[int, ...] = ()
+
+    def trainers_of(self, requests: tuple[Request, ...]) -> tuple[Trainer, ...]:
+        """The trainers of some of the requests."""
+        if requests is self.requests:
+            return self.trainers
+        ids = {one.id for one in requests}
+        return tuple(one for one in self.trainers if one.id in ids)
+
+
 class Replayed(Pictured, Protocol):
     """A cluster that is replayed."""
 
@@ -111,8 +136,9 @@ class Course:
         self._journal = journal
         self._timeline = Timeline(holes)
         self._divider = Divider(objective)
-        self._divided: tuple[int, tuple[str, ...]] | None = None
-        self._competed: tuple[tuple[int, tuple[str, ...]], tuple[Trainer, ...]] | None = None
+        self._were_here = _Here()
+        self._divided: tuple[int, _Here] | None = None
+        self._competed: tuple[tuple[int, _Here], tuple[Trainer, ...]] | None = None
         self._runs: list[TrainerRun] = []
         self._oracle_work = self._oracle_work_per_s = 0.0
         self.events = 0
@@ -122,7 +148,9 @@ class Course:
         """When the next trainer arrives or completes; inf: there are none."""
         completes_s = min((run.completes_s for run in self._cluster.running.values()), default=inf)
         cluster = self._cluster
-        return min(completes_s, self._admission.next_arrival_s(self._least, cluster.idle_nodes, cluster.now_s))
+        return min(
+            completes_s, self._admission.next_arrival_s(self._here.least, cluster.idle_nodes, cluster.now_s)
+        )
 
     @property
     def is_over(self) -> bool:
@@ -138,19 +166,17 @@ class Course:
     def admit(self) -> bool:
         """Let trainers come in for whom there is a place; whether any did."""
         cluster = self._cluster
-        coming = self._admission.let_in(self._least, cluster.idle_nodes, cluster.now_s)
+        coming = self._admission.let_in(self._here.least, cluster.idle_nodes, cluster.now_s)
         self._runs += [cluster.admit(one) for one in coming]
         return bool(coming)
 
     def competing(self) -> tuple[Trainer, ...]:
         """Those who may have some of what is idle now; the same as long as neither nodes nor trainers change."""
-        there = self._there
+        there = nodes, here = self._there
         if self._competed is None or self._competed[0] != there:
-            running = self._cluster.running
-            requests = [run.request for run in running.values()]
-            competing = self._admission.competing(requests, self._cluster.idle_nodes)
+            competing = self._admission.competing(here.requests, nodes)
             # What it is asked as a request names no kinds of nodes.
-            self._competed = there, tuple(running[one.id].trainer for one in competing)
+            self._competed = there, here.trainers_of(competing)
         return self._competed[1]
 
     def note(self) -> None:
@@ -193,10 +219,16 @@ class Course:
         )
 
     @property
-    def _there(self) -> tuple[int, tuple[str, ...]]:
+    def _there(self) -> tuple[int, _Here]:
         """How many nodes are idle, and who is there."""
-        return self._cluster.idle_nodes, tuple(self._cluster.running)
+        return self._cluster.idle_nodes, self._here
 
     @property
-    def _least(self) -> list[int]:
-        return [run.trainer.min_nodes for run in self._cluster.running.values()]
+    def _here(self) -> _Here:
+        running = self._cluster.running
+        if tuple(running) != self._were_here.ids:
+            trainers = tuple(run.trainer for run in running.values())
+            requests = tuple(run.request for run in running.values())
+            least = tuple(one.min_nodes for one in trainers)
+            self._were_here = _Here(tuple(running), trainers, requests, least)
+        return self._were_here

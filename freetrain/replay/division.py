@@ -68,12 +68,15 @@ class Divider:
         self._steps: dict[Kinds, _Steps] = {}
         self._tables: dict[Kinds, tuple[Table, Sizes]] = {}
         self._known: dict[tuple[int, Kinds], float] = {}
+        self._asked: tuple[Sequence[Trainer], Kinds] = (), ()
 
     def best_worth_per_s(self, trainers: Sequence[Trainer], nodes: int) -> float:
         """Worth per second of the best division of this many nodes."""
         if not trainers or not nodes:
             return 0.0
-        kinds = tuple(sorted(map(self._kind, trainers)))
+        if trainers is not self._asked[0]:
+            self._asked = trainers, tuple(sorted(map(self._kind, trainers)))
+        kinds = self._asked[1]
         if (nodes, kinds) not in self._known:
             worth = self._steps_of(kinds).best_worth(nodes)
             self._known[nodes, kinds] = self._solved(kinds, nodes) if worth is None else worth

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -83,11 +83,12 @@ class _Sums:
     came: float = 0.0
     off: float = 0.0
 
-    def add(self, said: float, came: float) -> None:
-        self.forecasts += 1
-        self.said += said
-        self.came += came
-        self.off += abs(said - came)
+    def add(self, said: float, came: Sequence[float]) -> None:
+        self.forecasts += len(came)
+        for each in came:
+            self.said += said
+            self.came += each
+            self.off += abs(said - each)
 
 
 @dataclass(slots=True)
@@ -96,8 +97,9 @@ class _Errors:
 
     by_length: defaultdict[int, _Sums] = field(default_factory=lambda: defaultdict(_Sums))
 
-    def add(self, said_s: float, came_s: float) -> None:
-        self.by_length[bisect_right(FARTHEST_S[:-1], said_s)].add(said_s, came_s)
+    def add(self, said_s: float, came_s: Sequence[float]) -> None:
+        if came_s:
+            self.by_length[bisect_right(FARTHEST_S[:-1], said_s)].add(said_s, came_s)
 
     def all(self) -> tuple[Error, ...]:
         return tuple(
@@ -154,7 +156,7 @@ class ForecastLog:
         for name, start_s in planned_s:
             end_s = self._end_s(name, now_s)
             if end_s is not None and end_s < self._until_s:
-                self._planned.add(start_s - now_s, end_s - now_s)
+                self._planned.add(start_s - now_s, [end_s - now_s])
 
     def score(self) -> ForecastScore:
         """How good all of them were."""
@@ -164,16 +166,15 @@ class ForecastLog:
         )
         return ForecastScore(tuple(calibration), self._learned.all(), self._planned.all())
 
-    def _note_group(self, now_s: float, age_s: float, stays: Stays, ends_s: Iterable[float]) -> None:
+    def _note_group(self, now_s: float, age_s: float, stays: Stays, ends_s: Sequence[float]) -> None:
         """Nodes that became idle at the same moment."""
         remaining_s = stays.remaining_s(age_s)
-        said = {ahead_s: stays.stays(age_s, ahead_s) for ahead_s in AHEAD_S if now_s + ahead_s < self._until_s}
-        for end_s in ends_s:
-            if end_s < self._until_s:
-                self._learned.add(remaining_s, end_s - now_s)
-            for ahead_s, probability in said.items():
+        self._learned.add(remaining_s, [end_s - now_s for end_s in ends_s if end_s < self._until_s])
+        for ahead_s in AHEAD_S:
+            if (then_s := now_s + ahead_s) < self._until_s:
+                probability = stays.stays(age_s, ahead_s)
                 band = min(int(probability * _BANDS), _BANDS - 1)
-                self._calibration[ahead_s, band].add(probability, float(end_s > now_s + ahead_s))
+                self._calibration[ahead_s, band].add(probability, [float(end_s > then_s) for end_s in ends_s])
 
     def _end_s(self, name: str, now_s: float) -> float | None:
         """When a node that is idle is taken; None: the log does not say that it is idle."""

@@ -52,8 +52,14 @@ def test_an_endless_queue_of_trainers_that_cannot_run_is_not_let_in_either() -> 
 
 def test_those_compete_that_could_run_whoever_came_first_first() -> None:
     admission = Admission([], 2)
-    here = [
-        Request(trainer(name, fewest), "everybody") for name, fewest in (("A", 5), ("B", 1), ("C", 2), ("D", 1))
-    ]
+    needs = (("A", 5), ("B", 1), ("C", 2), ("D", 1))
+    here = tuple(Request(trainer(name, fewest), "everybody") for name, fewest in needs)
     assert [one.id for one in admission.competing(here, 4)] == ["B", "C"]
     assert [one.id for one in admission.competing(here, 5)] == ["A", "B"]
+
+
+def test_where_all_compete_they_are_the_same_ones() -> None:
+    here = Request(trainer("A"), "everybody"), Request(trainer("B", fewest=3), "everybody")
+    assert Admission([], 2).competing(here, 3) is here
+    assert [one.id for one in Admission([], 2).competing(here, 2)] == ["A"]
+    assert [one.id for one in Admission([], 1).competing(here, 3)] == ["A"]

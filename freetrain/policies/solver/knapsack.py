@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
@@ -24,21 +26,23 @@ def best_sizes(priced: Priced, nodes: int) -> Sizes:
     spare = min(nodes - int(fewest.sum()), int((most - fewest).sum()))
     reach = int((most - fewest).max())
     open_rows = np.flatnonzero(most > fewest).tolist()
-    options = [slice(*bounds) for bounds in zip(begin[:-1].tolist(), begin[1:].tolist(), strict=True)]
+    options = [range(*bounds) for bounds in pairwise(begin.tolist())]
     # A line before and after each trainer. In front of each stands -inf up to the largest extra, so that every
     # shift of it is a window and none runs out.
     best = np.full((len(open_rows) + 1, reach + spare + 1), -np.inf)
     best[0, reach:] = 0.0
-    shifted, shift = sliding_window_view(best, spare + 1, axis=1), reach - extra
+    shifted, shift, values = sliding_window_view(best, spare + 1, axis=1), reach - extra, value[:, None]
     for line, row in enumerate(open_rows):
-        candidates = shifted[line, shift[options[row]]]
-        candidates += value[options[row], None]
+        its = slice(options[row].start, options[row].stop)
+        candidates = shifted[line, shift[its]]
+        candidates += values[its]
         np.maximum.reduce(candidates, axis=0, out=best[line + 1, reach:])
     # Back from the end: which size it was that led there.
     sizes: Sizes = fewest.copy()
+    at, value_of, extra_of = reach + spare, value.tolist(), extra.tolist()
     for line, row in reversed(list(enumerate(open_rows))):
-        of_row = options[row]
-        more = int(extra[of_row][(best[line, shift[of_row] + spare] + value[of_row]).argmax()])
+        led = [best.item(line, at - extra_of[option]) + value_of[option] for option in options[row]]
+        more = extra_of[options[row][led.index(max(led))]]
         sizes[row] += more
-        spare -= more
+        at -= more
     return sizes

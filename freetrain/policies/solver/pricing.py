@@ -83,16 +83,16 @@ def _market_price(distinct: Table, row: Sizes, nodes: int) -> tuple[float, Sizes
     try, until no line lies above the crossing.
     """
     size, table = np.arange(distinct.shape[1]), np.arange(len(distinct))
+    alike = np.bincount(row, minlength=len(distinct))
 
     def choices_at(price: float) -> tuple[Sizes, float, int]:
         chosen = (distinct - price * size).argmax(axis=1)
-        each = chosen[row]
-        return each, float(distinct[table, chosen][row].sum()), int(each.sum())
+        return chosen, float(distinct[table, chosen][row].sum()), int(alike @ chosen)
 
     generous, generous_worth, generous_nodes = choices_at(0.0)
     if generous_nodes <= nodes:
-        return 0.0, generous, generous
-    modest = np.zeros(len(row), dtype=np.int64)
+        return 0.0, generous[row], generous[row]
+    modest = np.zeros(len(distinct), dtype=np.int64)
     modest_worth, modest_nodes, price = float(distinct[row, 0].sum()), 0, 0.0
     for _ in range(_MOST_PRICE_STEPS):
         price = (generous_worth - modest_worth) / (generous_nodes - modest_nodes)
@@ -103,19 +103,19 @@ def _market_price(distinct: Table, row: Sizes, nodes: int) -> tuple[float, Sizes
             modest, modest_worth, modest_nodes = chosen, worth, total
         else:
             generous, generous_worth, generous_nodes = chosen, worth, total
-    return price, modest, generous
+    return price, modest[row], generous[row]
 
 
 def _hand_out(values: Table, modest: Sizes, generous: Sizes, nodes: int) -> Sizes:
     """Move trainers from the modest to the generous choice while the nodes last, best gain per node first."""
     sizes = modest.copy()
     rows = np.flatnonzero(generous > modest)
-    gain = values[rows, generous[rows]] - values[rows, modest[rows]]
-    left = nodes - int(sizes.sum())
-    for row in rows[np.argsort(-gain / (generous - modest)[rows], kind="stable")]:
-        more = int(generous[row] - modest[row])
-        if more <= left:
-            sizes[row], left = generous[row], left - more
+    gain, more = values[rows, generous[rows]] - values[rows, modest[rows]], (generous - modest)[rows]
+    order, left = np.argsort(-gain / more, kind="stable"), nodes - int(sizes.sum())
+    for row, its in zip(rows[order].tolist(), more[order].tolist(), strict=True):
+        if its <= left:
+            sizes[row] += its
+            left -= its
     return sizes
 
 
