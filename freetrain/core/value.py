@@ -131,9 +131,12 @@ def useful_time(
     alone_s = alone_s - terms.leaving_s[:, None] * leaving
     if last is not None and (together := np.flatnonzero(last >= 0)).size:
         where = together, last[together]
-        left_s, taken = (np.broadcast_to(each, alone_s.shape)[where] for each in (lives_s, taken_back))
+        # A choice that ends before its nodes have booted is worth less than nothing: nodes that stay longer
+        # belong to it, too, and must not be worth more by it than they are.
+        left_s = np.broadcast_to(lives_s, alone_s.shape)[where]
+        is_taken_back = np.array([node_class.taken_back for node_class in classes])[last[together]]
         alone_s[together], end_s[together] = 0.0, 0.0
-        alone_s[together, -1] = np.maximum(left_s, 0.0) - terms.known_end_s[together] * taken
+        alone_s[together, -1] = left_s - terms.known_end_s[together] * is_taken_back
         until_s = np.minimum(whole_s, whole_s[last[together], None])
         power[together] = terms.per_joule[together, None] * until_s * watts
     return UsefulTime(alone_s, end_s, power)

@@ -173,11 +173,16 @@ def _value(
 
 
 def _electricity(problem: Problem, trainer: Trainer, slots: Slots, amounts: Amounts) -> float:
-    """What the kWh of its nodes count until they leave; a weight counts for them as for what is trained."""
+    """What the kWh of its nodes count until they leave; a weight counts for them as for what is trained.
+
+    The nodes of a size that stays leave with the first of them.
+    """
     objective, besides = _aim(problem)
-    kwh = sum(count * watts * end_s / 3600 / 1000 for count, (end_s, _, watts) in zip(amounts, slots, strict=True))
+    had = [(count, end_s, watts) for count, (end_s, _, watts) in zip(amounts, slots, strict=True) if count]
+    first_s = min((end_s for _, end_s, _ in had), default=0.0)
+    joules = sum(count * watts * (first_s if trainer.moldable else end_s) for count, end_s, watts in had)
     weight = trainer.weight if objective in ("throughput", "weighted") else 1.0
-    return besides.get("energy", 0.0) * weight * kwh
+    return besides.get("energy", 0.0) * weight * joules / 3600 / 1000
 
 
 def _hurried(problem: Problem, trainer: Trainer, worth: list[float], speed: float) -> list[float]:

@@ -79,6 +79,15 @@ def beside_moldable_tasks(problem: Problem, seed: int) -> Problem:
     return replace(problem, trainers=tuple(trainers))
 
 
+def with_moldable_tasks(seed: int, *, lives: bool) -> Problem:
+    """Such a problem, with boots, kinds of nodes and evictions to be avoided here and there."""
+    problem = mixed_problem(seed, lives=lives)
+    problem = with_boots(problem, seed) if seed % 4 == 0 else problem
+    problem = with_kinds(problem, seed, kinds=2) if seed % 5 == 0 else problem
+    problem = beside_moldable_tasks(problem, seed)
+    return replace(problem, objective=f"{problem.objective},evictions={seed}") if seed % 7 == 0 else problem
+
+
 @pytest.mark.parametrize("seeds", [pytest.param(range(40), id="few"), MANY, MORE])
 @pytest.mark.parametrize("lives", [False, True], ids=["alike", "lives"])
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -86,14 +95,30 @@ def test_freetrain_is_the_best_of_all_allocations_beside_tasks_whose_size_stays(
     solver: str, lives: bool, seeds: range
 ) -> None:
     for seed in seeds:
-        problem = (
-            with_boots(mixed_problem(seed, lives=lives), seed)
-            if seed % 4 == 0
-            else mixed_problem(seed, lives=lives)
-        )
-        problem = with_kinds(problem, seed, kinds=2) if seed % 5 == 0 else problem
-        problem = beside_moldable_tasks(problem, seed)
-        problem = replace(problem, objective=f"{problem.objective},evictions={seed}") if seed % 7 == 0 else problem
+        problem = with_moldable_tasks(seed, lives=lives)
+        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_nodes_that_leave_before_a_task_has_booted_do_not_hide_what_it_loses_on_others(solver: str) -> None:
+    """In 1148 it was started on nodes where it would lose more than it does, as if it ended before that."""
+    problem = with_moldable_tasks(1148, lives=True)
+    assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), "seed 1148")
+
+
+def with_everything(seed: int) -> Problem:
+    """Tasks whose size stays beside all that decisions weigh."""
+    problem = with_much_besides(seed)
+    problem = with_boots(problem, seed) if seed % 2 == 0 else problem
+    problem = beside_moldable_tasks(problem, seed)
+    return replace(problem, objective=f"{problem.objective},evictions={seed}") if seed % 3 == 0 else problem
+
+
+@pytest.mark.parametrize("seeds", [pytest.param(range(30), id="few"), MORE])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_freetrain_is_the_best_of_all_allocations_where_all_comes_together(solver: str, seeds: range) -> None:
+    for seed in seeds:
+        problem = with_everything(seed)
         assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
 
 

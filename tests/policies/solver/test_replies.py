@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from benchmarks.problems import mixed_problem, with_boots, with_kinds
-from freetrain.core.problem import Counts
+from freetrain.core.problem import Counts, Offer, Problem
+from freetrain.core.trainer import Trainer
+from freetrain.core.value import total_value
 from freetrain.policies.solver.bidders import Bidders, bidders_of
 from freetrain.policies.solver.limits import Limits, no_limits
 from freetrain.policies.solver.replies import Duals, best_replies
@@ -46,6 +48,16 @@ def reduced(bidders: Bidders, kind: int, counts: Counts, prices: np.ndarray) -> 
 
 def unpriced_growth(bidders: Bidders, prices: np.ndarray) -> Duals:
     return Duals(prices, np.zeros(len(bidders.groups)))
+
+
+def test_a_task_is_worth_no_more_where_it_could_end_before_it_has_booted() -> None:
+    """Nodes that stay 300 s belong to the choice of a node that leaves before that, too."""
+    task = Trainer("t", ((2, 20.0),), min_nodes=2, boot_s=60.0, forced_loss_s=600.0, moldable=True)
+    nodes = tuple(Offer(f"n{number}", 300.0 if number else 30.0) for number in range(3))
+    problem = Problem(0.0, nodes, (task,), horizon_s=1200.0, objective="throughput")
+    bidders, _ = bidders_of(problem)
+    counts = np.array([2, 0])
+    assert bidders.values_of(0, counts) == total_value(problem, counts[None, :]) == (300 - 60 - 600) * 20
 
 
 def some_prices(bidders: Bidders, seed: int) -> np.ndarray:
