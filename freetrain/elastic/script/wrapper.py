@@ -55,29 +55,28 @@ class Wrapper:
     ) -> None:
         self.group = group
         self.made_in = made_in
-        self._can_be_rehearsed = bool(_UNSYNCED) and options.keys() <= _REHEARSED_OPTIONS
+        chosen = {name for name, value in options.items() if value}
+        self._can_be_rehearsed = bool(_UNSYNCED) and chosen <= _REHEARSED_OPTIONS
         self._parameters: Sequence[torch.Tensor] = list(module.parameters())
-        self._place = {parameter: place for place, parameter in enumerate(self._parameters)}
-        self._sum_bucket = sum_bucket
-        self._passes = 0
-        self._places: list[list[int]] = []
+        # DDP holds its hook for ever: in a cycle with it, its memory would never be free.
+        self._passes = passes = _Passes(self._parameters, sum_bucket)
         self.ddp = _wrapped(module, group, options)
         # A lambda, since torch compares annotations with types, and here they are strings.
-        self.ddp.register_comm_hook(None, lambda state, bucket: self._sum(bucket))
+        self.ddp.register_comm_hook(None, lambda state, bucket: passes.sum(bucket))
 
     @property
     def is_settled(self) -> bool:
         """Whether its buckets are those that it has for good, and no pass was left in the middle."""
-        return self._passes >= _LAST_AFTER_PASSES
+        return self._passes.count >= _LAST_AFTER_PASSES
 
     @property
     def buckets(self) -> Buckets | None:
         """Of which newcomers can make the same wrapper; None while they do not last, or where newcomers cannot."""
-        return Buckets(self.made_in, self._places) if self.is_settled and self._can_be_rehearsed else None
+        return Buckets(self.made_in, self._passes.places) if self.is_settled and self._can_be_rehearsed else None
 
     def doubt(self) -> None:
         """A pass was left, perhaps in the middle."""
-        self._passes = 0
+        self._passes.count = 0
 
     def rehearse(self, buckets: Buckets) -> bool:
         """Make these buckets before there is a world; False: it cannot, and is of no use.
@@ -102,7 +101,7 @@ class Wrapper:
             for parameter in self._parameters:
                 parameter.grad = None
         self.made_in = buckets.made_in
-        return self._places == buckets.places
+        return self._passes.places == buckets.places
 
     def _trained(self) -> set[int]:
         return {place for place, parameter in enumerate(self._parameters) if parameter.requires_grad}
@@ -112,12 +111,23 @@ class Wrapper:
         names = ("_backward_hooks", "_post_accumulate_grad_hooks")
         return any(getattr(parameter, name, None) for parameter in self._parameters for name in names)
 
-    def _sum(self, bucket: dist.GradBucket) -> Any:
-        if not self.is_settled:
+
+class _Passes:
+    """How many passes there were, and the buckets of the last one that may differ from the one before."""
+
+    def __init__(self, parameters: Sequence[torch.Tensor], sum_bucket: Callable[[dist.GradBucket], Any]) -> None:
+        self.count = 0
+        self.places: list[list[int]] = []
+        self._place = {parameter: place for place, parameter in enumerate(parameters)}
+        self._sum_bucket = sum_bucket
+
+    def sum(self, bucket: dist.GradBucket) -> Any:
+        """Look at a bucket, and add it up."""
+        if self.count < _LAST_AFTER_PASSES:
             if bucket.index() == 0:
-                self._places = []
-            self._places.append([self._place[parameter] for parameter in bucket.parameters()])
-        self._passes += bucket.is_last()
+                self.places = []
+            self.places.append([self._place[parameter] for parameter in bucket.parameters()])
+        self.count += bucket.is_last()
         return self._sum_bucket(bucket)
 
 
