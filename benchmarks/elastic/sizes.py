@@ -12,8 +12,14 @@ from benchmarks.elastic.systems import System
 PARAMETERS = (1_000_000, 10_000_000, 50_000_000, 100_000_000, 250_000_000, 500_000_000)
 NO_MEMORY = "not enough memory"
 
-_BYTES_PER_PARAMETER = {"sgd": 12, "adam": 24}
-"""Of each rank at its most: value and gradient four each, Adam's state eight, the rest for copies (measured)."""
+_BYTES_PER_PARAMETER = {"sgd": 8, "adam": 16}
+"""Of each rank: value and gradient four each, Adam's state eight."""
+
+_BYTES_PER_PARAMETER_FED = 4
+"""Of a newcomer besides: the others' gradients."""
+
+_BYTES_BESIDES = 500 << 20
+"""Of each rank: torch, and what an update takes for a moment."""
 
 
 def events_at(ranks: int) -> tuple[Event, ...]:
@@ -41,7 +47,8 @@ def measure_sizes(
 
 def _measure_once(system: System, optimizer: str, parameters: int, ranks: int) -> Iterable[Outcome]:
     events = events_at(ranks)
-    if parameters * _BYTES_PER_PARAMETER[optimizer] * (ranks + 1) > _free_bytes():
+    per_parameter = _BYTES_PER_PARAMETER[optimizer] * (ranks + 1) + _BYTES_PER_PARAMETER_FED
+    if parameters * per_parameter + _BYTES_BESIDES * (ranks + 1) > _free_bytes():
         return [Outcome(system.name, event.name, 0, parameters, NO_MEMORY) for event in events]
     conditions = Conditions(parameters, 0.0, settle_steps=4, timeout_s=180.0, optimizer=optimizer)
     return measure(system, events, 1, conditions)

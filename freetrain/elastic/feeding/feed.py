@@ -9,6 +9,7 @@ from freetrain.elastic.feeding.errors import FeedError
 from freetrain.elastic.feeding.link import Link
 from freetrain.elastic.feeding.packets import Packet, size_of
 from freetrain.elastic.feeding.parts import Parts
+from freetrain.elastic.training.buckets import Buckets
 from freetrain.elastic.training.skeleton import Contents, hollow
 from freetrain.elastic.training.state import TrainingState, hyperparameters
 
@@ -35,6 +36,7 @@ class Feed:
         self._packet = Packet(memory)
         self._arrived = 0
         self._unread = 0
+        self._has_buckets: Buckets | None = None
         self._versions = self._parts.versions()
 
     def send_update(self, place: int) -> None:
@@ -60,8 +62,11 @@ class Feed:
         """The optimizer has stepped."""
         self._versions = self._parts.versions()
 
-    def send_state(self) -> None:
+    def send_state(self, buckets: Buckets | None) -> None:
         """Some more parameters; with the last ones, and from then on, the rest.
+
+        Args:
+            buckets: that the newcomer should have, too.
 
         Raises:
             FeedError: that cannot be.
@@ -80,7 +85,9 @@ class Feed:
             parts.append(self._parts.put(self._arrived, self._packet))
             self._arrived += 1
         is_whole = self._arrived == len(self._parts)
-        self._send(start, kind="state", parts=parts, rest=rest if is_whole else None)
+        new = list(buckets) if buckets is not None and buckets != self._has_buckets else None
+        self._has_buckets = buckets
+        self._send(start, kind="state", parts=parts, rest=rest if is_whole else None, buckets=new)
 
     def end(self) -> None:
         """The newcomer needs no more, or gets no more."""

@@ -32,19 +32,24 @@ class Link:
         connection: to the other end.
         memory: this end's.
         given_up: whether the other end is known to be lost, which a connection may not show.
+        is_seen: whether the other end sees this very memory, so that none of it has to travel.
     """
 
-    def __init__(self, connection: socket.socket, memory: mmap.mmap, given_up: Callable[[], bool]) -> None:
+    def __init__(
+        self, connection: socket.socket, memory: mmap.mmap, given_up: Callable[[], bool], *, is_seen: bool = False
+    ) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection = connection
         self._memory = memoryview(memory)
         self._given_up = given_up
+        self._is_seen = is_seen
         self._unsent: queue.SimpleQueue[bytes | memoryview | None] = queue.SimpleQueue()
         self._sender: threading.Thread | None = None
 
     def send(self, document: dict[str, Any], start: int = 0, stop: int = 0) -> None:
         """Send a document and these bytes of the memory, meanwhile; they must not change before it is done."""
         content = encode(document)
+        stop = start if self._is_seen else stop
         self._unsent.put(_HEAD.pack(len(content), start, stop - start) + content)
         if stop > start:
             self._unsent.put(self._memory[start:stop])

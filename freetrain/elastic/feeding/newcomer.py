@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from freetrain.elastic.feeding.errors import FeedError, LinkLostError
@@ -16,6 +16,7 @@ from freetrain.elastic.feeding.packets import Packet
 from freetrain.elastic.feeding.parts import Parts
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.next_generation import View
+from freetrain.elastic.training.buckets import Buckets
 from freetrain.elastic.training.state import TrainingState
 
 log = logging.getLogger(__name__)
@@ -35,15 +36,17 @@ class Newcomer:
     Args:
         state: of this worker.
         session: its membership.
+        prepare: wraps the model as the source's is.
 
     Attributes:
         is_mixed: whether it has some of the training's state, and not all.
     """
 
-    def __init__(self, state: TrainingState, session: Session) -> None:
+    def __init__(self, state: TrainingState, session: Session, prepare: Callable[[Buckets], None]) -> None:
         self.is_mixed = False
         self._state = state
         self._session = session
+        self._prepare = prepare
         self._is_whole = False
         self._is_ready = False
 
@@ -158,6 +161,8 @@ class Newcomer:
         else:
             self._take_state(message, parts, packet)
         link.say_done()
+        if message.get("buckets"):
+            self._prepare(Buckets(*message["buckets"]))
 
     def _take_state(self, message: dict[str, Any], parts: Parts, packet: Packet) -> None:
         self.is_mixed = True

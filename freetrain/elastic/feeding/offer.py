@@ -69,7 +69,7 @@ class Offer:
             connection.sendall(_word(secret, self.nonce))
         except OSError as error:
             raise FeedError(f"the newcomer cannot be reached: {error}") from error
-        return Link(connection, memory, given_up), memory
+        return Link(connection, memory, given_up, is_seen=here), memory
 
 
 class Listener:

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
-from inspect import signature
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 
 from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.script.wrapper import Wrapper
+from freetrain.elastic.training.buckets import Buckets
 from freetrain.elastic.worlds.ddp_group import DdpGroup
 from freetrain.elastic.worlds.exchange import broadcast_tensors
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
-
-_UNSYNCED: dict[str, Any] = (
-    {"init_sync": False} if "init_sync" in signature(DistributedDataParallel).parameters else {}
-)
-"""All ranks have the same state already; torch 2.4 exchanges it again in any case."""
-
-_BUCKETS_LAST_AFTER_PASSES = 2
-"""So many passes that add gradients up: in the second one DDP makes its buckets anew, all ranks together."""
 
 _OURS = {"process_group", "init_sync"}
 _BUFFERS = ("broadcast_buffers", "forward_sync_buffers")
@@ -59,24 +50,21 @@ class ElasticModel:
         shares = [ddp_options.pop(name) for name in _BUFFERS if name in ddp_options]
         self._shares_buffers = all(each is not False for each in shares)
         self._ddp_options = {"gradient_as_bucket_view": True, **ddp_options}
-        self._ddp: DistributedDataParallel | None = None
-        self._group: DdpGroup | None = None
-        self._wrapped_in = 0
-        self._summed_passes = 0
+        self._wrapper: Wrapper | None = None
         self._world: World | None = None
         self._left: World | None = None
         self.lost: BaseException | None = None
         self.last_bucket_s = 0.0
-        self.buckets = 0
+        self.summed_buckets = 0
         self.measure: Callable[[Iterable[tuple[torch.Tensor, torch.Tensor]]], torch.Tensor] | None = None
         self.measured = torch.zeros(())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """One forward pass; what the module itself raises is raised here."""
-        if self._ddp is None or self._world is None or self.lost is not None:
+        if self._wrapper is None or self._world is None or self.lost is not None:
             return self.module(*args, **kwargs)
         try:
-            return self._ddp(*args, **kwargs)
+            return self._wrapper.ddp(*args, **kwargs)
         except (LostRankError, RuntimeError) as error:
             if not self.takes_for_loss(error):
                 raise
@@ -84,11 +72,17 @@ class ElasticModel:
 
     def takes_for_loss(self, error: LostRankError | RuntimeError) -> bool:
         """Note the error of a pass if it comes from a lost rank; False if it is the script's own."""
-        self._summed_passes = 0  # the wrapper may be anywhere within a pass
+        if self._wrapper is not None:
+            self._wrapper.doubt()
         if self._world is None or not (isinstance(error, LostRankError) or self._world.broke(error)):
             return False
         self.lost = self.lost or error
         return True
+
+    @property
+    def buckets(self) -> Buckets | None:
+        """Of the wrapper, for newcomers that are to have the same ones; None: none that last."""
+        return self._wrapper.buckets if self._wrapper is not None else None
 
     @property
     def wrapped_in(self) -> int:
@@ -96,13 +90,21 @@ class ElasticModel:
 
         Ranks with the same number have the same buckets, for good, and nobody writes into them any more.
         """
-        has_ended = self._left is not None and self._left.ended
-        return self._wrapped_in if has_ended and self._summed_passes >= _BUCKETS_LAST_AFTER_PASSES else 0
+        may_be_written = self._left is not None and not self._left.ended
+        if self._wrapper is None or may_be_written or not self._wrapper.is_settled:
+            return 0
+        return self._wrapper.made_in
+
+    def prepare(self, buckets: Buckets) -> None:
+        """Have the wrapper that others have, and its memory, before this rank's first world; where that can be."""
+        self.unwrap()
+        wrapper = self._wrapped(DdpGroup(None), 0)
+        if wrapper.rehearse(buckets):
+            self._wrapper = wrapper
 
     def unwrap(self) -> None:
         """Drop the wrapper and its memory."""
-        self._ddp = self._group = None
-        self._wrapped_in = 0
+        self._wrapper = None
 
     def enter(self, world: World) -> None:
         """Go on in this world, with the wrapper that is there or a new one; all ranks have the same state already.
@@ -113,32 +115,18 @@ class ElasticModel:
         self.lost = None
         self.measured = torch.zeros(())
         self._world, self._left = world, None
-        self._group = world.ddp_group(self._group)
-        if self._ddp is None:
-            self._wrap(world, self._group)
-
-    def _wrap(self, world: World, group: DdpGroup) -> None:
-        self._wrapped_in, self._summed_passes = world.generation.number, 0
+        group = world.ddp_group(self._wrapper.group if self._wrapper is not None else None)
+        if self._wrapper is not None:
+            return
         try:
-            self._ddp = self._wrapped(group)
+            self._wrapper = self._wrapped(group, world.generation.number)
         except RuntimeError as error:
             if not world.broke(error):
                 raise
             raise LostRankError(str(error)) from error
-        # A lambda, since torch compares annotations with types, and here they are strings.
-        self._ddp.register_comm_hook(None, lambda state, bucket: self._sum_gradients(bucket))
 
-    def _wrapped(self, group: DdpGroup) -> DistributedDataParallel:
-        with warnings.catch_warnings():
-            # torch 2.13 renames broadcast_buffers; torch 2.4 knows no other name.
-            warnings.simplefilter("ignore", FutureWarning)
-            return DistributedDataParallel(
-                self.module,
-                process_group=group,
-                broadcast_buffers=False,
-                **_UNSYNCED,
-                **self._ddp_options,
-            )
+    def _wrapped(self, group: DdpGroup, made_in: int) -> Wrapper:
+        return Wrapper(self.module, group, made_in, self._ddp_options, self._sum_gradients)
 
     def leave(self) -> None:
         """The world is about to end."""
@@ -146,8 +134,8 @@ class ElasticModel:
 
     def syncing(self, wanted: bool) -> Any:
         """Whether the passes inside exchange their gradients."""
-        assert self._ddp is not None
-        return _nothing() if wanted else self._ddp.no_sync()
+        assert self._wrapper is not None
+        return _nothing() if wanted else self._wrapper.ddp.no_sync()
 
     def sync_buffers(self) -> None:
         """Give all ranks rank 0's buffers (running means and the like), as DDP would in its forward pass."""
@@ -158,10 +146,10 @@ class ElasticModel:
 
     def _sum_gradients(self, bucket: dist.GradBucket) -> Any:
         """Add the ranks' gradients up; each is weighted by its share of the samples already."""
-        assert self._world is not None
+        if self._world is None:
+            return _done(bucket.buffer())
         self.last_bucket_s = time.perf_counter()
-        self.buckets += 1
-        self._summed_passes += bucket.is_last()
+        self.summed_buckets += 1
         if self.measure is not None:
             self.measured = self.measured + self.measure(zip(bucket.parameters(), bucket.gradients(), strict=True))
         return self._world.promise_sum(bucket.buffer(), partial(self._note_loss, self._world))
@@ -170,6 +158,13 @@ class ElasticModel:
         """From another thread, perhaps when this world has been left already."""
         if world is self._world:
             self.lost = error
+
+
+def _done(tensor: torch.Tensor) -> Any:
+    """A future that has come already: nobody else is there."""
+    done: Any = torch.futures.Future()
+    done.set_result(tensor)
+    return done
 
 
 class _nothing:  # noqa: N801 (stands in for no_sync)

@@ -51,7 +51,7 @@ class Step:
         self._weight = 0.0
         self._syncing = False
         self._loss: torch.Tensor | None = None
-        self._buckets_before = model.buckets
+        self._buckets_before = model.summed_buckets
         self.synced = False
         self.wait_s = 0.0
         self.exposed_s = 0.0
@@ -99,7 +99,7 @@ class Step:
     @property
     def summed(self) -> bool:
         """Whether gradients were added up over the ranks."""
-        return self._model.buckets > self._buckets_before
+        return self._model.summed_buckets > self._buckets_before
 
     def check_done(self) -> None:
         """Whether the script did what a step needs.

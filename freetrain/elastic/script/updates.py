@@ -13,6 +13,7 @@ from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.closures import Arguments, call_first
 from freetrain.elastic.script.local_steps import Rounds
 from freetrain.elastic.script.sharding import weigh_shards
+from freetrain.elastic.training.buckets import Buckets
 from freetrain.elastic.training.shards import is_sharded, local
 from freetrain.elastic.training.state import TrainingState, hyperparameters, set_hyperparameters
 from freetrain.elastic.worlds.exchange import add_up_tensors
@@ -38,9 +39,11 @@ class Updates:
         count: of the updates that the script has asked for in this step.
         exposed_s: seconds spent waiting for the other ranks in this step.
         wrapped_in: 0, since nothing is wrapped.
+        buckets: None, likewise.
     """
 
     wrapped_in = 0
+    buckets = None
 
     def __init__(
         self,
@@ -77,6 +80,9 @@ class Updates:
 
     def unwrap(self) -> None:
         """There is no wrapper."""
+
+    def prepare(self, buckets: Buckets) -> None:
+        """Nothing is wrapped anywhere."""
 
     def leave(self) -> None:
         """The world is about to end."""

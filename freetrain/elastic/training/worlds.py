@@ -10,6 +10,7 @@ from freetrain.elastic.errors import EVICTED_STATUS, Departed, LostRankError
 from freetrain.elastic.feeding.feeder import Feeder
 from freetrain.elastic.feeding.newcomer import Newcomer
 from freetrain.elastic.membership.session import Session
+from freetrain.elastic.training.buckets import Buckets
 from freetrain.elastic.training.records import Records
 from freetrain.elastic.training.state import (
     TrainingState,
@@ -33,6 +34,13 @@ class ModelOfWorlds(Protocol):
     @property
     def wrapped_in(self) -> int:
         """What ranks have in common whose models are wrapped alike; 0: this one is to be wrapped anew."""
+
+    @property
+    def buckets(self) -> Buckets | None:
+        """With which newcomers can be wrapped alike; None if they cannot."""
+
+    def prepare(self, buckets: Buckets) -> None:
+        """This worker is new and may be wrapped as the others are."""
 
     def unwrap(self) -> None:
         """Not all ranks of the next world have the same wrapper."""
@@ -100,7 +108,7 @@ class Worlds:
     """
 
     def __init__(self, state: TrainingState, model: ModelOfWorlds, session: Session, records: Records) -> None:
-        self.feeder = Feeder(state, session)
+        self.feeder = Feeder(state, session, lambda: model.buckets)
         self.has_state = False
         self.stopped = False
         self.sees_it_through = False
@@ -108,7 +116,7 @@ class Worlds:
         self._model = model
         self._session = session
         self._records = records
-        self._newcomer = Newcomer(state, session)
+        self._newcomer = Newcomer(state, session, model.prepare)
         self._has_others_random = False
         self._was_fed = False
         self._broke = False

@@ -26,11 +26,12 @@ class DdpGroup(dist.ProcessGroup):
     through torch's own frames. Its rank and size stay those of its first world: DDP asks for them when it is made.
 
     Args:
-        collectives: of the present world.
+        collectives: of the present world; None: there is none yet, and nobody else to exchange anything with.
     """
 
-    def __init__(self, collectives: Collectives) -> None:
-        super().__init__(dist.get_rank(), dist.get_world_size())  # type: ignore[call-arg,unused-ignore]
+    def __init__(self, collectives: Collectives | None) -> None:
+        rank, size = (dist.get_rank(), dist.get_world_size()) if collectives is not None else (0, 1)
+        super().__init__(rank, size)  # type: ignore[call-arg,unused-ignore]
         self._collectives = collectives
         # Torch 2.4 keeps only the C++ half of a work, which waits for ever once the Python half is gone.
         self._not_waited_for: set[_GuardedWork] = set()
@@ -48,34 +49,36 @@ class DdpGroup(dist.ProcessGroup):
         self, tensors: list[torch.Tensor], options: Any = None
     ) -> Work:
         """Begin to reduce the tensors over all ranks, in place."""
-        return self._guarded(self._collectives.start(lambda: _group().allreduce(tensors, options)))
+        return self._guarded(lambda: _group().allreduce(tensors, options))
 
     def allgather(  # type: ignore[override,unused-ignore]
         self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], options: Any = None
     ) -> Work:
         """Begin to give everybody all tensors."""
-        return self._guarded(self._collectives.start(lambda: _group().allgather(outputs, inputs, options)))
+        return self._guarded(lambda: _group().allgather(outputs, inputs, options))
 
     def broadcast(  # type: ignore[override,unused-ignore]
         self, tensors: list[torch.Tensor], options: Any = None
     ) -> Work:
         """Begin to give everybody the source's tensors, in place."""
-        return self._guarded(self._collectives.start(lambda: _group().broadcast(tensors, options)))
+        return self._guarded(lambda: _group().broadcast(tensors, options))
 
-    def _guarded(self, work: Work) -> Work:
+    def _guarded(self, begin: Callable[[], Work]) -> Work:
+        work = self._collectives.start(begin) if self._collectives is not None else None
         guarded = _GuardedWork(work, self._finish)
         self._not_waited_for.add(guarded)
         return guarded
 
     def _finish(self, guarded: _GuardedWork) -> None:
         self._not_waited_for.discard(guarded)
-        self._collectives.finish(guarded.work)
+        if self._collectives is not None and guarded.work is not None:
+            self._collectives.finish(guarded.work)
 
 
 class _GuardedWork(Work):
-    """A collective under way."""
+    """A collective under way; None where it has nothing to do."""
 
-    def __init__(self, work: Work, finish: Callable[[_GuardedWork], None]) -> None:
+    def __init__(self, work: Work | None, finish: Callable[[_GuardedWork], None]) -> None:
         super().__init__()
         self.work = work
         self._finish = finish

@@ -51,6 +51,17 @@ def test_bytes_of_the_memory_arrive_in_their_place(pair: Pair) -> None:
     assert pair.memories[1][:] == pair.memories[0][:]
 
 
+def test_memory_that_both_ends_see_does_not_travel(pair: Pair) -> None:
+    source = Link(pair.sockets[0], pair.memories[0], lambda: False, is_seen=True)
+    pair.memories[0][:4] = b"here"
+    source.send({"number": 1}, 0, SIZE_BYTES)
+    assert pair.newcomer.receive(10) == {"number": 1}
+    assert pair.memories[1][:4] == bytes(4)
+    source.send({"number": 2})
+    assert pair.newcomer.receive(10) == {"number": 2}
+    source.close()
+
+
 def test_nothing_comes_where_nothing_is_sent(pair: Pair) -> None:
     assert pair.newcomer.receive(0.01) is None
 

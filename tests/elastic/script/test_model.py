@@ -100,12 +100,12 @@ def left(model: ElasticModel, world: Alone, *, well: bool = True) -> ElasticMode
 def test_who_has_its_last_buckets_can_go_on_with_them_in_the_next_world(world: Alone) -> None:
     model = left(stepped(world, 2), world)
     assert model.wrapped_in == 1
-    before = model._ddp
+    before = model._wrapper
     make_pass(model)  # without a world: through the model itself
     following = Alone(2)
     model.enter(cast(World, following))
     make_pass(model)
-    assert model._ddp is before is not None
+    assert model._wrapper is before is not None
     assert left(model, following).wrapped_in == 1, "the wrapper is still that of the first world"
 
 
@@ -141,13 +141,13 @@ def test_a_wrapper_that_an_error_has_left_is_not_kept(world: Alone) -> None:
 
 def test_a_wrapper_that_not_all_have_is_dropped_with_its_memory(world: Alone) -> None:
     model = left(stepped(world, 2), world)
-    before = model._ddp
+    before = model._wrapper
     model.unwrap()
     assert model.wrapped_in == 0
-    assert model._ddp is None
+    assert model._wrapper is None
     model.enter(cast(World, Alone(2)))
-    assert model._ddp is not before
-    assert model._wrapped_in == 2
+    assert model._wrapper is not before
+    assert left(model, world).wrapped_in == 0, "a new wrapper has not its last buckets yet"
 
 
 def test_a_world_that_does_not_come_about_changes_nothing(world: Alone) -> None:

@@ -22,7 +22,7 @@ KINDS = {"worlds": World, "collectives": Collectives, "models": DistributedDataP
 def on_step(result):
     live = [type(each) for each in gc.get_objects()]
     facts = {"step": result.step, "world": result.world, "rank": result.rank, "loss": result.loss}
-    facts["wrapped_in"] = run.model._wrapped_in
+    facts["wrapped_in"] = run.model._wrapper.made_in
     counts = {name: live.count(kind) for name, kind in KINDS.items()}
     with (OUT / f"{os.environ['FREETRAIN_MEMBER']}.jsonl").open("a") as log:
         log.write(json.dumps({**facts, **counts}) + "\n")

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from freetrain.elastic.errors import LostRankError
-from freetrain.elastic.script.model import _UNSYNCED
+from freetrain.elastic.script.wrapper import _UNSYNCED
 from freetrain.elastic.worlds.collectives import Collectives
 from freetrain.elastic.worlds.ddp_group import DdpGroup
 
