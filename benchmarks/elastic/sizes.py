@@ -21,6 +21,9 @@ _BYTES_PER_PARAMETER_FED = 4
 _BYTES_BESIDES = 500 << 20
 """Of each rank: torch, and what an update takes for a moment."""
 
+_SECONDS_PER_PARAMETER = 1e-6
+"""A change may take so long: large models are fed for as many steps as their state has pieces, and steps are long."""
+
 
 def events_at(ranks: int) -> tuple[Event, ...]:
     """One more rank comes and leaves, comes and is killed."""
@@ -50,7 +53,8 @@ def _measure_once(system: System, optimizer: str, parameters: int, ranks: int) -
     per_parameter = _BYTES_PER_PARAMETER[optimizer] * (ranks + 1) + _BYTES_PER_PARAMETER_FED
     if parameters * per_parameter + _BYTES_BESIDES * (ranks + 1) > _free_bytes():
         return [Outcome(system.name, event.name, 0, parameters, NO_MEMORY) for event in events]
-    conditions = Conditions(parameters, 0.0, settle_steps=4, timeout_s=180.0, optimizer=optimizer)
+    timeout_s = max(180.0, _SECONDS_PER_PARAMETER * parameters)
+    conditions = Conditions(parameters, 0.0, settle_steps=4, timeout_s=timeout_s, optimizer=optimizer)
     return measure(system, events, 1, conditions)
 
 
