@@ -22,7 +22,7 @@ _BYTES_BESIDES = 500 << 20
 """Of each rank: torch, and what an update takes for a moment."""
 
 _SECONDS_PER_PARAMETER = 1e-6
-"""A change may take so long: large models are fed for as many steps as their state has pieces, and steps are long."""
+"""A change may take so long: large models are fed in many steps, which are long."""
 
 
 def events_at(ranks: int) -> tuple[Event, ...]:

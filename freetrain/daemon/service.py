@@ -82,7 +82,7 @@ class Service:
         self._gateway = gateway
         self._reload = reload
         self._outage = Outage()
-        self._stopping = False
+        self._stop_signal: signal.Signals | None = None
         self._reloading = False
 
     def run(self, cycles: int | None = None) -> None:
@@ -147,7 +147,7 @@ class Service:
     def _loop(self, parts: _Parts, cycles: int | None) -> None:
         time_limit_s = _QUICK_S
         looks = 0
-        while not self._stopping:
+        while self._stop_signal is None:
             began_s = time.monotonic()
             decisions = self._look(parts, time_limit_s)
             look_s = time.monotonic() - began_s
@@ -165,6 +165,7 @@ class Service:
             parts.timetable.wait(look_s)
             if self._reloading:
                 self._take_new_settings(parts)
+        log.info("%s: stopping", self._stop_signal.name)
 
     def _look(self, parts: _Parts, time_limit_s: float) -> list[Decision]:
         began_s = time.monotonic()
@@ -210,13 +211,12 @@ class Service:
     @contextlib.contextmanager
     def _signals(self, timetable: Timetable) -> Iterator[None]:
         def stop(number: int, _frame: object) -> None:
-            log.info("%s: stopping", signal.Signals(number).name)
-            self._stopping = True
-            timetable.wake()
+            self._stop_signal = signal.Signals(number)
+            timetable.ask()
 
         def reload(_number: int, _frame: object) -> None:
             self._reloading = True
-            timetable.wake()
+            timetable.ask()
 
         handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}

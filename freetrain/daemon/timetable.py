@@ -51,7 +51,7 @@ class Timetable:
         self._plan_interval_s = plan_interval_s
         self._wake = threading.Event()
         self._wake_file = WakeFile(directory)
-        self._nudged = self._echo_due = False
+        self._asked = self._nudged = self._echo_due = False
         self._deaf_until_s = -inf
         # Missed ones are made up for once.
         self._scheduler = BackgroundScheduler(
@@ -91,6 +91,10 @@ class Timetable:
         """Let the daemon look now."""
         self._wake.set()
 
+    def ask(self) -> None:
+        """Let it look soon; for signal handlers: what they interrupt may hold the lock that waking takes."""
+        self._asked = True
+
     def wait(self, look_s: float) -> None:
         """Until it is time to look; never less than a moment, so that many nudges cause few looks.
 
@@ -104,14 +108,15 @@ class Timetable:
         while not self._wake.wait(_WAKE_FILE_EVERY_S) and not self._is_due(until_s):
             pass
         self._wake.clear()
+        self._asked = False
         if self._nudged:
             self.woken_s = self._clock_s()
         self._echo_due, self._nudged = self._nudged, False
 
     def _is_due(self, until_s: float) -> bool:
-        """Whether there was a nudge that counts now, as a byte in the wake file is one, or the time is up."""
+        """Whether a look was asked for, a nudge counts (a byte in the wake file is one), or the time is up."""
         self._nudged = self._wake_file.has_changed() or self._nudged
-        return (self._nudged and not self._is_deaf) or time.monotonic() >= until_s
+        return self._asked or (self._nudged and not self._is_deaf) or time.monotonic() >= until_s
 
     @property
     def _is_deaf(self) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -43,6 +44,16 @@ def test_a_byte_in_the_wake_file_is_a_look_and_a_moment_later_another(tmp_path: 
             file.write(".")
         assert waited_s(timetable) < 60
         assert 0.8 * timetable_module._ECHO_S < waited_s(timetable) < 60
+
+
+def test_who_asks_for_a_look_takes_no_lock_that_the_interrupted_may_hold(tmp_path: Path) -> None:
+    with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running() as timetable:
+        handler = threading.Thread(target=timetable.ask, daemon=True)
+        with timetable._wake._cond:  # type: ignore[attr-defined]
+            handler.start()
+            handler.join(60)
+        assert not handler.is_alive()
+        assert waited_s(timetable) < 60
 
 
 def test_what_wakes_it_needs_no_second_look(tmp_path: Path) -> None:
