@@ -38,6 +38,8 @@ def typed(port: int) -> str:
         assert found == 1, says
     text, found = re.subn(r"^freetrain lab up", f"freetrain lab up --port {port}", text, flags=re.MULTILINE)
     assert found == 1
+    text, found = re.subn(r"--wrap 'sleep 30'", "--wrap 'sleep 300'", text)  # a busy machine needs longer to see it
+    assert found == 1
     return BEGIN + text
 
 
@@ -55,8 +57,8 @@ def test_a_training_grows_and_shrinks_as_the_page_says() -> None:
             "FREETRAIN_LAB": str(directory / "lab"),
         }
         done = subprocess.run(
-            ["bash", "-c", typed(port)], cwd=directory, env=environment,
-            capture_output=True, text=True, check=False, timeout=400,
+            ["timeout", "400", "bash", "-c", typed(port)], cwd=directory, env=environment,
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         progress = read_progress(directory / "t1/progress.jsonl")

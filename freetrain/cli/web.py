@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
-import threading
+import sys
 from pathlib import Path
 
 import click
@@ -31,7 +31,7 @@ def web_command(config_path: Path | None, host: str, port: int) -> None:
     live_page = LivePage(load_config(config_path).config)
     server = PageServer(host, port, live_page)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
+        signal.signal(number, lambda *_: sys.exit())
     click.echo(f"The page is at {server.url}")
     if not server.is_local:
         click.echo("Whoever can reach this address sees it: there is no password and no encryption.", err=True)
