@@ -38,7 +38,7 @@ def typed(port: int) -> str:
         assert found == 1, says
     text, found = re.subn(r"^freetrain lab up", f"freetrain lab up --port {port}", text, flags=re.MULTILINE)
     assert found == 1
-    text, found = re.subn(r"--wrap 'sleep 30'", "--wrap 'sleep 300'", text)  # a busy machine needs longer to see it
+    text, found = re.subn(r"--wrap 'sleep 30'", "--wrap 'sleep 300'", text)  # time to see it
     assert found == 1
     return BEGIN + text
 
