@@ -6,7 +6,7 @@ import mmap
 from typing import Any
 
 from freetrain.elastic.feeding.errors import FeedError
-from freetrain.elastic.feeding.link import Link
+from freetrain.elastic.feeding.link import Link, let_go
 from freetrain.elastic.feeding.packets import Packet, size_of
 from freetrain.elastic.feeding.parts import Parts
 from freetrain.elastic.training.buckets import Buckets
@@ -89,15 +89,13 @@ class Feed:
         self._has_buckets = buckets
         self._send(start, kind="state", parts=parts, rest=rest if is_whole else None, buckets=new)
 
-    def end(self) -> None:
-        """The newcomer needs no more, or gets no more."""
-        self._link.send({"kind": "end", "why": ""})
-        self._link.close()
-
-    def refuse(self, why: str) -> None:
-        """The newcomer cannot be fed."""
+    def end(self, why: str = "") -> None:
+        """The newcomer needs no more, or gets no more; or it cannot be fed, and why."""
         self._link.send({"kind": "end", "why": why})
         self._link.close()
+        held = [self._link, self._packet]
+        del self._link, self._packet
+        let_go(held)
 
     def _fits(self, start: int) -> bool:
         """Whether one more is to be sent after this step: the first one always."""

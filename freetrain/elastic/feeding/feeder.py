@@ -107,4 +107,4 @@ class Feeder:
             send()
         except FeedError as error:
             log.info("%s is fed no more: %s", name, error)
-            self._feeds.pop(name).refuse(str(error))
+            self._feeds.pop(name).end(str(error))

@@ -23,6 +23,7 @@ from freetrain.elastic.training.state import TrainingState, fingerprint
 from freetrain.elastic.training.warming import warm_up
 from freetrain.elastic.training.worlds import ModelOfWorlds, Worlds
 from freetrain.elastic.worlds.device import backend_for, device_of
+from freetrain.elastic.worlds.memory import keep_memory
 from freetrain.elastic.worlds.ranks import Sum
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
@@ -94,6 +95,7 @@ class Training:
         Raises:
             BrokenDeviceError: its device does not compute.
         """
+        keep_memory()
         check_device(device_of(self.state.module))
         if self._trainer is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="freetrain-")

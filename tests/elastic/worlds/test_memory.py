@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import platform
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -41,6 +44,11 @@ def test_nothing_of_a_world_stays_when_it_has_been_left(tmp_path: Path) -> None:
 class Libc:
     def __init__(self) -> None:
         self.trimmed = threading.Event()
+        self.chosen: dict[int, int] = {}
+
+    def mallopt(self, parameter: int, value: int) -> int:
+        self.chosen[parameter] = value
+        return 1
 
     def malloc_trim(self, pad: int) -> None:
         assert pad == 0
@@ -64,7 +72,47 @@ def test_an_allocator_that_can_gives_free_memory_back(monkeypatch: pytest.Monkey
 def test_another_allocator_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
     monkeypatch.delattr(threading, "Thread")
+    memory.keep_memory()
     memory.give_back_memory()
+
+
+@pytest.mark.parametrize("name", ["GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_"])
+def test_what_the_user_has_chosen_for_the_allocator_holds(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    libc = Libc()
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: libc)
+    monkeypatch.setenv(name, "1")
+    memory.keep_memory()
+    assert not libc.chosen
+    monkeypatch.delenv(name)
+    memory.keep_memory()
+    assert libc.chosen
+
+
+UPDATES = """
+import resource, torch
+from freetrain.elastic.worlds.memory import keep_memory
+if {keeps}:
+    keep_memory()
+parameters = [torch.ones(1024, 1024, requires_grad=True) for _ in range(8)]
+optimizer = torch.optim.Adam(parameters)
+faults = []
+for _ in range(4):
+    for each in parameters:
+        each.grad = torch.ones_like(each)
+    optimizer.step()
+    faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+print(faults[-1] - faults[-2])
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")
+def test_updates_go_on_in_the_memory_that_earlier_ones_freed() -> None:
+    def pages_of_an_update(*, keeps: bool) -> int:
+        program = [sys.executable, "-c", UPDATES.format(keeps=keeps)]
+        return int(subprocess.run(program, capture_output=True, text=True, check=True).stdout)
+
+    temporary_pages = 8 * 4 * 1024 * 1024 // mmap.PAGESIZE
+    assert pages_of_an_update(keeps=True) < temporary_pages / 10 < pages_of_an_update(keeps=False)
 
 
 def test_pages_of_a_tensor_are_given_back_and_none_of_its_neighbours() -> None:
