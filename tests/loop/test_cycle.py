@@ -47,6 +47,10 @@ class Diary:
     def horizon_s(self) -> float:
         return 120.0
 
+    @property
+    def changes(self) -> float:
+        return 2.5
+
     def limit_s(self, node: str) -> float:
         return 10.0 * int(node[1:])
 
