@@ -156,6 +156,7 @@ class ReplayedCluster:
         """What there is now."""
         trainers = tuple(run.trainer for run in self.running.values())
         self.stays = self.stays.after(self.now_s, Nodes(self._idle))
+        self.note_sizes()
         planned = self._plans.look(self.now_s) if self._plans is not None else Planned({}, {})
         self.planned_s = planned.until_s
         horizon_s, changes = self._look_ahead()
@@ -177,6 +178,13 @@ class ReplayedCluster:
             self.lent_nodes -= len(action.nodes)
         elif isinstance(action, Serve):
             self._serving[action.trainer] = action.nodes
+
+    def note_sizes(self) -> None:
+        """Learn from the sizes that trainers have now: before a decision and after it, so that none is missed."""
+        if self._learns:
+            rescaling = ((id_, run) for id_, run in self.running.items() if run.trainer.rescales)
+            sizes = {id_: len(run.nodes) + len(run.booting_s) for id_, run in rescaling}
+            self.size_changes = self.size_changes.after(self.now_s, sizes)
 
     @property
     def next_booted_s(self) -> float:
@@ -239,9 +247,6 @@ class ReplayedCluster:
         if not self._learns:
             return self.stays.expected_s, 1.0
         horizon_s = self.stays.expected_by_age_s
-        rescaling = ((id_, run) for id_, run in self.running.items() if run.trainer.rescales)
-        sizes = {id_: len(run.nodes) + len(run.booting_s) for id_, run in rescaling}
-        self.size_changes = self.size_changes.after(self.now_s, sizes)
         return horizon_s, self.size_changes.within(horizon_s)
 
     def _foreseen(self, planned: Planned, horizon_s: float) -> tuple[Offer, ...]:
