@@ -148,7 +148,7 @@ def test_who_learns_grows_no_more_for_nodes_that_never_stay_long_enough() -> Non
     """One node stays; each of the others leaves 50 s later, which growing and losing it cost more than."""
     short = [(1, 100.0 * number, 100.0 * number + 50) for number in range(90)]
     rows = holes((0, 0.0, 9000.0), *short, until_s=9000.0)
-    dear = Trainer("A", CURVE, scale_up_s=60.0, scale_down_s=12.0, forced_loss_s=30.0)
+    dear = Trainer("A", CURVE, scale_up_s=90.0, scale_down_s=12.0, forced_loss_s=30.0)
     (looks_far, kept), (learns, learned) = (
         replay(rows, [dear], horizon_s=horizon_s, knows=Knows.LEARNED) for horizon_s in (600.0, 0.0)
     )
