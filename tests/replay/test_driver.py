@@ -144,7 +144,7 @@ def test_who_learns_looks_further_ahead_when_the_nodes_have_been_idle_for_long()
     assert alone[-1] > 1.5 * beside[-1]
 
 
-def test_who_learns_grows_no_more_for_nodes_that_never_stay_long_enough() -> None:
+def test_who_learns_that_sizes_change_often_grows_less_often_for_nodes_that_leave_soon() -> None:
     """One node stays; each of the others leaves 50 s later, which growing and losing it cost more than."""
     short = [(1, 100.0 * number, 100.0 * number + 50) for number in range(90)]
     rows = holes((0, 0.0, 9000.0), *short, until_s=9000.0)
