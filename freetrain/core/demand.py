@@ -8,7 +8,7 @@ import numpy as np
 
 from freetrain.core.classes import NodeClass
 from freetrain.core.deadlines import Hurries
-from freetrain.core.terms import terms_of
+from freetrain.core.terms import terms_of, with_changes
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import distinct_tables
 
@@ -21,6 +21,7 @@ def demands(
     *,
     hurries: Hurries,
     watts: float = 0.0,
+    changes: float = 1.0,
 ) -> Mapping[str, int]:
     """Trainer → the size at which it is worth most over the horizon, the smallest of them; 0: it would not start.
 
@@ -31,11 +32,13 @@ def demands(
         horizon_s: how far ahead value is counted.
         hurries: what their deadlines ask for.
         watts: the least that a node takes.
+        changes: how often growing and shrinking are charged.
     """
     if not trainers:
         return {}
     every = range(len(trainers))
-    terms = hurries.on(terms_of(tuple(trainers), objective), every, np.ones(len(every)))
+    terms = with_changes(terms_of(tuple(trainers), objective), changes)
+    terms = hurries.on(terms, every, np.ones(len(every)))
     now = np.array([held.get(trainer.id, 0) for trainer in trainers], dtype=np.int64)
     tables, row = distinct_tables(terms, now, NodeClass(horizon_s, False, {}, watts=watts))
     best = tables.argmax(axis=1)[row]

@@ -21,7 +21,7 @@ from freetrain.core.classes import NodeClass, Offer, first_of_life, group_nodes
 from freetrain.core.deadlines import Hurries, hurries_of
 from freetrain.core.objectives import find_objective
 from freetrain.core.servers import Serving
-from freetrain.core.terms import Sizes, Terms, read_only, terms_of, with_sizes_that_stay
+from freetrain.core.terms import Sizes, Terms, read_only, terms_of, with_changes, with_sizes_that_stay
 from freetrain.core.trainer import MOST_SECONDS, Trainer
 from freetrain.errors import InputError
 
@@ -51,6 +51,8 @@ class Problem:
         done_samples: trainer → samples that it has done so far, for policies that need to know them
             (``freetrain.policies.policy``) and for deadlines; where neither is the case it is empty.
         serving: which nodes have a server now, of trainers that use servers.
+        changes: how often a trainer is expected to change its size within the horizon: growing and shrinking are
+            charged so often.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -62,6 +64,7 @@ class Problem:
     objective: str = "speedup"
     done_samples: Mapping[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = field(default_factory=dict)
     serving: Serving = field(default_factory=dict)
+    changes: Annotated[float, Field(ge=1, le=MOST_SECONDS)] = 1.0
 
     @cached_property
     def classes(self) -> tuple[NodeClass, ...]:
@@ -155,7 +158,8 @@ class Problem:
 
     @cached_property
     def _without_deadlines(self) -> Terms:
-        return with_sizes_that_stay(terms_of(self.trainers, self.objective), self.held_nodes)
+        terms = with_changes(terms_of(self.trainers, self.objective), self.changes)
+        return with_sizes_that_stay(terms, self.held_nodes)
 
     @cached_property
     def _hurries(self) -> Hurries:
@@ -191,6 +195,7 @@ def problem_from_json(text: str | bytes) -> Problem:
         file.objective,
         file.done_samples,
         file.serving,
+        file.changes,
     )
     _check_names(problem)
     _check_size(problem)
@@ -201,8 +206,8 @@ def problem_from_json(text: str | bytes) -> Problem:
 def problem_to_dict(problem: Problem) -> dict[str, Any]:
     """The problem in its JSON form."""
     document = {"format": PROBLEM_FORMAT, **_PROBLEM.dump_python(problem, mode="json", by_alias=True)}
-    for name in ("done_samples", "serving"):
-        if not document[name]:
+    for name, unsaid in (("done_samples", {}), ("serving", {}), ("changes", 1.0)):
+        if document[name] == unsaid:
             del document[name]
     for trainer in document["trainers"]:
         for name in ("servers", "bytes_per_sample", "task"):

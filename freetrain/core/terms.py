@@ -112,6 +112,15 @@ _Particulars = tuple[tuple[float, ...], bytes]
 _NUMBERS, _KNOWN_END, _LEAVING, _ALONE = 12, 5, 6, 10
 
 
+def with_changes(terms: Terms, changes: float) -> Terms:
+    """The same, where growing and shrinking cost a trainer that rescales so many times as much."""
+    if changes == 1.0:
+        return terms
+    times = np.where(terms.independent | terms.moldable, 1.0, changes)
+    up_s, down_s = read_only(terms.scale_up_s * times), read_only(terms.scale_down_s * times)
+    return replace(terms, scale_up_s=up_s, scale_down_s=down_s)
+
+
 def with_sizes_that_stay(terms: Terms, held_nodes: Sizes) -> Terms:
     """The same, where a moldable trainer that has nodes may have just so many, or none."""
     stays = terms.moldable & (held_nodes > 0)

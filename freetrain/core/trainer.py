@@ -154,7 +154,12 @@ class Trainer:
         They are given back in good order before that, or it is evicted where that costs less. For an independent
         or a moldable trainer there is no good order: what runs on a node ends with it.
         """
-        return self.eviction_s if self.independent or self.moldable else min(self.scale_down_s, self.eviction_s)
+        return min(self.scale_down_s, self.eviction_s) if self.rescales else self.eviction_s
+
+    @property
+    def rescales(self) -> bool:
+        """Whether its nodes work together and may become more or fewer, which costs all of them each time."""
+        return not (self.independent or self.moldable)
 
     def speed_on(self, kinds: Collection[str]) -> float:
         """How fast it is on nodes of these kinds: as on the slowest."""

@@ -10,6 +10,9 @@ where *o* is its worth per second, *C* the nodes it has now, *f* what it loses i
 one where o(C) is 0. With no node due back within the horizon T this is FreeTrain's published objective,
 T·o(N) − o(C)·(up if N > C, down if N < C).
 
+Where sizes are expected to change *k* times within the horizon (``Problem.changes``), what is decided now lasts
+for T/k only: ``scale_up_s`` and ``scale_down_s`` are charged *k* times, but to independent and moldable trainers.
+
 The nodes of an independent trainer work each by itself: it is charged ``start_s`` for the worth that it gains and
 ``scale_down_s`` for what it gives up, and at a known end *f* for what leaves then,
 

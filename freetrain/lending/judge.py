@@ -32,7 +32,7 @@ from freetrain.lending.sharing.kinds import ask_by_kind
 from freetrain.lending.sharing.parts import Parts, deal_parts
 from freetrain.lending.sharing.selection import Selection, select
 from freetrain.lending.sharing.tasks import Tasks, find_tasks
-from freetrain.lending.stays import Stays, idle_for_the_site, idle_units_for_the_site
+from freetrain.lending.stays import idle_for_the_site, idle_units_for_the_site
 from freetrain.lending.whole_tasks import cut_tasks, doubtful_nodes, waits_of_handed_in
 from freetrain.lending.withholding import Grounds, withhold
 
@@ -98,6 +98,11 @@ class Judgement:
     def horizon_s(self) -> float:
         """How far ahead value is counted."""
         return self.rules.horizon_s
+
+    @property
+    def changes(self) -> float:
+        """How often growing and shrinking are charged."""
+        return self.rules.changes
 
     @property
     def done_samples(self) -> Mapping[str, float]:
@@ -168,7 +173,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     nodes, now_s = rules.nodes, facts.snapshot.time_s
     rooms, lent = _find_rooms(facts, nodes)
     memory = memory.with_nodes(facts, _idle_for_the_site(facts, rooms, lent, nodes), nodes)
-    rules = _with_horizon(rules, memory.stays)
+    rules = _with_horizon(rules, memory)
     shadow = shadow_of(facts.snapshot, facts.fragments, nodes, memory.sightings, lent)
     memory = memory.with_harm(facts, shadow, rules)
     back_off = find_back_off(memory.meter.harms, memory.evicted_s, memory.lost, now_s, rules.harm)
@@ -212,10 +217,14 @@ def _idle_for_the_site(facts: Facts, rooms: Rooms | None, lent: LentParts, rules
     return idle_for_the_site(facts.snapshot, facts.fragments, rules.queue)
 
 
-def _with_horizon(rules: Rules, stays: Stays) -> Rules:
+def _with_horizon(rules: Rules, memory: Memory) -> Rules:
     """The rules with the horizon that was learned, where none is set."""
-    expected_s = stays.expected_by_age_s if rules.by_age else stays.expected_s
-    return replace(rules, horizon_s=rules.horizon_s or expected_s)
+    if rules.horizon_s:
+        return rules
+    if not rules.by_age:
+        return replace(rules, horizon_s=memory.stays.expected_s)
+    horizon_s = memory.stays.expected_by_age_s
+    return replace(rules, horizon_s=horizon_s, changes=memory.size_changes.within(horizon_s))
 
 
 def _not_started(facts: Facts, rules: Rules) -> list[Fragment]:

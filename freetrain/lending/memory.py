@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from freetrain.core.fragment import Fragment
@@ -15,6 +17,7 @@ from freetrain.lending.rules import NodeRules, Rules
 from freetrain.lending.shadow import Shadow
 from freetrain.lending.sharing.parts import LeftNodes
 from freetrain.lending.sightings import Sightings
+from freetrain.lending.size_changes import SizeChanges
 from freetrain.lending.stays import Stays
 
 
@@ -28,6 +31,7 @@ class Memory:
         meter: how much later the site's jobs start.
         lost: nodes that Slurm took out of service after fragments.
         stays: how long nodes stay idle.
+        size_changes: how often trainers change sizes.
         left: who left nodes that he could have.
         evicted_s: when fragments were evicted, as far back as it counts, UTC epoch seconds.
     """
@@ -37,6 +41,7 @@ class Memory:
     meter: Meter = field(default_factory=Meter)
     lost: LostNodes = field(default_factory=LostNodes)
     stays: Stays = field(default_factory=Stays)
+    size_changes: SizeChanges = field(default_factory=SizeChanges)
     left: LeftNodes = field(default_factory=dict)
     evicted_s: tuple[float, ...] = ()
 
@@ -53,6 +58,7 @@ class Memory:
         return replace(
             self,
             stays=self.stays.after(now_s, idle_for_the_site),
+            size_changes=self.size_changes.after(now_s, _sizes(facts)),
             sightings=sightings.with_nodes(facts.snapshot, facts.fragments),
         )
 
@@ -72,6 +78,12 @@ class Memory:
             lost=self.lost.after(snapshot, [*ended, *facts.fragments], rules.harm),
             evicted_s=evictions_after(self.evicted_s, facts.ended, snapshot.time_s, rules.harm),
         )
+
+
+def _sizes(facts: Facts) -> Mapping[str, int]:
+    """Trainer → how many nodes it has, of those whose size may change."""
+    rescaling = {one.id for one in facts.requests if one.trainer.rescales}
+    return Counter(one.trainer for one in facts.fragments if one.goes_on and one.trainer in rescaling)
 
 
 def _preemptible(facts: Facts, planning_s: float) -> list[Fragment]:

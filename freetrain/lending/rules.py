@@ -210,7 +210,8 @@ class Rules:
         sharing: how nodes are shared between people.
         objective: name of what is maximised.
         horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
-        by_age: whether it counts then how long the nodes have been idle already.
+        by_age: whether it counts then how long the nodes have been idle already, and how often sizes change.
+        changes: how often growing and shrinking are charged.
         draw: what lent nodes take.
     """
 
@@ -221,6 +222,7 @@ class Rules:
     objective: str
     horizon_s: float
     by_age: bool = False
+    changes: float = 1.0
     draw: PowerDraw = NO_DRAW
 
     @property

@@ -21,7 +21,7 @@ from freetrain.lending.rooms import LentParts, Rooms
 
 _PRIOR_S, _PRIOR_LEFT = 1200.0, 10.0
 """Before anything was seen: as if ten nodes had left after twenty minutes each."""
-_HALF_LIFE_S = 86400.0
+HALF_LIFE_S = 86400.0
 """What was seen a day ago counts half."""
 
 AGES_S = (0.0, 120.0, 300.0, 600.0, 1200.0, 2400.0, 4800.0, 9600.0, inf)
@@ -111,7 +111,7 @@ class Stays:
         if self.seen_s is None:
             return replace(self, seen_s=now_s, since_s=since_s)
         passed_s = now_s - self.seen_s
-        fades = 0.5 ** (passed_s / _HALF_LIFE_S)
+        fades = 0.5 ** (passed_s / HALF_LIFE_S)
         idle_node_s = _by_age(self.seen_s, now_s, self.since_s.values())
         left = Counter(bisect_right(AGES_S, age_s) - 1 for age_s in gone)
         by_age = (

@@ -66,6 +66,10 @@ class Judged(Protocol):
         """How far ahead value is counted."""
 
     @property
+    def changes(self) -> float:
+        """How often growing and shrinking are charged."""
+
+    @property
     def done_samples(self) -> Mapping[str, float]:
         """Trainer → samples that it has done so far, as far as is known."""
 
@@ -179,7 +183,9 @@ def _decide_all(
     for nodes, trainers in questions:
         done = _done_samples(policy, goal.objective, judged, trainers)
         serving = {one.id: on for one in trainers if (on := told.get(one.id))}
-        problem = Problem(judged.now_s, nodes, trainers, judged.horizon_s, goal.objective, done, serving)
+        problem = Problem(
+            judged.now_s, nodes, trainers, judged.horizon_s, goal.objective, done, serving, judged.changes
+        )
         yield problem, decide(policy, problem, stopwatch_s, placer)
 
 

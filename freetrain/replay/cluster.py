@@ -19,6 +19,7 @@ from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
 from freetrain.core.trainer import Trainer
 from freetrain.lending.hole_ends import in_few_classes
+from freetrain.lending.size_changes import SizeChanges
 from freetrain.lending.stays import Stays
 from freetrain.replay.foresight import Foresight, Knows
 from freetrain.replay.lent_times import LentTimes
@@ -45,6 +46,7 @@ class Idle:
         orders: nodes on which jobs would start now, and those of who does not compete any more.
         runs: the same trainers and others, as they run.
         serving: trainer → those of its nodes that it was told to have servers on.
+        changes: how often growing and shrinking are charged.
     """
 
     now_s: float
@@ -54,6 +56,7 @@ class Idle:
     orders: tuple[Action, ...] = ()
     runs: Mapping[str, TrainerRun] = field(default_factory=dict)
     serving: Serving = field(default_factory=dict)
+    changes: float = 1.0
 
     def among(self, trainers: tuple[Trainer, ...]) -> Idle:
         """The same, for these trainers only; what others have is to be given back first."""
@@ -107,6 +110,7 @@ class ReplayedCluster:
         lent_nodes: how many idle nodes a trainer has.
         retired_samples: samples of the trainers that have reached their target.
         stays: how long nodes stay idle, as the log so far has shown.
+        size_changes: how often trainers change sizes, as the replay so far has shown; learned where it is used.
         lent_times: who had which place when; None: nodes are lent whole, and nobody keeps it.
         planned_s: node → when a job is planned to start there, as of the last look.
     """
@@ -134,6 +138,7 @@ class ReplayedCluster:
         self._sees_ends = foresight.knows is Knows.PERFECT
         self._learns = foresight.knows in (Knows.LEARNED, Knows.PLAN)
         self.stays = Stays()
+        self.size_changes = SizeChanges()
         self._as_published = as_published
         self.now_s = now_s
         self.running: dict[str, TrainerRun] = {}
@@ -151,12 +156,13 @@ class ReplayedCluster:
         """What there is now."""
         trainers = tuple(run.trainer for run in self.running.values())
         self.stays = self.stays.after(self.now_s, Nodes(self._idle))
+        self.note_sizes()
         planned = self._plans.look(self.now_s) if self._plans is not None else Planned({}, {})
         self.planned_s = planned.until_s
-        expected_s = self.stays.expected_by_age_s if self._learns else self.stays.expected_s
-        horizon_s = self._foresight.horizon_s or expected_s
+        horizon_s, changes = self._look_ahead()
         nodes = self._foreseen(planned, horizon_s)
-        return Idle(self.now_s, nodes, trainers, horizon_s, self._due(planned), self.running, dict(self._serving))
+        orders, serving = self._due(planned), dict(self._serving)
+        return Idle(self.now_s, nodes, trainers, horizon_s, orders, self.running, serving, changes)
 
     def act(self, action: Action, decision: str | None = None) -> None:
         """Lend or release nodes; how fast a trainer is does not depend on its servers here."""
@@ -172,6 +178,13 @@ class ReplayedCluster:
             self.lent_nodes -= len(action.nodes)
         elif isinstance(action, Serve):
             self._serving[action.trainer] = action.nodes
+
+    def note_sizes(self) -> None:
+        """Learn from the sizes that trainers have now: before a decision and after it, so that none is missed."""
+        if self._learns:
+            rescaling = ((id_, run) for id_, run in self.running.items() if run.trainer.rescales)
+            sizes = {id_: len(run.nodes) + len(run.booting_s) for id_, run in rescaling}
+            self.size_changes = self.size_changes.after(self.now_s, sizes)
 
     @property
     def next_booted_s(self) -> float:
@@ -226,6 +239,15 @@ class ReplayedCluster:
         self.lent_nodes -= len(held)
         run.complete(self.now_s)
         self.retired_samples += run.samples
+
+    def _look_ahead(self) -> tuple[float, float]:
+        """How far ahead value is counted, and how often growing and shrinking are charged."""
+        if self._foresight.horizon_s:
+            return self._foresight.horizon_s, 1.0
+        if not self._learns:
+            return self.stays.expected_s, 1.0
+        horizon_s = self.stays.expected_by_age_s
+        return horizon_s, self.size_changes.within(horizon_s)
 
     def _foreseen(self, planned: Planned, horizon_s: float) -> tuple[Offer, ...]:
         """The nodes on which nobody would start now, with the ends that are planned, or known."""

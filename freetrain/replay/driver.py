@@ -121,6 +121,7 @@ class Replay:
         if self._cluster.running and self._cluster.idle_nodes:
             run_cycle(self._cluster, self._judge, self._goal, self._course, self._stopwatch_s)
             cluster = self._cluster
+            cluster.note_sizes()
             self._course.forecasts.note(cluster.now_s, cluster.stays, cluster.planned_s.items())
         self._course.note()
 

@@ -82,6 +82,7 @@ class Packer:
         document = {
             "horizon_s": problem.horizon_s,
             "objective": problem.objective,
+            **({"changes": problem.changes} if problem.changes != 1.0 else {}),
             "trainers": _steps(roll.numbers),
             "redefined": [TRAINER.dump_python(each, mode="json", by_alias=True) for each in roll.redefined],
             "nodes": _steps([numbers[node.name] for node in nodes if node.name in numbers]),
@@ -147,7 +148,8 @@ def unpack(
         counted = zip(trainers, document.get("done", ()), strict=False)
         done = {trainer.id: samples for trainer, samples in counted if samples is not None}
         serving = _served(document)
-        problem = Problem(now_s, nodes, trainers, document["horizon_s"], document["objective"], done, serving)
+        looks_ahead = document["horizon_s"], document["objective"]
+        problem = Problem(now_s, nodes, trainers, *looks_ahead, done, serving, document.get("changes", 1.0))
         owners = dict(zip(names, holders, strict=True))
         positions = accumulate(moves["moved"])
         owners |= {names[at]: named(seat) for at, seat in zip(positions, moves["to"], strict=True)}

@@ -37,6 +37,13 @@ def test_servers_survive_it_too_and_nothing_is_said_of_them_where_nobody_uses_th
     assert "serv" not in json.dumps(problem_to_dict(problem_from_json(json.dumps(a_problem()))))
 
 
+def test_how_often_sizes_change_survives_it_too_and_once_is_not_said() -> None:
+    often = problem_from_json(json.dumps(a_problem(changes=7.5)))
+    assert often.changes == 7.5
+    assert problem_from_json(json.dumps(problem_to_dict(often))) == often
+    assert "changes" not in problem_to_dict(problem_from_json(json.dumps(a_problem())))
+
+
 def test_nodes_are_put_together_by_the_time_they_stay() -> None:
     problem = problem_from_json(json.dumps(a_problem()))
     assert [(node_class.life_s, node_class.taken_back) for node_class in problem.classes] == [

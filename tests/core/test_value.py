@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from freetrain.core.classes import NodeClass
 from freetrain.core.problem import Offer, Problem
@@ -15,14 +17,21 @@ from freetrain.core.value import distinct_tables, total_value
 CURVE = ((1, 10.0), (2, 18.0), (4, 30.0))
 
 
-def value(trainer: Trainer, held: int, counts: list[int], ends_s: tuple[float | None, ...] = (None,)) -> float:
+def value(
+    trainer: Trainer,
+    held: int,
+    counts: list[int],
+    ends_s: tuple[float | None, ...] = (None,),
+    *,
+    changes: float = 1.0,
+) -> float:
     """Value for a trainer that has ``held`` nodes of the first class, with this many of each class."""
     nodes = tuple(
         Offer(f"n{position}-{number}", end_s, trainer.id if position == 0 and number < held else None)
         for position, end_s in enumerate(ends_s)
         for number in range(4)
     )
-    problem = Problem(0.0, nodes, (trainer,), horizon_s=100.0, objective="throughput")
+    problem = Problem(0.0, nodes, (trainer,), horizon_s=100.0, objective="throughput", changes=changes)
     return total_value(problem, np.array([counts]))
 
 
@@ -46,6 +55,35 @@ def test_growing_is_charged_at_the_old_rate() -> None:
 def test_shrinking_is_charged_at_the_old_rate() -> None:
     assert value(Trainer("A", CURVE, scale_down_s=7), 2, [1]) == 100 * 10 - 7 * 18
     assert value(Trainer("A", CURVE, scale_down_s=7), 2, [0]) == -7 * 18
+
+
+def test_growing_and_shrinking_are_charged_as_often_as_sizes_change_and_starts_once() -> None:
+    costs = Trainer("A", CURVE, scale_up_s=5, scale_down_s=7, start_s=30)
+    assert value(costs, 2, [4], changes=3.0) == 100 * 30 - 3 * 5 * 18
+    assert value(costs, 2, [1], changes=3.0) == 100 * 10 - 3 * 7 * 18
+    assert value(costs, 2, [2], changes=3.0) == 100 * 18
+    assert value(costs, 0, [2], changes=3.0) == (100 - 30) * 18
+
+
+def test_a_known_end_comes_once_however_often_sizes_change() -> None:
+    costs = Trainer("A", CURVE, scale_down_s=7)
+    assert value(costs, 2, [2], (40.0,), changes=3.0) == value(costs, 2, [2], (40.0,)) == 40 * 18 - 7 * 18
+
+
+@pytest.mark.parametrize("which", ["independent", "moldable"])
+def test_trainers_whose_nodes_do_not_change_together_are_charged_once(which: str) -> None:
+    costs = Trainer("A", CURVE, scale_down_s=7, start_s=30, **{which: True})
+    for counts in [0], [2]:
+        assert value(costs, 2, counts, changes=3.0) == value(costs, 2, counts)
+
+
+@given(st.floats(1, 1e3), st.integers(0, 4), st.integers(0, 4))
+def test_changes_count_as_if_growing_and_shrinking_cost_so_much_more(
+    changes: float, held: int, nodes: int
+) -> None:
+    once = Trainer("A", CURVE, scale_up_s=5, scale_down_s=7, start_s=30, min_nodes=2)
+    often = replace(once, scale_up_s=5 * changes, scale_down_s=7 * changes)
+    assert value(once, held, [nodes], changes=changes) == pytest.approx(value(often, held, [nodes]))
 
 
 def test_a_start_is_charged_at_the_new_rate_and_free_by_default() -> None:

@@ -119,7 +119,7 @@ class ServerChaos(Chaos):
             server = self.servers.pop(self.random.randrange(len(self.servers)))
             (self.trainer.leave if name == "server leaves" else self.trainer.kill)(server)
         self.done[name] += 1
-        if self.random.random() < 0.5:
+        if self.random.random() < 0.5 and self.inside:  # servers alone are no world
             self.trainer.await_servers(*self.servers)
         super().change()
 

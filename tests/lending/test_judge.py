@@ -17,6 +17,7 @@ from freetrain.lending.facts import Facts, Request
 from freetrain.lending.judge import judge
 from freetrain.lending.memory import Memory
 from freetrain.lending.rules import FragmentRules, HarmRules, NodeRules, Rules, SharingRules
+from freetrain.lending.size_changes import SizeChanges
 from freetrain.lending.stays import Seen, Stays
 from tests.facts import node
 
@@ -126,6 +127,23 @@ def test_the_horizon_heeds_how_long_nodes_have_been_idle_where_that_is_wanted() 
     assert judge(facts(), Memory(stays=old), replace(learning, by_age=False)).horizon_s == 1200.0
     assert judge(facts(), Memory(stays=old), learning).horizon_s > 3600.0
     assert judge(facts(), Memory(stays=old), replace(learning, horizon_s=60.0)).horizon_s == 60.0
+
+
+def test_where_that_is_wanted_changes_count_as_often_as_sizes_change_within_the_horizon() -> None:
+    often = Memory(size_changes=SizeChanges(trainer_s=6000.0, changes=100.0))
+    learning = replace(RULES, horizon_s=0.0, by_age=True)
+    found = judge(facts(), often, learning)
+    assert found.changes == found.horizon_s / 60.0
+    assert judge(facts(), often, replace(learning, by_age=False)).changes == 1.0
+    assert judge(facts(), often, replace(learning, horizon_s=3600.0)).changes == 1.0
+
+
+def test_the_judge_remembers_the_sizes_of_trainers_whose_nodes_work_together() -> None:
+    filler = replace(request("8"), trainer=replace(request("8").trainer, independent=True))
+    leaving = replace(lent("n3"), state=FragmentState.LEAVING)
+    fragments = (lent("n1"), lent("n2"), leaving, lent("n4", "8"))
+    memory = judge(facts(request("7"), filler, lent_nodes=fragments), Memory(), RULES).memory
+    assert memory.size_changes.sizes == {"7": 2}
 
 
 def test_without_a_trainer_there_is_one_question_all_the_same() -> None:

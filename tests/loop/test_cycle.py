@@ -47,6 +47,10 @@ class Diary:
     def horizon_s(self) -> float:
         return 120.0
 
+    @property
+    def changes(self) -> float:
+        return 2.5
+
     def limit_s(self, node: str) -> float:
         return 10.0 * int(node[1:])
 
@@ -120,6 +124,13 @@ def test_servers_move_when_their_nodes_are_lent() -> None:
         Lend("b", ("n3",), (30.0,)),
     ]
     assert [problem.serving for problem in problems] == [{"a": ("n9",)}, {}]
+
+
+def test_every_decision_is_told_how_often_sizes_change() -> None:
+    diary, problems = Diary(), list[Problem]()
+    diary.record = lambda problem, decision: problems.append(problem)  # type: ignore[method-assign]
+    run_cycle(diary, diary.judge, Goal.of(find_policy("freetrain"), "throughput"), diary, lambda: 0.0)
+    assert [problem.changes for problem in problems] == [2.5, 2.5]
 
 
 def test_a_shared_node_is_divided_among_the_trainings_of_all_decisions() -> None:

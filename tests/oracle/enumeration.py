@@ -151,7 +151,7 @@ def _value(
     what an eviction costs. What is to be avoided of evictions comes to f. New nodes train only when they have
     booted: until then N is what it holds of them.
     """
-    value = -_switch(trainer, worth, sum(held), sum(amounts))
+    value = -_switch(trainer, worth, sum(held), sum(amounts), problem.changes)
     if trainer.moldable:
         is_new = sum(amounts) > sum(held)
         return value + _value_until_one_leaves(problem, trainer, worth, ends_s, is_new, amounts)
@@ -207,16 +207,17 @@ def _hurried(problem: Problem, trainer: Trainer, worth: list[float], speed: floa
     return [each + factor * worth[min(nodes, needed[0])] for nodes, each in enumerate(worth)]
 
 
-def _switch(trainer: Trainer, worth: Sequence[float], held_nodes: int, nodes: int) -> float:
+def _switch(trainer: Trainer, worth: Sequence[float], held_nodes: int, nodes: int, changes: float) -> float:
     now = worth[min(held_nodes, len(worth) - 1)] if held_nodes >= trainer.min_nodes else 0.0
     if trainer.independent:
         change = worth[nodes] - now
         return change * (trainer.start_s if nodes > held_nodes else -trainer.scale_down_s)
     if now == 0:
         return trainer.start_s * worth[nodes]
+    times = 1.0 if trainer.moldable else changes
     if nodes > held_nodes:
-        return trainer.scale_up_s * now
-    return trainer.scale_down_s * now if nodes < held_nodes else 0.0
+        return times * trainer.scale_up_s * now
+    return times * trainer.scale_down_s * now if nodes < held_nodes else 0.0
 
 
 def _worth(problem: Problem, trainer: Trainer) -> list[float]:

@@ -211,8 +211,8 @@ def _add_columns(programme: _Programme, problem: Problem, trainer: Trainer) -> _
         changes=[programme.column() for _ in holds],
         off=programme.column(),
         shrinks_at_most=programme.column(),
-        grows=programme.column(-trainer.scale_up_s * now),
-        shrinks=programme.column(-trainer.scale_down_s * now),
+        grows=programme.column(-problem.changes * trainer.scale_up_s * now),
+        shrinks=programme.column(-problem.changes * trainer.scale_down_s * now),
         shares=[programme.column(useful_s * float(worth[corner]), binary=False) for corner in corners],
     )
 
@@ -314,4 +314,5 @@ def _value(problem: Problem, job: _Job, nodes: int) -> float:
     if now == 0:
         return (problem.horizon_s - trainer.start_s) * then
     grown, shrunk = nodes > job.held_nodes, nodes < job.held_nodes
-    return problem.horizon_s * then - now * (trainer.scale_up_s * grown + trainer.scale_down_s * shrunk)
+    change_s = problem.changes * (trainer.scale_up_s * grown + trainer.scale_down_s * shrunk)
+    return problem.horizon_s * then - now * change_s

@@ -56,6 +56,14 @@ def test_freetrain_is_the_best_of_all_allocations(solver: str, lives: bool, seed
         assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
 
 
+@pytest.mark.parametrize("seeds", [pytest.param(range(15), id="few"), MORE])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_freetrain_is_the_best_of_all_allocations_where_sizes_change_often(solver: str, seeds: range) -> None:
+    for seed in seeds:
+        problem = beside_moldable_tasks(replace(mixed_problem(seed, lives=True), changes=1.0 + seed), seed)
+        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
+
+
 def beside_fillers(problem: Problem) -> Problem:
     """The same problem; the nodes of every other trainer work each by itself."""
     mixed = (replace(one, independent=row % 2 == 0) for row, one in enumerate(problem.trainers))

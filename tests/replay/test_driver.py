@@ -144,6 +144,20 @@ def test_who_learns_looks_further_ahead_when_the_nodes_have_been_idle_for_long()
     assert alone[-1] > 1.5 * beside[-1]
 
 
+def test_who_learns_that_sizes_change_often_grows_less_often_for_nodes_that_leave_soon() -> None:
+    """One node stays; each of the others leaves 50 s later, which growing and losing it cost more than."""
+    short = [(1, 100.0 * number, 100.0 * number + 50) for number in range(90)]
+    rows = holes((0, 0.0, 9000.0), *short, until_s=9000.0)
+    dear = Trainer("A", CURVE, scale_up_s=90.0, scale_down_s=12.0, forced_loss_s=30.0)
+    (looks_far, kept), (learns, learned) = (
+        replay(rows, [dear], horizon_s=horizon_s, knows=Knows.LEARNED) for horizon_s in (600.0, 0.0)
+    )
+    assert {problem.changes for problem, _ in kept.decisions} == {1.0}
+    assert max(problem.changes for problem, _ in learned.decisions) > 3
+    assert learns.runs[0].losses[Loss.SCALE_UP] < looks_far.runs[0].losses[Loss.SCALE_UP]
+    assert learns.runs[0].samples > looks_far.runs[0].samples
+
+
 def test_what_is_learned_never_comes_from_what_the_log_says_later() -> None:
     past = [(node, 100.0 * number + 40 * node, 100.0 * number + 90) for node in (0, 1) for number in range(5)]
     ends_soon, ends_late = ((*past, (2, 300.0, end_s), (3, 350.0, end_s)) for end_s in (700.0, 990.0))

@@ -67,6 +67,11 @@ def test_a_problem_in_numbered_order_comes_back_equal():
     assert packed_and_back(PROBLEM, PLACEMENT) == (PROBLEM, PLACEMENT)
 
 
+def test_how_often_sizes_change_comes_back():
+    often = replace(PROBLEM, changes=7.5)
+    assert packed_and_back(often, PLACEMENT) == (often, PLACEMENT)
+
+
 def test_what_trainers_have_done_comes_back():
     known = replace(PROBLEM, done_samples={PROBLEM.trainers[1].id: 1234.5678901})
     assert packed_and_back(known, PLACEMENT) == (known, PLACEMENT)

@@ -189,7 +189,9 @@ def _demand(
     hurries = hurries_of(trainers, facts.done_samples, now_s, aim.deadlines)
     taking = with_watts(offered if tasks.rooms is None else (), facts.snapshot, rules.draw, rules.objective)
     watts = min((one.watts for one in taking), default=0.0)
-    return demands(trainers, held, rules.objective, rules.horizon_s, hurries=hurries, watts=watts)
+    return demands(
+        trainers, held, rules.objective, rules.horizon_s, hurries=hurries, watts=watts, changes=rules.changes
+    )
 
 
 def _places(claimants: Iterable[Claimant], tasks: Tasks, offered: int) -> int:
