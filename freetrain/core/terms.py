@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -103,7 +103,7 @@ def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
         read_only(independent.astype(bool)),
         per_joule,
         read_only(kind),
-        (*_cut(trainers), *_stuck(trainers)),
+        tuple(chain.from_iterable(map(_warnings, trainers))),
     )
 
 
@@ -161,19 +161,13 @@ def _particulars(trainer: Trainer, objective: str) -> _Particulars:
     return numbers, worth_per_s(trainer, objective)[: most + 1].tobytes()
 
 
-def _cut(trainers: Sequence[Trainer]) -> Iterator[str]:
-    for trainer in trainers:
-        if trainer.max_nodes is not None and trainer.max_nodes > trainer.most_nodes:
-            yield (
-                f"trainer {trainer.id}: max_nodes {trainer.max_nodes} lies past the last throughput point and is "
-                f"cut to {trainer.most_nodes}"
-            )
-
-
-def _stuck(trainers: Sequence[Trainer]) -> Iterator[str]:
-    for trainer in trainers:
-        if not trainer.can_run:
-            yield (
-                f"trainer {trainer.id}: min_nodes {trainer.min_nodes} lies past the last throughput point "
-                f"({trainer.most_nodes} nodes), so it never gets a node"
-            )
+@lru_cache(maxsize=65536)
+def _warnings(trainer: Trainer) -> tuple[str, ...]:
+    """What in a trainer is not as its owner may think."""
+    most, said = trainer.most_nodes, []
+    if trainer.max_nodes is not None and trainer.max_nodes > most:
+        said.append(f"max_nodes {trainer.max_nodes} lies past the last throughput point and is cut to {most}")
+    if not trainer.can_run:
+        least = f"min_nodes {trainer.min_nodes} lies past the last throughput point ({most} nodes)"
+        said.append(f"{least}, so it never gets a node")
+    return tuple(f"trainer {trainer.id}: {clause}" for clause in said)
