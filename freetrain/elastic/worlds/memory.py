@@ -15,7 +15,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _NEVER = -1
 _LARGEST_KEPT_BYTES = 32 << 20
 """As large as glibc lets it become by itself: blocks beyond that would leave gaps between them."""
-_CHOSEN_BY = ("GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
+CHOSEN_BY = ("GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
 
 
 def keep_memory() -> None:
@@ -25,7 +25,7 @@ def keep_memory() -> None:
     time of an optimizer's step on a CPU.
     """
     choose = _of_libc("mallopt")
-    if choose is not None and not any(name in os.environ for name in _CHOSEN_BY):
+    if choose is not None and not any(name in os.environ for name in CHOSEN_BY):
         choose(_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
         choose(_M_TRIM_THRESHOLD, _NEVER)
 
