@@ -179,13 +179,14 @@ class Agent:
         """
         while self._untold:
             worker, status = self._untold[0]
+            is_to_be_replaced = self._leaving is None and self._ought_to_be_replaced(worker, status)
             try:
                 self._directory.mark_gone(worker.name, describe(status))
             except DirectoryError as error:
                 self._complain(error)
                 return
             del self._untold[0]
-            if self._leaving is None and self._ought_to_be_replaced(worker, status):
+            if is_to_be_replaced:
                 self._missing.append(worker.index)
         self._replace_missing()
 
@@ -217,8 +218,12 @@ class Agent:
             log.warning("%s %s", error.what, error.hint)
 
     def _was_member(self, worker: Worker) -> bool:
-        """Whether it got as far as joining: a script that fails before would fail again."""
-        return worker.name in self._directory.view().members
+        """Whether it got as far as joining: a script that fails before would fail again.
+
+        Who has said goodbye, or was given up by the others, had joined; its record may be dropped by now.
+        """
+        directory = self._directory
+        return worker.name in directory.view().members or directory.is_gone(worker.name) is not None
 
     def _hurry(self, worker: Worker) -> None:
         """Kill who was given up by the others and does not notice, or does not get to a step boundary in time."""

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -234,6 +235,23 @@ def test_bad_options_are_sentences(tmp_path: Path, options: list[str], sentence:
     assert done.returncode == status
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+
+
+GOES_WITHOUT_A_RECORD = """
+import os
+from pathlib import Path
+from freetrain.elastic.on_disk.directory import TrainerDirectory
+directory = TrainerDirectory.open(Path(os.environ["FREETRAIN_TRAINER"]))
+directory.mark_gone(os.environ["FREETRAIN_MEMBER"], "finished")
+"""
+"""What is left of a worker that has said goodbye, once the others have dropped what nobody asks for any more."""
+
+
+def test_a_worker_whose_record_has_been_dropped_had_joined_all_the_same(tmp_path: Path) -> None:
+    command = [*FREETRAIN, "run", "--trainer", str(tmp_path / "trainer"), "--nproc", "1", "--"]
+    program = [*command, sys.executable, "-c", GOES_WITHOUT_A_RECORD]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (0, "freetrain: all workers left, as asked\n")
 
 
 @pytest.mark.parametrize("mode", [[], ["--restart"]])
