@@ -74,7 +74,7 @@ def choices_of(
         hurries: what their deadlines ask for.
     """
     kinds = [node_class.kind for node_class in classes]
-    if len(set(kinds)) <= 1 and all(one.choices is None for one in trainers) and not _tell_ends(terms, held):
+    if len(set(kinds)) <= 1 and not terms.names_kinds and not _tell_ends(terms, held):
         every = read_only(np.ones(held.shape, dtype=bool))
         whose = read_only(np.arange(len(trainers)))
         alone = read_only(np.full(len(trainers), EACH_BY_ITSELF))

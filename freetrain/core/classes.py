@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Annotated
+from typing import Annotated, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,40 @@ class Offer:
     watts: Annotated[float, Field(ge=0, le=MOST_WATTS)] = 0.0
 
 
+class AlikeNodes(Sequence[Offer]):
+    """Nodes that nobody tells apart and of which no end is known, put together by who has them.
+
+    Args:
+        names: holder (None: nobody) → names of the nodes it holds.
+    """
+
+    def __init__(self, names: Mapping[str | None, Sequence[str]]) -> None:
+        self.names = names
+
+    def __len__(self) -> int:
+        return sum(map(len, self.names.values()))
+
+    def __iter__(self) -> Iterator[Offer]:
+        return (Offer(name, held_by=holder) for holder, names in self.names.items() for name in names)
+
+    @overload
+    def __getitem__(self, at: int) -> Offer: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Offer, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> Offer | tuple[Offer, ...]:
+        return tuple(self)[at]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AlikeNodes | tuple) and tuple(self) == tuple(other)
+
+
+def holders_of(nodes: Sequence[Offer]) -> set[str | None]:
+    """Who has any of these nodes; None: nobody has some."""
+    return set(nodes.names) if isinstance(nodes, AlikeNodes) else set(map(_HOLDER, nodes))
+
+
 @dataclass(frozen=True)
 class NodeClass:
     """Nodes of one kind that are expected to be taken back at the same time, and take as much electricity.
@@ -52,7 +86,7 @@ class NodeClass:
 
     life_s: float
     taken_back: bool
-    names: Mapping[str | None, list[str]]
+    names: Mapping[str | None, Sequence[str]]
     kind: str = ""
     watts: float = 0.0
 
@@ -62,14 +96,17 @@ class NodeClass:
         return sum(map(len, self.names.values()))
 
 
+_HOLDER = attrgetter("held_by")
 _GROUP = attrgetter("free_until_s", "kind", "watts", "held_by")
 
 
-def group_nodes(nodes: Iterable[Offer], now_s: float, horizon_s: float) -> tuple[NodeClass, ...]:
+def group_nodes(nodes: Sequence[Offer], now_s: float, horizon_s: float) -> tuple[NodeClass, ...]:
     """Put nodes of one kind together by the time they are expected to stay, longest first, then by kind and watts.
 
     Those already due are left out.
     """
+    if isinstance(nodes, AlikeNodes):
+        return (NodeClass(horizon_s, False, nodes.names),) if nodes else ()
     groups: defaultdict[tuple[float | None, str, float, str | None], list[str]] = defaultdict(list)
     for node in nodes:
         groups[_GROUP(node)].append(node.name)

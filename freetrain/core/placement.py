@@ -66,8 +66,9 @@ def place_each(problem: Problem, counts: Counts, choice_of: Callable[[Trainer], 
             taken = set(gained)
             there[column] = [name for name in there[column] if name not in taken]
         mine[column] += gained
-    placed = {**problem.held_names, **{trainer: tuple(_all(mine)) for trainer, mine in chosen.items()}}
-    return {trainer.id: names for trainer in problem.trainers if (names := placed.get(trainer.id))}
+    placed = {trainer: names for trainer, names in problem.held_names.items() if trainer in problem.row_of}
+    placed |= {trainer: tuple(_all(mine)) for trainer, mine in chosen.items()}
+    return {trainer: names for trainer, names in placed.items() if names}
 
 
 def _all(by_class: Sequence[Sequence[str]]) -> list[str]:

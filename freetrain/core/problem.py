@@ -6,8 +6,8 @@ Its JSON form, ``freetrain-problem/1``, is described in docs/formats.md.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -27,7 +27,7 @@ from freetrain.errors import InputError
 
 __all__ = ["Counts", "Offer", "Problem", "Question", "first_error", "problem_from_json", "problem_to_dict"]
 
-Question = tuple[tuple[Offer, ...], tuple[Trainer, ...]]
+Question = tuple[Sequence[Offer], tuple[Trainer, ...]]
 """Nodes, and the trainers that may have them: what is to be decided, before it is said how."""
 
 Counts = NDArray[np.int64]
@@ -58,7 +58,7 @@ class Problem:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     now_s: Annotated[float, Field(alias="now", allow_inf_nan=False)]
-    nodes: tuple[Offer, ...]
+    nodes: Sequence[Offer]
     trainers: tuple[Trainer, ...]
     horizon_s: Annotated[float, Field(gt=0, le=MOST_SECONDS)] = 120.0
     objective: str = "speedup"
@@ -132,6 +132,9 @@ class Problem:
     @cached_property
     def held_names(self) -> Mapping[str, tuple[str, ...]]:
         """Trainer → the nodes it has now; trainers without a node are left out."""
+        if len(self.classes) == 1:
+            (one,) = self.classes
+            return {holder: tuple(names) for holder, names in one.names.items() if holder is not None}
         held: defaultdict[str, list[str]] = defaultdict(list)
         for node_class in self.classes:
             for holder, names in node_class.names.items():
@@ -189,7 +192,7 @@ def problem_from_json(text: str | bytes) -> Problem:
         raise InputError(f"This problem cannot be solved: {first_error(error)}.") from error
     problem = Problem(
         file.now_s,
-        file.nodes,
+        tuple(file.nodes),
         file.trainers,
         file.horizon_s,
         file.objective,
@@ -205,6 +208,7 @@ def problem_from_json(text: str | bytes) -> Problem:
 
 def problem_to_dict(problem: Problem) -> dict[str, Any]:
     """The problem in its JSON form."""
+    problem = replace(problem, nodes=tuple(problem.nodes))
     document = {"format": PROBLEM_FORMAT, **_PROBLEM.dump_python(problem, mode="json", by_alias=True)}
     for name, unsaid in (("done_samples", {}), ("serving", {}), ("changes", 1.0)):
         if document[name] == unsaid:

@@ -46,6 +46,7 @@ class Terms:
         independent: whose nodes work each by itself, shape (trainers,).
         per_joule: what each must train for a joule of its nodes, in worth, shape (trainers,).
         kind: a number for each trainer, the same for those of which all this is the same, shape (trainers,).
+        names_kinds: whether any of them names kinds of nodes that it may have.
         warnings: what in the trainers is not as their owners may think.
     """
 
@@ -63,20 +64,52 @@ class Terms:
     independent: NDArray[np.bool_]
     per_joule: NDArray[np.float64]
     kind: Sizes
+    names_kinds: bool = False
     warnings: tuple[str, ...] = ()
 
     def of(self, rows: Sizes) -> Terms:
         """Those of some trainers."""
-        return Terms(*(getattr(self, one.name)[rows] for one in fields(self) if one.name != "warnings"))
+        arrays: dict[str, Any] = {name: getattr(self, name)[rows] for name in _ARRAYS}
+        return Terms(**arrays, names_kinds=self.names_kinds)
+
+
+_ARRAYS = tuple(one.name for one in fields(Terms) if one.name not in ("names_kinds", "warnings"))
+
+
+def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
+    """The trainers' terms under an objective; callers share them."""
+    return _terms_of_same(_Same(trainers), objective)
+
+
+def forget_terms() -> None:
+    """Work out anew what is asked for next, as where it is measured how long that takes."""
+    _terms_of_same.cache_clear()
+    _terms_of.cache_clear()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """The very same trainers: that they are is seen without a look at each of them."""
+
+    trainers: tuple[Trainer, ...]
+
+    def __hash__(self) -> int:
+        return id(self.trainers)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.trainers is other.trainers
+
+
+@lru_cache(maxsize=1)
+def _terms_of_same(same: _Same, objective: str) -> Terms:
+    return _terms_of(same.trainers, objective)
 
 
 @lru_cache(maxsize=512)
-def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
-    """The trainers' terms under an objective; callers share them."""
+def _terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     alike: dict[_Particulars, int] = {}
-    kind = np.array(
-        [alike.setdefault(_particulars(trainer, objective), len(alike)) for trainer in trainers], dtype=np.int64
-    )
+    known = [_known(trainer, objective) for trainer in trainers]
+    kind = np.array([alike.setdefault(particulars, len(alike)) for particulars, _ in known], dtype=np.int64)
     numbers = np.array([its for its, _ in alike]).reshape(-1, _NUMBERS)
     numbers += read_aim(objective).evictions_s * _avoids(numbers)
     most, fewest = numbers[:, :2].T.astype(np.int64)
@@ -103,7 +136,8 @@ def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
         read_only(independent.astype(bool)),
         per_joule,
         read_only(kind),
-        tuple(chain.from_iterable(map(_warnings, trainers))),
+        any(trainer.choices is not None for trainer in trainers),
+        tuple(chain.from_iterable(warnings for _, warnings in known)),
     )
 
 
@@ -140,6 +174,11 @@ def _avoids(numbers: Table) -> Table:
 
 
 @lru_cache(maxsize=65536)
+def _known(trainer: Trainer, objective: str) -> tuple[_Particulars, tuple[str, ...]]:
+    """What tells it from others, and what in it is not as its owner may think."""
+    return _particulars(trainer, objective), _warnings(trainer)
+
+
 def _particulars(trainer: Trainer, objective: str) -> _Particulars:
     """Most and fewest nodes, then what the terms name, the same in their order; its worth."""
     aim, alone = read_aim(objective), trainer.independent
@@ -161,7 +200,6 @@ def _particulars(trainer: Trainer, objective: str) -> _Particulars:
     return numbers, worth_per_s(trainer, objective)[: most + 1].tobytes()
 
 
-@lru_cache(maxsize=65536)
 def _warnings(trainer: Trainer) -> tuple[str, ...]:
     """What in a trainer is not as its owner may think."""
     most, said = trainer.most_nodes, []

@@ -121,6 +121,9 @@ def useful_time(
             tells it; None: nobody has one.
         booted: from when new nodes train, instead of from now.
     """
+    if _nothing_ends(classes, last) and not booted:
+        shape = (len(terms.boot_s), 1)
+        return UsefulTime(np.full(shape, classes[0].life_s), np.zeros(shape), np.zeros(shape))
     after_s = terms.boot_s[:, None] if booted else 0.0
     whole_s = np.array([node_class.life_s for node_class in classes])
     lives_s = whole_s - after_s
@@ -143,6 +146,13 @@ def useful_time(
         until_s = np.minimum(whole_s, whole_s[last[together], None])
         power[together] = terms.per_joule[together, None] * until_s * watts
     return UsefulTime(alone_s, end_s, power)
+
+
+def _nothing_ends(classes: Sequence[NodeClass], last: Sizes | None) -> bool:
+    """Whether all nodes are alike, stay, and cost nothing: so it is in most decisions."""
+    if len(classes) != 1 or classes[0].taken_back or classes[0].watts:
+        return False
+    return last is None or not (last >= 0).any()
 
 
 def _beyond_the_next(by_class: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -215,7 +225,10 @@ def _distinct_tables(
     key = terms.kind * (int(held_nodes.max(initial=0)) + 1) + held_nodes
     if may_join is not None:
         key = 2 * key + may_join
-    _, first, row = np.unique(key, return_index=True, return_inverse=True)
+    numbers: dict[int, int] = {}
+    row = np.array([numbers.setdefault(one, len(numbers)) for one in key.tolist()], dtype=np.int64)
+    first = np.zeros(len(numbers), dtype=np.int64)
+    first[row[::-1]] = np.arange(len(row))[::-1]
     terms, held_nodes = terms.of(first), held_nodes[first]
     now = useful_time(terms, [node_class])
     costs = switching_costs(terms, held_nodes) + now.power * np.arange(terms.worth.shape[1])

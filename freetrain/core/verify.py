@@ -114,8 +114,9 @@ def verify(problem: Problem, decision: Decision) -> tuple[str, ...]:
 
 def _foreign_or_shared_nodes(problem: Problem, placement: Placement) -> Iterator[str]:
     lent = set().union(*placement.values())
-    if foreign := lent - problem.names:
-        yield f"{min(foreign)} is lent, which is not among the problem's nodes or due back already"
+    if not lent <= problem.names:
+        foreign = min(lent - problem.names)
+        yield f"{foreign} is lent, which is not among the problem's nodes or due back already"
     if len(lent) < sum(map(len, placement.values())):
         names = [name for names in placement.values() for name in names]
         yield f"{min(name for name in lent if names.count(name) > 1)} is lent twice over"

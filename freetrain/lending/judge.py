@@ -126,10 +126,10 @@ class Judgement:
         questions = []
         for claimants, nodes in self.parts:
             groups = [([requests[want.trainer] for want in one.wants], one.eligible) for one in claimants]
-            nodes, own = ask_by_kind(nodes, groups, self.facts.snapshot)
+            asked, own = ask_by_kind(nodes, groups, self.facts.snapshot)
             own = tuple(sorted(own, key=lambda trainer: order[trainer.id]))
-            nodes = in_few_classes(nodes, self.now_s, self.rules.horizon_s, own)
-            questions.append((self._with_watts(nodes, claimants[0].worth), own))
+            offers = in_few_classes(asked, self.now_s, self.rules.horizon_s, own)
+            questions.append((self._with_watts(offers, claimants[0].worth), own))
         return questions or [((), ())]
 
     def _with_watts(self, nodes: Sequence[Offer], part: float) -> tuple[Offer, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -105,22 +105,27 @@ class Stays:
     def after(self, now_s: float, idle: Nodes) -> Stays:
         """After an instant at which these nodes are idle, lent ones included."""
         # In order, so that sums over them come out the same to the last digit each time.
-        since_s = {**self.since_s, **dict.fromkeys(sorted(idle.difference(self.since_s)), now_s)}
-        has_left = len(since_s) > len(idle)
-        gone = [now_s - since_s.pop(name) for name in set(since_s).difference(idle)] if has_left else []
+        came = sorted(idle.difference(self.since_s))
+        has_left = len(self.since_s) + len(came) > len(idle)
+        return self.after_changes(now_s, came, set(self.since_s).difference(idle) if has_left else ())
+
+    def after_changes(self, now_s: float, came: Iterable[str], gone: Collection[str]) -> Stays:
+        """After an instant before which these nodes have become idle, and these been taken, all others staying."""
+        since_s = {**self.since_s, **dict.fromkeys(came, now_s)}
+        ages_s = [now_s - since_s.pop(name) for name in gone]
         if self.seen_s is None:
             return replace(self, seen_s=now_s, since_s=since_s)
         passed_s = now_s - self.seen_s
         fades = 0.5 ** (passed_s / HALF_LIFE_S)
         idle_node_s = _by_age(self.seen_s, now_s, self.since_s.values())
-        left = Counter(bisect_right(AGES_S, age_s) - 1 for age_s in gone)
+        left = Counter(bisect_right(AGES_S, age_s) - 1 for age_s in ages_s)
         by_age = (
             before.after(fades, spent_s, left[at])
             for at, (before, spent_s) in enumerate(zip(self.by_age, idle_node_s, strict=True))
         )
         return Stays(
             fades * self.idle_node_s + passed_s * len(self.since_s),
-            fades * self.left + len(gone),
+            fades * self.left + len(ages_s),
             tuple(by_age),
             now_s,
             since_s,
@@ -150,10 +155,11 @@ def _stay_s(rate: float, bound_s: float, then_s: float) -> float:
 
 def _by_age(from_s: float, to_s: float, since_s: Iterable[float]) -> list[float]:
     """Node-seconds between two instants, for each of the bounds of the nodes' ages."""
-    began_s = np.fromiter(since_s, dtype=float)[:, None]
+    nodes = Counter(since_s)
+    began_s = np.fromiter(nodes, dtype=float, count=len(nodes))[:, None]
     reached_s = np.minimum(to_s - began_s, _BOUNDS_S) - np.minimum(from_s - began_s, _BOUNDS_S)
-    spent_s: list[float] = (reached_s[:, 1:] - reached_s[:, :-1]).sum(axis=0).tolist()
-    return spent_s
+    reached: list[float] = (np.fromiter(nodes.values(), dtype=float, count=len(nodes)) @ reached_s).tolist()
+    return [this - before for before, this in pairwise(reached)]
 
 
 def idle_for_the_site(snapshot: Snapshot, fragments: tuple[Fragment, ...], ours: FragmentQueue) -> Nodes:

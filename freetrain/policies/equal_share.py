@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +9,7 @@ import numpy as np
 from freetrain.core.allocation import Allocation
 from freetrain.core.problem import Problem
 from freetrain.core.terms import Sizes
-from freetrain.core.trainer import Trainer
-from freetrain.policies.aiming import HEEDED, Asked, asked_of, nothing_asked
+from freetrain.policies.aiming import HEEDED, Asked, asked_of
 from freetrain.policies.spread import spread_as_decided
 
 
@@ -37,26 +35,18 @@ class EqualShare:
 
 
 def _equal_sizes(problem: Problem, reach: Sizes) -> Sizes:
-    return equal_sizes(problem.trainers, problem.node_count, problem.held_nodes, reach, asked_of(problem))
+    return equal_sizes(asked_of(problem), problem.node_count, problem.held_nodes, reach)
 
 
-def equal_sizes(
-    trainers: Sequence[Trainer],
-    nodes: int,
-    held_nodes: Sizes | None = None,
-    reach: Sizes | None = None,
-    asked: Asked | None = None,
-) -> Sizes:
+def equal_sizes(asked: Asked, nodes: int, held_nodes: Sizes | None = None, reach: Sizes | None = None) -> Sizes:
     """Size of each trainer on so many nodes, shape (trainers,).
 
     Args:
-        trainers: which.
+        asked: what the trainers' limits and the objective ask of their sizes.
         nodes: how many there are.
         held_nodes: what the trainers have now; None: nothing.
         reach: how many nodes each can get at most; None: all.
-        asked: what the objective asks of their sizes; None: nothing.
     """
-    asked = asked or nothing_asked(trainers)
     fewest, most = asked.fewest, asked.most if reach is None else np.minimum(asked.most, reach)
     sizes = np.zeros(len(fewest), dtype=np.int64)
     left = nodes

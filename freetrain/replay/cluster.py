@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from operator import attrgetter
 from types import MappingProxyType
 
 from freetrain.core.aim import read_aim
+from freetrain.core.classes import holders_of
 from freetrain.core.fragment import node_of
-from freetrain.core.node import Nodes
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.plan import Action, Lend, Release, Serve
 from freetrain.core.problem import Offer, Question
@@ -22,12 +21,12 @@ from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.size_changes import SizeChanges
 from freetrain.lending.stays import Stays
 from freetrain.replay.foresight import Foresight, Knows
+from freetrain.replay.idle_nodes import IdleNodes
 from freetrain.replay.lent_times import LentTimes
 from freetrain.replay.plans import Planned, SitePlans
 from freetrain.replay.trainer_run import TrainerRun
 from freetrain.replay.trainers import with_other_kinds
 
-_HOLDER = attrgetter("held_by")
 _KNOWN_WITHIN_S = 60.0
 """Slurm plans in steps of a minute: who is to leave by then is given back in good order."""
 
@@ -50,7 +49,7 @@ class Idle:
     """
 
     now_s: float
-    nodes: tuple[Offer, ...]
+    nodes: Sequence[Offer]
     trainers: tuple[Trainer, ...]
     horizon_s: float
     orders: tuple[Action, ...] = ()
@@ -61,7 +60,7 @@ class Idle:
     def among(self, trainers: tuple[Trainer, ...]) -> Idle:
         """The same, for these trainers only; what others have is to be given back first."""
         competing = {None, *(one.id for one in trainers)}
-        if competing.issuperset(map(_HOLDER, self.nodes)):
+        if holders_of(self.nodes) <= competing:
             return replace(self, trainers=trainers)
         given_up: defaultdict[str | None, list[str]] = defaultdict(list)
         for node in self.nodes:
@@ -144,7 +143,7 @@ class ReplayedCluster:
         self.running: dict[str, TrainerRun] = {}
         self.lent_nodes = 0
         self.retired_samples = 0.0
-        self._idle: dict[str, Offer] = {}
+        self._idle = IdleNodes()
         self._serving: dict[str, tuple[str, ...]] = {}
 
     @property
@@ -155,7 +154,8 @@ class ReplayedCluster:
     def observe(self) -> Idle:
         """What there is now."""
         trainers = tuple(run.trainer for run in self.running.values())
-        self.stays = self.stays.after(self.now_s, Nodes(self._idle))
+        self.stays = self.stays.after_changes(self.now_s, sorted(self._idle.came), self._idle.gone)
+        self._idle.note_seen()
         self.note_sizes()
         planned = self._plans.look(self.now_s) if self._plans is not None else Planned({}, {})
         self.planned_s = planned.until_s
@@ -198,14 +198,14 @@ class ReplayedCluster:
 
     def holder_of(self, node: str) -> str | None:
         """Who has this node: a trainer's id, "" where it is idle, None where it is busy."""
-        held = self._idle.get(node)
-        return None if held is None else held.held_by or ""
+        holder = self._idle.holder
+        return (holder[node] or "") if node in holder else None
 
     def join(self, nodes: Mapping[str, float]) -> None:
         """These nodes become idle, until then (inf: until the window ends)."""
         for name, until_s in nodes.items():
             is_known = self._sees_ends and until_s < inf
-            self._idle[name] = Offer(name, until_s if is_known else None)
+            self._idle.join(name, until_s if is_known else None)
             self._note_holder(name, None)
 
     def leave(self, nodes: Sequence[str]) -> None:
@@ -214,7 +214,7 @@ class ReplayedCluster:
             self._let_idle_places_leave(nodes)
         evicted: defaultdict[str, set[str]] = defaultdict(set)
         for name in nodes:
-            holder = self._idle.pop(name).held_by
+            holder = self._idle.leave(name)
             if holder is not None:
                 evicted[holder].add(name)
         for holder, names in evicted.items():
@@ -249,16 +249,19 @@ class ReplayedCluster:
         horizon_s = self.stays.expected_by_age_s
         return horizon_s, self.size_changes.within(horizon_s)
 
-    def _foreseen(self, planned: Planned, horizon_s: float) -> tuple[Offer, ...]:
+    def _foreseen(self, planned: Planned, horizon_s: float) -> Sequence[Offer]:
         """The nodes on which nobody would start now, with the ends that are planned, or known."""
-        nodes = tuple(self._idle.values())
+        has_kinds = any(run.trainer.choices is not None for run in self.running.values())
+        if self._plans is None and not (self._sees_ends or has_kinds or self._counts_watts):
+            return self._idle.alike
+        nodes = self._idle.offers
         if self._plans is not None:
             ends_s = planned.until_s
             free = (node for node in nodes if node.name not in planned.kept)
             nodes = tuple(replace(node, free_until_s=ends_s.get(node.name)) for node in free)
         if self._plans is not None or self._sees_ends:
             nodes = in_few_classes(nodes, self.now_s, horizon_s, (run.trainer for run in self.running.values()))
-        if any(run.trainer.choices is not None for run in self.running.values()):
+        if has_kinds:
             nodes = tuple(replace(node, kind=self._kind_of.get(node.name, "")) for node in nodes)
         if self._counts_watts:
             nodes = tuple(replace(node, watts=self._watts_of[node.name]) for node in nodes)
@@ -266,19 +269,22 @@ class ReplayedCluster:
 
     def _due(self, planned: Planned) -> tuple[Action, ...]:
         """Lent nodes on which jobs would start now are given back."""
+        if not planned.kept:
+            return ()
         due: defaultdict[str, list[str]] = defaultdict(list)
-        for name in sorted(planned.kept.keys() & self._idle.keys()):
-            if (holder := self._idle[name].held_by) is not None:
+        for name in sorted(planned.kept.keys() & self._idle.names):
+            if (holder := self._idle.holder[name]) is not None:
                 due[holder].append(name)
         return tuple(Release(tuple(names), "a job could start here", holder) for holder, names in due.items())
 
     def _was_planned(self, name: str) -> bool:
         return abs(self.planned_s.get(name, inf) - self.now_s) <= _KNOWN_WITHIN_S
 
-    def _hold(self, nodes: Iterable[str], holder: str | None) -> None:
-        for name in nodes:
-            self._idle[name] = Offer(name, self._idle[name].free_until_s, holder)
-            self._note_holder(name, holder)
+    def _hold(self, nodes: Collection[str], holder: str | None) -> None:
+        self._idle.hold(nodes, holder)
+        if self.lent_times is not None:
+            for name in nodes:
+                self._note_holder(name, holder)
 
     def _note_holder(self, place: str, holder: str | None) -> None:
         if self.lent_times is None:
@@ -298,11 +304,11 @@ class ReplayedCluster:
         for name in places:
             self._idle_on[node_of(name)].pop(name, None)
         for name in places:
-            holder, others = self._idle[name].held_by, self._idle_on[node_of(name)]
+            holder, others = self._idle.holder[name], self._idle_on[node_of(name)]
             if holder is not None and others:
                 other = next(iter(others))
                 self.running[holder].rename(name, other)
                 self._hold((other,), holder)
-                self._idle[name] = Offer(name, self._idle[name].free_until_s)
+                self._idle.hold((name,), None)
             if self.lent_times is not None:
                 self.lent_times.note(name, None, self.now_s)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import ceil, floor, inf
+
+import numpy as np
 
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.trainer import Trainer
+from freetrain.policies.aiming import Asked
 from freetrain.policies.equal_share import equal_sizes
 from freetrain.replay.admission import Admission
 
@@ -38,6 +42,7 @@ class _Training:
 
     def __init__(self, trainer: Trainer, objective: str) -> None:
         self.trainer = trainer
+        self.limits = trainer.min_nodes, trainer.most_nodes if trainer.can_run else 0
         self.rates = [trainer.rate(nodes) for nodes in range(trainer.most_nodes + 1)]
         self.worth = worth_per_s(trainer, objective).tolist()
         self.samples = 0.0
@@ -90,9 +95,17 @@ def _least(running: Iterable[_Training]) -> list[int]:
 
 def _share(running: Sequence[_Training], nodes: float) -> None:
     """Set every rate to that of an equal share, between those of the whole numbers of nodes around."""
-    trainers = [training.trainer for training in running]
-    fewer, more = equal_sizes(trainers, floor(nodes)).tolist(), equal_sizes(trainers, ceil(nodes)).tolist()
+    limits = tuple(training.limits for training in running)
+    fewer, more = _equal_sizes(limits, floor(nodes)), _equal_sizes(limits, ceil(nodes))
     fraction = nodes - floor(nodes)
     for training, low, high in zip(running, fewer, more, strict=True):
         training.rate = (1 - fraction) * training.rates[low] + fraction * training.rates[high]
         training.worth_per_s = (1 - fraction) * training.worth[low] + fraction * training.worth[high]
+
+
+@lru_cache(maxsize=2)
+def _equal_sizes(limits: tuple[tuple[int, int], ...], nodes: int) -> list[int]:
+    """Of trainers with these fewest and most nodes: who completes is often followed by one with the same."""
+    fewest, most = np.array(limits, dtype=np.int64).reshape(-1, 2).T
+    sizes: list[int] = equal_sizes(Asked(fewest, most, np.zeros_like(fewest), 0.0), nodes).tolist()
+    return sizes

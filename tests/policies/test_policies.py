@@ -24,6 +24,7 @@ from freetrain.policies import (
     find_policy,
     with_links,
 )
+from freetrain.policies.aiming import nothing_asked
 from freetrain.policies.equal_share import equal_sizes
 from tests.policies.deciding import decide
 
@@ -37,30 +38,30 @@ def trainers(count: int, min_nodes: int = 1) -> tuple[Trainer, ...]:
 
 
 def test_an_equal_share_is_equal() -> None:
-    assert equal_sizes(trainers(3), 12).tolist() == [4, 4, 4]
+    assert equal_sizes(nothing_asked(trainers(3)), 12).tolist() == [4, 4, 4]
 
 
 def test_what_is_left_of_an_equal_share_goes_first_come_first_served() -> None:
-    assert equal_sizes(trainers(3), 11).tolist() == [4, 4, 3]
+    assert equal_sizes(nothing_asked(trainers(3)), 11).tolist() == [4, 4, 3]
 
 
 def test_what_is_left_stays_where_it_is() -> None:
     import numpy as np
 
-    assert equal_sizes(trainers(3), 11, np.array([3, 4, 4])).tolist() == [3, 4, 4]
+    assert equal_sizes(nothing_asked(trainers(3)), 11, np.array([3, 4, 4])).tolist() == [3, 4, 4]
 
 
 def test_an_equal_share_that_a_trainer_cannot_use_goes_to_the_others() -> None:
     small = Trainer("small", ((1, 10.0), (2, 20.0)))
-    assert equal_sizes((small, *trainers(2)), 12).tolist() == [2, 5, 5]
+    assert equal_sizes(nothing_asked((small, *trainers(2))), 12).tolist() == [2, 5, 5]
 
 
 def test_more_trainers_than_nodes_get_one_each_while_they_last() -> None:
-    assert equal_sizes(trainers(5), 3).tolist() == [1, 1, 1, 0, 0]
+    assert equal_sizes(nothing_asked(trainers(5)), 3).tolist() == [1, 1, 1, 0, 0]
 
 
 def test_a_minimum_that_does_not_fit_leaves_the_nodes_to_others() -> None:
-    assert equal_sizes((*trainers(1, min_nodes=8), *trainers(1)), 5).tolist() == [0, 5]
+    assert equal_sizes(nothing_asked((*trainers(1, min_nodes=8), *trainers(1))), 5).tolist() == [0, 5]
 
 
 @pytest.mark.parametrize("policy", POLICIES)

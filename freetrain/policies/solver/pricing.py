@@ -29,26 +29,50 @@ class Priced:
     """What pricing found out.
 
     Attributes:
-        values: value tables, shape (trainers, sizes), -inf where a size is impossible.
-        worthwhile: sizes that can be part of an optimum, shape of ``values``.
+        tables: values by size that differ, shape (tables, sizes), -inf where a size is impossible.
+        row: which table is each trainer's, shape (trainers,).
+        price: per node.
+        losses: by how much each size is worth less at this price than the table's best, shape of ``tables``.
         sizes: a good allocation; its sizes are all worthwhile.
         bound: no allocation is worth more.
     """
 
-    values: Table
-    worthwhile: NDArray[np.bool_]
+    tables: Table
+    row: Sizes
+    price: float
+    losses: Table
     sizes: Sizes
     bound: float
 
     @property
+    def values(self) -> Table:
+        """Of each trainer, shape (trainers, sizes)."""
+        return self.tables[self.row]
+
+    @property
     def value(self) -> float:
         """What the good allocation is worth."""
-        return _worth(self.values, self.sizes)
+        return float(self.tables[self.row, self.sizes].sum())
+
+    @property
+    def rounding(self) -> float:
+        """Values that differ by so little are equal."""
+        return _ROUNDING * max(1.0, abs(self.bound))
+
+    @property
+    def most_loss(self) -> float:
+        """Sizes that lose more, or lose more together, are in no optimum."""
+        return self.bound - self.value + self.rounding
+
+    @property
+    def worthwhile(self) -> NDArray[np.bool_]:
+        """Sizes of each trainer that can be part of an optimum, shape of ``values``."""
+        return (self.losses <= self.most_loss)[self.row]
 
     @property
     def proven(self) -> bool:
         """Whether the good allocation reaches the bound, so that there is nothing left to solve."""
-        return self.bound - self.value <= _ROUNDING * max(1.0, abs(self.bound))
+        return self.bound - self.value <= self.rounding
 
 
 def price_out(tables: Table, nodes: int, row: Sizes | None = None) -> Priced:
@@ -60,20 +84,14 @@ def price_out(tables: Table, nodes: int, row: Sizes | None = None) -> Priced:
         row: which table is each trainer's, shape (trainers,); None: each has its own.
     """
     row = np.arange(len(tables)) if row is None else row
-    distinct = tables[:, : nodes + 1]
-    values = distinct[row]
-    price, modest, generous = _market_price(distinct, row, nodes)
+    tables = tables[:, : nodes + 1]
+    price, modest, generous = _market_price(tables, row, nodes)
+    values = tables[row]
     sizes = _fill_up(values, _hand_out(values, modest, generous, nodes), nodes)
-    reduced = distinct - price * np.arange(distinct.shape[1])
+    reduced = tables - price * np.arange(tables.shape[1])
     best = reduced.max(axis=1, initial=-np.inf)
     bound = float(best[row].sum()) + price * nodes
-    slack = bound - _worth(values, sizes)
-    worthwhile = reduced >= (best - slack)[:, None] - _ROUNDING * max(1.0, abs(bound))
-    return Priced(values, worthwhile[row], sizes, bound)
-
-
-def _worth(values: Table, sizes: Sizes) -> float:
-    return float(values[np.arange(len(sizes)), sizes].sum())
+    return Priced(tables, row, price, best[:, None] - reduced, sizes, bound)
 
 
 def _market_price(distinct: Table, row: Sizes, nodes: int) -> tuple[float, Sizes, Sizes]:
