@@ -112,12 +112,13 @@ class Problem:
     @cached_property
     def held(self) -> Counts:
         """Nodes that each trainer has now, by class."""
-        row_of, counts = self.row_of, np.zeros((len(self.trainers), len(self.classes)), dtype=np.int64)
-        for column, node_class in enumerate(self.classes):
+        row_of, counts = self.row_of, [[0] * len(self.trainers) for _ in self.classes]
+        for column, node_class in zip(counts, self.classes, strict=True):
             for holder, names in node_class.names.items():
                 if holder is not None and holder in row_of:
-                    counts[row_of[holder], column] = len(names)
-        return read_only(counts)
+                    column[row_of[holder]] = len(names)
+        shape = len(self.classes), len(self.trainers)
+        return read_only(np.array(counts, dtype=np.int64).reshape(shape).T.copy())
 
     @cached_property
     def known_values(self) -> dict[bytes, float]:

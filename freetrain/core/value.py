@@ -258,6 +258,8 @@ def total_value(problem: Problem, counts: Counts) -> float:
 def _total_value(problem: Problem, counts: Counts) -> float:
     if not counts.size:
         return 0.0
+    if len(problem.classes) == 1 and problem.choices.is_free:
+        return _value_of_sizes(problem, counts[:, 0])
     made, terms, last = problem.choices.made_by(counts), problem.choices.terms, problem.choices.last
     if (made < 0).any():
         return -np.inf
@@ -286,6 +288,14 @@ def _total_value(problem: Problem, counts: Counts) -> float:
         if node_class.taken_back:
             value -= float((use.end_s[:, column] * worth)[ends[:, column]].sum())
     return value
+
+
+def _value_of_sizes(problem: Problem, sizes: Sizes) -> float:
+    """Value where all nodes are alike, and to all trainers: that of their tables."""
+    if (sizes > problem.terms.most_nodes).any():
+        return -np.inf
+    tables, row = distinct_tables(problem.choices.terms, problem.held_nodes, problem.classes[0])
+    return float(tables[row, sizes].sum())
 
 
 def counts_of(problem: Problem, allocation: Mapping[str, Sequence[str]]) -> Counts:

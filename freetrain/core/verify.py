@@ -113,13 +113,29 @@ def verify(problem: Problem, decision: Decision) -> tuple[str, ...]:
 
 
 def _foreign_or_shared_nodes(problem: Problem, placement: Placement) -> Iterator[str]:
-    lent = set().union(*placement.values())
-    if not lent <= problem.names:
-        foreign = min(lent - problem.names)
-        yield f"{foreign} is lent, which is not among the problem's nodes or due back already"
+    held = problem.held_names
+    moved = [names for trainer, names in placement.items() if names is not held.get(trainer)]
+    lent = set().union(*moved)
+    if len(lent) == sum(map(len, moved)) and lent <= _free_of(problem, placement):
+        return
+    lent = lent.union(*placement.values())
+    if foreign := lent - problem.names:
+        yield f"{min(foreign)} is lent, which is not among the problem's nodes or due back already"
     if len(lent) < sum(map(len, placement.values())):
         names = [name for names in placement.values() for name in names]
         yield f"{min(name for name in lent if names.count(name) > 1)} is lent twice over"
+
+
+def _free_of(problem: Problem, placement: Placement) -> set[str]:
+    """The nodes of all but those trainers that keep just what they have."""
+    held = problem.held_names
+    return {
+        name
+        for node_class in problem.classes
+        for holder, names in node_class.names.items()
+        if holder is None or holder not in placement or placement[holder] is not held[holder]
+        for name in names
+    }
 
 
 def _migrations(problem: Problem, placement: Placement) -> Iterator[str]:

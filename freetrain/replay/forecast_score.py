@@ -114,6 +114,28 @@ class _Errors:
         )
 
 
+class _Ends:
+    """When the nodes are taken that are idle at some instant."""
+
+    def __init__(self, holes: Holes) -> None:
+        self._from_s = holes.from_s
+        # All nodes' holes are laid one behind the other, each as long as the window and a second.
+        self._row_s = holes.until_s - holes.from_s + 1.0
+        begins_s = holes.node * self._row_s + (holes.start_s - holes.from_s)
+        order = np.argsort(begins_s)
+        self._begins_s, self._node, self._end_s = begins_s[order], holes.node[order], holes.end_s[order]
+        self._number_of = {name: number for number, name in enumerate(holes.node_names)}
+
+    def at(self, now_s: float, names: Iterable[str]) -> list[float]:
+        """When each of these nodes is taken; not after now where the log does not say that it is idle."""
+        nodes = np.array([self._number_of.get(name, -1) for name in names], dtype=np.int64)
+        if not len(self._node):
+            return [-inf] * len(nodes)
+        at = np.searchsorted(self._begins_s, nodes * self._row_s + (now_s - self._from_s), side="right") - 1
+        ends_s: list[float] = np.where(self._node[at] == nodes, self._end_s[at], -inf).tolist()
+        return ends_s
+
+
 class ForecastLog:
     """Compares forecasts with the log as a replay goes; nobody but the final score learns what the log says.
 
@@ -126,13 +148,7 @@ class ForecastLog:
     def __init__(self, holes: Holes) -> None:
         self._until_s = holes.until_s
         self._next_s = holes.from_s
-        order = np.lexsort((holes.start_s, holes.node))
-        first = np.searchsorted(holes.node[order], np.arange(len(holes.node_names) + 1))
-        starts_s, ends_s = holes.start_s[order].tolist(), holes.end_s[order].tolist()
-        self._holes = {
-            name: (starts_s[from_:to], ends_s[from_:to])
-            for name, from_, to in zip(holes.node_names, first[:-1].tolist(), first[1:].tolist(), strict=True)
-        }
+        self._ends = _Ends(holes)
         self._calibration: defaultdict[tuple[float, int], _Sums] = defaultdict(_Sums)
         self._learned, self._planned = _Errors(), _Errors()
 
@@ -148,14 +164,15 @@ class ForecastLog:
             return
         self._next_s = now_s + _EVERY_S
         of_group: defaultdict[float, list[float]] = defaultdict(list)
-        for name, since_s in stays.since_s.items():
-            if (end_s := self._end_s(name, now_s)) is not None:
+        ends_s = self._ends.at(now_s, stays.since_s)
+        for since_s, end_s in zip(stays.since_s.values(), ends_s, strict=True):
+            if end_s > now_s:
                 of_group[since_s].append(end_s)
-        for since_s, ends_s in of_group.items():
-            self._note_group(now_s, now_s - since_s, stays, ends_s)
-        for name, start_s in planned_s:
-            end_s = self._end_s(name, now_s)
-            if end_s is not None and end_s < self._until_s:
+        for since_s, group_s in of_group.items():
+            self._note_group(now_s, now_s - since_s, stays, group_s)
+        planned = dict(planned_s)
+        for start_s, end_s in zip(planned.values(), self._ends.at(now_s, planned), strict=True):
+            if now_s < end_s < self._until_s:
                 self._planned.add(start_s - now_s, [end_s - now_s])
 
     def score(self) -> ForecastScore:
@@ -175,9 +192,3 @@ class ForecastLog:
                 probability = stays.stays(age_s, ahead_s)
                 band = min(int(probability * _BANDS), _BANDS - 1)
                 self._calibration[ahead_s, band].add(probability, [float(end_s > then_s) for end_s in ends_s])
-
-    def _end_s(self, name: str, now_s: float) -> float | None:
-        """When a node that is idle is taken; None: the log does not say that it is idle."""
-        starts_s, ends_s = self._holes.get(name, ((), ()))
-        at = bisect_right(starts_s, now_s) - 1
-        return ends_s[at] if at >= 0 and ends_s[at] > now_s else None
