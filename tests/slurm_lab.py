@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,18 +52,16 @@ def require_python_for_all() -> None:
 def _closed_to_others() -> str:
     if os.geteuid() != 0:
         return ""
-    program = [
-        "setpriv",
-        "--reuid=backup",
-        "--regid=backup",
-        "--clear-groups",
-        sys.executable,
-        "-c",
-        "import freetrain",
-    ]
-    if subprocess.run(program, cwd="/", capture_output=True).returncode == 0:
-        return ""
-    closed = next((each for each in reversed(Path(sys.executable).parents) if not each.stat().st_mode & 0o001), "")
+    # setpriv keeps capabilities with which root's folders can be entered still.
+    account = pwd.getpwnam("backup")
+    identity: dict[str, Any] = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+    with suppress(PermissionError):
+        program = [sys.executable, "-c", "import freetrain"]
+        if subprocess.run(program, cwd="/", capture_output=True, **identity).returncode == 0:
+            return ""
+    program_file = Path(sys.executable)
+    folders = [*reversed(program_file.parents), *reversed(program_file.resolve().parents)]
+    closed = next((each for each in folders if not each.stat().st_mode & 0o001), "")
     return f"other accounts cannot run {sys.executable}: chmod o+x {closed or 'its folders'}"
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
+import sys
+from pathlib import Path
 from typing import IO, Any
 
 import click
@@ -49,6 +53,9 @@ _COMMANDS = {
 }
 
 
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
 class Complaint(click.ClickException):
     """An error as the user gets to see it: what happened, what to do."""
 
@@ -90,6 +97,12 @@ class LazyGroup(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in _DISK_FULL and not ctx.params["debug"]:
+                raise Complaint(
+                    f"what was to be written could not be: {error.strerror}.",
+                    "Make room where it goes, and try again.",
+                    ExitCode.STATE_IO,
+                ) from error
             if ctx.params["debug"]:
                 raise
             raise Complaint(
@@ -108,7 +121,15 @@ def cli(debug: bool) -> None:
 
 def main() -> None:
     """Entry point of the ``freetrain`` command."""
+    _open_what_is_closed()
     cli()
+
+
+def _open_what_is_closed() -> None:
+    """Let standard streams that the caller has closed be empty ones: to Python they are None."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 (kept to the end)
 
 
 if __name__ == "__main__":

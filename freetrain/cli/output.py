@@ -8,18 +8,31 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+from freetrain.errors import StateError
 from freetrain.showing.words import NOTHING, printable
 
 
 def command_line() -> str:
     """The command as the user could type it again."""
     return shlex.join(["freetrain", *sys.argv[1:]])
+
+
+def require_place(path: Path, hint: str) -> None:
+    """Refuse a place for a page that cannot be one, before the work of hours is done for it."""
+    if path.is_dir():
+        raise StateError(f"No report can be written to {path}: it is a directory.", hint)
+    if not os.access(path.parent, os.W_OK):
+        raise StateError(
+            f"No report can be written to {path}: {path.parent.resolve()} is no directory that you may write to.",
+            hint,
+        )
 
 
 def print_json(document: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,7 +13,7 @@ import click
 
 from freetrain import __version__
 from freetrain.cli.options import policy_options, store_option
-from freetrain.cli.output import command_line, print_json
+from freetrain.cli.output import command_line, print_json, require_place
 from freetrain.cli.progress_bars import reading, replaying
 from freetrain.cli.replay_as_daemon import Afterwards, Beside, begin, how_as_daemon
 from freetrain.cli.replay_as_options import as_options
@@ -39,7 +38,7 @@ from freetrain.core.holes import Holes
 from freetrain.core.objectives import find_objective
 from freetrain.core.topology import Topology
 from freetrain.core.trainer import Trainer
-from freetrain.errors import FreetrainError, StateError
+from freetrain.errors import FreetrainError
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_placer, find_policy
 from freetrain.replay.foresight import Foresight, Knows
@@ -232,11 +231,7 @@ def _report_path(given: Mapping[str, Any]) -> Path | None:
             raise
         click.echo(f"freetrain: no report: {error.what} {error.hint}", err=True)
         return None
-    if not os.access(path.parent, os.W_OK):
-        raise StateError(
-            f"No report can be written to {path}: {path.parent.resolve()} is no directory that you may write to.",
-            "Name another place with --report, or give --no-report.",
-        )
+    require_place(path, "Name another place with --report, or give --no-report.")
     return path
 
 

@@ -74,10 +74,10 @@ def as_daemon(given: Mapping[str, Any], goal: Goal, in_parts: bool = False) -> A
         InputError: there is no such way to replay.
         ConfigError: the daemon's settings are wrong.
     """
-    how, _, path = given["played_as"].partition("=")
-    if how == "ideal" and not path:
+    how, equals, path = given["played_as"].partition("=")
+    if given["played_as"] == "ideal":
         return None
-    if how != "daemon":
+    if how != "daemon" or (equals and not path):
         raise InputError(
             f"--as {given['played_as']} is not a way to replay.", "Give ideal, daemon, or daemon=FILE."
         )

@@ -29,6 +29,8 @@ from freetrain.replay.study import Costs
 _PATH = click.Path(path_type=Path)
 _DURATION = Duration()
 _USUAL = Timing()
+_MOST_RUNNING = 100_000
+"""Presets never end: who asks for more would wait until the memory is full of trainers."""
 
 log_options = options(
     click.option("--columns", metavar="A,B,…", help="Header of an sacct file that has none."),
@@ -100,7 +102,7 @@ trainer_options = options(
     ),
     click.option(
         "--max-running",
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, _MOST_RUNNING),
         default=20,
         show_default=True,
         metavar="N",

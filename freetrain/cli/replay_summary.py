@@ -17,7 +17,7 @@ from freetrain.replay.outcome import Outcome, SiteOutcome, definitions
 from freetrain.replay.share_outcome import ShareOutcome
 from freetrain.replay.study import DaemonStudy, Study
 from freetrain.replay.worth import worth_rows
-from freetrain.showing.words import show_time
+from freetrain.showing.words import count, duration, milliseconds, show_time
 
 
 def print_definitions() -> None:
@@ -60,10 +60,14 @@ def _print_rows(log: SiteLog) -> None:
         click.echo(
             f"  … and {rows.rejected - len(rows.first_rejects):,} more (--rejects FILE keeps all)", err=True
         )
-    click.echo(
-        f"Window: {show_time(holes.from_s)} to {show_time(holes.until_s)} "
-        f"({holes.duration_s / 86400:.1f} days), {len(holes.node_names):,} nodes, {len(holes):,} holes"
-    )
+    nodes, found = count(len(holes.node_names), "node"), count(len(holes), "hole")
+    window = f"{show_time(holes.from_s)} to {show_time(holes.until_s)} ({duration(holes.duration_s)})"
+    click.echo(_with_plain_spaces(f"Window: {window}, {nodes}, {found}"))
+
+
+def _with_plain_spaces(text: str) -> str:
+    """For terminals, where people search and programs split."""
+    return text.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def rows_sentence(rows: RowCount) -> str:
@@ -102,7 +106,7 @@ def _outcome_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]]:
         f"{out.decisions:,}",
         f"for {out.events:,} events in {done.wall_s:,.1f} s ({done.events_per_s:,.0f} events/s)",
     )
-    yield "solve", f"{1e3 * out.solve_p50_s:.2g} ms", _solve_words(out)
+    yield "solve", milliseconds(out.solve_p50_s), _solve_words(out)
 
 
 def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]]:
@@ -113,7 +117,7 @@ def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]
         "full hours",
         f"{rest.idle_node_hours:,.0f}",
         f"node-hours idle, {rest.lent_node_hours:,.0f} of them lent, {rest.samples:.4g} samples, without the "
-        f"{log.empty.hours:,.0f} hours in which at least 95 % of the machine was idle",
+        f"{_with_plain_spaces(count(log.empty.hours, 'hour'))} in which at least 95 % of the machine was idle",
     )
 
 
@@ -133,4 +137,5 @@ def _daemon_rows(done: DaemonStudy) -> Iterator[tuple[str, str, str]]:
 
 def _solve_words(out: Outcome) -> str:
     statuses = ", ".join(f"{count:,} {status}" for status, count in out.statuses.items())
-    return f"median; p95 {1e3 * out.solve_p95_s:.2g} ms, max {1e3 * out.solve_max_s:.2g} ms; {statuses or 'none'}"
+    p95, most = milliseconds(out.solve_p95_s), milliseconds(out.solve_max_s)
+    return f"median; p95 {p95}, max {most}; {statuses or 'none'}"

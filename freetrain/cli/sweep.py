@@ -17,7 +17,7 @@ import click
 
 from freetrain.cli.comparing import comparison_document, draw_comparison, print_comparison
 from freetrain.cli.options import store_option
-from freetrain.cli.output import print_json
+from freetrain.cli.output import print_json, require_place
 from freetrain.cli.progress_bars import counting
 from freetrain.cli.replay import replay_command
 from freetrain.errors import FreetrainError, InputError
@@ -66,6 +66,8 @@ def sweep_command(spec: Path, **given: Any) -> None:
     sweep = read_sweep(spec, given["data"])
     for cell in sweep.cells:
         check(cell)
+    if given["picture"]:
+        require_place(given["picture"], "Name another place with --picture.")
     store = Store.open(given["store_path"] or default_store_path())
     done = known(store, sweep)
     missing = [cell for cell in sweep.cells if cell.key not in done]
@@ -118,7 +120,17 @@ def _executor(sweep: Sweep, missing: Sequence[Cell], given: dict[str, Any]) -> G
     if given["executor"] == "here":
         return do_here(missing, given["workers"])
     folder = given["folder"] or Path(f"{sweep.name}.sweep")
-    return do_on_slurm(missing, folder, shlex.split(given["sbatch"]))
+    return do_on_slurm(missing, folder, _words(given["sbatch"]))
+
+
+def _words(options: str) -> list[str]:
+    try:
+        return shlex.split(options)
+    except ValueError as error:
+        raise InputError(
+            f"--sbatch {options} cannot be read: {error}.",
+            "Write it as --sbatch '--partition=batch --time=2:00:00'.",
+        ) from error
 
 
 @contextmanager

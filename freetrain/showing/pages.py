@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from freetrain.showing import palette, words
 
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _WORDS = (
     words.count, words.number, words.share, words.moment, words.amount, words.large, words.brief_duration,
     words.show_time,
@@ -27,6 +29,11 @@ def fill(package: str, template: str, style: str, **values: Any) -> str:
         values: what the template names.
     """
     return _template(package, template).render(style=Markup(style), palette=palette, **values)
+
+
+def with_whole_options(text: str) -> Markup:
+    """A text in which no line ends within the name of an option."""
+    return Markup(_OPTION.sub(r'<span class="whole">\g<0></span>', str(escape(text))))
 
 
 @cache
@@ -46,6 +53,7 @@ def style_of(package: str, name: str) -> str:
 def _template(package: str, name: str) -> Template:
     environment = Environment(undefined=StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.globals.update({word.__name__: word for word in _WORDS})
+    environment.filters[with_whole_options.__name__] = with_whole_options
     environment.globals["colour"] = palette.trainer_colour
     return environment.from_string(_text(package, name))
 

@@ -74,6 +74,12 @@ def brief_duration(seconds: float) -> str:
     return f"{shown}{_SPACE}{symbol}" if seconds else NOTHING
 
 
+def milliseconds(seconds: float) -> str:
+    """A short time, with two digits or all before the point: 0.43 ms, 29 ms, 1,020 ms."""
+    value = 1e3 * seconds
+    return f"{value:,.0f} ms" if value >= 100 else f"{value:.2g} ms"
+
+
 def moment(epoch_s: float | None) -> str:
     """A time in UTC to the minute."""
     return NOTHING if epoch_s is None else f"{datetime.fromtimestamp(epoch_s, UTC):%Y-%m-%d %H:%M}"

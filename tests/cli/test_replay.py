@@ -109,9 +109,12 @@ def test_bad_rows_and_an_empty_machine_are_warned_of_first(log: Path) -> None:
     result = freetrain("replay", log, "--nodes", "64", "--trainers", "preset:hpo", "--no-report", "--no-store")
     warnings = [line for line in result.stdout.splitlines() if line.startswith("Warning: ")]
     assert result.stdout.startswith(warnings[0])
-    assert "2 rows could not be used, 40% of those that count" in warnings[0]
+    assert "2 rows could not be used, 40 % of those that count" in warnings[0]
     assert "At least 95 % of the machine was idle for 3.0 hours" in warnings[1]
     assert "full hours" in result.stdout
+    assert "without the 3 hours in which at least 95 %" in result.stdout
+    assert "Window: 2024-06-03 01:00:00Z to 2024-06-03 04:00:00Z (3 hours), 64 nodes, " in result.stdout
+    assert "\N{NO-BREAK SPACE}" not in result.stdout
 
 
 def test_figures_with_and_without_empty_hours_are_for_programs_too(log: Path) -> None:
@@ -401,13 +404,18 @@ def test_bad_input_ends_with_a_sentence(log: Path, tmp_path: Path) -> None:
     rejected(freetrain("replay", log, "--trainers", "preset:nas"), 2, "no preset 'nas'")
     rejected(freetrain("replay", log, "--objective", "fastest"), 2, "no objective 'fastest'")
     rejected(freetrain("replay", log, "--from", "noon"), 2, "noon")
-    rejected(freetrain("replay", log, "--as", "magic"), 2, "--as magic")
+    for how in ("magic", "daemon=", "ideal="):
+        rejected(freetrain("replay", log, "--as", how), 2, f"--as {how} is not a way to replay")
+    rejected(freetrain("replay", log, "--max-running", "1" + "0" * 20), 2, "is not in the range 1<=x<=100000")
     rejected(freetrain("replay", log, "--as", f"daemon={other}"), 78, "access.log")
     rejected(freetrain("replay", log, "--strict", "--store", empty / "x" / "db"), 74, "empty")
 
 
 def test_an_unwritable_report_ends_with_a_sentence(log: Path) -> None:
     rejected(freetrain("replay", log, "--no-store", "--report", log / "report.html"), 74, "report.html")
+    result = freetrain("replay", log, "--no-store", "--report", log.parent)
+    rejected(result, 74, f"No report can be written to {log.parent}: it is a directory.")
+    assert result.stdout == ""
 
 
 def test_a_defect_shows_no_traceback_unless_asked(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

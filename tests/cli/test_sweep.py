@@ -99,6 +99,23 @@ def test_what_cannot_be_an_option_is_refused_before_anything_is_begun(spec: Path
     assert not (tmp_path / "runs.db").exists()
 
 
+def test_what_cannot_work_at_the_end_is_refused_before_anything_is_begun(spec: Path, tmp_path: Path) -> None:
+    slurm = ("--executor", "slurm", "--folder", tmp_path / "array")
+    for options, exit_code, complaint in (
+        (("--picture", tmp_path / "none" / "sweep.html"), 74, "is no directory that you may write to"),
+        (("--picture", tmp_path), 74, "it is a directory"),
+        (
+            (*slurm, "--sbatch", "--comment='half"),
+            2,
+            "--sbatch --comment='half cannot be read: No closing quotation",
+        ),
+    ):
+        result = freetrain("sweep", spec, "--store", tmp_path / "runs.db", *options)
+        assert result.exit_code == exit_code
+        assert complaint in result.stderr
+    assert not (tmp_path / "array").exists()
+
+
 def test_a_replay_that_fails_is_named_and_the_others_are_kept(spec: Path, tmp_path: Path) -> None:
     (tmp_path / "july.psv").write_text("no log\n")
     result = freetrain("sweep", spec, "--store", tmp_path / "runs.db")

@@ -78,6 +78,7 @@ def test_the_page_has_a_bar_for_each_run_and_nothing_to_load() -> None:
     assert 'style="left: 90.0%"' in page
     assert "<b>" not in page.replace("<b style", "")
     assert "12.0" in page
+    assert ".bars tbody th { white-space: nowrap; }" in page, "equal-share would take two lines"
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
     in_parts = render_comparison(compare_sweep([cell(1, 0, "a", shares={"replay": OUTCOME})], "s"))

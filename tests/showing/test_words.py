@@ -14,6 +14,14 @@ def test_number(value: float, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.0, "0 ms"), (0.000_43, "0.43 ms"), (0.0114, "11 ms"), (0.1401, "140 ms"), (1.02, "1,020 ms")],
+)
+def test_milliseconds(seconds: float, shown: str) -> None:
+    assert words.milliseconds(seconds) == shown
+
+
+@pytest.mark.parametrize(
     ("value", "shown"),
     [
         (0, "0"),

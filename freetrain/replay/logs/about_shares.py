@@ -39,8 +39,8 @@ def _notes(shares: IdleShares) -> Iterator[str]:
         )
     if shares.spread >= _WORTH_SAYING:
         yield (
-            f"{shares.spread:.0%} of the CPU time was held by jobs on several nodes. The log tells their sums "
-            "alone: they count as if they held as much of each node."
+            f"{100 * shares.spread:.0f} % of the CPU time was held by jobs on several nodes. The log tells their "
+            "sums alone: they count as if they held as much of each node."
         )
     for name in shares.room.ignored if shares.room else ():
         yield f"The log says of no job how much {name} it held: what --task asks for of it is not heeded."

@@ -76,7 +76,7 @@ def about_empty_hours(hours: EmptyHours) -> str:
     rest = hours.all_idle_node_hours - hours.idle_node_hours
     what = (
         f"At least 95 % of the machine was idle for {hours.hours:,.1f} hours ({'; '.join(spans)}{more}), as in "
-        f"maintenance: {hours.idle_node_hours:,.0f} node-hours, {hours.share:.0%} of all idle time."
+        f"maintenance: {hours.idle_node_hours:,.0f} node-hours, {100 * hours.share:.0f} % of all idle time."
     )
     if hours.left_out:
         return f"{what} They are left out; with them, {hours.all_idle_node_hours:,.0f} node-hours are idle."

@@ -66,8 +66,8 @@ class RowTally:
             return
         first = self._named(min(self.bad))
         raise InputError(
-            f"{_rows(len(self.bad))} cannot be used, {self.rejected_share:.0%} of those that count; the first is "
-            f"in {first.file}, line {first.line}: {first.reason}.",
+            f"{_rows(len(self.bad))} cannot be used, {100 * self.rejected_share:.0f} % of those that count; the "
+            f"first is in {first.file}, line {first.line}: {first.reason}.",
             self.hint()
             or "Look whether the columns are right; --rejects FILE writes down what is wrong with each row.",
         )
@@ -78,8 +78,9 @@ class RowTally:
             return []
         first = self._named(min(self.bad))
         return [
-            f"{_rows(len(self.bad))} could not be used, {self.rejected_share:.0%} of those that count: nodes look "
-            f"idle where their jobs ran. The first is in {first.file}, line {first.line}: {first.reason}."
+            f"{_rows(len(self.bad))} could not be used, {100 * self.rejected_share:.0f} % of those that count: "
+            f"nodes look idle where their jobs ran. The first is in {first.file}, line {first.line}: "
+            f"{first.reason}."
         ]
 
     def hint(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from freetrain.core.trainer import Trainer
 from freetrain.replay.study import AsDaemon
-from freetrain.showing.words import count, number
+from freetrain.showing.words import brief_duration, count, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _limits(daemon: AsDaemon) -> Iterator[Assumption]:
     yield Assumption("margin", _seconds([nodes.margin_s]), "nodes are given back so long before they are wanted")
     yield Assumption("shortest hole", _seconds([nodes.shortest_hole_s]), "holes expected to be shorter are left")
     yield Assumption("rest", _seconds([nodes.cool_down_s]), "a node that was taken back is left alone")
-    yield Assumption("longest fragment", _seconds([fragments.longest_s]))
+    yield Assumption("longest fragment", brief_duration(fragments.longest_s))
     if nodes.reserve_nodes:
         yield Assumption("kept back", count(nodes.reserve_nodes, "idle node"))
     if nodes.most_nodes:

@@ -20,6 +20,7 @@ from freetrain.showing.words import (
     count,
     duration,
     large,
+    milliseconds,
     moment,
     number,
     share,
@@ -219,7 +220,7 @@ def shown_figure(name: str, value: object) -> str:
     if not isinstance(value, int | float):
         return str(value)
     if name.startswith("solve_"):
-        return f"{1000 * value:,.3g} ms"
+        return milliseconds(value)
     if name.startswith("u_"):
         return share(value)
     if name.endswith(("samples", "work")):

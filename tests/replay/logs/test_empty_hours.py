@@ -18,7 +18,7 @@ def test_they_are_counted_and_warned_of_where_they_matter(write: Write) -> None:
     # c1 is busy from 06 to 07: only nine of ten nodes are idle then.
     assert (log.empty.from_s.tolist(), log.empty.until_s.tolist()) == ([hour(7), hour(23)], [hour(10), hour(24)])
     assert (log.empty.idle_node_hours, log.empty.all_idle_node_hours) == (40, 49)
-    assert "82% of all idle time" in log.warnings[0]
+    assert "82 % of all idle time" in log.warnings[0]
     assert "Without them 9 are left" in log.warnings[0]
 
 

@@ -69,7 +69,7 @@ def test_line_numbers_are_those_of_the_file(write: Write) -> None:
 
 
 def test_a_long_run_of_broken_lines_takes_no_time(write: Write) -> None:
-    with pytest.raises(InputError, match="50,000 rows cannot be used, 100%"):
+    with pytest.raises(InputError, match="50,000 rows cannot be used, 100 %"):
         read(write(sacct(row("1"), *["x"] * 50_000)))
 
 

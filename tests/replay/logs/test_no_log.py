@@ -112,16 +112,16 @@ def test_many_bad_rows_are_a_warning_and_mostly_bad_ones_an_error(write: Write) 
 
     assert not any("could not be used" in warning for warning in read(write(sacct(*good, *bad(5)))).warnings)
     warning = read(write(sacct(*good, *bad(6)))).warnings[0]
-    assert "6 rows could not be used, 6% of those that count" in warning
+    assert "6 rows could not be used, 6 % of those that count" in warning
     assert "line 102: End 'soon' is not a time" in warning
-    with pytest.raises(InputError, match="101 rows cannot be used, 50% of those that count"):
+    with pytest.raises(InputError, match="101 rows cannot be used, 50 % of those that count"):
         read(write(sacct(*good, *bad(101))))
 
 
 def test_steps_and_jobs_that_never_ran_are_not_counted_in_the_share_of_bad_rows(write: Write) -> None:
     steps = [row("1.batch") for _ in range(100)]
     log = read(write(sacct(row("1"), row("2"), *steps, row("3", end="soon"))))
-    assert "33% of those that count" in log.warnings[0]
+    assert "33 % of those that count" in log.warnings[0]
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_what_jobs_on_several_nodes_hold_is_spread_evenly_and_says_less_of_sizes
     # c1 has at least 10 CPUs, not 16: nobody knows how many of the 30 were there while the second job ran.
     assert shares_of(log).cpus.size.tolist() == [10.0, 10.0, 10.0]
     assert parts(log).partly_idle_cpu_hours == 4.0
-    assert any("83% of the CPU time was held by jobs on several nodes" in note for note in log.notes)
+    assert any("83 % of the CPU time was held by jobs on several nodes" in note for note in log.notes)
 
 
 def test_a_node_with_a_job_of_unknown_size_counts_as_used(write: Write) -> None:

@@ -51,6 +51,7 @@ def test_the_daemons_pace_and_limits_are_said() -> None:
     assert said["as daemon: it looks"] == "every 7 s, and when a job comes or ends"
     assert said["its node trains"] == "20 s later the boot"
     assert said["a fragment starts"].startswith("1.3 s after the order")
+    assert said["longest fragment"] == "24 h"
 
 
 def test_without_trainers_there_are_no_costs() -> None:

@@ -9,16 +9,18 @@ from freetrain.replay.report.page import render
 
 SCORE = ForecastScore(
     calibration=(
-        Calibration(300.0, 4, 0.95, 1.0),
-        Calibration(1200.0, 8, 0.93, 0.5),
-        Calibration(3600.0, 2, 0.1, 0.0),
+        Calibration(300.0, 40, 0.95, 1.0),
+        Calibration(1200.0, 80, 0.93, 0.5),
+        Calibration(3600.0, 30, 0.1, 0.0),
+        Calibration(3600.0, 29, 0.95, 0.0),
+        Calibration(3600.0, 14, 0.55, 0.0),
     ),
     learned=(Error(3600.0, 9, 1800.0, 1500.0, 600.0),),
     planned=(Error(None, 1, 20_000.0, 100.0, 19_900.0),),
 )
 
 
-def test_what_was_said_alike_stands_in_one_line_and_what_was_never_said_is_left_open() -> None:
+def test_what_was_said_alike_stands_in_one_line_and_what_was_hardly_said_is_left_open() -> None:
     tables = forecast_tables(SCORE)
     assert tables is not None
     assert [row.said for row in tables.calibration] == ["90 to 100 %", "10 to 20 %"]
@@ -46,6 +48,7 @@ def test_forecasts_of_one_kind_are_told_apart_by_how_long_they_were() -> None:
 
 def test_where_nothing_was_forecast_there_is_nothing_to_show() -> None:
     assert forecast_tables(ForecastScore()) is None
+    assert forecast_tables(replace(SCORE, calibration=SCORE.calibration[3:])) is None
 
 
 def test_the_page_says_how_well_idle_time_could_be_forecast(report: ReportInput) -> None:

@@ -222,6 +222,21 @@ def test_what_the_figures_rest_on_stands_in_the_report(daemon_report: ReportInpu
         assert said in page
 
 
+def test_names_of_options_stay_in_one_line(report: ReportInput) -> None:
+    log = replace(report.log, warnings=("Half is <bad> (--strict); - --skip-empty-hours helps.",))
+    page = render(replace(report, log=log))
+    assert '&lt;bad&gt; (<span class="whole">--strict</span>); - <span class' in page
+    assert ">--skip-empty-hours</span> helps." in page
+    assert ".whole { white-space: nowrap; }" in page
+
+
+def test_phones_are_told_which_replay_a_figure_is_of(page: str, daemon_report: ReportInput) -> None:
+    """They have no room for the table's head."""
+    assert "content: attr(data-of)" in page
+    row = next(line for line in render(daemon_report).splitlines() if ">idle_node_hours<" in line)
+    assert re.findall('data-of="(.*?)"', row) == ["the holes allow", "the daemon gets"]
+
+
 def test_file_is_written(tmp_path: Path, report: ReportInput, page: str) -> None:
     path = tmp_path / "report.html"
     write_report(path, report)
