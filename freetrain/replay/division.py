@@ -2,7 +2,8 @@
 
 Along the concave hulls of their values the best division gives the next nodes to whoever gains most by each. So
 one list of such steps, sorted once for the trainers that are there, answers wherever the nodes end with a whole
-step. In between the hulls are only a bound, and the sizes are solved for.
+step. In between the hulls are only a bound. Where some division is known to come close to it the bound is taken,
+which flatters nobody who is measured by it; otherwise the sizes are solved for.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ Kinds = tuple[int, ...]
 """The kinds of some trainers, in order."""
 
 _ROUNDING = 1e-12
+_CLOSE = 5e-4
+"""So much more than the best division, as a share of it, may be taken for its worth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +45,14 @@ class _Steps:
     nodes_before: NDArray[np.int64]
     worth_before: Table
 
-    def best_worth(self, nodes: int) -> float | None:
-        """Worth of the best division; None: it does not end with a whole step."""
+    def around(self, nodes: int) -> tuple[float, float]:
+        """Worth of a division into whole steps, and with a part of one besides: the best lies in between."""
         at = int(np.searchsorted(self.nodes_before, nodes, side="right")) - 1
-        left = nodes - int(self.nodes_before[at])
+        before = float(self.worth_before[at])
         if at == len(self.nodes):  # everybody has all that is of use
-            return float(self.worth_before[at])
-        steps, rest = divmod(left, int(self.nodes[at]))
-        return None if rest else float(self.worth_before[at] + steps * self.worth[at])
+            return before, before
+        left, its_nodes, worth = nodes - int(self.nodes_before[at]), int(self.nodes[at]), float(self.worth[at])
+        return before + left // its_nodes * worth, before + left / its_nodes * worth
 
 
 class Divider:
@@ -78,15 +81,17 @@ class Divider:
             self._asked = trainers, tuple(sorted(map(self._kind, trainers)))
         kinds = self._asked[1]
         if (nodes, kinds) not in self._known:
-            worth = self._steps_of(kinds).best_worth(nodes)
-            self._known[nodes, kinds] = self._solved(kinds, nodes) if worth is None else worth
+            known, most = self._steps_of(kinds).around(nodes)
+            self._known[nodes, kinds] = most if _is_close(known, most) else self._solved(kinds, nodes)
         return self._known[nodes, kinds]
 
     def _solved(self, kinds: Kinds, nodes: int) -> float:
         tables, row = self._tables_of(kinds)
         priced = price_out(tables, nodes, row)
+        if _is_close(priced.value, priced.bound):
+            return priced.bound
         sizes = best_sizes(priced, nodes)
-        return float(priced.values[np.arange(len(sizes)), sizes].sum())
+        return float(priced.tables[priced.row, sizes].sum())
 
     def _kind(self, trainer: Trainer) -> int:
         """Number shared by all trainers with the same value for every size."""
@@ -124,6 +129,10 @@ class Divider:
                 table[: len(each)] = each
             self._tables[kinds] = tables, row
         return self._tables[kinds]
+
+
+def _is_close(known: float, most: float) -> bool:
+    return most - known <= _CLOSE * most
 
 
 def _hull(values: Table) -> tuple[NDArray[np.int64], Table]:

@@ -24,6 +24,7 @@ class IdleNodes:
         self.gone: set[str] = set()
         self._end_s: dict[str, float] = {}
         self._names: defaultdict[str | None, dict[str, None]] = defaultdict(dict)
+        self._unchanged: dict[str | None, tuple[str, ...]] = {}
 
     def __len__(self) -> int:
         return len(self.holder)
@@ -36,7 +37,9 @@ class IdleNodes:
     @property
     def alike(self) -> AlikeNodes:
         """All of them, where nothing tells them apart and no end is known."""
-        return AlikeNodes({holder: tuple(names) for holder, names in self._names.items() if names})
+        known = self._unchanged
+        known |= {holder: tuple(names) for holder, names in self._names.items() if holder not in known}
+        return AlikeNodes(dict(known))
 
     @property
     def offers(self) -> tuple[Offer, ...]:
@@ -45,8 +48,7 @@ class IdleNodes:
 
     def join(self, name: str, end_s: float | None) -> None:
         """A node becomes idle, until then; None: that is not known."""
-        self.holder[name] = None
-        self._names[None][name] = None
+        self._give(name, None)
         if end_s is not None:
             self._end_s[name] = end_s
         if name in self.gone:
@@ -56,8 +58,8 @@ class IdleNodes:
 
     def leave(self, name: str) -> str | None:
         """A node is taken; who had it."""
+        self._take(name)
         holder = self.holder.pop(name)
-        del self._names[holder][name]
         self._end_s.pop(name, None)
         if name in self.came:
             del self.came[name]
@@ -67,12 +69,22 @@ class IdleNodes:
 
     def hold(self, names: Iterable[str], holder: str | None) -> None:
         """Somebody gets these nodes, or nobody has them any more."""
-        its_names = self._names[holder]
         for name in names:
-            del self._names[self.holder[name]][name]
-            self.holder[name] = holder
-            its_names[name] = None
+            self._take(name)
+            self._give(name, holder)
 
     def note_seen(self) -> None:
         """What has come and gone until now is known."""
         self.came, self.gone = {}, set()
+
+    def _give(self, name: str, holder: str | None) -> None:
+        self.holder[name] = holder
+        self._names[holder][name] = None
+        self._unchanged.pop(holder, None)
+
+    def _take(self, name: str) -> None:
+        holder = self.holder[name]
+        del self._names[holder][name]
+        self._unchanged.pop(holder, None)
+        if not self._names[holder]:
+            del self._names[holder]
