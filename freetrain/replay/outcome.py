@@ -37,7 +37,8 @@ class Outcome:
     ]
     u_oracle: Annotated[
         float | None,
-        "work / work of the best division of the idle nodes at every instant, changes costing nothing",
+        "work / work of the best division of the idle nodes at every instant, changes costing nothing (to within "
+        "0.05 %, never put too low)",
     ]
     dedicated_nodes: Annotated[float, "size of that dedicated machine: idle node-hours / hours replayed"]
     dedicated_work: Annotated[float, "work of the same trainers on it"]
