@@ -59,6 +59,34 @@ def test_trainers_that_share_a_table_are_decided_as_if_each_had_its_own(
     assert worth[0] == pytest.approx(worth[1])
 
 
+def plain_best(tables: Table, row: list[int], nodes: int) -> float:
+    """One trainer after the other, whatever they have in common."""
+    best = np.zeros(nodes + 1)
+    for values in tables[row]:
+        sizes = range(min(len(values), nodes + 1))
+        best = np.array(
+            [max(values[size] + best[left - size] for size in sizes if size <= left) for left in range(nodes + 1)]
+        )
+    return float(best[nodes])
+
+
+steps = st.sampled_from([0.0, 1.0, 2.0, 2.5]) | st.floats(0, 3)
+
+
+@given(
+    st.lists(st.lists(steps, min_size=6, max_size=6), min_size=1, max_size=3),
+    st.lists(st.integers(0, 2), min_size=10, max_size=25),
+    st.integers(0, 80),
+)
+def test_of_many_alike_trainers_the_best_sizes_are_those_of_a_plain_programme(
+    gains: list[list[float]], rows: list[int], nodes: int
+) -> None:
+    tables, row = table([list(itertools.accumulate(its)) for its in gains]), [one % len(gains) for one in rows]
+    sizes = best_sizes(price_out(tables, nodes, np.array(row)), nodes)
+    assert sizes.sum() <= nodes
+    assert tables[row, sizes].sum() == pytest.approx(plain_best(tables, row, nodes))
+
+
 @given(cases)
 def test_pricing_bounds_every_allocation_and_leaves_what_can_be_better(
     case: tuple[list[list[float]], int],
