@@ -57,13 +57,15 @@ class Parts:
 
     def put_gradients(self, place: int, count: int, packet: Packet) -> dict[int, Slot]:
         """The gradients with which this optimizer steps, of those of the first parts that have one."""
-        slots = {}
-        for index, parameter in enumerate(self.parameters[:count]):
-            if parameter.grad is not None and self._optimizer_of.get(parameter) is self._optimizers[place]:
-                if parameter.grad.layout is not torch.strided:
-                    raise FeedError("some gradients are sparse")
-                slots[index] = packet.put(local(parameter.grad))
-        return slots
+        gradients = {
+            index: parameter.grad
+            for index, parameter in enumerate(self.parameters[:count])
+            if parameter.grad is not None and self._optimizer_of.get(parameter) is self._optimizers[place]
+        }
+        if any(gradient.layout is not torch.strided for gradient in gradients.values()):
+            raise FeedError("some gradients are sparse")
+        slots = packet.put_all(map(local, gradients.values()))
+        return dict(zip(gradients, slots, strict=True))
 
     def put(self, index: int, packet: Packet) -> dict[str, Any]:
         """One part."""
