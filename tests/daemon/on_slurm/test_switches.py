@@ -55,6 +55,12 @@ def last_decision(site: Site) -> Decision:
     return store.decision(run.id, run.decision_count)[1]
 
 
+def decision_about(site: Site, *trainers: str) -> Decision:
+    """The last one, once it is about these: a decision is kept after it has been carried out."""
+    wait_until(lambda: last_decision(site).placement.keys() >= set(trainers), 20, site)
+    return last_decision(site)
+
+
 @contextmanager
 def nothing_lent_meanwhile(site: Site) -> Iterator[None]:
     """All that is submitted meanwhile is decided about at once, with all nodes: none still ends what it had."""
@@ -103,7 +109,7 @@ def test_fragments_are_on_the_nodes_that_were_decided_and_on_few_leaves(
         decide_by(site, policy, place)
         large, small = (site.submit_trainer("alice", nodes, f"min={nodes}") for nodes in (3, 2))
     wait_until(lambda: (len(nodes_of(site, large)), len(nodes_of(site, small))) == (3, 2), 20, site)
-    decision = last_decision(site)
+    decision = decision_about(site, large, small)
     assert policy == "freetrain" or decision.solver == policy
     assert {trainer: sorted(names) for trainer, names in decision.placement.items()} == {
         trainer: nodes_of(site, trainer) for trainer in (large, small)
@@ -119,7 +125,7 @@ def test_a_ring_that_needs_more_than_an_uplink_has_stays_on_a_leaf(site: Site) -
         decide_by(site, "gadget", "first", "node_gbit = 100\nuplink_gbit = 5")
         job = site.submit_trainer("alice", 3, "curve=1:100/3:270,gradients=10/1")
     wait_until(lambda: len(nodes_of(site, job)) == 2, 20, site)
-    decision = last_decision(site)
+    decision = decision_about(site, job)
     assert sorted(decision.placement[job]) == nodes_of(site, job)
     topology, _ = parse_topology(site.run("bob", "scontrol", "-o", "show", "topology"))
     assert len(nodes_by_leaf(decision.placement[job], topology)) == 1
@@ -134,7 +140,7 @@ def test_ranks_of_a_training_are_the_ring_that_was_decided(site: Site) -> None:
     script = SCRIPT.format(python=sys.executable, trainer=trainer, training=TRAINING, out=out, nodes=nodes)
     job = site.submit_trainer("alice", nodes, f"min={nodes},dir={trainer}", script)
     wait_until(lambda: len(nodes_in_order_of_rank(trainer)) == nodes, 60, site)
-    decided = last_decision(site).placement[job]
+    decided = decision_about(site, job).placement[job]
     ranks = nodes_in_order_of_rank(trainer)
     begin = decided.index(ranks[0])
     assert ranks == [*decided[begin:], *decided[:begin]]
