@@ -234,7 +234,7 @@ class ReplayedCluster:
         """A trainer has reached its target."""
         run = self.running.pop(trainer_id)
         self._serving.pop(trainer_id, None)
-        held = (*run.nodes, *run.booting_s)
+        held = self._idle.of(trainer_id)
         self._hold(held, None)
         self.lent_nodes -= len(held)
         run.complete(self.now_s)

@@ -46,6 +46,10 @@ class IdleNodes:
         """All of them, with the ends that are known."""
         return tuple(Offer(name, self._end_s.get(name), holder) for name, holder in self.holder.items())
 
+    def of(self, holder: str) -> tuple[str, ...]:
+        """What somebody has, in the order in which he got it: that of a set would be another one each time."""
+        return tuple(self._names.get(holder, ()))
+
     def join(self, name: str, end_s: float | None) -> None:
         """A node becomes idle, until then; None: that is not known."""
         self._give(name, None)

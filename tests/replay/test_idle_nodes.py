@@ -58,3 +58,12 @@ def test_an_end_is_known_as_long_as_the_node_is_idle() -> None:
     idle.leave("a")
     idle.join("a", None)
     assert idle.offers == (Offer("a"),)
+
+
+def test_what_somebody_has_is_in_the_order_in_which_he_got_it() -> None:
+    idle = IdleNodes()
+    for name in "fedcba":
+        idle.join(name, None)
+    idle.hold("cafe", "t1")
+    assert idle.of("t1") == ("c", "a", "f", "e")
+    assert idle.of("nobody") == ()
