@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobRun
 from freetrain.slurm.commands import Command
-from freetrain.slurm.layout_facts import SlurmLayout, parse_partition_rules
 from freetrain.slurm.parsing import (
     fold_nodes,
     parse_jobs,
@@ -18,14 +17,20 @@ from freetrain.slurm.parsing import (
 )
 from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
 from freetrain.slurm.questions import Questions
-from freetrain.slurm.settings import SlurmSettings
+from freetrain.slurm.site.facts import Site
 from freetrain.slurm.tags import TAG_PREFIX
 
 MARK = "0123456789abcdef"
 MARGIN_S = 60.0
 """That of the daemon's default settings."""
 _DAY_MIN = 1440
-_SETTINGS = SlurmSettings("big", "22.05.8", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
+_SETTINGS = {
+    "ClusterName": "big",
+    "SLURM_VERSION": "22.05.8",
+    "PreemptType": "preempt/partition_prio",
+    "PreemptMode": "REQUEUE",
+    "SlurmUser": "slurm",
+}
 _USERS = tuple(f"user{number:02}" for number in range(40))
 
 _NODE = (
@@ -108,8 +113,9 @@ class BigSite(Questions):
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
         self._names = [f"f{number:05}" for number in range(1, self.size.nodes + 1)]
-        self._rules, _ = parse_partition_rules(_partition_text(fold_nodes(self._names)))
-        self._partitions = {name: rules.partition for name, rules in self._rules.items()}
+        rows, _ = parse_partitions(_partition_text(fold_nodes(self._names)))
+        self._site = Site(_SETTINGS, rows)
+        self._partitions = self._site.nodes_of
         self._ends = self._draw_ends()
         self._tasks = self._draw_trainers()
         self._running = self._draw_site_jobs()
@@ -145,9 +151,9 @@ class BigSite(Questions):
         bad = tuple(bad_jobs + bad_nodes + bad_reservations)
         return Snapshot(self.now_s, tuple(nodes), tuple(jobs), tuple(reservations), self._partitions, bad)
 
-    def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
+    def site(self, max_age_s: float, most_questions: int) -> Site:
         """One that is safe."""
-        return SlurmLayout(_SETTINGS, self._rules)
+        return self._site
 
     def job(self, id_: str) -> list[Job]:
         """The job, as the texts show it."""

@@ -29,7 +29,7 @@ from benchmarks.machine import machine_facts, version_facts
 from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.core.problem import Problem
-from freetrain.daemon.admission.layout_guard import LayoutGuard
+from freetrain.daemon.admission.site_guard import SiteGuard
 from freetrain.daemon.executor import Mode
 from freetrain.daemon.lender import Lender
 from freetrain.lab import Lab
@@ -165,7 +165,7 @@ def begun(gateway: Gateway, mode: Mode) -> Iterator[tuple[Lender, Store]]:
         names = tuple(node.name for node in gateway.snapshot().nodes)
         run = NewRun("freetrain daemon", "", {}, time.time(), time.time(), time.time(), names)
         with store.begin_run(run, batch_decisions=1) as journal:
-            guard = LayoutGuard(gateway, POLL_S)
+            guard = SiteGuard(gateway, POLL_S)
             yield Lender(config, gateway, SETTINGS, store.ledger(), journal, guard), store
             journal.finish({}, [], time.time())
 

@@ -98,10 +98,10 @@ def _print(found: Inspection, config_path: Path | None, as_json: bool) -> None:
         print_json(_document(found, sources))
         return
     click.echo(f"Configuration: {', '.join(map(str, sources)) or 'no file, so the defaults count'}.")
-    if found.layout is None:
+    if found.site is None:
         click.echo("Slurm was not asked.")
     else:
-        settings = found.layout.settings
+        settings = found.site.settings
         click.echo(f"Slurm {settings.version}, cluster {settings.cluster}, {settings.preempt_type}.")
     for note in found.notes:
         click.echo(printable(note))
@@ -119,7 +119,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def _document(found: Inspection, sources: tuple[Path, ...]) -> dict[str, Any]:
-    settings = found.layout.settings if found.layout else None
+    settings = found.site.settings if found.site else None
     return {
         "format": FORMAT,
         "sources": [str(source) for source in sources],

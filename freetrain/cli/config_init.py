@@ -14,6 +14,7 @@ from freetrain.daemon.admission.first_configuration import propose
 from freetrain.daemon.admission.inspection import daemons_account, inspect
 from freetrain.showing.words import printable
 from freetrain.slurm.opening import OpenedWhenAsked
+from freetrain.slurm.site.reader import ALL_QUESTIONS
 
 
 @click.command("init")
@@ -29,7 +30,7 @@ def init_command(path: Path | None, force: bool, dry_run: bool) -> None:
     path = path or Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_PATH)
     defaults = Config()
     gateway = OpenedWhenAsked(defaults.slurm.backend, defaults.slurm.timeout)
-    text = example_file(propose(gateway.layout(0.0, 3)))
+    text = example_file(propose(gateway.site(0.0, ALL_QUESTIONS)))
     if dry_run:
         click.echo(text, nl=False)
         return

@@ -28,7 +28,7 @@ def check_listing(books: Books, gateway: Gateway, standing: Standing, shape: Sha
     Raises:
         FreetrainError: there is no accounting, or it does not answer.
     """
-    if not gateway.layout(inf, 0).settings.has_accounting:
+    if not gateway.site(inf, 0).settings.has_accounting:
         raise FreetrainError(
             "Slurm keeps no accounting here (AccountingStorageType), so there is nothing to check against.",
             exit_code=ExitCode.CONFIGURATION,

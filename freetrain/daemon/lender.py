@@ -11,7 +11,7 @@ from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import End, FragmentState
 from freetrain.core.known_trainer import TrainerState
-from freetrain.daemon.admission.layout_guard import LayoutGuard
+from freetrain.daemon.admission.site_guard import SiteGuard
 from freetrain.daemon.calls import Calls
 from freetrain.daemon.controls.drains import DrainsReader
 from freetrain.daemon.controls.pause import PauseReader
@@ -68,7 +68,7 @@ class Lender:
         settings: SlurmSettings,
         ledger: Ledger,
         journal: RunJournal,
-        guard: LayoutGuard,
+        guard: SiteGuard,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
         self._clock_s = clock_s
@@ -189,7 +189,7 @@ class Lender:
     def _told(self) -> Told:
         """What the next look is told besides what Slurm answers."""
         stop_file = stop_file_there(self._config.state)
-        unsafe = self._check_layout()
+        unsafe = self._check_site()
         return Told(
             roster_rules=roster_rules_of(self._config, self._settings, self._launcher),
             half_life_s=self._config.lend.half_life,
@@ -201,7 +201,7 @@ class Lender:
             exempt_s=self._guard.exempt_s,
         )
 
-    def _check_layout(self) -> str:
+    def _check_site(self) -> str:
         """Why nothing may be lent in Slurm's layout."""
         owners = frozenset((one.trainer.owner, one.submission.tasks[0].account) for one in self.entries)
         unsafe = self._guard.why_not(self._config, owners)

@@ -17,8 +17,6 @@ from freetrain.slurm.answers import check_not_empty, rows_below_header, whole_li
 from freetrain.slurm.asking import parse_asks
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError, explain
-from freetrain.slurm.layout_facts import SlurmLayout
-from freetrain.slurm.layout_reader import LayoutReader
 from freetrain.slurm.parsing import (
     parse_jobs,
     parse_nodes,
@@ -28,6 +26,8 @@ from freetrain.slurm.parsing import (
 from freetrain.slurm.questions import Questions
 from freetrain.slurm.running import Run, run_here
 from freetrain.slurm.settings import parse_last_plan_s
+from freetrain.slurm.site.facts import Site
+from freetrain.slurm.site.reader import SiteReader
 from freetrain.slurm.tags import TAG_PREFIX
 
 _NO_RESERVATIONS = "No reservations in the system"
@@ -68,8 +68,8 @@ class CommandLine(Questions):
         self._asks: dict[str, Amount | None] = {}
         self._asks_s = float("-inf")
         self._asked_for_asks = False
-        self._layout = LayoutReader(self._ask, clock_s)
-        self._asked_for_layout = 0
+        self._site = SiteReader(self._ask, clock_s)
+        self._asked_for_site = 0
         self._last_plan_s: float | None = None
         self._was_away = False
         self._rejected: list[str] = []
@@ -77,7 +77,7 @@ class CommandLine(Questions):
     def snapshot(self) -> Snapshot:
         """See :class:`freetrain.slurm.gateway.Gateway`: three questions, at first a fourth about partitions.
 
-        Later on partitions are as of the last :meth:`layout`. Where nodes are lent in parts there is one more
+        Later on partitions are as of the last :meth:`site`. Where nodes are lent in parts there is one more
         whenever there are new jobs, and then and now: what they ask of their nodes, or have.
         """
         self._check_answering()
@@ -87,8 +87,8 @@ class CommandLine(Questions):
         reservations = self._understood(
             parse_reservations(self._lines(queries.ask_reservations(), "ReservationName=", _NO_RESERVATIONS))
         )
-        partitions = self._layout.partitions()
-        rejected, self._rejected = (*self._rejected, *self._layout.rejected), []
+        partitions = self._site.partitions()
+        rejected, self._rejected = (*self._rejected, *self._site.rejected), []
         found = Snapshot(self._clock_s(), tuple(nodes), tuple(jobs), tuple(reservations), partitions, rejected)
         check_not_empty(found)
         return found
@@ -146,22 +146,22 @@ class CommandLine(Questions):
 
     def _asks_of(self, arrays: Sequence[str]) -> Mapping[str, Amount | None]:
         try:
-            return parse_asks(self._ask(queries.ask_needs_of(arrays)), self._layout.shares_out_memory)
+            return parse_asks(self._ask(queries.ask_needs_of(arrays)), self._site.shares_out_memory)
         except SlurmRefusedError:
             return {}  # it has just forgotten the only one
 
-    def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
+    def site(self, max_age_s: float, most_questions: int) -> Site:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
         self._check_answering()
-        return self._layout.layout(max_age_s, most_questions)
+        return self._site.site(max_age_s, most_questions)
 
     def last_plan_s(self) -> float | None:
         """See :class:`freetrain.slurm.gateway.Gateway`; as of before where the last look asked for anything else.
 
         So no look asks more than four questions, besides what became of jobs.
         """
-        asked_before, self._asked_for_layout = self._asked_for_layout, self._layout.asked
-        if asked_before == self._asked_for_layout and not self._asked_for_asks:
+        asked_before, self._asked_for_site = self._asked_for_site, self._site.asked
+        if asked_before == self._asked_for_site and not self._asked_for_asks:
             try:
                 self._last_plan_s = parse_last_plan_s(self._ask(queries.ask_statistics()))
             except SlurmRefusedError:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from freetrain.slurm.site.changes import Change, in_typing_order, lines_of
+
 _PARTITION_UPDATE = re.compile(r"scontrol update PartitionName=(\S+) (.+)")
 
 
@@ -29,12 +31,20 @@ class Finding:
         is_unsafe: whether freetrain cannot lend so, or the site's jobs could wait for fragments; otherwise it only
             costs something.
         file: the file of settings that it lies in; None: in none of them more than in another.
+        changes: of Slurm's or of ``[slurm]``, whose lines these are; none where nobody has put it so.
     """
 
     what: str
     mend: str
     is_unsafe: bool = True
     file: Path | None = None
+    changes: tuple[Change, ...] = ()
+
+    @classmethod
+    def of(cls, what: str, changes: Iterable[Change], is_unsafe: bool = True) -> Finding:
+        """A finding that these changes mend."""
+        unique = in_typing_order(changes)
+        return cls(what, lines_of(unique), is_unsafe, changes=unique)
 
     @property
     def mends(self) -> list[tuple[Place, str]]:
@@ -53,11 +63,6 @@ def describe(findings: Iterable[Finding]) -> str:
         f"\n- {finding.what}" + "".join(f"\n    {line}" for line in finding.mend.splitlines())
         for finding in findings
     )
-
-
-def update(partition: str, what: str) -> str:
-    """The command that changes a partition until slurmctld reads its configuration again."""
-    return f"scontrol update PartitionName={partition} {what}"
 
 
 def _quoted(change: str) -> str:

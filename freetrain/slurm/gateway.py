@@ -10,8 +10,8 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobRun
 from freetrain.core.needs import Needs
 from freetrain.slurm.commands import Command
-from freetrain.slurm.layout_facts import SlurmLayout
 from freetrain.slurm.settings import Rights
+from freetrain.slurm.site.facts import Site
 
 
 class Gateway(Protocol):
@@ -35,11 +35,11 @@ class Gateway(Protocol):
             SlurmUnreachableError: Slurm does not answer, or in a way that cannot be understood.
         """
 
-    def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
-        """Slurm's settings, partitions and QOS, no older than ``max_age_s`` as far as so many questions tell.
+    def site(self, max_age_s: float, most_questions: int) -> Site:
+        """Slurm's settings, partitions, QOS and associations, read anew where older than ``max_age_s``.
 
-        There are three questions; what is oldest is asked first. Where accounting does not answer, what it said
-        before counts.
+        There are four questions; what is oldest is asked first, and associations only where ``max_age_s`` is 0.
+        Where accounting does not answer, what it showed before counts.
 
         Raises:
             SlurmError: Slurm does not answer.

@@ -14,10 +14,10 @@ from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmError, SlurmMissingError, SlurmUnreachableError
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.layout_facts import SlurmLayout
 from freetrain.slurm.pyslurm_client import PyslurmClient
 from freetrain.slurm.pyslurm_process import PROGRAM
 from freetrain.slurm.questions import Questions
+from freetrain.slurm.site.facts import Site
 
 log = logging.getLogger(__name__)
 
@@ -103,9 +103,9 @@ class OpenedWhenAsked(Questions):
         """
         return self._door().job(id_)
 
-    def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
+    def site(self, max_age_s: float, most_questions: int) -> Site:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
-        return self._commands.layout(max_age_s, most_questions)
+        return self._commands.site(max_age_s, most_questions)
 
     def last_plan_s(self) -> float | None:
         """See :class:`freetrain.slurm.gateway.Gateway`."""

@@ -11,12 +11,12 @@ from freetrain.slurm import queries
 from freetrain.slurm.answers import check_not_empty
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command
-from freetrain.slurm.layout_facts import SlurmLayout
 from freetrain.slurm.parsing import tasks_of
 from freetrain.slurm.pyslurm_child import WANTED
 from freetrain.slurm.pyslurm_facts import snapshot_of
 from freetrain.slurm.pyslurm_process import PROGRAM, PyslurmProcess
 from freetrain.slurm.questions import Questions
+from freetrain.slurm.site.facts import Site
 from freetrain.slurm.tags import TAG_PREFIX
 
 
@@ -61,9 +61,9 @@ class PyslurmClient(Questions):
         """See :class:`freetrain.slurm.gateway.Gateway`; pyslurm's question for one job alone is no cheaper."""
         return [task for job in self.snapshot().jobs if job.array == id_ for task in tasks_of(job)]
 
-    def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
+    def site(self, max_age_s: float, most_questions: int) -> Site:
         """See :class:`freetrain.slurm.gateway.Gateway`; pyslurm does not know all of it."""
-        return self._commands.layout(max_age_s, most_questions)
+        return self._commands.site(max_age_s, most_questions)
 
     def last_plan_s(self) -> float | None:
         """See :class:`freetrain.slurm.gateway.Gateway`."""

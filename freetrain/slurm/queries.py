@@ -59,27 +59,17 @@ nothing in its place, and all else."""
 
 RUN_FIELDS = ("JobID", "State", "Start", "End")
 
-QOS_LIMITS = ("GrpTRES", "GrpJobs", "GrpSubmit")
-"""What all jobs of a QOS may have together."""
+QOS_FIELDS = (
+    "Name", "Preempt", "PreemptMode", "GraceTime", "PreemptExemptTime", "Priority", "UsageFactor", "Flags",
+    "GrpTRES", "GrpTRESMins", "GrpTRESRunMins", "GrpJobs", "GrpSubmit", "GrpWall", "MaxTRES", "MaxTRESPerNode",
+    "MaxTRESMins", "MaxWall", "MaxTRESPU", "MaxJobsPU", "MaxSubmitPU", "MaxTRESPA", "MaxJobsPA", "MaxSubmitPA",
+    "MinTRES",
+)  # fmt: skip
 
-QOS_FIELDS = ("Name", "Preempt", "PreemptMode", "GraceTime", "PreemptExemptTime", *QOS_LIMITS)
-
-ASSOCIATION_FIELDS = ("Account", "User", "DefaultQOS", "QOS")
-
-SUBMIT_LIMITS = ("GrpSubmit", "MaxSubmitPU", "MaxSubmitPA")
-"""What of a QOS limits how many jobs wait and run, as sacctmgr prints it."""
-
-QOS_TERM_FIELDS = (
-    "Name",
-    "UsageFactor",
-    "GrpTRES",
-    "GrpJobs",
-    "MaxTRESPU",
-    "MaxJobsPU",
-    "MaxTRESPA",
-    "MaxJobsPA",
-    *SUBMIT_LIMITS,
-)
+ASSOCIATION_FIELDS = (
+    "Account", "User", "ParentName", "DefaultQOS", "QOS", "GrpTRES", "GrpTRESMins", "GrpTRESRunMins", "GrpJobs",
+    "GrpSubmit", "GrpWall", "MaxTRES", "MaxTRESPerNode", "MaxTRESMins", "MaxJobs", "MaxSubmit", "MaxWall",
+)  # fmt: skip
 
 _MOST_NAMED = 5000
 """Jobs named in one command."""
@@ -171,18 +161,21 @@ def ask_settings() -> Command:
 
 
 def ask_qos() -> Command:
-    """All QOS, of which accounting knows."""
+    """All QOS of which accounting knows, with what they allow, preempt and cost."""
     return ("sacctmgr", "-n", "-P", "show", "qos", f"format={','.join(QOS_FIELDS)}")
 
 
-def ask_qos_terms() -> Command:
-    """What each QOS allows its jobs, and what they are charged."""
-    return ("sacctmgr", "-n", "-P", "show", "qos", f"format={','.join(QOS_TERM_FIELDS)}")
-
-
-def ask_associations() -> Command:
-    """Each account, and each user in an account, with the QOS that their jobs may have."""
-    return ("sacctmgr", "-n", "-P", "show", "assoc", f"format={','.join(ASSOCIATION_FIELDS)}")
+def ask_associations(cluster: str) -> Command:
+    """Each account of a cluster, and each user in an account, with their limits and the QOS that they may have."""
+    return (
+        "sacctmgr",
+        "-n",
+        "-P",
+        "show",
+        "assoc",
+        f"cluster={cluster}",
+        f"format={','.join(ASSOCIATION_FIELDS)}",
+    )
 
 
 def ask_accounts() -> Command:

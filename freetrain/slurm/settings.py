@@ -44,6 +44,7 @@ class SlurmSettings:
         enforces: what accounting keeps jobs from: associations, limits, qos, safe.
         priority_type: as ``priority/multifactor``.
         over_s: how long jobs may go on after their limit.
+        kill_wait_s: from SIGTERM to SIGKILL where a job is to end.
         suspend_s: after how long idle nodes are powered down; inf: never.
         suspend_not: nodes and partitions that never are, as written.
         job_comp_type: as ``jobcomp/lua``; empty: none.
@@ -76,6 +77,7 @@ class SlurmSettings:
     enforces: frozenset[str] = frozenset()
     priority_type: str = "priority/basic"
     over_s: float = 0.0
+    kill_wait_s: float = 30.0
     suspend_s: float = inf
     suspend_not: tuple[str, str] = ("", "")
     job_comp_type: str = ""
@@ -121,9 +123,23 @@ def parse_settings(text: str) -> SlurmSettings:
     Raises:
         SlurmUnclearError: it says something else.
     """
+    return settings_of(parse_conf(text))
+
+
+def parse_conf(text: str) -> Mapping[str, str]:
+    """The values of ``scontrol show config`` by their names.
+
+    Raises:
+        SlurmUnclearError: it says something else.
+    """
     values = {key: value.strip() for key, value in re.findall(r"^([\w\[\]]+)\s*= (.*)$", text, re.MULTILINE)}
     if "PreemptType" not in values:
         raise SlurmUnclearError("scontrol show config", f"it names no PreemptType ({text[:80]!r})")
+    return values
+
+
+def settings_of(values: Mapping[str, str]) -> SlurmSettings:
+    """The settings that these values mean."""
     parameters = dict(re.findall(r"\b(bf_\w+)=(\d+)", values.get("SchedulerParameters", "")))
     return SlurmSettings(
         cluster=values.get("ClusterName", ""),
@@ -136,7 +152,7 @@ def parse_settings(text: str) -> SlurmSettings:
         backfill_most_jobs=_whole(parameters, "bf_max_job_test", _BACKFILL_JOBS),
         slurm_user=values.get("SlurmUser", "").partition("(")[0].strip(),
         exempt_s=_seconds(values.get("PreemptExemptTime", "")),
-        complete_wait_s=float(values.get("CompleteWait", "0").split()[0]),
+        complete_wait_s=_leading_number(values.get("CompleteWait", "0")),
         epilog=_known(values.get("EpilogSlurmctld", values.get("EpilogSlurmctld[0]", ""))),
         preempt_parameters=_known(values.get("PreemptParameters", "")),
         scheduler_parameters=_known(values.get("SchedulerParameters", "")),
@@ -154,6 +170,7 @@ def parse_settings(text: str) -> SlurmSettings:
         task_plugins=frozenset(_known(values.get("TaskPlugin", "")).split(",")),
         process_tracking=_known(values.get("ProctrackType", "")),
         shares_out_memory="MEMORY" in values.get("SelectTypeParameters", "CR_MEMORY").upper(),
+        kill_wait_s=_leading_number(values.get("KillWait", "30")),
         suspend_s=_suspend_s(values),
         suspend_not=(_known(values.get("SuspendExcNodes", "")), _known(values.get("SuspendExcParts", ""))),
     )
@@ -191,6 +208,12 @@ def parse_over_time(text: str) -> float | None:
     """Seconds of an OverTimeLimit in minutes; None: it is not given here."""
     word = text.split()[0] if text.split() else "NONE"
     return 60.0 * float(word) if word.isdigit() else inf if word == "UNLIMITED" else None
+
+
+def _leading_number(text: str) -> float:
+    """The number of ``30 sec``; 0 where there is none."""
+    word = text.partition(" ")[0]
+    return float(word) if word.isdigit() else 0.0
 
 
 def _whole(parameters: Mapping[str, str], name: str, default: int) -> int:

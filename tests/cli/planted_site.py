@@ -12,12 +12,12 @@ from pathlib import Path
 
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command
-from freetrain.slurm.queries import JOB_FIELDS, QOS_FIELDS, QOS_TERM_FIELDS, SEPARATOR
+from freetrain.slurm.queries import ASSOCIATION_FIELDS, JOB_FIELDS, QOS_FIELDS, SEPARATOR
 
 RECORDED = Path(__file__).parents[1] / "slurm" / "recorded"
 MAIN, FREETRAIN, DEBUG = (RECORDED / "layout_22.05.txt").read_text().splitlines()
 NODE = "NodeName={} CPUAlloc=0 CPUTot=4 RealMemory=1000 State=IDLE Partitions=main,freetrain,debug \n"
-NOTHING = dict.fromkeys((*QOS_FIELDS, *QOS_TERM_FIELDS), "") | {
+NOTHING = dict.fromkeys(QOS_FIELDS, "") | {
     "PreemptMode": "cluster",
     "GraceTime": "00:00:00",
     "UsageFactor": "1.000000",
@@ -72,13 +72,17 @@ class PlantedSite(CommandLine):
             self.conf("PreemptType=preempt/qos")
             self.partitions["main"] = MAIN.replace("AllowQos=ALL", "DenyQos=scavenger")
             self.qos["normal"]["Preempt"] = "scavenger"
-        self.slurm = "[slurm]\nbackend = 'cli'\n"
-        self.associations = "root|||normal\nml||normal|normal,scavenger\nml|alice|normal|normal,scavenger\n"
+        self.slurm = {"backend": "cli"}
+        self.associations = [
+            association("root"),
+            association("ml", parent="root", qos="normal,scavenger"),
+            association("ml", "alice", qos="normal,scavenger"),
+        ]
         if kind is Kind.SHARED:
             del self.partitions["freetrain"]
             self.partitions["main"] = MAIN
             self.qos["scavenger"]["UsageFactor"] = "0.000000"
-            self.slurm += "partition = 'main'\nqos = 'scavenger'\n"
+            self.slurm |= {"partition": "main", "qos": "scavenger"}
 
     def conf(self, line: str) -> None:
         """Give slurm.conf another value."""
@@ -95,19 +99,39 @@ class PlantedSite(CommandLine):
             line, count = re.subn(rf"(?i)(?<= )({key})=\S+", new, self.partitions[name])
             self.partitions[name] = line if count else f"{line} {change}"
 
+    def new_partition(self, line: str) -> None:
+        """A line of slurm.conf that makes a partition, and what Slurm shows of it then."""
+        given = dict(word.split("=", 1) for word in line.split())
+        name = given["PartitionName"]
+        shown = FREETRAIN.replace("AllowQos=scavenger,normal", "AllowQos=ALL").replace("QoS=scavenger", "QoS=N/A")
+        self.partitions[name] = shown.replace("=freetrain ", f"={name} ", 1)
+        self.partition(name, *(f"{key}={value}" for key, value in given.items() if key != "PartitionName"))
+
+    def associate(self, account: str, user: str | None = None, **fields: str) -> None:
+        """Change an account with all its users, or a user in it."""
+        for row in self.associations:
+            if row["Account"] == account and user in (None, row["User"]):
+                row.update(fields)
+
     def write(self) -> None:
         """Put the settings into the file; those of the directories, too, unless they are given."""
         text = "" if "state" in _tables(self.toml) else "[state]\ndirectory = '/nonexistent/freetrain'\n"
-        text += "" if "slurm" in _tables(self.toml) else self.slurm
+        settings = "".join(f"{key} = '{value}'\n" for key, value in self.slurm.items())
+        text += "" if "slurm" in _tables(self.toml) else f"[slurm]\n{settings}"
         self.path.write_text(text + self.toml)
 
     def type(self, lines: list[tuple[str, str]]) -> None:
         """Do what is said, each line where it belongs; the planted settings are replaced."""
-        settings = [line for place, line in lines if place == "freetrain.toml"]
-        if settings:
-            self.toml = "\n".join(settings) + "\n"
+        settings = "\n".join(line for place, line in lines if place == "freetrain.toml")
+        if set(_tables(settings)) == {"slurm"}:
+            self.slurm |= tomllib.loads(settings)["slurm"]
+            self.toml = self.toml if "slurm" not in _tables(self.toml) else ""
+        elif settings:
+            self.toml = settings + "\n"
         for place, line in lines:
-            if place == "slurm.conf" and not line.startswith("PartitionName="):
+            if place == "slurm.conf" and line.startswith("PartitionName=") and "…" not in line:
+                self.new_partition(line)
+            elif place == "slurm.conf" and not line.startswith("PartitionName="):
                 self.conf(line)
             elif place == "run":
                 self._run(shlex.split(line))
@@ -121,15 +145,17 @@ class PlantedSite(CommandLine):
             case ("sacctmgr", "-i", "add", "qos", name):
                 self.qos[name] = NOTHING | {"Name": name}
             case ("sacctmgr", "-i", "modify", "qos", name, "set", change):
-                key, value = change.replace("+=", "=").replace("-=", "=").replace("JobsPU", "PU").split("=", 1)
-                self.qos[name][key] = "" if "-=" in change else value
+                key, value = re.split(r"[+-]?=", change, maxsplit=1)
+                key = key.replace("SubmitJobsPU", "SubmitPU")
+                cleared = "-=" in change or re.fullmatch(r"(\w+=)?-1", value)
+                self.qos[name][key] = "" if cleared else value
             case ("sacctmgr", "-i", "modify", "account", name, "set", "DefaultQOS=-1"):
-                self.associations = self.associations.replace(f"{name}||scavenger|", f"{name}|||")
+                self.associate(name, DefaultQOS="")
             case ("sacctmgr", "-i", "modify", "user", name, "where", account, "set", "DefaultQOS=-1"):
-                row = f"{account.partition('=')[2]}|{name}|"
-                self.associations = self.associations.replace(f"{row}scavenger|", f"{row}|")
-            case ("sacctmgr", "-i", "modify", "account", _, "set", "QOS+=scavenger"):
-                self.associations = self.associations.replace("|normal\n", "|normal,scavenger\n")
+                self.associate(account.partition("=")[2], name, DefaultQOS="")
+            case ("sacctmgr", "-i", "modify", "account", names, "set", change) if change.startswith("QOS+="):
+                for name in names.split(","):
+                    self.associate(name, QOS=f"normal,{change.removeprefix('QOS+=')}")
             case ("sacctmgr", "-i", "add", "user", name, _):
                 self.people[name] = "None"
             case ("sacctmgr", "-i", "modify", "user", name, "set", change):
@@ -156,8 +182,10 @@ class PlantedSite(CommandLine):
             case ("sacctmgr", _, _, "show", "qos", fields):
                 names = fields.removeprefix("format=").split(",")
                 return "".join(f"{'|'.join(qos[name] for name in names)}\n" for qos in self.qos.values())
-            case ("sacctmgr", _, _, "show", "assoc", _):
-                return self.associations
+            case ("sacctmgr", _, _, "show", "assoc", "cluster=lab", _):
+                return "".join(
+                    f"{'|'.join(row[name] for name in ASSOCIATION_FIELDS)}\n" for row in self.associations
+                )
             case ("sacctmgr", _, _, "show", "user", "format=User"):
                 return "".join(f"{name}\n" for name in self.people)
             case ("sacctmgr", _, _, "show", "account", _):
@@ -165,6 +193,14 @@ class PlantedSite(CommandLine):
             case ("sacctmgr", _, _, "show", "user", name, *_):
                 return f"{self.people[name]}|\n" if name in self.people else ""
         raise AssertionError(f"not asked in a check: {command}")
+
+
+def association(
+    account: str, user: str = "", parent: str = "", qos: str = "normal", **fields: str
+) -> dict[str, str]:
+    """An account, or a user in it, as accounting shows it."""
+    row = dict.fromkeys(ASSOCIATION_FIELDS, "")
+    return row | {"Account": account, "User": user, "ParentName": parent, "QOS": qos} | fields
 
 
 def waiting_trainer(user: str, account: str) -> str:

@@ -66,8 +66,8 @@ def qos(name: str, **fields: str) -> Plant:
     return lambda site: site.qos[name].update(fields)
 
 
-def associations(old: str, new: str) -> Plant:
-    return lambda site: setattr(site, "associations", site.associations.replace(old, new))
+def associate(account: str, user: str | None = None, **fields: str) -> Plant:
+    return lambda site: site.associate(account, user, **fields)
 
 
 IN_SLURM_CONF = {
@@ -176,7 +176,7 @@ IN_SHARED_PARTITION = {
     "one that does not preempt": (
         qos("normal", Preempt=""), "sacctmgr -i modify qos normal set Preempt+=scavenger", True
     ),
-    "by partition": (conf("PreemptType=preempt/partition_prio"), "PreemptType=preempt/qos", True),
+    "by partition": (conf("PreemptType=preempt/partition_prio"), 'partition = "freetrain"', True),
     "not admitted": (
         lambda site: site.partition("main", "AllowQos=normal"),
         "scontrol update PartitionName=main AllowQos=normal,scavenger", True,
@@ -195,14 +195,14 @@ IN_SHARED_PARTITION = {
         "sacctmgr -i modify qos scavenger set PreemptExemptTime=00:00:00", False,
     ),
     "the default of an account": (
-        associations("ml||normal|", "ml||scavenger|"), "sacctmgr -i modify account ml set DefaultQOS=-1", True
+        associate("ml", DefaultQOS="scavenger"), "sacctmgr -i modify account ml set DefaultQOS=-1", True
     ),
     "the default of a user": (
-        associations("ml|alice|normal|", "ml|alice|scavenger|"),
+        associate("ml", "alice", DefaultQOS="scavenger"),
         "sacctmgr -i modify user alice where account=ml set DefaultQOS=-1", True,
     ),
     "nobody may use it": (
-        associations("normal,scavenger", "normal"), "sacctmgr -i modify account ml set QOS+=scavenger", False
+        associate("ml", QOS="normal"), "sacctmgr -i modify account ml set QOS+=scavenger", False
     ),
     "no limit": (qos("scavenger", GrpTRES=""), "sacctmgr -i modify qos scavenger set GrpTRES=node=4", False),
     "dear nodes": (
@@ -373,8 +373,9 @@ def test_where_accounting_is_silent_that_is_said(new_site: Site, monkeypatch: py
         return ask(command, stdin)
 
     monkeypatch.setattr(site, "_ask", silent)
+    monkeypatch.setattr(site._site, "_ask", silent)
     said = check(site).stdout
-    assert "not checked: limits and charges of QOS (slurmdbd is away.)" in said
+    assert "not checked: QOS, accounts and limits (slurmdbd is away.)" in said
     assert "not checked: the rights of freetrain (slurmdbd is away.)" in said
 
 

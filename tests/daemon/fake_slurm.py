@@ -14,12 +14,13 @@ from freetrain.core.job import Job, JobRun, JobState
 from freetrain.core.node import NodeState, Partition, Reservation
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
-from freetrain.slurm.layout_facts import PartitionRules, Qos, SlurmLayout
 from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
 from freetrain.slurm.questions import Questions
-from freetrain.slurm.settings import parse_settings
+from freetrain.slurm.settings import parse_conf
+from freetrain.slurm.site.facts import Row, Site
 from freetrain.slurm.states import waits_for
 from tests.facts import node
+from tests.slurm.site.rows import partition_row
 
 NODES = tuple(f"n{number}" for number in range(1, 9))
 CONFIG = "PreemptMode = REQUEUE\nPreemptType = preempt/partition_prio\nSlurmUser = slurm(1)\nClusterName = fake\n"
@@ -49,7 +50,6 @@ class FakeSlurm(Questions):
         queue: where fragments wait and run; it preempts those that do.
         account: whose jobs are those that the daemon submits for itself.
         operators: accounts that may steer the jobs of others.
-        rules: partition → what more is to be known of it than its facts.
         qos: what accounting knows of QOS.
         rejected: lines of its answers that cannot be understood.
         asked: array → what squeue shows of what its tasks ask for, by field, where that is unlike UNDEMANDING.
@@ -82,8 +82,7 @@ class FakeSlurm(Questions):
         self.config = CONFIG
         self.account = getpass.getuser()
         self.operators: set[str] = set()
-        self.rules: dict[str, dict[str, object]] = {}
-        self.qos: dict[str, Qos] | None = None
+        self.qos: dict[str, Row] | None = None
         self.deaf_after: int | None = None
         self.cancelled_by: dict[str, tuple[int, ...]] = {}
         self._number = 100
@@ -179,14 +178,11 @@ class FakeSlurm(Questions):
             self.now_s, nodes, tuple(self.jobs.values()), tuple(self.reservations), self.partitions, self.rejected
         )
 
-    def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
-        """How it is laid out."""
+    def site(self, max_age_s: float, most_questions: int) -> Site:
+        """Its settings, partitions and QOS."""
         self._answer()
-        partitions = {
-            name: PartitionRules(one, **self.rules.get(name, {}))  # type: ignore[arg-type]
-            for name, one in self.partitions.items()
-        }
-        return SlurmLayout(parse_settings(self.config), partitions, self.qos)
+        rows = {name: partition_row(partition) for name, partition in self.partitions.items()}
+        return Site(parse_conf(self.config), rows, self.qos)
 
     def last_plan_s(self) -> float | None:
         """It plans all the time."""

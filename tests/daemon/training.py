@@ -15,7 +15,7 @@ import pytest
 
 from freetrain.config import Config
 from freetrain.core.decision import Decision
-from freetrain.daemon.admission.layout_guard import LayoutGuard
+from freetrain.daemon.admission.site_guard import SiteGuard
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.slurm.settings import SlurmSettings
@@ -72,7 +72,7 @@ class Site:
         )
         run = NewRun("freetrain daemon", "0", {}, 0.0, 0.0, 0.0, tuple(self.slurm.nodes))
         with self.store.begin_run(run, batch_decisions=1) as journal:
-            guard = LayoutGuard(self.slurm, 5.0)
+            guard = SiteGuard(self.slurm, 5.0)
             self.lender = Lender(
                 config, self.slurm, SETTINGS, self.store.ledger(), journal, guard, lambda: self.slurm.now_s
             )

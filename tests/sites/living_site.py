@@ -11,21 +11,19 @@ from freetrain.config.loading import load_config
 from freetrain.core.fragment import node_of
 from freetrain.core.needs import find_misfit, kinds_of
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.admission.layout_guard import ALL_QUESTIONS, question_of
+from freetrain.daemon.admission.site_guard import owners_in, premise_of
 from freetrain.daemon.rules import rules_of
 from freetrain.daemon.trainers.submission_reader import SubmissionReader
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.judge import Judgement, judge
 from freetrain.lending.memory import Memory
 from freetrain.slurm.commands import Command
-from freetrain.slurm.finding import Finding
-from freetrain.slurm.layout import judge as judge_layout
-from freetrain.slurm.layout_facts import SlurmLayout
 from freetrain.slurm.parsing import fold_nodes
 from freetrain.slurm.queries import JOB_FIELDS, NEED_FIELDS, SEPARATOR
+from freetrain.slurm.site.harm import judge_harm
+from freetrain.slurm.site.reader import ALL_QUESTIONS
+from freetrain.slurm.site.terms import judge_terms
 from freetrain.slurm.submissions import Submission
-from freetrain.slurm.terms import judge_terms
-from freetrain.slurm.terms_facts import Terms
 from tests.cli.planted_site import Kind, PlantedSite
 
 NOW_S = 1_795_240_000
@@ -111,23 +109,26 @@ def what_freetrain_does(site: LivingSite) -> str:
     """In words: what is refused, or else what may be lent, to whom, and what is warned of."""
     config = site.settings()
     site._in_parts = config.lend.in_parts
-    snapshot, layout = site.snapshot(), site.layout(0.0, ALL_QUESTIONS)
-    findings = judge_layout(question_of(config, layout, snapshot))
+    snapshot, facts = site.snapshot(), site.site(0.0, ALL_QUESTIONS)
+    premise = premise_of(config, owners_in(config, snapshot))
+    findings = judge_harm(facts, premise)
     refused = [one.what for one in findings if one.is_unsafe]
     if refused:
         return f"refuses: {' '.join(refused)}"
-    rules, reader = rules_of(config, layout.settings), SubmissionReader(site)
+    rules, reader = rules_of(config, facts.settings), SubmissionReader(site)
     queue, share = config.slurm.queue, rules.nodes.share
-    found = reader.read(snapshot, snapshot.jobs, queue, layout.settings.default_memory_mb, share)
+    found = reader.read(snapshot, snapshot.jobs, queue, facts.settings.default_memory_mb, share)
     kinds = kinds_of(one for one in snapshot.nodes if one.name in snapshot.partitions[queue.partition].nodes)
     misfits = {id_: why for id_, one in found.items() if (why := find_misfit(one.needs, kinds))}
     requests = tuple(_request(one) for id_, one in found.items() if id_ not in misfits)
+    # What confines jobs: all other terms have tests of their own.
+    terms = [one for one in judge_terms(facts, premise) if "confines" in one.what]
     judgement = judge(Facts(snapshot, requests=requests), Memory(), rules)
     said = [
         *(_dealt(judgement) if requests else [_lent(judgement)]),
         *_withheld(judgement),
         *(f"training {id_} waits: {why}" for id_, why in misfits.items()),
-        *(f"warns: {one.what}" for one in [*findings, *_terms(config, layout)]),
+        *(f"warns: {one.what}" for one in [*findings, *terms]),
     ]
     return "; ".join(filter(None, said))
 
@@ -135,14 +136,6 @@ def what_freetrain_does(site: LivingSite) -> str:
 def _request(submission: Submission) -> Request:
     trainer = Trainer(submission.id, ((1, 1.0), (8, 8.0)))
     return Request(trainer, submission.owner, needs=submission.needs)
-
-
-def _terms(config: Config, layout: SlurmLayout) -> list[Finding]:
-    """Those about what confines jobs: all others have tests of their own."""
-    if not config.lend.in_parts:
-        return []
-    terms = Terms(layout, config.slurm.queue, 120.0, False, in_parts=True)
-    return [one for one in judge_terms(terms) if "confines" in one.what]
 
 
 def _lent(judgement: Judgement) -> str:

@@ -24,9 +24,9 @@ from freetrain.lending.offers import find_offers
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow
 from freetrain.lending.sightings import Sightings
-from freetrain.slurm.layout_facts import parse_partition_rules
-from freetrain.slurm.parsing import parse_jobs, parse_nodes, parse_reservations
+from freetrain.slurm.parsing import parse_jobs, parse_nodes, parse_partitions, parse_reservations
 from freetrain.slurm.settings import parse_settings, parse_told_s
+from freetrain.slurm.site.facts import Site
 from freetrain.slurm.states import facts_of_state, job_state, waits_for
 from tests.slurm.test_command_line import record
 
@@ -69,15 +69,17 @@ def test_nodes(release: str) -> None:
 
 @every_release
 def test_partitions(release: str) -> None:
-    rules, rejected = parse_partition_rules(written("partition", release))
+    rows, rejected = parse_partitions(written("partition", release))
     assert rejected == []
-    main, ours = rules["main"], rules["freetrain"]
+    partitions = Site({}, rows).partitions
+    main, ours = partitions["main"], partitions["freetrain"]
     assert main.partition == Partition("main", EVERYWHERE, True, 10, "OFF", 0.0, 7 * 86400.0, 1000)
     assert ours.partition == Partition("freetrain", EVERYWHERE, False, 1, "REQUEUE", 0.0, inf, 1000)
-    assert (main.is_default, main.qos, main.allow_qos, main.state) == (True, "", None, "UP")
+    assert (main.is_default, main.qos, main.allow_qos) == (True, "", None)
     assert (ours.is_default, ours.qos, ours.allow_qos) == (False, "freetrain", {"normal", "freetrain"})
-    assert (ours.billing, ours.max_cpus, ours.max_nodes, ours.min_nodes) == ({"cpu": 0.0}, inf, inf, 0)
-    assert (ours.over_s, ours.root_only, ours.reserved_only) == (None, False, False)
+    assert (ours.billing, ours.over_s) == ({"cpu": 0.0}, None)
+    limits = [ours.row[key] for key in ("MaxCPUsPerNode", "MaxNodes", "MinNodes", "RootOnly", "ReqResv")]
+    assert limits == ["UNLIMITED", "UNLIMITED", "0", "NO", "NO"]
 
 
 @every_release

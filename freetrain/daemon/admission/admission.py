@@ -9,8 +9,8 @@ from freetrain.config import Config
 from freetrain.core.cluster import Snapshot
 from freetrain.daemon.admission.checks import check_rights
 from freetrain.daemon.admission.choices import check_choices, without_effect
-from freetrain.daemon.admission.layout_guard import LayoutGuard
 from freetrain.daemon.admission.names import unknown_nodes
+from freetrain.daemon.admission.site_guard import SiteGuard
 from freetrain.daemon.admission.sole_lender import SoleLender
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
@@ -31,7 +31,7 @@ class Admission:
         self._gateway = gateway
         self._settings = settings
         self._sole = SoleLender(gateway, settings, config.slurm.queue, Path(config.state.directory))
-        self.guard = LayoutGuard(gateway, config.pace.poll)
+        self.guard = SiteGuard(gateway, config.pace.poll)
 
     def admit(self, config: Config) -> Snapshot:
         """Take these settings, or raise and leave all as it was; the snapshot that was looked at.

@@ -25,7 +25,7 @@ def read_settings(gateway: Gateway) -> SlurmSettings:
         SlurmError: Slurm does not answer, or is not here.
     """
     try:
-        return gateway.layout(inf, 0).settings
+        return gateway.site(inf, 0).settings
     except SlurmUnreachableError as error:
         places = (
             Path("/etc/slurm/slurm.conf"),

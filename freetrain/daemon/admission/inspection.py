@@ -6,38 +6,30 @@ import getpass
 import pwd
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from freetrain.config import Config, ConfigError, find_setting
-from freetrain.core.node import Nodes
+from freetrain.core.cluster import Snapshot
 from freetrain.daemon.admission.checks import lacking_rights
 from freetrain.daemon.admission.choices import without_effect, wrong_choices
 from freetrain.daemon.admission.contradictions import find_contradictions
-from freetrain.daemon.admission.layout_guard import ALL_QUESTIONS, question_of
-from freetrain.daemon.admission.names import (
-    missing_partition,
-    unknown_nodes,
-    unknown_people,
-    with_proposed_partition,
-)
+from freetrain.daemon.admission.names import unknown_nodes, unknown_people
 from freetrain.daemon.admission.proof import prove_rights
+from freetrain.daemon.admission.site_guard import owners_in, premise_of
 from freetrain.daemon.admission.state_check import closed_state
 from freetrain.daemon.admission.wake_check import closed_wake_file
 from freetrain.daemon.state_directory import network_file_system
 from freetrain.errors import FreetrainError
-from freetrain.slurm import queries
 from freetrain.slurm.finding import Finding
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.layout import judge
-from freetrain.slurm.layout_facts import SlurmLayout
-from freetrain.slurm.preempted_findings import what_preemption_means
-from freetrain.slurm.rate_limit import judge_rate_limit
-from freetrain.slurm.terms import judge_terms
-from freetrain.slurm.terms_facts import QosTerms, Terms, parse_associations, parse_qos_terms
-from freetrain.slurm.terms_of_people import judge_people
+from freetrain.slurm.site.advice import advise
+from freetrain.slurm.site.facts import Site
+from freetrain.slurm.site.harm import own_nodes, what_preemption_means
+from freetrain.slurm.site.reader import ALL_QUESTIONS
+from freetrain.slurm.site.terms import judge_terms
 
 _USUAL_ACCOUNT = "freetrain"
 
@@ -48,13 +40,13 @@ class Inspection:
 
     Attributes:
         findings: what is not as it should be, what is unsafe first.
-        layout: that of the Slurm that was asked; None: none was.
+        site: what the Slurm showed that was asked; None: none was.
         not_checked: what could not be, each with the reason.
         notes: what is as it may be, and good to know.
     """
 
     findings: Sequence[Finding]
-    layout: SlurmLayout | None = None
+    site: Site | None = None
     not_checked: Sequence[str] = field(default=())
     notes: Sequence[str] = field(default=())
 
@@ -123,94 +115,64 @@ def inspect(
         SlurmError: Slurm's controller does not answer.
     """
     snapshot = gateway.snapshot()
-    layout = gateway.layout(0.0, ALL_QUESTIONS)
-    found = list(inspect_files(config, sources, account).findings)
-    not_checked: list[str] = []
+    site = _site_of(gateway, snapshot)
+    not_checked = [f"QOS, accounts and limits ({site.problem})"] if site.problem else []
     notes: list[str] = []
-    found += filter(None, [missing_partition(config, layout)])
-    planned = with_proposed_partition(config, layout)
-    if not config.slurm.queue.missing(planned.partitions):
-        question = question_of(config, planned, snapshot)
-        found += judge(question)
-        notes += filter(None, [what_preemption_means(question, config.lend.launcher == "steer")])
-        found += judge_terms(_terms(config, planned, _qos_terms(layout, gateway, not_checked)))
-        found += judge_rate_limit(planned.settings, len(_nodes_lent(config, planned)), account)
-        found += _of_people(config, layout, gateway, not_checked)
-        found += find_contradictions(config, _nodes_lent(config, planned))
+    found = list(inspect_files(config, sources, account).findings)
+    premise = premise_of(config, owners_in(config, snapshot), account)
+    advice = advise(site, premise)
+    found += advice.findings
+    # What else there is to say is said of the site as it will be.
+    planned, queue = (advice.plan.site, advice.plan.queue) if advice.plan else (site, premise.queue)
+    if not queue.missing(planned.partitions):
+        premise = replace(premise, queue=queue)
+        notes += filter(None, [what_preemption_means(planned, premise)])
+        found += judge_terms(planned, premise)
+        found += find_contradictions(config, own_nodes(planned, queue))
     found += filter(None, [unknown_nodes(config, snapshot)])
-    found += filter(None, [closed_wake_file(Path(config.state.directory), layout.settings)])
-    found += _of_shares(config, layout, gateway, not_checked)
-    rights = _of_rights(config, layout, gateway, account, not_checked)
+    found += filter(None, [closed_wake_file(Path(config.state.directory), site.settings)])
+    found += _of_shares(config, site, gateway, not_checked)
+    rights = _of_rights(config, site, gateway, account, not_checked)
     found += rights
     if prove:
         proof = prove_rights(config, gateway, snapshot, account, config.lend.launcher == "steer" and not rights)
         found += proof.findings
         notes += filter(None, [proof.done])
-    return _sorted(found, layout, not_checked, notes)
+    return _sorted(found, site, not_checked, notes)
 
 
-def _terms(config: Config, planned: SlurmLayout, qos: Mapping[str, QosTerms]) -> Terms:
-    """On what terms fragments would run."""
-    lend = config.lend
-    return Terms(planned, config.slurm.queue, lend.shortest_hole, lend.spare_suspendable, qos, lend.in_parts)
+def _site_of(gateway: Gateway, snapshot: Snapshot) -> Site:
+    """The site with what only the nodes and the reservations show."""
+    gpu_nodes = frozenset(node.name for node in snapshot.nodes if node.total.gpus)
+    site = gateway.site(0.0, ALL_QUESTIONS)
+    return replace(site, reservations=snapshot.reservations, gpu_nodes=gpu_nodes)
 
 
-def _of_shares(config: Config, layout: SlurmLayout, gateway: Gateway, not_checked: list[str]) -> Sequence[Finding]:
+def _of_shares(config: Config, site: Site, gateway: Gateway, not_checked: list[str]) -> Sequence[Finding]:
     try:
-        return list(unknown_people(config, layout, gateway))
+        return list(unknown_people(config, site, gateway))
     except FreetrainError as error:
         not_checked.append(f"the names in lend.shares ({error.what})")
         return []
 
 
 def _of_rights(
-    config: Config, layout: SlurmLayout, gateway: Gateway, account: str, not_checked: list[str]
+    config: Config, site: Site, gateway: Gateway, account: str, not_checked: list[str]
 ) -> Sequence[Finding]:
     try:
-        lack = lacking_rights(config, gateway, layout.settings, account)
+        lack = lacking_rights(config, gateway, site.settings, account)
     except FreetrainError as error:
         not_checked.append(f"the rights of {account} ({error.what})")
         return []
     return [lack] if lack else []
 
 
-def _nodes_lent(config: Config, layout: SlurmLayout) -> Nodes:
-    """All that may be lent."""
-    return config.slurm.queue.among({name: one.partition for name, one in layout.partitions.items()}).nodes
-
-
 def _sorted(
-    found: Sequence[Finding], layout: SlurmLayout | None, not_checked: Sequence[str], notes: Sequence[str]
+    found: Sequence[Finding], site: Site | None, not_checked: Sequence[str], notes: Sequence[str]
 ) -> Inspection:
     unique = dict.fromkeys(found)
     in_order = sorted(unique, key=lambda each: not each.is_unsafe)
-    return Inspection(in_order, layout, tuple(not_checked), tuple(notes))
-
-
-def _qos_terms(layout: SlurmLayout, gateway: Gateway, not_checked: list[str]) -> dict[str, QosTerms]:
-    if not layout.settings.has_accounting:
-        return {}
-    try:
-        qos, rejected = parse_qos_terms(gateway.perform(queries.ask_qos_terms()))
-        problem = "; ".join(rejected)
-    except FreetrainError as error:
-        qos, problem = {}, error.what
-    if problem:
-        not_checked.append(f"limits and charges of QOS ({problem})")
-    return qos
-
-
-def _of_people(config: Config, layout: SlurmLayout, gateway: Gateway, not_checked: list[str]) -> Sequence[Finding]:
-    if not config.slurm.qos or not layout.settings.has_accounting:
-        return []
-    try:
-        associations, rejected = parse_associations(gateway.perform(queries.ask_associations()))
-        problem = "; ".join(rejected)
-    except FreetrainError as error:
-        associations, problem = [], error.what
-    if problem:
-        not_checked.append(f"who may use QOS {config.slurm.qos} ({problem})")
-    return [*judge_people(config.slurm.qos, associations, "qos" in layout.settings.enforces)]
+    return Inspection(in_order, site, tuple(not_checked), tuple(notes))
 
 
 def _of_choices(config: Config) -> Iterator[Finding]:

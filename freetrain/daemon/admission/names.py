@@ -6,68 +6,15 @@ import difflib
 import pwd
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 
 from freetrain.config import Config
 from freetrain.core.cluster import Snapshot
-from freetrain.core.node import Partition
-from freetrain.durations import show_duration
 from freetrain.slurm import queries
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.finding import Finding
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.layout_facts import PartitionRules, SlurmLayout
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
-from freetrain.slurm.terms_facts import parse_names
-
-_A_DAY_S = 86400.0
-
-
-def missing_partition(config: Config, layout: SlurmLayout) -> Finding | None:
-    """``slurm.partition``, if Slurm has no such one: another one's name, or the line that makes it."""
-    name = config.slurm.queue.missing(layout.partitions)
-    if not name:
-        return None
-    near = _near(name, layout) or (_usual(layout) if config.slurm.qos else None)
-    return Finding(
-        f"Slurm has no partition {name}; it has {', '.join(sorted(layout.partitions)) or 'none'}.",
-        f'[slurm]\npartition = "{near}"' if near else _line_of(_proposed_partition(name, layout)),
-    )
-
-
-def with_proposed_partition(config: Config, layout: SlurmLayout) -> SlurmLayout:
-    """The layout with the partition that the line would make; as it is where only the name is wrong."""
-    name = config.slurm.queue.missing(layout.partitions)
-    if not name or _near(name, layout) or config.slurm.qos:
-        return layout
-    proposed = PartitionRules(_proposed_partition(name, layout))
-    return replace(layout, partitions={**layout.partitions, name: proposed})
-
-
-def _near(name: str, layout: SlurmLayout) -> str | None:
-    return next(iter(difflib.get_close_matches(name, layout.partitions, 1)), None)
-
-
-def _usual(layout: SlurmLayout) -> str | None:
-    """The default partition: where fragments have a QOS of their own they run where the site's jobs do."""
-    return next((name for name, one in layout.partitions.items() if one.is_default), None)
-
-
-def _proposed_partition(name: str, layout: SlurmLayout) -> Partition:
-    """One for fragments, of the default partition's nodes, below all."""
-    rules = list(layout.partitions.values())
-    lowest = min((one.partition.priority_tier for one in rules), default=1)
-    of_default = [one.partition.nodes for one in rules if one.is_default] or [one.partition.nodes for one in rules]
-    nodes = frozenset[str]().union(*of_default)
-    return Partition(name, nodes, True, max(0, lowest - 1), "REQUEUE", max_time_s=_A_DAY_S)
-
-
-def _line_of(proposed: Partition) -> str:
-    return (
-        f"PartitionName={proposed.name} Nodes={fold_nodes(proposed.nodes) or '<all>'} "
-        f"PriorityTier={proposed.priority_tier} PreemptMode={proposed.preempt_mode} GraceTime=0 "
-        f"MaxTime={show_duration(proposed.max_time_s)} State=UP"
-    )
+from freetrain.slurm.site.facts import Site, parse_names
 
 
 def unknown_nodes(config: Config, snapshot: Snapshot) -> Finding | None:
@@ -87,7 +34,7 @@ def unknown_nodes(config: Config, snapshot: Snapshot) -> Finding | None:
     )
 
 
-def unknown_people(config: Config, layout: SlurmLayout, gateway: Gateway) -> Iterator[Finding]:
+def unknown_people(config: Config, site: Site, gateway: Gateway) -> Iterator[Finding]:
     """Users or accounts of ``lend.shares`` that nobody knows.
 
     Raises:
@@ -97,7 +44,7 @@ def unknown_people(config: Config, layout: SlurmLayout, gateway: Gateway) -> Ite
     if not shares or config.lend.fair_share == "off":
         return
     kind = config.lend.fair_share
-    known = _people(kind, shares, layout, gateway)
+    known = _people(kind, shares, site, gateway)
     for name in sorted(shares.keys() - known) if known is not None else ():
         near = difflib.get_close_matches(name, known or (), 1)
         mended = {name: near[0]} if near else {}
@@ -106,9 +53,9 @@ def unknown_people(config: Config, layout: SlurmLayout, gateway: Gateway) -> Ite
         yield Finding(f"lend.shares names {kind} {name}, whom Slurm does not know.", "\n".join(lines), False)
 
 
-def _people(kind: str, wanted: Iterable[str], layout: SlurmLayout, gateway: Gateway) -> frozenset[str] | None:
+def _people(kind: str, wanted: Iterable[str], site: Site, gateway: Gateway) -> frozenset[str] | None:
     """Those there are; None: nobody can say."""
-    if not layout.settings.has_accounting:
+    if not site.settings.has_accounting:
         return frozenset(filter(_has_login, wanted)) if kind == "user" else None
     question = queries.ask_users() if kind == "user" else queries.ask_accounts()
     with suppress(SlurmRefusedError):  # PrivateData hides them from some

@@ -50,7 +50,7 @@ class WakeCheck:
             return self._problem
         self._asked_s, before = self._clock_s(), self._problem
         with suppress(SlurmError):
-            found = closed_wake_file(self._directory, self._gateway.layout(inf, 0).settings)
+            found = closed_wake_file(self._directory, self._gateway.site(inf, 0).settings)
             self._problem = f"{found.what} Mend it with: {'; '.join(found.mend.splitlines())}" if found else ""
         if self._problem and self._problem != before:
             log.warning("%s", self._problem)

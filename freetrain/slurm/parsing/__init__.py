@@ -5,7 +5,7 @@ from freetrain.slurm.parsing.ends import parse_cancellers, parse_preemptions, pa
 from freetrain.slurm.parsing.jobs import parse_jobs, tasks_of, waiting_tasks
 from freetrain.slurm.parsing.node_lists import expand_nodes, fold_nodes
 from freetrain.slurm.parsing.nodes import parse_nodes
-from freetrain.slurm.parsing.partitions import default_memory_mb, parse_partitions, partition_fields
+from freetrain.slurm.parsing.partitions import default_memory_mb, parse_partition, parse_partitions
 from freetrain.slurm.parsing.reservations import parse_reservations
 from freetrain.slurm.parsing.words import text_or_nothing
 
@@ -18,11 +18,11 @@ __all__ = [
     "parse_gres",
     "parse_jobs",
     "parse_nodes",
+    "parse_partition",
     "parse_partitions",
     "parse_preemptions",
     "parse_reservations",
     "parse_runs",
-    "partition_fields",
     "tasks_of",
     "text_or_nothing",
     "waiting_tasks",

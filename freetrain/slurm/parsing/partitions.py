@@ -2,61 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from freetrain.core.node import Partition
 from freetrain.slurm.parsing.node_lists import expand_nodes
-from freetrain.slurm.parsing.words import fields_of, limit_of, lines_of
-
-_FIELDS = (
-    "PartitionName",
-    "Nodes",
-    "State",
-    "PriorityTier",
-    "PreemptMode",
-    "GraceTime",
-    "MaxTime",
-    "DefMemPerCPU",
-    "DefMemPerNode",
-    "Default",
-    "AllowAccounts",
-    "DenyAccounts",
-    "AllowQos",
-    "DenyQos",
-    "QoS",
-    "TRESBillingWeights",
-    "MinNodes",
-    "MaxNodes",
-    "MaxCPUsPerNode",
-    "OverTimeLimit",
-    "RootOnly",
-    "ReqResv",
-)
+from freetrain.slurm.parsing.words import limit_of, lines_of
 
 
-def parse_partitions(text: str) -> tuple[dict[str, Partition], list[str]]:
-    """Partitions of ``scontrol -o show partition`` by name, and the lines that were not understood."""
-    partitions, rejected = {}, []
-    for fields in partition_fields(text):
+def parse_partitions(text: str) -> tuple[dict[str, Mapping[str, str]], list[str]]:
+    """Partitions of ``scontrol -o show partition`` by name, as Slurm shows them, and the lines not understood."""
+    rows: dict[str, Mapping[str, str]] = {}
+    rejected = []
+    for line in lines_of(text, "PartitionName="):
+        row = dict(field.partition("=")[::2] for field in line.split())
         try:
-            partitions[fields["PartitionName"]] = Partition(
-                name=fields["PartitionName"],
-                nodes=expand_nodes(fields.get("Nodes", "")),
-                is_up=fields["State"] == "UP",
-                priority_tier=int(fields["PriorityTier"]),
-                preempt_mode=fields["PreemptMode"],
-                grace_s=float(fields["GraceTime"]),
-                max_time_s=limit_of(fields["MaxTime"]),
-                default_memory_mb=default_memory_mb(fields),
-            )
+            rows[parse_partition(row).name] = row
         except (KeyError, ValueError) as error:
-            rejected.append(f"partition {fields.get('PartitionName', '')[:80]!r} not understood ({error})")
-    return partitions, rejected
+            rejected.append(f"partition {row.get('PartitionName', '')[:80]!r} not understood ({error})")
+    return rows, rejected
 
 
-def partition_fields(text: str) -> Iterator[Mapping[str, str]]:
-    """The fields that matter of each line of ``scontrol -o show partition``."""
-    return (fields_of(line, _FIELDS) for line in lines_of(text, "PartitionName="))
+def parse_partition(row: Mapping[str, str]) -> Partition:
+    """The partition of a row.
+
+    Raises:
+        KeyError, ValueError: a field is missing, or not what it must be.
+    """
+    return Partition(
+        name=row["PartitionName"],
+        nodes=expand_nodes(row.get("Nodes", "")),
+        is_up=row["State"] == "UP",
+        priority_tier=int(row["PriorityTier"]),
+        preempt_mode=row["PreemptMode"],
+        grace_s=float(row["GraceTime"]),
+        max_time_s=limit_of(row["MaxTime"]),
+        default_memory_mb=default_memory_mb(row),
+    )
 
 
 def default_memory_mb(fields: Mapping[str, str]) -> int:

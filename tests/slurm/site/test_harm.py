@@ -2,70 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.slurm.finding import Finding, describe
-from freetrain.slurm.layout import judge
-from freetrain.slurm.layout_facts import SlurmLayout, parse_partition_rules, parse_qos
-from freetrain.slurm.layout_question import Question
-from freetrain.slurm.settings import parse_settings
+from freetrain.slurm.finding import Finding
+from freetrain.slurm.site.facts import Row
+from freetrain.slurm.site.harm import Premise, judge_harm
+from freetrain.slurm.site.preemption import exempt_s
+from tests.slurm.site.rows import association_row, qos_row, site_of
 
-RECORDED = Path(__file__).parent / "recorded"
+RECORDED = Path(__file__).parents[1] / "recorded"
 CONFIG = (RECORDED / "preemption_22.05.txt").read_text()
 MAIN, FREETRAIN, DEBUG = (RECORDED / "layout_22.05.txt").read_text().splitlines()
 SAFE_DEBUG = DEBUG.replace("State=INACTIVE", "State=UP").replace("DenyQos=scavenger", "AllowQos=ALL")
 SAFE = FREETRAIN.replace("AllowQos=scavenger,normal", "AllowQos=ALL")
 BY_QOS = CONFIG.replace("preempt/partition_prio", "preempt/qos")
 FENCED = FREETRAIN.replace("AllowQos=scavenger,normal", "AllowQos=scavenger")
-QOS = "normal|scavenger|cluster|00:00:00|\nscavenger||requeue|00:00:00|\n"
+QOS = {"normal": qos_row("normal", Preempt="scavenger"), "scavenger": qos_row("scavenger", PreemptMode="requeue")}
 SITES = [
     MAIN.replace("AllowQos=ALL", "DenyQos=scavenger"),
     SAFE_DEBUG.replace("AllowQos=ALL", "DenyQos=scavenger"),
 ]
 
 
+Qos = Mapping[str, Row]
+
+
+def with_qos(name: str, **fields: str) -> Qos:
+    """The usual QOS, of which one is changed or added."""
+    return {**QOS, name: {**QOS.get(name, qos_row(name)), **fields}}
+
+
 def judged(
     config: str = CONFIG,
     partitions: tuple[str, ...] = (MAIN, SAFE, SAFE_DEBUG),
-    qos: str | None = None,
+    qos: Qos | None = None,
     name: str = "freetrain",
     owners: frozenset[tuple[str, str]] = frozenset(),
     fragments: str = "",
 ) -> list[Finding]:
-    rules, rejected = parse_partition_rules("\n".join(partitions))
-    known, bad = parse_qos(qos.replace("\n", "|||\n")) if qos is not None else (None, [])
-    assert rejected + bad == []
-    layout = SlurmLayout(parse_settings(config), rules, known)
-    return judge(Question(layout, FragmentQueue(name, fragments), 60.0, owners))
+    site = site_of(config, "\n".join(partitions), qos)
+    return judge_harm(site, Premise(FragmentQueue(name, fragments), 60.0, owners))
 
 
-def by_qos(*partitions: str, qos: str = QOS, config: str = BY_QOS) -> list[Finding]:
+def by_qos(*partitions: str, qos: Qos = QOS, config: str = BY_QOS) -> list[Finding]:
     return judged(config, partitions or (FENCED, *SITES), qos)
 
 
-def test_the_facts_are_those_of_slurms_texts() -> None:
-    rules, _ = parse_partition_rules("\n".join((MAIN, FREETRAIN, DEBUG)))
-    assert rules["main"].is_default
-    assert rules["main"].allow_qos is None
-    assert rules["freetrain"].allow_qos == {"scavenger", "normal"}
-    assert rules["freetrain"].partition.priority_tier == 0
-    debug = rules["debug"]
-    assert (debug.state, debug.deny_accounts, debug.deny_qos) == ("INACTIVE", {"phys"}, {"scavenger"})
-    assert not debug.admits_account("phys")
-    qos, _ = parse_qos((RECORDED / "qos_22.05.txt").read_text())
-    assert qos["normal"].preempts == {"scavenger"}
-    assert (qos["normal"].preempt_mode, qos["normal"].exempt_s) == ("", None)
-    scavenger = qos["scavenger"]
-    assert (scavenger.preempt_mode, scavenger.grace_s, scavenger.exempt_s) == ("REQUEUE", 600.0, 90.0)
-    assert parse_qos("normal|x\n")[1] != []
-    assert parse_qos("a||cluster|00:00:00||node=8||4\n")[0]["a"].group_limits == ("GrpTRES=node=8", "GrpSubmit=4")
-
-
-def test_a_safe_layout_has_no_findings() -> None:
+def test_a_safe_site_has_no_findings() -> None:
     assert judged() == []
     assert by_qos() == []
 
@@ -99,18 +86,6 @@ def test_what_is_wrong_with_freetrains_partition(
     assert (found.mend, found.is_unsafe) == (mend, is_unsafe)
 
 
-def test_what_a_mending_line_says_mends_it() -> None:
-    low = SAFE_DEBUG.replace("PriorityTier=1 ", "PriorityTier=0 ")
-    assert low != SAFE_DEBUG
-    (found,) = judged(partitions=(MAIN, SAFE, low))
-    assert found.mend == "scontrol update PartitionName=debug PriorityTier=1"
-    assert judged(partitions=(MAIN, SAFE, SAFE_DEBUG)) == []
-    above = SAFE_DEBUG.replace("PriorityTier=1 ", "PriorityTier=3 ")
-    (found,) = judged(partitions=(MAIN, SAFE.replace("PriorityTier=0", "PriorityTier=4"), above))
-    assert found.mend == f"{UPDATE} PriorityTier=2"
-    assert judged(partitions=(MAIN, SAFE.replace("PriorityTier=0", "PriorityTier=2"), above)) == []
-
-
 @pytest.mark.parametrize(
     ("before", "after", "what", "mend", "is_unsafe"),
     [
@@ -123,7 +98,6 @@ def test_what_a_mending_line_says_mends_it() -> None:
         ("= 0 sec", "= 90 sec", "starts nothing for up to 90 s (CompleteWait=90)", "CompleteWait=0", True),
         ("bf_interval=3", "preempt_youngest_first", "began last", "SchedulerParameters=bf_continue", False),
         ("bf_interval=3", "defer", "found later", "SchedulerParameters=bf_continue", False),
-        ("sched/backfill", "sched/builtin", "does not plan", "SchedulerType=sched/backfill", False),
     ],
 )
 def test_what_is_wrong_with_the_clusters_settings(
@@ -136,14 +110,6 @@ def test_what_is_wrong_with_the_clusters_settings(
     assert found.is_unsafe is is_unsafe
 
 
-@pytest.mark.parametrize("name", ["EpilogSlurmctld", "EpilogSlurmctld[0]"])
-def test_what_slurmctld_runs_at_the_end_of_jobs_delays_who_is_first_in_line(name: str) -> None:
-    (found,) = judged(f"{CONFIG}\n{name}         = /etc/slurm/end")
-    assert "(EpilogSlurmctld=/etc/slurm/end)" in found.what
-    assert not found.is_unsafe
-    assert judged(f"{CONFIG}\n{name}         = (null)") == []
-
-
 @pytest.mark.parametrize(
     ("parameter", "is_unsafe"),
     [("youngest_first", False), ("reclaim_licenses", False), ("min_exempt_priority=1000", True)],
@@ -153,12 +119,7 @@ def test_parameters_of_preemption(parameter: str, is_unsafe: bool) -> None:
     assert (found.mend, found.is_unsafe) == ("PreemptParameters=strict_order", is_unsafe)
 
 
-def test_a_partition_that_is_the_sites_own_is_told_by_being_the_default_or_the_highest_or_alone() -> None:
-    found = judged(name="main")
-    assert "Slurm's default" in found[0].what
-    assert {one.mend for one in found if one.is_unsafe} >= {'slurm.partition = "freetrain"'}
-    highest = judged(name="main", partitions=(MAIN.replace("Default=YES", "Default=NO"), SAFE))
-    assert [one.mend for one in highest if "shares" in one.what] == ['slurm.partition = "freetrain"']
+def test_a_partition_of_which_others_have_no_nodes_is_unsafe() -> None:
     (alone,) = judged(partitions=(SAFE, MAIN.replace("n[001-004]", "m[1-4]")))
     assert "No other partition has nodes" in alone.what
     assert alone.is_unsafe
@@ -173,34 +134,33 @@ def test_partitions_without_common_nodes_do_not_matter() -> None:
     ("qos", "what", "mend"),
     [
         (
-            QOS + "urgent||cluster|00:00:00|\n",
+            with_qos("urgent"),
             "QOS urgent do not preempt those with QOS scavenger",
             "sacctmgr -i modify qos urgent set Preempt+=scavenger",
         ),
         (
-            QOS.replace("||requeue|00:00:00", "||requeue|00:10:00"),
+            with_qos("scavenger", GraceTime="00:10:00"),
             "600 s for each fragment of QOS scavenger",
             "sacctmgr -i modify qos scavenger set GraceTime=0",
         ),
         (
-            QOS.replace("||requeue|00:00:00|", "||requeue|00:00:00|00:05:00"),
+            with_qos("scavenger", PreemptExemptTime="00:05:00"),
             "300 s for each fragment that has just begun",
             "sacctmgr -i modify qos scavenger set PreemptExemptTime=00:00:00",
         ),
         (
-            QOS.replace("||requeue", "||suspend"),
+            with_qos("scavenger", PreemptMode="suspend"),
             "suspended",
             "sacctmgr -i modify qos scavenger set PreemptMode=requeue",
         ),
         (
-            QOS.replace("scavenger|cluster", "scavenger|priority"),
+            with_qos("normal", PreemptMode="priority"),
             "only what has less priority",
             "sacctmgr -i modify qos normal set PreemptMode=cluster",
         ),
-        ("normal|scavenger|cluster|00:00:00|\n", "There is no QOS scavenger", "sacctmgr -i add qos scavenger"),
     ],
 )
-def test_what_is_wrong_with_qos(qos: str, what: str, mend: str) -> None:
+def test_what_is_wrong_with_qos(qos: Qos, what: str, mend: str) -> None:
     (found,) = by_qos(qos=qos)
     assert what in found.what
     assert (found.mend, found.is_unsafe) == (mend, True)
@@ -208,7 +168,7 @@ def test_what_is_wrong_with_qos(qos: str, what: str, mend: str) -> None:
 
 def test_a_qos_that_takes_the_clusters_mode_is_judged_by_that() -> None:
     (found,) = by_qos(
-        qos=QOS.replace("||requeue", "||cluster"), config=BY_QOS.replace("= REQUEUE", "= GANG,SUSPEND")
+        qos=with_qos("scavenger", PreemptMode="cluster"), config=BY_QOS.replace("= REQUEUE", "= GANG,SUSPEND")
     )
     assert "suspended, not ended (PreemptMode=GANG,SUSPEND)" in found.what
 
@@ -217,16 +177,6 @@ def test_fragments_must_be_fenced_into_their_qos() -> None:
     (found,) = by_qos(FENCED.replace("AllowQos=scavenger", "AllowQos=ALL"), *SITES)
     assert "admits every QOS" in found.what
     assert found.mend == f"{UPDATE} AllowQos=scavenger"
-
-
-def test_where_no_qos_preempts_another_all_that_mends_it_is_said_at_once() -> None:
-    found = by_qos(SAFE, MAIN, qos="normal||cluster|00:00:00|\n")
-    assert [one.mend for one in found] == [
-        f"{UPDATE} AllowQos=freetrain",
-        "sacctmgr -i add qos freetrain",
-        "sacctmgr -i modify qos normal set Preempt+=freetrain",
-    ]
-    assert describe(found).count("\n- ") == 3
 
 
 def test_jobs_of_the_site_in_the_qos_of_fragments_are_only_warned_of() -> None:
@@ -241,14 +191,16 @@ def test_qos_that_nobody_knows_are_not_taken_for_safe() -> None:
     assert (found.is_unsafe, "Nobody can say" in found.what) == (True, True)
 
 
-def test_a_later_slurm_says_the_same() -> None:
-    rules, rejected = parse_partition_rules((RECORDED / "partition_25.11.txt").read_text())
-    assert rejected == []
-    assert [name for name, one in rules.items() if one.is_default] == ["main"]
-    assert all(one.admits_account("any") and one.admits_qos("any") for one in rules.values())
-    found = judge(Question(SlurmLayout(parse_settings(CONFIG), rules), FragmentQueue("freetrain")))
+def test_a_later_slurm_shows_the_same() -> None:
+    site = site_of(CONFIG, (RECORDED / "partition_25.11.txt").read_text())
+    assert [name for name, one in site.partitions.items() if one.is_default] == ["main"]
+    assert all(one.admits_account("any") and one.admits_qos("any") for one in site.partitions.values())
+    found = judge_harm(site, Premise(FragmentQueue("freetrain")))
     assert [(one.mend, one.is_unsafe) for one in found] == [
-        ("scontrol update PartitionName=odd PriorityTier=2", True),
+        (
+            f"scontrol update PartitionName=main PriorityTier=11\nscontrol update PartitionName=odd PriorityTier=1\n{UPDATE} PriorityTier=0",
+            True,
+        ),
         (f"{UPDATE} GraceTime=0", False),
     ]
 
@@ -258,17 +210,17 @@ def test_a_later_slurm_says_the_same() -> None:
 SHARED = (MAIN, SAFE_DEBUG.replace("AllowQos=ALL", "DenyQos=scavenger"))
 
 
-def shared(*partitions: str, qos: str = QOS, config: str = BY_QOS) -> list[Finding]:
+def shared(*partitions: str, qos: Qos = QOS, config: str = BY_QOS) -> list[Finding]:
     return judged(config, partitions or SHARED, qos, "main", fragments="scavenger")
 
 
 def test_a_partition_of_the_sites_own_is_safe_where_every_other_qos_in_it_preempts_that_of_fragments() -> None:
     assert shared() == [], "although it is the default, of the highest tier, and admits every QOS"
-    (found,) = shared(qos=QOS + "urgent||cluster|00:00:00|\n")
+    (found,) = shared(qos=with_qos("urgent"))
     assert "Jobs with QOS urgent do not preempt those with QOS scavenger" in found.what
     assert (found.mend, found.is_unsafe) == ("sacctmgr -i modify qos urgent set Preempt+=scavenger", True)
     fenced = MAIN.replace("AllowQos=ALL", "AllowQos=normal,scavenger")
-    assert shared(fenced, qos=QOS + "urgent||cluster|00:00:00|\n") == [], "no job in it can have that one"
+    assert shared(fenced, qos=with_qos("urgent")) == [], "no job in it can have that one"
 
 
 def test_tiers_do_not_matter_where_preemption_is_by_qos() -> None:
@@ -294,47 +246,67 @@ def test_fragments_must_be_admitted() -> None:
 
 
 def test_fragments_that_preempt_the_sites_jobs_are_refused() -> None:
-    found = [one for one in shared(qos=QOS.replace("scavenger||", "scavenger|normal|")) if one.is_unsafe]
+    found = [one for one in shared(qos=with_qos("scavenger", Preempt="normal")) if one.is_unsafe]
     assert [one.mend for one in found] == ["sacctmgr -i modify qos scavenger set Preempt-=normal"]
     assert "which preempts jobs with QOS normal: the site's" in found[0].what
 
 
+LIMITED = f"{BY_QOS}AccountingStorageType = accounting_storage/slurmdbd\nAccountingStorageEnforce = limits,qos\n"
+
+
 def test_what_fragments_have_of_a_limit_that_counts_for_the_sites_jobs_too_is_refused() -> None:
-    rules, _ = parse_partition_rules("\n".join((MAIN.replace("QoS=N/A", "QoS=part"), SHARED[1])))
-    known, _ = parse_qos(f"{QOS}part|scavenger|cluster|00:00:00|\n".replace("\n", "|node=4||\n"))
-    layout = SlurmLayout(parse_settings(BY_QOS), rules, known)
-    (found,) = judge(Question(layout, FragmentQueue("main", "scavenger")))
+    known = with_qos("part", Preempt="scavenger", GrpTRES="node=4")
+    (found,) = shared(MAIN.replace("QoS=N/A", "QoS=part"), SHARED[1], qos=known, config=LIMITED)
     assert "QOS part limits what all jobs in partition main have together (GrpTRES=node=4)" in found.what
     assert found.mends[0][1].startswith("PartitionName=freetrain Nodes=n[001-004] AllowQos=scavenger")
     assert found.is_unsafe
 
 
+def test_limits_of_each_user_are_warned_of() -> None:
+    known = with_qos("part", Preempt="scavenger", MaxTRESPU="node=2")
+    (found,) = shared(MAIN.replace("QoS=N/A", "QoS=part"), SHARED[1], qos=known, config=LIMITED)
+    assert "QOS part limits what each user or account has in partition main (MaxTRESPU=node=2)" in found.what
+    assert not found.is_unsafe
+
+
+def test_a_limit_of_the_usual_qos_that_fragments_have_too_is_refused_with_a_qos_of_their_own() -> None:
+    known = {"normal": qos_row("normal", GrpTRES="cpu=96")}
+    people = (association_row("ml"), association_row("ml", "alice"))
+    config = LIMITED.replace("preempt/qos", "preempt/partition_prio")
+    site = site_of(config, "\n".join((MAIN, SAFE, SAFE_DEBUG)), known, people)
+    (found,) = judge_harm(site, Premise(FragmentQueue("freetrain")))
+    assert "QOS normal limits what all jobs with it have together (GrpTRES=cpu=96)" in found.what
+    assert found.is_unsafe
+    assert found.mend.splitlines() == [
+        "sacctmgr -i add qos freetrain",
+        "sacctmgr -i modify qos freetrain set PreemptMode=requeue",
+        "sacctmgr -i modify qos freetrain set UsageFactor=0",
+        "sacctmgr -i modify qos freetrain set GrpTRES=node=4",
+        "sacctmgr -i modify qos freetrain set MaxSubmitJobsPU=1000",
+        "sacctmgr -i modify account ml set QOS+=freetrain",
+        "[slurm]",
+        'qos = "freetrain"',
+    ]
+
+
 def test_a_qos_whose_mode_has_flags_only_is_never_preempted() -> None:
-    (found,) = shared(qos=QOS.replace("||requeue", "||within"))
+    (found,) = shared(qos=with_qos("scavenger", PreemptMode="within"))
     assert (found.is_unsafe, "never preempted (PreemptMode=WITHIN)" in found.what) == (True, True)
 
 
-@pytest.mark.parametrize(
-    ("line", "cluster", "exempt_s"),
-    [
-        ("scavenger||requeue|00:00:00|", "00:00:20", 20.0),
-        ("scavenger||requeue|00:00:00|00:00:00", "00:00:20", 0.0),
-    ],
-)
-def test_the_exempt_time_of_a_qos_comes_before_the_clusters(line: str, cluster: str, exempt_s: float) -> None:
-    rules, _ = parse_partition_rules("\n".join(SHARED))
-    known, _ = parse_qos(f"normal|scavenger|cluster|00:00:00||||\n{line}|||\n")
-    settings = parse_settings(BY_QOS.replace("= 00:00:00", f"= {cluster}"))
-    question = Question(SlurmLayout(settings, rules, known), FragmentQueue("main", "scavenger"))
-    assert question.exempt_s == exempt_s
+@pytest.mark.parametrize(("given", "expected_s"), [("", 20.0), ("00:00:00", 0.0)])
+def test_the_exempt_time_of_a_qos_comes_before_the_clusters(given: str, expected_s: float) -> None:
+    config = BY_QOS.replace("= 00:00:00", "= 00:00:20")
+    site = site_of(config, "\n".join(SHARED), with_qos("scavenger", PreemptExemptTime=given))
+    assert exempt_s(site, FragmentQueue("main", "scavenger")) == expected_s
 
 
 def test_an_exempt_time_of_a_qos_counts_too_where_preemption_is_by_partition() -> None:
-    (found,) = judged(qos=QOS.replace("normal|scavenger|cluster|00:00:00|", "normal||cluster|00:00:00|00:05:00"))
+    (found,) = judged(qos=with_qos("normal", Preempt="", PreemptExemptTime="00:05:00"))
     assert "wait up to 300 s for each fragment that has just begun (QOS normal: 00:05:00)" in found.what
     assert (found.mend, found.is_unsafe) == (f"{UPDATE} DenyQos=normal", True)
     fenced = SAFE.replace("AllowQos=ALL", "AllowQos=scavenger")
-    long = QOS.replace("||requeue|00:00:00|", "||requeue|00:00:00|00:05:00")
+    long = with_qos("scavenger", PreemptExemptTime="00:05:00")
     (found,) = judged(partitions=(MAIN, fenced, SAFE_DEBUG), qos=long, fragments="scavenger")
     assert found.mend == "sacctmgr -i modify qos scavenger set PreemptExemptTime=00:00:00"
 
@@ -342,7 +314,7 @@ def test_an_exempt_time_of_a_qos_counts_too_where_preemption_is_by_partition() -
 def test_a_signal_that_scripts_ask_for_delays_fragments_in_their_grace_time_only() -> None:
     config = f"{BY_QOS}PreemptParameters       = send_user_signal,strict_order\n"
     assert shared(config=config) == []
-    found = shared(config=config, qos=QOS.replace("||requeue|00:00:00", "||requeue|00:00:20"))
+    found = shared(config=config, qos=with_qos("scavenger", GraceTime="00:00:20"))
     assert [(one.mend, one.is_unsafe) for one in found] == [
         ("sacctmgr -i modify qos scavenger set GraceTime=0", False),
         ("PreemptParameters=strict_order", False),
@@ -351,15 +323,13 @@ def test_a_signal_that_scripts_ask_for_delays_fragments_in_their_grace_time_only
 
 def test_of_several_partitions_of_fragments_each_is_judged_and_none_is_warned_of_the_others() -> None:
     second = DEBUG.replace("PartitionName=debug", "PartitionName=second").replace("State=INACTIVE", "State=UP")
-    rules, _ = parse_partition_rules(f"{MAIN}\n{second}")
-    known, _ = parse_qos(QOS.replace("\n", "|||\n"))
-    layout = SlurmLayout(parse_settings(BY_QOS), rules, known)
-    question = Question(layout, FragmentQueue("main,second", "scavenger"))
-    assert [one.what for one in judge(question)] == [
+    site = site_of(BY_QOS, f"{MAIN}\n{second}", QOS)
+    both = Premise(FragmentQueue("main,second", "scavenger"))
+    assert [one.what for one in judge_harm(site, both)] == [
         "Partition second does not admit QOS scavenger: no fragment can start."
     ]
-    assert question.exempt_s == 0.0
-    rules["second"] = replace(rules["second"], deny_qos=frozenset())
-    assert judge(question) == []
-    (found,) = judge(replace(question, queue=FragmentQueue("main", "scavenger")))
+    assert exempt_s(site, both.queue) == 0.0
+    admitting = site_of(BY_QOS, f"{MAIN}\n{second.replace('DenyQos=scavenger', 'AllowQos=ALL')}", QOS)
+    assert judge_harm(admitting, both) == []
+    (found,) = judge_harm(admitting, Premise(FragmentQueue("main", "scavenger")))
     assert "Jobs in partition second that ask for QOS scavenger do not preempt fragments" in found.what

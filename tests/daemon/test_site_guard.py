@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from freetrain.config import Config
-from freetrain.daemon.admission.layout_guard import LayoutGuard
-from freetrain.slurm.layout_facts import SlurmLayout
+from freetrain.daemon.admission.site_guard import SiteGuard
+from freetrain.slurm.site.facts import Site
 from tests.daemon.fake_slurm import FakeSlurm
 
 
@@ -15,13 +15,13 @@ class DriftingSlurm(FakeSlurm):
 
     clock_ahead_s = 0.0
 
-    def layout(self, max_age_s: float, most_questions: int) -> SlurmLayout:
-        return replace(super().layout(max_age_s, most_questions), clock_ahead_s=self.clock_ahead_s)
+    def site(self, max_age_s: float, most_questions: int) -> Site:
+        return replace(super().site(max_age_s, most_questions), clock_ahead_s=self.clock_ahead_s)
 
 
-def test_clocks_that_drift_are_no_other_layout() -> None:
+def test_clocks_that_drift_do_not_make_another_site() -> None:
     slurm, observing = DriftingSlurm(), Config()
-    guard = LayoutGuard(slurm, 5.0)
+    guard = SiteGuard(slurm, 5.0)
     guard.check(observing, slurm.snapshot())
     slurm.clock_ahead_s = 7.0
     assert not guard.has_changed()
@@ -32,7 +32,7 @@ def test_clocks_that_drift_are_no_other_layout() -> None:
 def test_clocks_that_drift_apart_while_the_daemon_runs_are_said(caplog: pytest.LogCaptureFixture) -> None:
     slurm = DriftingSlurm()
     acting = Config.model_validate({"lend": {"mode": "act"}})
-    guard = LayoutGuard(slurm, 5.0)
+    guard = SiteGuard(slurm, 5.0)
     guard.check(acting, slurm.snapshot())
     slurm.clock_ahead_s = 7.0
     assert guard.why_not(acting, frozenset()) == ""

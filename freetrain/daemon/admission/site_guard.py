@@ -1,0 +1,145 @@
+"""Lends nothing where Slurm's settings let the site's jobs wait for fragments; says why, and what mends it."""
+
+from __future__ import annotations
+
+import logging
+
+from freetrain.config import Config, ConfigError
+from freetrain.core.cluster import Snapshot
+from freetrain.slurm.finding import Finding, describe
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.site.advice import advise
+from freetrain.slurm.site.facts import Site
+from freetrain.slurm.site.harm import Premise
+from freetrain.slurm.site.preemption import exempt_s
+from freetrain.slurm.site.reader import ALL_QUESTIONS
+from freetrain.slurm.submissions import find_submissions
+
+log = logging.getLogger(__name__)
+
+_MAX_AGE_S = 180.0
+"""Slurm's settings change when an admin changes them."""
+
+Owners = frozenset[tuple[str, str]]
+"""Users with the accounts that their trainings are charged to."""
+
+
+def premise_of(config: Config, owners: Owners = frozenset(), account: str = "") -> Premise:
+    """Where fragments are to run, and what is wanted of them."""
+    lend = config.lend
+    return Premise(
+        config.slurm.queue,
+        tolerable_s=config.harm.limit,
+        owners=owners,
+        shortest_hole_s=lend.shortest_hole,
+        spares_suspendable=lend.spare_suspendable,
+        in_parts=lend.in_parts,
+        steers=lend.launcher == "steer",
+        account=account,
+    )
+
+
+def owners_in(config: Config, snapshot: Snapshot) -> Owners:
+    """The owners of all trainings that have been submitted."""
+    submissions = find_submissions(snapshot.jobs, config.slurm.queue).values()
+    return frozenset((submission.owner, submission.tasks[0].account) for submission in submissions)
+
+
+def site_age_s(poll_s: float) -> float:
+    """The oldest that facts on the site may be; so every second look has a question left for Slurm's plan."""
+    return max(_MAX_AGE_S, 2 * ALL_QUESTIONS * poll_s)
+
+
+class SiteGuard:
+    """Judges Slurm's settings when freetrain's are taken, and now and then while they count.
+
+    Args:
+        gateway: the way to Slurm.
+        poll_s: from one look to the next.
+
+    Attributes:
+        exempt_s: for how long after its start Slurm may preempt no fragment, as of the last question.
+    """
+
+    def __init__(self, gateway: Gateway, poll_s: float) -> None:
+        self._gateway = gateway
+        self._max_age_s = site_age_s(poll_s)
+        self._judged: tuple[Site, Premise, list[Finding]] | None = None
+        self._logged: frozenset[Finding] = frozenset()
+        self._problem = ""
+        self._last: Site | None = None
+        self._ask_now = 0
+        self.exempt_s = 0.0
+
+    def check(self, config: Config, snapshot: Snapshot) -> None:
+        """Refuse settings that would harm the site's jobs; log what is not as it should be otherwise.
+
+        Raises:
+            ConfigError: there is no such partition, or something is to be mended before anything is lent.
+            SlurmError: Slurm does not answer.
+        """
+        site = self._gateway.site(0.0, ALL_QUESTIONS)
+        findings = self._judge(site, premise_of(config, owners_in(config, snapshot)))
+        unsafe = [finding for finding in findings if finding.is_unsafe]
+        if config.slurm.queue.missing(site.partitions):
+            raise ConfigError(unsafe[0].what, f"Apply these lines:{describe(unsafe[:1])}")
+        if unsafe and config.lend.mode == "act":
+            raise ConfigError(
+                "Slurm's settings would let the site's jobs wait for fragments, so lend.mode = \"act\" is refused:"
+                + describe(findings),
+                "Apply what stands below each finding; what scontrol changes belongs into slurm.conf, too. "
+                "See docs/daemon.md.",
+            )
+        self._last = site.without_clock()
+        self._log(findings, site.problem, "warning")
+
+    def why_not(self, config: Config, owners: Owners) -> str:
+        """Why nothing may be lent at the moment; empty: it may. At most one question to Slurm.
+
+        Args:
+            config: the settings that count.
+            owners: of the trainings there are, with their accounts.
+
+        Raises:
+            SlurmError: Slurm does not answer.
+        """
+        hurries, self._ask_now = self._ask_now > 0, max(0, self._ask_now - 1)
+        site = self._gateway.site(0.0 if hurries else self._max_age_s, 1)
+        if config.slurm.queue.missing(site.partitions):
+            return ""  # the look itself says so
+        self.exempt_s = exempt_s(site, config.slurm.queue)
+        findings = self._judge(site, premise_of(config, owners))
+        unsafe = [finding for finding in findings if finding.is_unsafe]
+        acts = config.lend.mode == "act"
+        self._log(findings, site.problem, "error" if acts else "warning")
+        return f"Slurm's layout is unsafe: {unsafe[0].what.removesuffix('.')}" if unsafe and acts else ""
+
+    def has_changed(self) -> bool:
+        """Whether the site is another one than when this was last asked, whatever the clocks say."""
+        before, self._last = self._last, self._gateway.site(float("inf"), 0).without_clock()
+        return before is not None and before != self._last
+
+    def ask_now(self) -> None:
+        """Look at all of the site at the next looks: something in it is not as it seems."""
+        self._ask_now = ALL_QUESTIONS
+
+    def _judge(self, site: Site, premise: Premise) -> list[Finding]:
+        """As the last time, unless something has changed: this is asked at each look."""
+        if self._judged is None or self._judged[:2] != (site, premise):
+            self._judged = site, premise, list(advise(site, premise).findings)
+        return self._judged[2]
+
+    def _log(self, findings: list[Finding], problem: str, level: str) -> None:
+        """Each finding once, and when the last unsafe one is gone."""
+        now = frozenset(findings)
+        for finding in findings:
+            if finding not in self._logged:
+                number = logging.ERROR if finding.is_unsafe and level == "error" else logging.WARNING
+                log.log(number, "%s Mend it with: %s", finding.what, "; ".join(finding.mend.splitlines()))
+        if any(one.is_unsafe for one in self._logged) and not any(one.is_unsafe for one in now):
+            log.info("Slurm's layout is safe again")
+        if problem and problem != self._problem:
+            log.warning(
+                "Slurm's accounting does not say which QOS there are; what it said before counts: %s", problem
+            )
+        self._logged, self._problem = now, problem

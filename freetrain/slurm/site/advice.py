@@ -1,0 +1,316 @@
+"""Advice that has been judged: the lines are applied to the model, and the model is asked again. Pure.
+
+A finding's own changes may let something else happen: where preemption is switched on, the site's partitions
+would preempt each other. What the changes lack is added until nothing unsafe is left, and no more than before
+can happen to the site's own jobs. Where the premise itself is wrong (the partition is the site's, the QOS is
+everybody's, a name is misspelt) other premises are tried; the one that touches the site least is advised.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+
+from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.slurm.finding import Finding
+from freetrain.slurm.site.changes import Change, Target, apply, in_typing_order, new_partition, partition, setting
+from freetrain.slurm.site.facts import BY_PARTITION, BY_QOS, USUAL_QOS, Site
+from freetrain.slurm.site.harm import OWN, Premise, found, judge_harm, make_qos, nodes_of_the_site
+from freetrain.slurm.site.preemption import (
+    JobKind,
+    Preemption,
+    best_fragment_qos,
+    is_of_fragments,
+    kinds_of,
+    may_preempt,
+    preempting_pairs,
+    sites_on,
+)
+
+_MOST_STEPS = 40
+"""So many rounds of changes at most; each round mends at least one finding, or the premise is given up."""
+_ALIKE = 0.75
+"""How alike two names are of which one may be a slip of the pen; 1: equal (difflib)."""
+_A_DAY = "1-00:00:00"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Changes after which nothing is unsafe.
+
+    Attributes:
+        queue: where fragments run then.
+        site: the site as it is then.
+        changes: finding → what mends it, in the order in which they were found.
+    """
+
+    queue: FragmentQueue
+    site: Site
+    changes: Mapping[Finding, tuple[Change, ...]]
+
+    @property
+    def all_changes(self) -> tuple[Change, ...]:
+        """Each change once."""
+        return in_typing_order(change for changes in self.changes.values() for change in changes)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is to be said of harm.
+
+    Attributes:
+        findings: what is unsafe first; with lines that mend it, or none where no lines do.
+        plan: what all these lines come to; None: nothing is unsafe, or nothing mends it.
+    """
+
+    findings: Sequence[Finding]
+    plan: Plan | None
+
+
+def advise(site: Site, premise: Premise) -> Advice:
+    """Findings of :func:`freetrain.slurm.site.harm.judge_harm`, with lines that harm none of the site's jobs."""
+    findings = _unmended(site, premise)
+    if not any(finding.is_unsafe for finding in findings):
+        return Advice(findings, None)
+    plan = best_plan(site, premise)
+    if plan is None:
+        return Advice([_without_lines(finding) for finding in findings], None)
+    if plan.queue == premise.queue:
+        mended = [_with_changes(site, plan, finding, plan.changes.get(finding, ())) for finding in findings]
+        return Advice(mended, plan)
+    # The premise is another one: all lines belong to the first finding, and mend the others, too.
+    first, *others = findings
+    all_lines = _with_changes(site, plan, first, plan.all_changes)
+    return Advice([all_lines, *(_without_lines(finding) for finding in others)], plan)
+
+
+def best_plan(site: Site, premise: Premise) -> Plan | None:
+    """The plan that touches the site least; None: no premise that was tried has one."""
+    plans = [plan for queue in premises(site, premise.queue) if (plan := _plan(site, premise, queue)) is not None]
+    return min(plans, key=lambda plan: _cost(site, plan), default=None)
+
+
+def premises(site: Site, wish: FragmentQueue) -> list[FragmentQueue]:
+    """Where fragments might be meant to run, the settings' own premise first.
+
+    A QOS of their own is thought of where Slurm preempts by QOS, or the settings name one.
+    """
+    defaults = [name for name, one in site.partitions.items() if one.is_default]
+    partitions = [wish.partition, *(_near(name, site.partitions) for name in wish.partitions), OWN, *defaults]
+    names = [wish.qos]
+    if wish.qos or site.settings.preempt_type == BY_QOS:
+        names += [_near(wish.qos, site.qos or ()), best_fragment_qos(site, OWN), ""]
+    queues = (
+        FragmentQueue(name, qos_name)
+        for name, qos_name in product(filter(None, partitions), names)
+        if qos_name or "," not in name
+    )
+    return [queue for queue in dict.fromkeys(queues) if _may_be_meant(site, queue)]
+
+
+def _may_be_meant(site: Site, queue: FragmentQueue) -> bool:
+    """Whether no ordinary jobs would be taken for fragments: by a partition of the site's, or by a usual QOS."""
+    if queue.qos:
+        is_preempted = any(queue.qos in quality.preempts for quality in (site.qos or {}).values())
+        is_default = any(one.default_qos == queue.qos for one in site.associations)
+        return queue.qos != USUAL_QOS and (is_preempted or not is_default)
+    own = site.partitions.get(queue.partition)
+    if own is None or own.name == OWN:
+        return True
+    tiers = [other.partition.priority_tier for other in sites_on(site, own, queue)]
+    return not own.is_default and not (tiers and max(tiers) < own.partition.priority_tier)
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """The known name that is nearly this one; empty: none is, or it is known itself."""
+    names = sorted(known)
+    return "" if name in names else next(iter(difflib.get_close_matches(name, names, 1, _ALIKE)), "")
+
+
+def missing_names(site: Site, queue: FragmentQueue) -> list[Finding]:
+    """Names in the settings that Slurm does not have, each with what makes them."""
+    findings = []
+    if name := queue.missing(site.partitions):
+        there = ", ".join(sorted(site.partitions)) or "none"
+        findings.append(
+            found(f"Slurm has no partition {name}; it has {there}.", *_made_partition(site, queue, name))
+        )
+    if queue.qos and site.qos is not None and queue.qos not in site.qos:
+        near = _near(queue.qos, site.qos)
+        what = f"Slurm has no QOS {queue.qos}; it has {', '.join(sorted(site.qos))}."
+        findings.append(found(what + (f" Did you mean {near}?" if near else ""), *make_qos(queue.qos)))
+    return findings
+
+
+def _made_partition(site: Site, queue: FragmentQueue, name: str) -> tuple[Change, ...]:
+    """One with all nodes, below all partitions, or equal to those of tier 0, which go up then."""
+    lowest = min((one.partition.priority_tier for one in site.partitions.values()), default=1)
+    by_qos = {"AllowQos": queue.qos or best_fragment_qos(site, OWN)}
+    fields = {
+        "PriorityTier": f"{max(0, lowest - 1)}",
+        "PreemptMode": "REQUEUE",
+        "GraceTime": "0",
+        "MaxTime": _A_DAY,
+        **(by_qos if queue.qos or site.settings.preempt_type == BY_QOS else {}),
+    }
+    return (new_partition(name, nodes_of_the_site(site), **fields),)
+
+
+def _unmended(site: Site, premise: Premise) -> list[Finding]:
+    missing = missing_names(site, premise.queue)
+    is_there = not premise.queue.missing(site.partitions)
+    return [*missing, *(judge_harm(site, premise) if is_there else ())]
+
+
+def _plan(site: Site, premise: Premise, queue: FragmentQueue) -> Plan | None:
+    """What mends all that is unsafe where fragments run in this queue; None: something cannot be mended."""
+    wanted = replace(premise, queue=queue)
+    first = _unmended(site, wanted)
+    changes: dict[Finding, tuple[Change, ...]] = {}
+    typed = [setting(key, value) for key, value in _settings(premise.queue, queue)]
+    root: Finding | None = None
+    for _ in range(_MOST_STEPS):
+        after, _ = apply(in_typing_order(typed), site, queue)
+        unsafe = [
+            finding
+            for finding in (*_unmended(after, wanted), *judge_own_jobs(site, after, queue))
+            if finding.is_unsafe
+        ]
+        if not unsafe:
+            root = root or found("")
+            changes[root] = (*changes.get(root, ()), *typed[: len(_settings(premise.queue, queue))])
+            return Plan(queue, after, changes)
+        finding = unsafe[0]
+        new = [change for change in finding.changes if change not in typed]
+        if not new:
+            return None
+        root = finding if root is None or finding in first else root
+        changes[root] = (*changes.get(root, ()), *new)
+        typed += new
+    return None
+
+
+def _settings(before: FragmentQueue, after: FragmentQueue) -> list[tuple[str, str]]:
+    pairs = (("partition", before.partition, after.partition), ("qos", before.qos, after.qos))
+    return [(key, new) for key, old, new in pairs if old != new]
+
+
+def judge_own_jobs(before: Site, after: Site, queue: FragmentQueue) -> list[Finding]:
+    """Effects of changes on the site's own jobs: pairs that may preempt, jobs that are locked out, another order.
+
+    Args:
+        before: the site as it is.
+        after: as it would be.
+        queue: where fragments would run.
+    """
+    kinds = [kind for kind in kinds_of(before) if not is_of_fragments(kind, queue)]
+    return [
+        *_new_preemptions(before, after, kinds),
+        *_locked_out(before, after, kinds, queue),
+        *_another_order(before, after, sorted({kind.partition for kind in kinds})),
+    ]
+
+
+def _new_preemptions(before: Site, after: Site, kinds: list[JobKind]) -> Iterator[Finding]:
+    old = before.settings.preempt_type
+    if old == after.settings.preempt_type:
+        pairs_before = preempting_pairs(before, kinds)
+        pairs_after = preempting_pairs(after, kinds)
+    elif old in (BY_PARTITION, BY_QOS):
+        pairs_before = _all_pairs(before, kinds)
+        pairs_after = _all_pairs(after, kinds)
+    else:
+        pairs_before, pairs_after = {}, preempting_pairs(after, kinds)
+    for taker, holder in pairs_before.keys() | pairs_after.keys():
+        was = pairs_before.get((taker, holder), Preemption.NEVER)
+        now = pairs_after.get((taker, holder), Preemption.NEVER)
+        if now != was:
+            mend = [partition(holder.partition, "PreemptMode", "OFF")] if _by_tiers_anew(before, after) else []
+            verb = "would preempt" if now > was else "would no longer preempt"
+            yield found(f"Jobs of {_named(after, taker)} {verb} jobs of {_named(after, holder)}.", *mend)
+
+
+def _by_tiers_anew(before: Site, after: Site) -> bool:
+    return after.settings.preempt_type == BY_PARTITION and before.settings.preempt_type not in (
+        BY_PARTITION,
+        BY_QOS,
+    )
+
+
+def _all_pairs(site: Site, kinds: list[JobKind]) -> dict[tuple[JobKind, JobKind], Preemption]:
+    found_pairs = {(a, b): may_preempt(site, a, b) for a, b in product(kinds, repeat=2)}
+    return {pair: preemption for pair, preemption in found_pairs.items() if preemption}
+
+
+def _named(site: Site, kind: JobKind) -> str:
+    return f"QOS {kind.qos}" if site.settings.preempt_type == BY_QOS else f"partition {kind.partition}"
+
+
+def _locked_out(before: Site, after: Site, kinds: Iterable[JobKind], queue: FragmentQueue) -> Iterator[Finding]:
+    for kind in kinds:
+        there = after.partitions[kind.partition]
+        if kind.qos and not there.admits_qos(kind.qos):
+            yield found(f"Jobs with QOS {kind.qos} could not run in partition {kind.partition} any more.")
+    for name, one in before.partitions.items():
+        if one.is_default and name not in queue.partitions and not after.partitions[name].is_default:
+            yield found(f"Jobs that name no partition would not run in partition {name} any more.")
+
+
+def _another_order(before: Site, after: Site, names: Sequence[str]) -> Iterator[Finding]:
+    def order(site: Site, first: str, second: str) -> int:
+        tiers = [site.partitions[name].partition.priority_tier for name in (first, second)]
+        return (tiers[0] > tiers[1]) - (tiers[0] < tiers[1])
+
+    for first, second in combinations(names, 2):
+        if order(before, first, second) != order(after, first, second):
+            yield found(f"Jobs of partitions {first} and {second} would be considered in another order.")
+
+
+def _cost(site: Site, plan: Plan) -> tuple[int, int, int]:
+    """How many lines change what is the site's, what is freetrain's in Slurm, and freetrain.toml."""
+    changes = plan.all_changes
+    settings = sum(change.target is Target.SETTINGS for change in changes)
+    theirs = sum(_is_the_sites(site, plan.queue, change) for change in changes)
+    return theirs, len(changes) - settings - theirs, settings
+
+
+def _is_the_sites(site: Site, queue: FragmentQueue, change: Change) -> bool:
+    """Whether a line changes something that other jobs than fragments feel."""
+    match change.target:
+        case Target.SETTINGS | Target.MACHINE:
+            return False
+        case Target.PARTITION:
+            return change.name in site.partitions and change.name not in queue.partitions
+        case Target.QOS:
+            own = queue.qos or best_fragment_qos(site, OWN)
+            return change.name in (site.qos or {}) and change.name != own
+    return True
+
+
+def _with_changes(site: Site, plan: Plan, finding: Finding, changes: Sequence[Change]) -> Finding:
+    """The finding with its lines, and with whom they concern besides fragments."""
+    if not changes:
+        return finding
+    concerned = [_concerned(site, change) for change in changes if _is_the_sites(site, plan.queue, change)]
+    names = list(dict.fromkeys(filter(None, concerned)))
+    whom = f" The lines concern {', '.join(names)}, too." if names else ""
+    return Finding.of(finding.what + whom, changes, finding.is_unsafe)
+
+
+def _concerned(site: Site, change: Change) -> str:
+    """The jobs of the site's that a line concerns; empty: it only says that nothing happens to them."""
+    if change.target is Target.PARTITION:
+        return "" if change.value == "OFF" else f"all jobs in partition {change.name}"
+    if change.target is Target.QOS:
+        users = {one.user for one in site.associations if one.user}
+        of_qos = {one.user for one in site.associations if one.user and one.usual_qos == change.name}
+        if users and of_qos == users:
+            return f"QOS {change.name} (all {len(users)} users without another QOS)"
+        return f"QOS {change.name}" + (f" ({len(of_qos)} users by default)" if of_qos else "")
+    return ""
+
+
+def _without_lines(finding: Finding) -> Finding:
+    return replace(finding, mend="", changes=()) if finding.is_unsafe else finding

@@ -1,0 +1,256 @@
+"""Lines that an admin types, as changes of the model: each knows its line, and what Slurm makes of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.slurm.parsing import fold_nodes
+from freetrain.slurm.site.facts import Row, Site, names_of
+
+NEW_QOS = {
+    "Preempt": "", "PreemptMode": "cluster", "GraceTime": "00:00:00", "PreemptExemptTime": "", "Priority": "0",
+    "UsageFactor": "1.000000", "Flags": "",
+}  # fmt: skip
+"""A QOS as ``sacctmgr add qos`` makes it."""
+
+NEW_PARTITION = {
+    "State": "UP", "Default": "NO", "PriorityTier": "1", "GraceTime": "0", "MaxTime": "UNLIMITED",
+    "AllowQos": "ALL", "QoS": "N/A",
+}  # fmt: skip
+"""A partition as a line with nothing but its name and nodes makes it; its PreemptMode is the cluster's."""
+
+
+class Target(StrEnum):
+    """What a change is made to."""
+
+    CONF = "slurm.conf"
+    PARTITION = "partition"
+    QOS = "qos"
+    ACCOUNT = "account"
+    USER = "user"
+    RESERVATION = "reservation"
+    SETTINGS = "freetrain.toml"
+    MACHINE = "machine"
+    """This machine itself, of which the model knows nothing but its clock."""
+
+
+_ORDER = (Target.QOS, Target.ACCOUNT, Target.USER, Target.PARTITION, Target.CONF, Target.RESERVATION,
+          Target.MACHINE, Target.SETTINGS)  # fmt: skip
+"""The order in which lines are typed: a QOS is there before a partition names it, and it and the PreemptMode of
+each partition are as they must be before preemption is switched on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change.
+
+    Attributes:
+        target: what kind of object is changed.
+        name: the partition's, QOS's, account's or reservation's; of a user ``user@account``.
+        key: the field; empty: the object is made, or of a reservation deleted.
+        value: what it is set to, or what is added to or taken from it.
+        sign: ``=``, ``+=`` or ``-=``.
+        row: the fields of a partition that is made.
+    """
+
+    target: Target
+    name: str
+    key: str = ""
+    value: str = ""
+    sign: str = "="
+    row: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def line(self) -> str:
+        """As an admin types it."""
+        setting = f"{self.key}{self.sign}{self.value}"
+        match self.target:
+            case Target.CONF:
+                return setting
+            case Target.PARTITION if self.row:
+                return " ".join([f"PartitionName={self.name}", *(f"{key}={value}" for key, value in self.row)])
+            case Target.PARTITION:
+                return f"scontrol update PartitionName={self.name} {setting}"
+            case Target.QOS | Target.ACCOUNT if not self.key:
+                return f"sacctmgr -i add {self.target} {self.name}"
+            case Target.QOS | Target.ACCOUNT:
+                return f"sacctmgr -i modify {self.target} {self.name} set {setting}"
+            case Target.USER:
+                user, _, account = self.name.partition("@")
+                return f"sacctmgr -i modify user {user} where account={account} set {setting}"
+            case Target.RESERVATION:
+                return f"scontrol delete ReservationName={self.name}"
+            case Target.SETTINGS:
+                return f'[slurm]\n{self.key} = "{self.value}"'
+        return self.value
+
+    def applied_to(self, site: Site) -> Site:
+        """The site as Slurm shows it afterwards."""
+        match self.target:
+            case Target.CONF:
+                return _with_setting(site, self.key, self.value)
+            case Target.PARTITION:
+                rows = site.partition_rows
+                if (self.key, self.value) == ("Default", "YES"):  # there is one default at most
+                    rows = {name: {**row, "Default": "NO"} for name, row in rows.items()}
+                return replace(site, partition_rows=_with(rows, self.name, self._partition(site)))
+            case Target.QOS:
+                known = site.qos_rows or {}
+                row = _changed({"Name": self.name, **NEW_QOS, **known.get(self.name, {})}, self)
+                return replace(site, qos_rows=_with(known, self.name, row))
+            case Target.ACCOUNT | Target.USER:
+                before = site.association_rows or ()
+                after = tuple(_changed(row, self) if self._is_of(row) else row for row in before)
+                return replace(site, association_rows=after)
+            case Target.RESERVATION:
+                left = tuple(one for one in site.reservations if one.name != self.name)
+                return replace(site, reservations=left)
+            case Target.MACHINE:
+                return site.without_clock()
+        return site
+
+    def _partition(self, site: Site) -> Row:
+        if self.row:
+            mode = {"PreemptMode": site.conf.get("PreemptMode", "OFF")}
+            return {"PartitionName": self.name, **NEW_PARTITION, **mode, **dict(self.row)}
+        return _changed(site.partition_rows[self.name], self)
+
+    def _is_of(self, row: Row) -> bool:
+        user, _, account = self.name.partition("@")
+        if self.target is Target.USER:
+            return (row["User"], row["Account"]) == (user, account)
+        return row["Account"] in names_of(self.name)
+
+
+def apply(changes: Iterable[Change], site: Site, queue: FragmentQueue) -> tuple[Site, FragmentQueue]:
+    """The site, and where fragments run, after these lines have been typed."""
+    for change in changes:
+        site = change.applied_to(site)
+        if change.target is Target.SETTINGS:
+            queue = replace(queue, **{change.key: change.value})
+    return site, queue
+
+
+def in_typing_order(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Each change once, in the order in which the lines are typed; ``sacctmgr add`` before ``modify``."""
+    unique = dict.fromkeys(changes)
+    return tuple(sorted(unique, key=lambda change: (_ORDER.index(change.target), bool(change.key))))
+
+
+def lines_of(changes: Iterable[Change]) -> str:
+    """The lines of changes, one below the other; a table of freetrain.toml is opened once."""
+    lines = list(in_typing_order(changes))
+    text = "\n".join(change.line for change in lines)
+    first, *more = text.split("[slurm]\n")
+    return first + ("[slurm]\n" + "".join(more) if more else "")
+
+
+def conf(key: str, value: str) -> Change:
+    """A setting of slurm.conf."""
+    return Change(Target.CONF, "", key, value)
+
+
+def partition(name: str, key: str, value: str) -> Change:
+    """A field of a partition."""
+    return Change(Target.PARTITION, name, key, value)
+
+
+def new_partition(name: str, nodes: Iterable[str], **fields: str) -> Change:
+    """A partition that is made."""
+    row = {"Nodes": fold_nodes(nodes) or "<all>", **fields, "State": "UP"}
+    return Change(Target.PARTITION, name, row=tuple(row.items()))
+
+
+def new_qos(name: str) -> Change:
+    """A QOS that is made."""
+    return Change(Target.QOS, name)
+
+
+def qos(name: str, key: str, value: str, sign: str = "=") -> Change:
+    """A field of a QOS."""
+    return Change(Target.QOS, name, key, value, sign)
+
+
+def qos_of_accounts(accounts: Iterable[str], name: str) -> Change:
+    """Lets accounts use a QOS."""
+    return Change(Target.ACCOUNT, ",".join(accounts), "QOS", name, "+=")
+
+
+def unset_default_qos(account: str, user: str = "") -> Change:
+    """Lets jobs that name no QOS have the one that they had before somebody set another."""
+    if user:
+        return Change(Target.USER, f"{user}@{account}", "DefaultQOS", "-1")
+    return Change(Target.ACCOUNT, account, "DefaultQOS", "-1")
+
+
+def delete_reservation(name: str) -> Change:
+    """Ends a reservation."""
+    return Change(Target.RESERVATION, name)
+
+
+CLOCK_BY_NETWORK = Change(Target.MACHINE, "", value="timedatectl set-ntp true")
+"""Lets this machine's clock be set by NTP."""
+
+
+def setting(key: str, value: str) -> Change:
+    """``slurm.partition`` or ``slurm.qos`` of freetrain.toml."""
+    return Change(Target.SETTINGS, "slurm", key, value)
+
+
+def _with(rows: Mapping[str, Row], name: str, row: Row) -> Mapping[str, Row]:
+    return {**rows, name: row}
+
+
+def _with_setting(site: Site, key: str, value: str) -> Site:
+    """A partition's PreemptMode that is the cluster's may have been inherited: then it changes, too.
+
+    Slurm does not show whether it was; what is taken for inherited here costs a line that may not be needed.
+    """
+    conf = {**site.conf, key: value}
+    if key != "PreemptMode":
+        return replace(site, conf=conf)
+    before = site.conf.get("PreemptMode", "OFF").upper()
+    rows = {
+        name: {**row, "PreemptMode": value} if row.get("PreemptMode", "OFF").upper() == before else row
+        for name, row in site.partition_rows.items()
+    }
+    return replace(site, conf=conf, partition_rows=rows)
+
+
+_SHOWN_AS = {(Target.PARTITION, "QOS"): "QoS", (Target.QOS, "MaxSubmitJobsPU"): "MaxSubmitPU"}
+"""Fields that Slurm shows under another name than it takes them."""
+_LISTS = frozenset({"Preempt", "Flags", "QOS"})
+"""Fields of accounting that are lists, to which ``+=`` adds and from which ``-=`` takes."""
+
+
+def _changed(row: Row, change: Change) -> Row:
+    if not change.key:
+        return row
+    key = _SHOWN_AS.get((change.target, change.key), change.key)
+    return {**row, key: _value_after(row.get(key, ""), change, key)}
+
+
+def _value_after(before: str, change: Change, key: str) -> str:
+    value = change.value
+    if change.target is Target.PARTITION:
+        return "UNLIMITED" if key.startswith("MaxMem") and value == "0" else value
+    if key in _LISTS:
+        old, new = names_of(before), names_of(value)
+        return ",".join(sorted({"=": new, "+=": old | new, "-=": old - new}[change.sign]))
+    if key == "DefaultQOS" and value == "-1":
+        return ""
+    return _limit_after(before, value) if key.startswith(("Grp", "Max", "Min")) else value
+
+
+def _limit_after(before: str, value: str) -> str:
+    """-1 takes a limit away, and ``cpu=-1`` that of CPUs alone; other resources keep theirs."""
+    if value == "-1":
+        return ""
+    if "=" not in value:
+        return value
+    amounts = dict(part.partition("=")[::2] for part in filter(None, before.split(",")))
+    amounts |= dict(part.partition("=")[::2] for part in value.split(","))
+    return ",".join(f"{name}={count}" for name, count in amounts.items() if count != "-1")

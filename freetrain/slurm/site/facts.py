@@ -1,0 +1,324 @@
+"""What Slurm shows of a site: its settings, partitions, QOS and associations, as rows and as typed facts. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf
+
+from freetrain.core.node import Partition, Reservation
+from freetrain.durations import parse_duration
+from freetrain.slurm.parsing import parse_partition
+from freetrain.slurm.queries import ASSOCIATION_FIELDS, QOS_FIELDS
+from freetrain.slurm.settings import SlurmSettings, parse_over_time, settings_of
+
+Names = frozenset[str]
+Row = Mapping[str, str]
+"""The fields of one of Slurm's records, as it shows them."""
+
+BY_PARTITION, BY_QOS = "preempt/partition_prio", "preempt/qos"
+USUAL_QOS = "normal"
+"""The QOS of jobs whose association names no default."""
+
+
+def names_of(text: str) -> Names:
+    """The names of a list with commas."""
+    return frozenset(filter(None, text.split(",")))
+
+
+@dataclass(frozen=True, slots=True)
+class SitePartition:
+    """A partition, and which jobs may run in it.
+
+    Attributes:
+        partition: its nodes, tier and preemption.
+        row: all that Slurm shows of it.
+        allow_accounts: accounts that may use it; None: all.
+        deny_accounts: accounts that may not.
+        allow_qos: QOS that jobs in it may have; None: all.
+        deny_qos: QOS that they may not have.
+        billing: what is charged of each resource, by name in small letters; None: one for each CPU.
+    """
+
+    partition: Partition
+    row: Row
+    allow_accounts: Names | None
+    deny_accounts: Names
+    allow_qos: Names | None
+    deny_qos: Names
+    billing: Mapping[str, float] | None
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.partition.name
+
+    @property
+    def is_default(self) -> bool:
+        """Whether jobs that name no partition run in it."""
+        return self.row.get("Default") == "YES"
+
+    @property
+    def qos(self) -> str:
+        """The QOS whose limits count for all jobs in it; empty: none."""
+        return self.row.get("QoS", "").replace("N/A", "")
+
+    @property
+    def cpus_of_a_node(self) -> float:
+        """CPUs of one of its nodes, on the average; 0: Slurm does not show it."""
+        total = self.row.get("TotalCPUs", "0")
+        return float(total) / max(1, len(self.partition.nodes)) if total.isdigit() else 0.0
+
+    @property
+    def over_s(self) -> float | None:
+        """How long jobs may go on after their limit; None: as the cluster says."""
+        return parse_over_time(self.row.get("OverTimeLimit", "NONE"))
+
+    @property
+    def admitted_qos(self) -> Names | None:
+        """The QOS that jobs in it may have; None: every one that is not denied."""
+        return None if self.allow_qos is None else self.allow_qos - self.deny_qos
+
+    def admits_qos(self, qos: str) -> bool:
+        """Whether jobs with this QOS may run in it."""
+        return (self.allow_qos is None or qos in self.allow_qos) and qos not in self.deny_qos
+
+    def admits_account(self, account: str) -> bool:
+        """Whether jobs of this account may run in it."""
+        is_allowed = self.allow_accounts is None or account in self.allow_accounts
+        return is_allowed and account not in self.deny_accounts
+
+
+@dataclass(frozen=True, slots=True)
+class Qos:
+    """A quality of service.
+
+    Attributes:
+        name: its name.
+        row: all that accounting shows of it.
+        preempts: QOS whose jobs its jobs may preempt.
+        preempt_mode: CANCEL, REQUEUE …; empty: the cluster's.
+        grace_s: how long a preempted job with it may go on.
+        exempt_s: for how long after its start a job with it is not preempted; None: as the cluster says.
+        priority: the higher the sooner its jobs start.
+        usage_factor: what their usage is multiplied by before it counts against their users.
+        flags: as DenyOnLimit.
+        limits: its limits by their names, as GrpTRES, each as accounting shows it.
+    """
+
+    name: str
+    row: Row
+    preempts: Names
+    preempt_mode: str
+    grace_s: float
+    exempt_s: float | None
+    priority: int
+    usage_factor: float
+    flags: Names
+    limits: Mapping[str, str]
+
+    def named_limits(self, prefixes: tuple[str, ...]) -> tuple[str, ...]:
+        """Its limits whose names begin so, as ``GrpTRES=node=8``."""
+        return tuple(f"{key}={limit}" for key, limit in self.limits.items() if key.startswith(prefixes))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Association:
+    """An account, or a user in it.
+
+    Attributes:
+        account: its name.
+        user: the user's; empty: this is the account itself.
+        parent: the account above an account; empty: there is none.
+        default_qos: the QOS of jobs that name none; empty: the cluster's.
+        qos: those that jobs may have.
+        limits: by their names, each as accounting shows it.
+    """
+
+    account: str
+    user: str
+    parent: str
+    default_qos: str
+    qos: Names
+    limits: Mapping[str, str]
+
+    @property
+    def usual_qos(self) -> str:
+        """The QOS of jobs that name none."""
+        return self.default_qos or USUAL_QOS
+
+
+@dataclass(frozen=True)
+class Site:
+    """All that decides whether fragments harm the site's jobs, and whether they can start.
+
+    Attributes:
+        conf: Slurm's settings.
+        partition_rows: partitions by name.
+        qos_rows: QOS by name; None: not asked for, or unknown.
+        association_rows: accounts and users; None: not asked for, or unknown.
+        reservations: that run or will.
+        gpu_nodes: the nodes that have GPUs.
+        problem: why something of it is unknown or of before; empty: nothing is.
+        clock_ahead_s: how far this machine's clock is ahead of the controller's, at least, in whole seconds; 0: no
+            difference can be seen.
+    """
+
+    conf: Row
+    partition_rows: Mapping[str, Row] = field(default_factory=dict)
+    qos_rows: Mapping[str, Row] | None = None
+    association_rows: tuple[Row, ...] | None = None
+    reservations: tuple[Reservation, ...] = ()
+    gpu_nodes: Names = frozenset()
+    problem: str = ""
+    clock_ahead_s: float = 0.0
+
+    @cached_property
+    def settings(self) -> SlurmSettings:
+        """Slurm's settings."""
+        return settings_of(self.conf)
+
+    @cached_property
+    def partitions(self) -> Mapping[str, SitePartition]:
+        """Partitions by name."""
+        return {name: _partition_of(row) for name, row in self.partition_rows.items()}
+
+    @cached_property
+    def qos(self) -> Mapping[str, Qos] | None:
+        """QOS by name; None: unknown."""
+        return None if self.qos_rows is None else {name: _qos_of(row) for name, row in self.qos_rows.items()}
+
+    @cached_property
+    def associations(self) -> tuple[Association, ...]:
+        """Accounts and users; none where they are unknown."""
+        return tuple(map(_association_of, self.association_rows or ()))
+
+    @property
+    def nodes_of(self) -> Mapping[str, Partition]:
+        """Partitions by name, as the rest of freetrain knows them."""
+        return {name: partition.partition for name, partition in self.partitions.items()}
+
+    @property
+    def enforces_limits(self) -> bool:
+        """Whether accounting keeps jobs within their limits."""
+        return self.settings.has_accounting and bool(self.settings.enforces & {"limits", "safe"})
+
+    def accounts_above(self, account: str) -> Iterator[str]:
+        """The account itself and those above it, the nearest first."""
+        seen: set[str] = set()
+        while account and account not in seen:
+            seen.add(account)
+            yield account
+            account = self._parents.get(account, "")
+
+    @cached_property
+    def _parents(self) -> Mapping[str, str]:
+        return {one.account: one.parent for one in self.associations if not one.user}
+
+    def without_clock(self) -> Site:
+        """The same, whatever the clocks say."""
+        return replace(self, clock_ahead_s=0.0)
+
+
+def parse_qos(text: str) -> tuple[dict[str, Row], list[str]]:
+    """QOS of ``ask_qos`` by name, and the lines that were not understood."""
+    rows, rejected = _rows(text, QOS_FIELDS, "QOS", _qos_of)
+    return {row["Name"]: row for row in rows}, rejected
+
+
+def parse_associations(text: str) -> tuple[tuple[Row, ...], list[str]]:
+    """Associations of ``ask_associations``, and the lines that were not understood."""
+    rows, rejected = _rows(text, ASSOCIATION_FIELDS, "association", _association_of)
+    return tuple(rows), rejected
+
+
+def parse_names(text: str) -> Names:
+    """The names that sacctmgr prints, one in a line."""
+    return frozenset(filter(None, (line.strip("| ") for line in text.splitlines())))
+
+
+def parse_billing(text: str) -> Mapping[str, float] | None:
+    """Weights such as ``CPU=1.0,Mem=0.25G,GRES/gpu=8``; None: none are given, and each CPU counts 1."""
+    found = re.findall(r"([^=,]+)=([0-9.]+)", text)
+    return {name.lower(): float(weight) for name, weight in found} if found else None
+
+
+def _rows(
+    text: str, fields: tuple[str, ...], kind: str, check: Callable[[Row], object]
+) -> tuple[list[Row], list[str]]:
+    """The records of sacctmgr's lines, each of which ``check`` can read."""
+    rows: list[Row] = []
+    rejected = []
+    for line in filter(None, text.splitlines()):
+        try:
+            row = dict(zip(fields, line.split("|"), strict=True))
+            check(row)
+        except ValueError:
+            rejected.append(f"{kind} line not understood ({len(fields)} fields are expected): {line[:80]!r}")
+        else:
+            rows.append(row)
+    return rows, rejected
+
+
+def _partition_of(row: Row) -> SitePartition:
+    return SitePartition(
+        parse_partition(row),
+        row,
+        _names_or_all(row.get("AllowAccounts", "ALL")),
+        _names_or_all(row.get("DenyAccounts", "")) or frozenset(),
+        _names_or_all(row.get("AllowQos", "ALL")),
+        _names_or_all(row.get("DenyQos", "")) or frozenset(),
+        parse_billing(row.get("TRESBillingWeights", "")),
+    )
+
+
+def _names_or_all(text: str) -> Names | None:
+    return None if text in ("ALL", "(null)", "") else names_of(text)
+
+
+def _qos_of(row: Row) -> Qos:
+    mode, grace, exempt = row["PreemptMode"], row["GraceTime"], row["PreemptExemptTime"]
+    return Qos(
+        row["Name"],
+        row,
+        names_of(row["Preempt"]),
+        "" if mode.lower() == "cluster" else mode.upper(),
+        parse_duration(grace) if grace else 0.0,
+        parse_duration(exempt) if exempt else None,
+        int(row["Priority"] or 0),
+        float(row["UsageFactor"] or 1.0),
+        names_of(row["Flags"]),
+        _limits(row),
+    )
+
+
+def _association_of(row: Row) -> Association:
+    return Association(
+        row["Account"],
+        row["User"],
+        row["ParentName"],
+        row["DefaultQOS"],
+        names_of(row["QOS"]),
+        _limits(row),
+    )
+
+
+def _limits(row: Row) -> dict[str, str]:
+    return {key: value for key, value in row.items() if key.startswith(("Grp", "Max", "Min")) and value}
+
+
+def amounts_of(limit: str) -> Mapping[str, float]:
+    """Amount that a limit such as ``cpu=4,mem=16G`` allows of each resource; inf: not a number."""
+    return {name: _number(count) for name, has_name, count in (part.rpartition("=") for part in limit.split(","))}
+
+
+def _number(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)", text)
+    return float(match[1]) * 1024 ** " KMGTP".index(match[2] or " ") if match else inf
+
+
+def pools(partitions: Iterable[SitePartition]) -> Names:
+    """All nodes of these partitions."""
+    return frozenset[str]().union(*(one.partition.nodes for one in partitions))

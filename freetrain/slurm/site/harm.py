@@ -1,0 +1,497 @@
+"""Settings of Slurm's that make the site's jobs wait for fragments, with the changes that mend them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.durations import show_duration
+from freetrain.slurm.finding import Finding
+from freetrain.slurm.site.changes import (
+    CLOCK_BY_NETWORK,
+    Change,
+    conf,
+    new_partition,
+    new_qos,
+    partition,
+    qos,
+    qos_of_accounts,
+    setting,
+)
+from freetrain.slurm.site.facts import BY_PARTITION, BY_QOS, Names, Qos, Site, SitePartition, pools
+from freetrain.slurm.site.fields import OF_WORDS
+from freetrain.slurm.site.limits import SharedLimits, shared_limits
+from freetrain.slurm.site.preemption import (
+    STOPS,
+    best_fragment_qos,
+    exempt_times,
+    fragment_qos,
+    is_shared,
+    mode_words,
+    ours,
+    qos_mode,
+    sites_on,
+    what_is_done,
+    what_is_done_to_fragments,
+)
+
+OWN = "freetrain"
+"""The name of a partition or a QOS that is proposed."""
+_TOLERABLE_CLOCK_S = 5.0
+"""Less than margins and polls, and more than clocks differ that are kept by NTP."""
+
+
+@dataclass(frozen=True)
+class Premise:
+    """Where fragments are to run, and what is wanted of them.
+
+    Attributes:
+        queue: the partitions, and the QOS if they have one of their own.
+        tolerable_s: the longest delay of a job of the site's that is not too much.
+        owners: users whose trainings are known, with the accounts that they are charged to.
+        shortest_hole_s: the shortest in which something is lent.
+        spares_suspendable: whether nodes that Slurm powers down are left alone.
+        in_parts: whether parts of nodes are lent.
+        steers: whether fragments are their owners' own tasks; else freetrain submits them.
+        account: that of the daemon.
+    """
+
+    queue: FragmentQueue
+    tolerable_s: float = 60.0
+    owners: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    shortest_hole_s: float = 0.0
+    spares_suspendable: bool = False
+    in_parts: bool = False
+    steers: bool = True
+    account: str = ""
+
+
+def found(what: str, *changes: Change, is_unsafe: bool = True) -> Finding:
+    """A finding with the changes that mend it."""
+    return Finding.of(what, changes, is_unsafe)
+
+
+def judge_harm(site: Site, premise: Premise) -> list[Finding]:
+    """All that would make the site's jobs wait, what is unsafe first.
+
+    1. Slurm preempts, by tiers of partitions or by QOS.
+    2. The partition is no other than freetrain's: not the default one, and others have its nodes, too. Or the QOS
+       of fragments is one that tells them from the site's jobs in it.
+    3. Every job of the site's that can start on its nodes may preempt fragments, whatever its priority, and no
+       fragment preempts any.
+    4. What Slurm preempts ends, soon after its start as later, and without a long grace time.
+    5. Fragments can start, and their owners may submit them. They count in no limit of the site's.
+    6. This machine's clock and that of Slurm's controller show the same time.
+
+    Raises:
+        KeyError: Slurm has no such partition.
+    """
+    findings = (
+        finding for name in premise.queue.partitions for finding in _judge_in(site, premise, site.partitions[name])
+    )
+    return sorted(dict.fromkeys(findings), key=lambda finding: not finding.is_unsafe)
+
+
+def _judge_in(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
+    yield from _of_partition(site, premise, own)
+    yield from _of_cluster(site, premise, own)
+    yield from _of_words(site)
+    yield from _of_clock(site, premise)
+    if site.settings.preempt_type == BY_PARTITION:
+        yield from _by_partition(site, premise, own)
+    elif site.settings.preempt_type == BY_QOS:
+        yield from _by_qos(site, premise, own)
+    yield from _of_limits(site, premise, own)
+    yield from _of_exempt_times(site, premise, own)
+
+
+def _of_partition(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
+    if own.is_default and not is_shared(own, premise.queue):
+        yield found(
+            f"Partition {own.name} is Slurm's default: the site's jobs that name no partition run in it.",
+            _another_default(site, premise, own),
+        )
+    if not sites_on(site, own, premise.queue):
+        above = new_partition(
+            "<the site's>", own.partition.nodes, PriorityTier=f"{own.partition.priority_tier + 1}"
+        )
+        yield found(
+            f"No other partition has nodes of {own.name}: the site's own jobs run in it, or never on its nodes.",
+            above,
+        )
+    state = own.row.get("State", "UP")
+    if state != "UP":
+        up = partition(own.name, "State", "UP")
+        yield found(f"Partition {own.name} is {state}: no fragment can start.", up, is_unsafe=False)
+    kept_out = sorted(owner for owner in premise.owners if owner[1] and not own.admits_account(owner[1]))
+    if kept_out:
+        names = ", ".join(f"{user} (account {account})" for user, account in kept_out)
+        what = f"Partition {own.name} does not admit owners of trainings: {names}."
+        yield found(what, _admit_accounts(own, {account for _, account in kept_out}), is_unsafe=False)
+
+
+def _another_default(site: Site, premise: Premise, own: SitePartition) -> Change:
+    """Slurm has one default partition; without any, jobs that name no partition are refused."""
+    others = [one for one in sites_on(site, own, premise.queue) if one.partition.is_up]
+    if any(one.is_default for one in site.partitions.values() if one != own) or not others:
+        return partition(own.name, "Default", "NO")
+    return partition(max(others, key=lambda one: len(one.partition.nodes)).name, "Default", "YES")
+
+
+def _admit_accounts(own: SitePartition, accounts: set[str]) -> Change:
+    if own.allow_accounts is not None:
+        return partition(own.name, "AllowAccounts", ",".join(sorted(own.allow_accounts | accounts)))
+    return partition(own.name, "DenyAccounts", ",".join(sorted(own.deny_accounts - accounts)))
+
+
+def preempt_by_partition(site: Site, queue: FragmentQueue) -> tuple[Change, ...]:
+    """Switches preemption on for fragments alone: every other partition says that its jobs are not preempted."""
+    others = sorted(name for name in site.partitions if name not in queue.partitions)
+    off = [partition(name, "PreemptMode", "OFF") for name in others]
+    return (*off, conf("PreemptType", BY_PARTITION), conf("PreemptMode", "REQUEUE"))
+
+
+def _of_cluster(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
+    settings, queue = site.settings, premise.queue
+    modes = mode_words(settings.preempt_mode)
+    if settings.preempt_type not in (BY_PARTITION, BY_QOS) or modes == {"OFF"}:
+        by_qos = is_shared(own, queue) or settings.preempt_type == BY_QOS
+        switched_on = (conf("PreemptType", BY_QOS), conf("PreemptMode", "REQUEUE"))
+        yield found(
+            f"Slurm does not preempt, or freetrain does not know how (PreemptType={settings.preempt_type}, "
+            f"PreemptMode={settings.preempt_mode}): the site's jobs would wait for fragments.",
+            *(switched_on if by_qos else preempt_by_partition(site, queue)),
+        )
+    if "PRIORITY" in modes:
+        yield found(
+            "Only jobs of higher priority preempt (PreemptMode=PRIORITY): others would wait for fragments.",
+            conf("PreemptMode", _without_priority(modes) or "REQUEUE"),
+        )
+    if settings.complete_wait_s > 0:
+        yield found(
+            "While the node of a fragment is cleared up, Slurm starts nothing for up to "
+            f"{settings.complete_wait_s:.0f} s (CompleteWait={settings.complete_wait_s:.0f}).",
+            conf("CompleteWait", "0"),
+            is_unsafe=settings.complete_wait_s > premise.tolerable_s,
+        )
+    if settings.kill_wait_s > premise.tolerable_s:
+        yield found(
+            f"A fragment that ignores SIGTERM keeps its node for {settings.kill_wait_s:.0f} s after Slurm has "
+            f"asked it to leave (KillWait={settings.kill_wait_s:.0f}): the site's job waits for so long.",
+            conf("KillWait", "30"),
+            is_unsafe=False,
+        )
+
+
+def _of_words(site: Site) -> Iterator[Finding]:
+    """Words of PreemptParameters and SchedulerParameters."""
+    for rule in OF_WORDS:
+        text = site.conf.get(rule.parameters, "").replace("(null)", "")
+        words = [word for word in text.split(",") if word]
+        for word in words:
+            name, _, value = word.partition("=")
+            if name.lower() == rule.word and rule.is_wrong(value):
+                kept = [other for other in words if other != word]
+                kept += [f"{rule.word}={rule.right}"] if rule.right else []
+                change = conf(rule.parameters, ",".join(kept))
+                yield found(rule.why.format(word=word), change, is_unsafe=rule.is_unsafe)
+
+
+def _of_clock(site: Site, premise: Premise) -> Iterator[Finding]:
+    """Slurm gives ends and starts by its own clock; the time from now until then is counted by this machine's."""
+    ahead_s = site.clock_ahead_s
+    if abs(ahead_s) > _TOLERABLE_CLOCK_S:
+        which, length = ("ahead of", "shorter") if ahead_s > 0 else ("behind", "longer")
+        yield found(
+            f"The clock of this machine is {abs(ahead_s):.0f} s {which} that of Slurm's controller: holes seem "
+            f"{length} than they are.",
+            CLOCK_BY_NETWORK,
+            is_unsafe=abs(ahead_s) > premise.tolerable_s,
+        )
+
+
+def _by_partition(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
+    name, tier = own.name, own.partition.priority_tier
+    if is_shared(own, premise.queue):
+        yield found(
+            f"Slurm preempts by partition (PreemptType={BY_PARTITION}): jobs in partition {name} take no "
+            "nodes from fragments in the same one, whatever their QOS (slurm.qos).",
+            conf("PreemptType", BY_QOS),
+        )
+        return
+    others = sites_on(site, own, premise.queue)
+    for other in others:
+        if other.partition.priority_tier <= tier:
+            count = len(other.partition.nodes & own.partition.nodes)
+            yield found(
+                f"Partition {other.name} shares {count} nodes with {name} and has PriorityTier="
+                f"{other.partition.priority_tier}, not more than its {tier}: jobs in {other.name} wait until the "
+                "time limit of fragments.",
+                *_below(site, own, others),
+            )
+        modes = mode_words(other.partition.preempt_mode)
+        if "PRIORITY" in modes:
+            yield found(
+                f"Jobs in partition {other.name} preempt only what has less priority (PreemptMode=PRIORITY).",
+                partition(other.name, "PreemptMode", _without_priority(modes) or "OFF"),
+            )
+    mend = partition(name, "PreemptMode", "REQUEUE")
+    yield from _of_mode(own.partition.preempt_mode, f"partition {name}", mend)
+    yield from _of_grace(
+        site, premise, own.partition.grace_s, f"partition {name}", partition(name, "GraceTime", "0")
+    )
+
+
+def _below(site: Site, own: SitePartition, others: Iterable[SitePartition]) -> tuple[Change, ...]:
+    """Freetrain's partition below all others. With one of tier 0 the site's all go up by one."""
+    lowest = min(other.partition.priority_tier for other in others)
+    if lowest > 0:
+        return (partition(own.name, "PriorityTier", f"{lowest - 1}"),)
+    raised = [
+        partition(name, "PriorityTier", f"{other.partition.priority_tier + 1}")
+        for name, other in sorted(site.partitions.items())
+        if name != own.name
+    ]
+    lowered = [] if own.partition.priority_tier == 0 else [partition(own.name, "PriorityTier", "0")]
+    return (*raised, *lowered)
+
+
+def _by_qos(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
+    known, queue = site.qos, premise.queue
+    if known is None:
+        what = f"Nobody can say which QOS preempt which: {site.problem or 'not asked yet'}."
+        yield Finding(what, "sacctmgr show qos")
+        return
+    yield from _of_admission(site, premise, own)
+    names = fragment_qos(site, queue, own)
+    for name in sorted(names):
+        if name not in known:
+            yield found(f"There is no QOS {name}, which fragments could have.", *make_qos(name))
+        elif len(names) == 1 or _is_for_fragments(site, name):
+            yield from _of_fragments(site, premise, known[name], names)
+    for other in sites_on(site, own, queue):
+        for name in sorted(known):
+            if not other.admits_qos(name):
+                continue
+            if name not in names:
+                yield from _of_site(site, known[name], names)
+            elif other.name not in queue.partitions and name != "normal":
+                yield found(
+                    f"Jobs in partition {other.name} that ask for QOS {name} do not preempt fragments.",
+                    without_qos(other, names, known),
+                    is_unsafe=False,
+                )
+
+
+def make_qos(name: str) -> tuple[Change, ...]:
+    """Makes a QOS for fragments, which every other preempts where Slurm preempts by QOS."""
+    return (new_qos(name), qos(name, "PreemptMode", "requeue"), qos(name, "UsageFactor", "0"))
+
+
+def _of_admission(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
+    """Fragments have no other QOS than theirs."""
+    name = premise.queue.qos
+    if not name:
+        admitted = own.admitted_qos
+        best = best_fragment_qos(site, OWN, admitted)
+        if admitted is None:
+            yield found(
+                f"Partition {own.name} admits every QOS, and fragments may have one that the site's do not "
+                "preempt.",
+                partition(own.name, "AllowQos", best),
+            )
+        elif len(admitted) > 1 and best in admitted and not all(_is_for_fragments(site, one) for one in admitted):
+            others = ", ".join(sorted(admitted - {best}))
+            yield found(
+                f"Partition {own.name} admits jobs with QOS {others}, too: the site's jobs do not preempt "
+                "fragments that have it.",
+                partition(own.name, "AllowQos", best),
+            )
+    elif not own.admits_qos(name):
+        allowed = partition(own.name, "AllowQos", ",".join(sorted((own.allow_qos or frozenset()) | {name})))
+        denied = partition(own.name, "DenyQos", ",".join(sorted(own.deny_qos - {name})))
+        yield found(
+            f"Partition {own.name} does not admit QOS {name}: no fragment can start.",
+            denied if own.allow_qos is None else allowed,
+        )
+
+
+def _is_for_fragments(site: Site, name: str) -> bool:
+    """Whether some QOS preempts this one, and nobody has it by default."""
+    known = site.qos or {}
+    usual = {"normal", *(one.default_qos for one in site.associations)}
+    return name not in usual and any(name in one.preempts for one in known.values())
+
+
+def _of_fragments(site: Site, premise: Premise, own: Qos, names: Names) -> Iterator[Finding]:
+    yield from _of_mode(qos_mode(site, own), f"QOS {own.name}", qos(own.name, "PreemptMode", "requeue"))
+    yield from _of_grace(site, premise, own.grace_s, f"QOS {own.name}", qos(own.name, "GraceTime", "0"))
+    preempted = sorted(own.preempts - names)
+    if preempted:
+        yield found(
+            f"Fragments have QOS {own.name}, which preempts jobs with QOS {','.join(preempted)}: the site's.",
+            qos(own.name, "Preempt", ",".join(preempted), "-="),
+        )
+
+
+def _of_site(site: Site, other: Qos, names: Names) -> Iterator[Finding]:
+    wanted = names if len(names) == 1 else frozenset(name for name in names if _is_for_fragments(site, name))
+    missing = sorted(wanted - other.preempts)
+    if missing:
+        yield found(
+            f"Jobs with QOS {other.name} do not preempt those with QOS {','.join(missing)}: they wait until the "
+            "time limit of fragments.",
+            qos(other.name, "Preempt", ",".join(missing), "+="),
+        )
+    if "PRIORITY" in mode_words(other.preempt_mode):
+        yield found(
+            f"Jobs with QOS {other.name} preempt only what has less priority (PreemptMode=PRIORITY).",
+            qos(other.name, "PreemptMode", "cluster"),
+        )
+
+
+def without_qos(other: SitePartition, names: Names, known: Iterable[str]) -> Change:
+    """Makes a partition admit none of these QOS; the others that are known it goes on to admit."""
+    if other.allow_qos is None:
+        return partition(other.name, "DenyQos", ",".join(sorted(other.deny_qos | (names & frozenset(known)))))
+    return partition(other.name, "AllowQos", ",".join(sorted(other.allow_qos - other.deny_qos - names)))
+
+
+def _of_mode(mode: str, where: str, mend: Change) -> Iterator[Finding]:
+    """Fragments that are preempted must end."""
+    done = what_is_done(mode)
+    if "OFF" in done or not done:
+        yield found(f"Fragments of {where} are never preempted (PreemptMode={mode}).", mend)
+    elif done - STOPS:
+        yield found(
+            f"Fragments of {where} are suspended, not ended (PreemptMode={mode}): they keep memory and GPUs.", mend
+        )
+
+
+def _of_grace(site: Site, premise: Premise, grace_s: float, where: str, mend: Change) -> Iterator[Finding]:
+    """And soon."""
+    if grace_s <= 0:
+        return
+    yield found(
+        f"The site's jobs wait up to {grace_s:.0f} s for each fragment of {where} that does not leave at once "
+        f"(GraceTime={grace_s:.0f}).",
+        mend,
+        is_unsafe=grace_s > premise.tolerable_s,
+    )
+    words = site.settings.preempt_parameters.split(",")
+    kept = [word for word in words if word.lower() != "send_user_signal"]
+    if kept != words:
+        yield found(
+            "A fragment whose script asks for --signal is sent that in place of SIGTERM when its grace time "
+            "begins (send_user_signal), and may stay until it is over.",
+            conf("PreemptParameters", ",".join(kept)),
+            is_unsafe=False,
+        )
+
+
+def _of_exempt_times(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
+    """From their start on."""
+    for exempt_s, by in exempt_times(site, premise.queue, own):
+        if exempt_s > 0:
+            where = f"QOS {by.name}" if by else "PreemptExemptTime"
+            yield found(
+                f"The site's jobs wait up to {exempt_s:.0f} s for each fragment that has just begun "
+                f"({where}: {show_duration(exempt_s)}), unless freetrain gives its node back before.",
+                _no_exempt_time(site, premise, own, by),
+                is_unsafe=exempt_s > premise.tolerable_s,
+            )
+
+
+def _no_exempt_time(site: Site, premise: Premise, own: SitePartition, by: Qos | None) -> Change:
+    """A QOS that fragments need not have is better left as it is."""
+    if by is None:
+        return conf("PreemptExemptTime", "00:00:00")
+    if site.settings.preempt_type != BY_QOS and by.name not in (own.qos, premise.queue.qos):
+        return without_qos(own, frozenset({by.name}), site.qos or ())
+    return qos(by.name, "PreemptExemptTime", "00:00:00")
+
+
+def _of_limits(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
+    for limits in shared_limits(site, premise.queue, own):
+        changes = tuple(_out_of_limits(site, premise, own, limits))
+        name = limits.qos.name
+        where = f"in partition {own.name}" if limits.of_partition else "with it"
+        if limits.of_all:
+            yield found(
+                f"QOS {name} limits what all jobs {where} have together ({', '.join(limits.of_all)}), "
+                "fragments among them: the site's jobs would wait for what these have of it.",
+                *changes,
+            )
+        elif limits.of_each:
+            yield found(
+                f"QOS {name} limits what each user or account has {where} ({', '.join(limits.of_each)}), "
+                "fragments among it: jobs of owners of trainings may wait for their own fragments.",
+                *changes,
+                is_unsafe=False,
+            )
+
+
+def _out_of_limits(site: Site, premise: Premise, own: SitePartition, limits: SharedLimits) -> Iterator[Change]:
+    """A partition of fragments' own where the limits are those of the partition, else a QOS of their own."""
+    if limits.of_partition:
+        yield new_partition(OWN, own.partition.nodes, AllowQos=premise.queue.qos)
+        yield setting("partition", OWN)
+        return
+    name = best_fragment_qos(site, OWN, frozenset({OWN}))
+    if name not in (site.qos or {}):
+        yield from make_qos(name)
+        yield qos(name, "GrpTRES", f"node={len(own.partition.nodes)}")
+        yield qos(name, "MaxSubmitJobsPU", f"{most_submitted(len(own.partition.nodes))}")
+    yield from admit_accounts_to(site, name)
+    if own.admitted_qos is not None and name not in own.admitted_qos:
+        yield partition(own.name, "AllowQos", name)
+    yield setting("qos", name)
+
+
+def admit_accounts_to(site: Site, name: str) -> Iterator[Change]:
+    """Lets every account use a QOS, where Slurm keeps jobs from QOS that they may not have."""
+    accounts = sorted({one.account for one in site.associations} - {"root"})
+    if accounts and not any(name in one.qos for one in site.associations):
+        yield qos_of_accounts(accounts, name)
+
+
+def most_submitted(nodes: int) -> int:
+    """How many jobs a user may have waiting, as is proposed: a training has as many tasks as it can use nodes."""
+    return max(1000, 2 * nodes)
+
+
+def _without_priority(modes: Names) -> str:
+    return ",".join(sorted(modes - {"PRIORITY"}))
+
+
+def what_preemption_means(site: Site, premise: Premise) -> str:
+    """What becomes of a fragment that Slurm takes a node back from, in a sentence; empty: Slurm preempts none."""
+    mode = what_is_done_to_fragments(site, premise.queue)
+    done = what_is_done(mode) & STOPS
+    if not done:
+        return ""
+    if not premise.steers:
+        return (
+            f"What Slurm preempts has ended for good (PreemptMode={mode}; what freetrain submits is never "
+            "requeued): for the next node freetrain submits another fragment."
+        )
+    if "REQUEUE" in done:
+        return (
+            f"Slurm requeues what it preempts (PreemptMode={mode}): an evicted task waits for its next node under "
+            "the same job id, and its script begins anew there; sacct --duplicates shows each run."
+        )
+    return (
+        f"Slurm cancels what it preempts (PreemptMode={mode}): an evicted task has ended, as PREEMPTED, until "
+        "freetrain requeues it, held, at its next look. What ends while no daemon runs is gone after MinJobAge."
+    )
+
+
+def nodes_of_the_site(site: Site) -> Names:
+    """All nodes of partitions that are up; of all partitions where none is."""
+    return pools(one for one in site.partitions.values() if one.partition.is_up) or pools(site.partitions.values())
+
+
+def own_nodes(site: Site, queue: FragmentQueue) -> Names:
+    """All nodes that may be lent."""
+    return pools(ours(site, queue))

@@ -1,0 +1,92 @@
+"""Limits in which fragments count together with the site's own jobs. Pure.
+
+Slurm preempts for nodes, and never for a limit: the site's jobs wait for what fragments have of a limit. A QOS
+of their own keeps fragments out of the limits of other QOS, but not out of those of accounts: for the job itself
+a limit of its QOS replaces that of its account, and what the job has counts in the account all the same
+(measured with 22.05).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.slurm.site.facts import Association, Qos, Site, SitePartition
+from freetrain.slurm.site.preemption import fragment_qos, is_shared, sites_on
+
+OF_ALL, OF_EACH = ("Grp",), ("MaxTRESP", "MaxJobsP", "MaxSubmitP")
+"""How the limits of a QOS begin on what all its jobs have together, and on what each user or account has."""
+_OF_EACH_ASSOCIATION = ("MaxJobs", "MaxSubmit")
+"""Limits of a user on what their jobs have together."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLimits:
+    """Limits of a QOS in which fragments and jobs of the site's count.
+
+    Attributes:
+        qos: whose limits.
+        of_all: on what all its jobs have together, as ``GrpTRES=cpu=96``.
+        of_each: on what each user or account has with it.
+        of_partition: whether it is the QOS of the partition, and not that of jobs.
+    """
+
+    qos: Qos
+    of_all: tuple[str, ...]
+    of_each: tuple[str, ...]
+    of_partition: bool
+
+
+def shared_limits(site: Site, queue: FragmentQueue, partition: SitePartition) -> list[SharedLimits]:
+    """The QOS with limits in which fragments in a partition count together with jobs of the site's."""
+    if not site.enforces_limits:
+        return []
+    known = site.qos or {}
+    job_qos = [known[name] for name in sorted(qos_of_fragments(site, queue, partition)) if name in known]
+    found = [
+        SharedLimits(qos, qos.named_limits(OF_ALL), qos.named_limits(OF_EACH), False)
+        for qos in job_qos
+        if qos.name != queue.qos and is_of_the_site(site, queue, partition, qos.name)
+    ]
+    if is_shared(partition, queue) and partition.qos in known:
+        qos = known[partition.qos]
+        found.append(SharedLimits(qos, qos.named_limits(OF_ALL), qos.named_limits(OF_EACH), True))
+    return [limits for limits in found if limits.of_all or limits.of_each]
+
+
+def qos_of_fragments(site: Site, queue: FragmentQueue, partition: SitePartition) -> frozenset[str]:
+    """QOS that fragments in a partition have: where it admits every QOS, those that their owners' jobs have."""
+    if queue.qos or partition.admitted_qos is not None:
+        return fragment_qos(site, queue, partition)
+    usual = {one.usual_qos for one in site.associations if one.user} or set(site.qos or {})
+    return frozenset(name for name in usual if partition.admits_qos(name))
+
+
+def is_of_the_site(site: Site, queue: FragmentQueue, partition: SitePartition, qos: str) -> bool:
+    """Whether jobs of the site's have this QOS, too: somebody has it by default, or there is no other."""
+    if not any(other.admits_qos(qos) for other in sites_on(site, partition, queue)):
+        return False
+    return any(one.usual_qos == qos for one in site.associations if one.user) or set(site.qos or {}) == {qos}
+
+
+def limited_associations(site: Site, queue: FragmentQueue) -> list[tuple[Association, tuple[str, ...]]]:
+    """Accounts and users with limits in which fragments of theirs count, each with these limits."""
+    if not site.enforces_limits:
+        return []
+    partitions = [site.partitions[name] for name in queue.partitions if name in site.partitions]
+    owners = {
+        one
+        for one in site.associations
+        if one.user
+        and (not queue.qos or queue.qos in one.qos)
+        and any(partition.admits_account(one.account) for partition in partitions)
+    }
+    accounts = {above for one in owners for above in site.accounts_above(one.account)}
+    found = []
+    for one in site.associations:
+        if one in owners or (not one.user and one.account in accounts):
+            counts = (*OF_ALL, *_OF_EACH_ASSOCIATION) if one.user else OF_ALL
+            limits = tuple(f"{key}={limit}" for key, limit in one.limits.items() if key.startswith(counts))
+            if limits:
+                found.append((one, limits))
+    return found

@@ -1,0 +1,370 @@
+"""What keeps fragments from starting or waiting, what fences them, and what they cost their owners. Pure.
+
+Most of it is a value of one field that fits no fragment: the tables below say which, why, and the value that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import inf
+
+from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.durations import parse_duration, show_duration
+from freetrain.slurm.finding import Finding
+from freetrain.slurm.parsing import fold_nodes
+from freetrain.slurm.rate_limit import parse_rate_limit
+from freetrain.slurm.site.changes import (
+    Change,
+    Target,
+    conf,
+    delete_reservation,
+    new_qos,
+    partition,
+    qos,
+    qos_of_accounts,
+    unset_default_qos,
+)
+from freetrain.slurm.site.facts import Qos, Site, SitePartition, amounts_of
+from freetrain.slurm.site.fields import OF_CONF, OF_PARTITION, OF_QOS, number
+from freetrain.slurm.site.harm import Premise, found, most_submitted, nodes_of_the_site, own_nodes
+from freetrain.slurm.site.limits import limited_associations, qos_of_fragments
+
+_LITTLE = 0.25
+"""A lent node that is charged like this share of an ordinary one, or less, costs its user little."""
+_FOREVER_S = 30 * 86400.0
+"""A reservation that goes on for longer than this is not maintenance."""
+_SHORT_S = 600.0
+"""No fragment should have to end sooner: what its training booted would be lost."""
+_MANY_SHOWN = 5
+_ON_RUNNING, _ON_WAITING = ("GrpTRES", "GrpJobs", "MaxTRESP", "MaxJobsP"), ("GrpSubmit", "MaxSubmitP")
+"""How the limits of a QOS begin on what runs at once, and on what waits and runs."""
+_ORDERS_A_NODE, _QUESTIONS = 2, 10
+"""A fragment is pinned and released; and what a look asks, and others as the same account."""
+
+
+def judge_terms(site: Site, premise: Premise) -> list[Finding]:
+    """All that is not as it should be, though it harms nobody's jobs.
+
+    1. The partition takes jobs of one whole node, from users, for as long as the shortest hole.
+    2. The QOS of fragments lets them start, and not before the site's jobs.
+    3. Slurm's settings neither hide holes nor lose what fragments did.
+    4. Limits of Slurm's own fence what runs there, and what waits.
+    5. A lent node costs its user nothing or little; fragments count in no account's limit.
+    6. Somebody has decided about nodes that Slurm powers down, and about reservations that never end.
+    7. Where parts of nodes are lent, a fragment is confined to its own, and ends with all that it started.
+    8. Whoever submits jobs gets the QOS of fragments only if they ask for it, and may have it.
+    """
+    queues = [replace(premise, queue=FragmentQueue(name, premise.queue.qos)) for name in premise.queue.partitions]
+    most = len(own_nodes(site, premise.queue))
+    findings = [
+        *(
+            finding
+            for one in queues
+            for finding in _judge_in(site, one, site.partitions[one.queue.partition], most)
+        ),
+        *_of_settings(site, most),
+        *_of_power(site, premise),
+        *_of_confinement(site, premise),
+        *_of_rate_limit(site, premise, most),
+        *_of_people(site, premise),
+        *_of_accounts(site, premise),
+        *_of_reservations(site, premise),
+    ]
+    return list(dict.fromkeys(findings))
+
+
+def _judge_in(site: Site, premise: Premise, own: SitePartition, most_nodes: int) -> Iterator[Finding]:
+    yield from _of_partition_fields(site, premise, own)
+    for name in sorted(qos_of_fragments(site, premise.queue, own)):
+        if site.enforces_limits and name in (site.qos or {}):
+            yield from _of_qos_fields(site, premise, own, (site.qos or {})[name])
+    yield from _of_nodes(site, own)
+    yield from _of_fences(site, premise, own, most_nodes)
+    yield from _of_charges(site, premise, own)
+
+
+def _of_partition_fields(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
+    for rule in OF_PARTITION:
+        value = own.row.get(rule.key, "")
+        if value and rule.is_wrong(value) and not (rule.of_whole_nodes and premise.in_parts):
+            change = partition(own.name, rule.key, rule.right)
+            yield found(rule.why.format(name=own.name, value=value), change, is_unsafe=rule.is_unsafe)
+    if own.partition.max_time_s < premise.shortest_hole_s:
+        yield found(
+            f"Jobs in partition {own.name} run {show_duration(own.partition.max_time_s)} at most (MaxTime), "
+            "less than lend.shortest_hole.",
+            partition(own.name, "MaxTime", "1-00:00:00"),
+            is_unsafe=False,
+        )
+    over_s = site.settings.over_s if own.over_s is None else own.over_s
+    if over_s > 0:
+        yield found(
+            f"Fragments may go on for {show_duration(over_s)} after their limit (OverTimeLimit): the nodes of "
+            "holes that end are not free in time.",
+            partition(own.name, "OverTimeLimit", "0"),
+            is_unsafe=False,
+        )
+
+
+def _of_qos_fields(site: Site, premise: Premise, own: SitePartition, quality: Qos) -> Iterator[Finding]:
+    name = quality.name
+    for rule in OF_QOS:
+        value = quality.row.get(rule.key, "")
+        if value and rule.is_wrong(value):
+            change = qos(name, rule.key, rule.right, "-=" if rule.key == "Flags" else "=")
+            yield found(rule.why.format(name=name, value=value), change, is_unsafe=rule.is_unsafe)
+    wall = quality.limits.get("MaxWall", "")
+    if wall and parse_duration(wall, 60.0) < max(premise.shortest_hole_s, _SHORT_S):
+        yield found(
+            f"Jobs with QOS {name} run {wall} at most (MaxWall): a fragment ends before its training has begun.",
+            qos(name, "MaxWall", "-1"),
+            is_unsafe=False,
+        )
+    yield from _of_sizes(premise, own, quality)
+    others = [other.priority for other in (site.qos or {}).values() if other.name != name]
+    is_own = name == premise.queue.qos or own.admitted_qos == frozenset({name})
+    if is_own and quality.priority > min(others, default=quality.priority):
+        yield found(
+            f"Fragments, which have QOS {name}, come before jobs of the site's in the queue "
+            f"(Priority={quality.priority}).",
+            qos(name, "Priority", f"{min(others)}"),
+            is_unsafe=False,
+        )
+
+
+def _of_sizes(premise: Premise, own: SitePartition, quality: Qos) -> Iterator[Finding]:
+    """Limits within which no fragment fits, which has a node or at least one CPU of it."""
+    smallest = {"cpu": 1.0, "node": 1.0} if premise.in_parts else {"cpu": own.cpus_of_a_node, "node": 1.0}
+    for key, limit in quality.limits.items():
+        is_least = key == "MinTRES"
+        if (not is_least and not key.startswith(("GrpTRES", "MaxTRES"))) or "Mins" in key:
+            continue
+        for resource, amount in amounts_of(limit).items():
+            size = smallest.get(resource)
+            if size is None or not (amount > size if is_least else amount < size):
+                continue
+            what = "at least" if is_least else "at most"
+            yield found(
+                f"Jobs with QOS {quality.name} have {what} {amount:g} of {resource} ({key}={limit}), and a "
+                f"fragment has {size:g}: none can start.",
+                qos(quality.name, key, f"{resource}=-1"),
+            )
+
+
+def _of_nodes(site: Site, own: SitePartition) -> Iterator[Finding]:
+    """Where all GPU nodes are left out they were forgotten, more likely than spared by lend.exclude_nodes."""
+    missing = site.gpu_nodes & nodes_of_the_site(site)
+    if missing and not missing & own.partition.nodes:
+        nodes = fold_nodes(own.partition.nodes | missing)
+        yield found(
+            f"Partition {own.name} has none of the nodes with GPUs ({fold_nodes(missing)}): they are never lent.",
+            partition(own.name, "Nodes", nodes),
+            is_unsafe=False,
+        )
+
+
+def _of_settings(site: Site, most_nodes: int) -> Iterator[Finding]:
+    for rule in OF_CONF:
+        value = site.conf.get(rule.key, "")
+        if value and rule.is_wrong(value):
+            yield found(rule.why.format(value=value), conf(rule.key, rule.right), is_unsafe=rule.is_unsafe)
+    if number(site.conf.get("MaxArraySize", "")) <= min(most_nodes, 1000):
+        yield found(
+            f"An array has fewer tasks (MaxArraySize={site.conf['MaxArraySize']}) than there are nodes: no "
+            "training can use all of them.",
+            conf("MaxArraySize", "1001"),
+            is_unsafe=False,
+        )
+    if site.settings.epilog:
+        yield found(
+            "A job that ends while slurmctld runs something for it does not make Slurm's main scheduler run "
+            f"(EpilogSlurmctld={site.settings.epilog}): the first in line for nodes that were lent may wait for a "
+            "backfill cycle.",
+            Change(Target.CONF, "", "EpilogSlurmctld", "  # JobCompType=jobcomp/lua or script has no such effect"),
+            is_unsafe=False,
+        )
+
+
+def _of_fences(site: Site, premise: Premise, own: SitePartition, most_nodes: int) -> Iterator[Finding]:
+    """A QOS of fragments or of their partition limits what runs at once, and what waits.
+
+    The held tasks of trainings count in MaxJobCount, as all jobs do.
+    """
+    if not site.settings.has_accounting:
+        return
+    if not site.enforces_limits:
+        enforced = ",".join(sorted(site.settings.enforces - {"", "none"} | {"associations", "limits", "qos"}))
+        yield found(
+            "Slurm enforces no limits: nothing but freetrain's own hold what runs in its partition.",
+            conf("AccountingStorageEnforce", enforced),
+            is_unsafe=False,
+        )
+        return
+    fence = premise.queue.qos or own.qos
+    fencing = [fence] if fence else sorted(qos_of_fragments(site, premise.queue, own))
+    known = [quality for name in fencing if (quality := (site.qos or {}).get(name))]
+    nodes, submitted = f"node={most_nodes}", f"{most_submitted(most_nodes)}"
+    is_own = bool(fence) or own.admitted_qos is not None
+    if not all(quality.named_limits(_ON_RUNNING) for quality in known) or not known:
+        if is_own and known:
+            for quality in known:
+                which = f"QOS {quality.name}" + (f" of partition {own.name}" if quality.name == own.qos else "")
+                yield found(
+                    f"{which} has no limit: nothing but freetrain's own hold what runs with it.",
+                    qos(quality.name, "GrpTRES", nodes),
+                    is_unsafe=False,
+                )
+        elif not is_own:
+            name = own.name
+            made = [] if name in (site.qos or {}) else [new_qos(name)]
+            yield found(
+                f"Partition {name} has no QOS with limits: nothing but freetrain's own hold what runs there.",
+                *made,
+                qos(name, "GrpTRES", nodes),
+                qos(name, "MaxSubmitJobsPU", submitted),
+                partition(name, "QOS", name),
+                is_unsafe=False,
+            )
+            return
+    for quality in known:
+        if is_own and not quality.named_limits(_ON_WAITING):
+            yield found(
+                f"QOS {quality.name} lets a user submit any number of tasks for partition {own.name}: all of them "
+                "count in slurmctld's MaxJobCount, held ones too.",
+                qos(quality.name, "MaxSubmitJobsPU", submitted),
+                is_unsafe=False,
+            )
+
+
+def _of_charges(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
+    if not site.settings.charges or (own.billing is not None and not any(own.billing.values())):
+        return
+    names = qos_of_fragments(site, premise.queue, own)
+    dear = [
+        quality
+        for name in sorted(names)
+        if (quality := (site.qos or {}).get(name)) and quality.usage_factor > _LITTLE
+    ]
+    if not dear:
+        return
+    named = ", ".join(f"{quality.name} {quality.usage_factor:g}" for quality in dear)
+    weights = own.row.get("TRESBillingWeights") or "not set"
+    is_own = bool(premise.queue.qos) or own.admitted_qos is not None
+    free = [qos(quality.name, "UsageFactor", "0") for quality in dear]
+    yield found(
+        f"A lent node counts against its user as any other (UsageFactor of QOS {named}; TRESBillingWeights of "
+        f"partition {own.name} {weights}): users pay for nodes that are taken away from them.",
+        *(free if is_own else [partition(own.name, "TRESBillingWeights", "CPU=0.0")]),
+        is_unsafe=False,
+    )
+
+
+def _of_power(site: Site, premise: Premise) -> Iterator[Finding]:
+    if site.settings.suspend_s < inf and not premise.spares_suspendable:
+        yield Finding(
+            f"Slurm powers nodes down that are idle for {show_duration(site.settings.suspend_s)}. A lent node "
+            "is not idle, so lending keeps it powered up; freetrain never wakes one that is down.",
+            "[lend]\nspare_suspendable = true",
+            False,
+        )
+
+
+def _of_confinement(site: Site, premise: Premise) -> Iterator[Finding]:
+    settings = site.settings
+    if not premise.in_parts:
+        return
+    if site.conf.get("SelectType", "") == "select/linear":
+        yield found(
+            "Slurm gives whole nodes only (SelectType=select/linear): no part of a node can be lent (lend.share).",
+            conf("SelectType", "select/cons_tres"),
+        )
+    if "task/cgroup" not in settings.task_plugins:
+        plugins = ",".join(sorted(settings.task_plugins - {"", "task/none"} | {"task/cgroup"}))
+        yield Finding(
+            "Nothing confines a job to the CPUs, the memory and the GPUs that it was given (TaskPlugin): a "
+            "fragment on part of a node can use those of the jobs beside it (lend.share).",
+            f"TaskPlugin={plugins}\n# cgroup.conf: ConstrainCores=yes ConstrainRAMSpace=yes ConstrainDevices=yes",
+            False,
+        )
+    if settings.process_tracking != "proctrack/cgroup":
+        yield found(
+            f"What a fragment leaves running is not found (ProctrackType={settings.process_tracking}): on part of "
+            "a node it stays beside other jobs (lend.share).",
+            conf("ProctrackType", "proctrack/cgroup"),
+            is_unsafe=False,
+        )
+
+
+def _of_rate_limit(site: Site, premise: Premise, most_nodes: int) -> Iterator[Finding]:
+    """Root and SlurmUser have no limit."""
+    parameters = site.settings.controller_parameters
+    limit = parse_rate_limit(parameters)
+    orders = most_nodes * _ORDERS_A_NODE + _QUESTIONS
+    if limit is None or premise.account in ("root", site.settings.slurm_user) or orders <= limit.tokens:
+        return
+    kept = [word for word in parameters.split(",") if not word.startswith("rl_bucket_size")]
+    yield found(
+        f"Slurm lets {premise.account} ask or order something {limit.tokens} times at once, and "
+        f"{limit.tokens_per_s:g} times a second then (rl_enable): to lend all {most_nodes} nodes takes "
+        f"{show_duration(limit.lasts_s(orders))}, in which no other look is made.",
+        conf("SlurmctldParameters", ",".join([*kept, f"rl_bucket_size={orders}"])),
+        is_unsafe=False,
+    )
+
+
+def _of_people(site: Site, premise: Premise) -> Iterator[Finding]:
+    """Nobody's jobs have the QOS of fragments without asking for it, and somebody may ask for it."""
+    name = premise.queue.qos
+    if not name or not site.settings.has_accounting:
+        return
+    unaware = sorted({one.account for one in site.associations if not one.user and one.default_qos == name})
+    for account in unaware:
+        yield found(
+            f"Jobs of account {account} that name no QOS have that of fragments, {name}: they would be preempted.",
+            unset_default_qos(account),
+        )
+    for one in site.associations:
+        if one.user and one.default_qos == name and one.account not in unaware:
+            yield found(
+                f"Jobs of {one.user} (account {one.account}) that name no QOS have that of fragments ({name}), "
+                "and are preempted.",
+                unset_default_qos(one.account, one.user),
+            )
+    accounts = sorted({one.account for one in site.associations} - {"root"})
+    if "qos" in site.settings.enforces and accounts and not any(name in one.qos for one in site.associations):
+        yield found(
+            f"No account may use QOS {name}: nobody can submit a training.",
+            qos_of_accounts(accounts, name),
+            is_unsafe=False,
+        )
+
+
+def _of_accounts(site: Site, premise: Premise) -> Iterator[Finding]:
+    """No line mends it: what a job has counts in its account, whatever its QOS."""
+    limited = limited_associations(site, premise.queue)
+    if limited:
+        named = [
+            f"{'user ' + one.user + ' in ' if one.user else ''}account {one.account} ({', '.join(limits)})"
+            for one, limits in limited[:_MANY_SHOWN]
+        ]
+        more = f" and {len(limited) - _MANY_SHOWN} more" if len(limited) > _MANY_SHOWN else ""
+        yield Finding(
+            f"Fragments count in the limits of {', '.join(named)}{more}: a job of the site's that waits for "
+            "such a limit gets back at the next look what fragments have of it. To keep them out of it, let "
+            "trainings be submitted with an account of their own.",
+            "",
+            False,
+        )
+
+
+def _of_reservations(site: Site, premise: Premise) -> Iterator[Finding]:
+    nodes = own_nodes(site, premise.queue)
+    for reservation in site.reservations:
+        if nodes and nodes <= reservation.nodes and reservation.end_s - reservation.start_s > _FOREVER_S:
+            yield found(
+                f"Reservation {reservation.name} has all nodes of partition {premise.queue.partition} for "
+                f"{show_duration(reservation.end_s - reservation.start_s)}: nothing can be lent meanwhile.",
+                delete_reservation(reservation.name),
+                is_unsafe=False,
+            )
