@@ -13,6 +13,7 @@ from freetrain.slurm.parsing import (
     fold_nodes,
     parse_jobs,
     parse_nodes,
+    parse_partitions,
     parse_reservations,
 )
 from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR

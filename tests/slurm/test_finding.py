@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from freetrain.slurm.finding import Finding, Place, describe, update
+from freetrain.slurm.finding import Finding, Place, describe
+from freetrain.slurm.site.changes import partition
 
 
 def test_each_line_that_mends_goes_where_it_belongs() -> None:
@@ -21,14 +22,16 @@ def test_each_line_that_mends_goes_where_it_belongs() -> None:
 
 
 def test_what_scontrol_changes_belongs_into_slurm_conf_too() -> None:
-    assert Finding("Wrong.", update("freetrain", "GraceTime=0")).mends == [
+    assert Finding.of("Wrong.", [partition("freetrain", "GraceTime", "0")]).mends == [
         (Place.COMMAND, "scontrol update PartitionName=freetrain GraceTime=0"),
         (Place.SLURM_CONF, "PartitionName=freetrain … GraceTime=0"),
     ]
 
 
 def test_a_value_of_several_is_quoted_in_slurm_conf_alone() -> None:
-    assert [line for _, line in Finding("Dear.", update("freetrain", "TRESBillingWeights=CPU=0.0")).mends] == [
+    assert [
+        line for _, line in Finding.of("Dear.", [partition("freetrain", "TRESBillingWeights", "CPU=0.0")]).mends
+    ] == [
         "scontrol update PartitionName=freetrain TRESBillingWeights=CPU=0.0",
         'PartitionName=freetrain … TRESBillingWeights="CPU=0.0"',
     ]

@@ -30,6 +30,7 @@ from freetrain.slurm.parsing import (
     waiting_tasks,
 )
 from freetrain.slurm.queries import SEPARATOR
+from freetrain.slurm.site.facts import Site
 
 
 def recorded(name: str, version: str = "22.05") -> str:
@@ -79,7 +80,7 @@ def test_reservations_and_partitions() -> None:
     assert (reservation.name, reservation.nodes) == ("maint", {"n005"})
     assert reservation.end_s - reservation.start_s == 3600
     assert "MAINT" in reservation.flags
-    partitions, _ = parse_partitions(recorded("partition"))
+    partitions = Site({}, parse_partitions(recorded("partition"))[0]).nodes_of
     assert len(partitions["main"].nodes) == 6
     lent = partitions["freetrain"]
     assert (lent.priority_tier, lent.preempt_mode, lent.grace_s, lent.max_time_s) == (1, "CANCEL", 30.0, 86400.0)
@@ -198,8 +199,9 @@ def test_nodes_reservations_and_partitions_of_a_later_scontrol() -> None:
     assert (len(by_name), rejected) == (6, [])
     assert by_name["daily"].flags == {"FLEX", "DAILY", "SPEC_NODES", "PURGE_COMP=00:05:00"}
     assert by_name["cores"].nodes == {"n007", "n008"}
-    partitions, rejected = parse_partitions(recorded("partition", "25.11"))
+    rows, rejected = parse_partitions(recorded("partition", "25.11"))
     assert rejected == []
+    partitions = Site({}, rows).nodes_of
     assert not partitions["odd"].is_up
     assert (partitions["odd"].priority_tier, partitions["odd"].max_time_s) == (0, inf)
     assert (partitions["freetrain"].grace_s, partitions["freetrain"].preempt_mode) == (30.0, "CANCEL")

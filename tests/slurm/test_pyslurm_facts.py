@@ -13,6 +13,7 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobState
 from freetrain.slurm.parsing import parse_jobs, parse_nodes, parse_partitions, parse_reservations
 from freetrain.slurm.pyslurm_facts import snapshot_of
+from freetrain.slurm.site.facts import Site
 from freetrain.slurm.tags import TAG_PREFIX
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -46,7 +47,7 @@ def test_the_facts_are_those_of_slurms_texts() -> None:
     assert found.job == {job.id: job for job in jobs}
     assert list(found.nodes) == parse_nodes(text("nodes"))[0]
     assert list(found.reservations) == parse_reservations(text("reservation"))[0]
-    assert found.partitions == parse_partitions(text("partition"))[0]
+    assert found.partitions == Site({}, parse_partitions(text("partition"))[0]).nodes_of
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,23 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.slurm.rate_limit import RateLimit, judge_rate_limit, parse_rate_limit
-from freetrain.slurm.settings import parse_settings
+from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.node import Partition
+from freetrain.slurm.rate_limit import RateLimit, parse_rate_limit
+from freetrain.slurm.site.facts import Site
+from freetrain.slurm.site.harm import Premise
+from freetrain.slurm.site.terms import judge_terms
+from tests.slurm.site.rows import partition_row
 
-CONFIG = "PreemptType = preempt/partition_prio\nSlurmUser = slurm(64030)\nSlurmctldParameters = {}\n"
+FIFTY = Partition("freetrain", frozenset(f"n{number}" for number in range(50)))
 
 
-def said(parameters: str, account: str = "freetrain") -> list[tuple[str, str]]:
-    found = list(judge_rate_limit(parse_settings(CONFIG.format(parameters)), 50, account))
-    assert not any(one.is_unsafe for one in found)
-    return [(one.what, one.mend) for one in found]
+def found(parameters: str, account: str = "freetrain") -> list[tuple[str, str]]:
+    conf = {"SlurmUser": "slurm(64030)", "SlurmctldParameters": parameters}
+    site = Site(conf, {"freetrain": partition_row(FIFTY)})
+    findings = judge_terms(site, Premise(FragmentQueue("freetrain"), account=account))
+    assert not any(finding.is_unsafe for finding in findings)
+    return [(finding.what, finding.mend) for finding in findings]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +39,7 @@ def test_what_the_parameters_say_and_slurms_defaults(parameters: str, limit: Rat
 
 
 def test_a_bucket_that_is_too_small_for_all_nodes_is_named_with_one_that_will_do() -> None:
-    ((what, mend),) = said("enable_configless,rl_enable")
+    ((what, mend),) = found("enable_configless,rl_enable")
     assert "30 times at once, and 2 times a second" in what
     assert "to lend all 50 nodes takes 00:00:40" in what
     assert mend == "SlurmctldParameters=enable_configless,rl_enable,rl_bucket_size=110"
@@ -40,8 +47,8 @@ def test_a_bucket_that_is_too_small_for_all_nodes_is_named_with_one_that_will_do
 
 @pytest.mark.parametrize("account", ["root", "slurm"])
 def test_root_and_slurm_user_have_no_limit(account: str) -> None:
-    assert said("rl_enable", account) == []
+    assert found("rl_enable", account) == []
 
 
 def test_a_bucket_that_will_do_is_fine() -> None:
-    assert said("rl_enable,rl_bucket_size=110") == []
+    assert found("rl_enable,rl_bucket_size=110") == []

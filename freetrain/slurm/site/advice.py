@@ -313,4 +313,4 @@ def _concerned(site: Site, change: Change) -> str:
 
 
 def _without_lines(finding: Finding) -> Finding:
-    return replace(finding, mend="", changes=()) if finding.is_unsafe else finding
+    return replace(finding, mend="", changes=()) if finding.is_unsafe and finding.changes else finding

@@ -115,7 +115,7 @@ class Change:
     def _partition(self, site: Site) -> Row:
         if self.row:
             mode = {"PreemptMode": site.conf.get("PreemptMode", "OFF")}
-            return {"PartitionName": self.name, **NEW_PARTITION, **mode, **dict(self.row)}
+            return {"PartitionName": self.name, **NEW_PARTITION, **mode, **dict(self.row), _TYPED: ""}
         return _changed(site.partition_rows[self.name], self)
 
     def _is_of(self, row: Row) -> bool:
@@ -135,9 +135,13 @@ def apply(changes: Iterable[Change], site: Site, queue: FragmentQueue) -> tuple[
 
 
 def in_typing_order(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """Each change once, in the order in which the lines are typed; ``sacctmgr add`` before ``modify``."""
-    unique = dict.fromkeys(changes)
-    return tuple(sorted(unique, key=lambda change: (_ORDER.index(change.target), bool(change.key))))
+    """Each change once, in the order in which the lines are typed: what is made comes before what is changed."""
+
+    def place(change: Change) -> tuple[int, bool]:
+        target = Target.CONF if change.row else change.target
+        return _ORDER.index(target), bool(change.key)
+
+    return tuple(sorted(dict.fromkeys(changes), key=place))
 
 
 def lines_of(changes: Iterable[Change]) -> str:
@@ -214,7 +218,9 @@ def _with_setting(site: Site, key: str, value: str) -> Site:
         return replace(site, conf=conf)
     before = site.conf.get("PreemptMode", "OFF").upper()
     rows = {
-        name: {**row, "PreemptMode": value} if row.get("PreemptMode", "OFF").upper() == before else row
+        name: {**row, "PreemptMode": value}
+        if row.get("PreemptMode", "OFF").upper() == before and _TYPED not in row
+        else row
         for name, row in site.partition_rows.items()
     }
     return replace(site, conf=conf, partition_rows=rows)
@@ -222,6 +228,8 @@ def _with_setting(site: Site, key: str, value: str) -> Site:
 
 _SHOWN_AS = {(Target.PARTITION, "QOS"): "QoS", (Target.QOS, "MaxSubmitJobsPU"): "MaxSubmitPU"}
 """Fields that Slurm shows under another name than it takes them."""
+_TYPED = "PreemptMode is typed"
+"""Marks a row whose PreemptMode is its own, and not that of the cluster."""
 _LISTS = frozenset({"Preempt", "Flags", "QOS"})
 """Fields of accounting that are lists, to which ``+=`` adds and from which ``-=`` takes."""
 
@@ -230,7 +238,8 @@ def _changed(row: Row, change: Change) -> Row:
     if not change.key:
         return row
     key = _SHOWN_AS.get((change.target, change.key), change.key)
-    return {**row, key: _value_after(row.get(key, ""), change, key)}
+    typed = {_TYPED: ""} if key == "PreemptMode" else {}
+    return {**row, **typed, key: _value_after(row.get(key, ""), change, key)}
 
 
 def _value_after(before: str, change: Change, key: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.durations import show_duration
 from freetrain.slurm.finding import Finding
+from freetrain.slurm.parsing import fold_nodes
 from freetrain.slurm.site.changes import (
     CLOCK_BY_NETWORK,
     Change,
@@ -113,12 +114,10 @@ def _of_partition(site: Site, premise: Premise, own: SitePartition) -> Iterator[
             _another_default(site, premise, own),
         )
     if not sites_on(site, own, premise.queue):
-        above = new_partition(
-            "<the site's>", own.partition.nodes, PriorityTier=f"{own.partition.priority_tier + 1}"
-        )
-        yield found(
+        yield Finding(
             f"No other partition has nodes of {own.name}: the site's own jobs run in it, or never on its nodes.",
-            above,
+            f"PartitionName=<the site's> Nodes={fold_nodes(own.partition.nodes)} "
+            f"PriorityTier={own.partition.priority_tier + 1} State=UP",
         )
     state = own.row.get("State", "UP")
     if state != "UP":

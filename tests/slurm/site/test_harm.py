@@ -198,7 +198,13 @@ def test_a_later_slurm_shows_the_same() -> None:
     found = judge_harm(site, Premise(FragmentQueue("freetrain")))
     assert [(one.mend, one.is_unsafe) for one in found] == [
         (
-            f"scontrol update PartitionName=main PriorityTier=11\nscontrol update PartitionName=odd PriorityTier=1\n{UPDATE} PriorityTier=0",
+            "\n".join(
+                [
+                    "scontrol update PartitionName=main PriorityTier=11",
+                    "scontrol update PartitionName=odd PriorityTier=1",
+                    f"{UPDATE} PriorityTier=0",
+                ]
+            ),
             True,
         ),
         (f"{UPDATE} GraceTime=0", False),
