@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from freetrain.slurm.site.changes import Change, in_typing_order, lines_of
 
+_IN_CONF = "PartitionName={} … {}"
+"""A field in the line of slurm.conf that a partition has there already."""
 _PARTITION_UPDATE = re.compile(r"scontrol update PartitionName=(\S+) (.+)")
 
 
@@ -53,8 +55,18 @@ class Finding:
         for line in self.mend.splitlines():
             lines.append((_place(line), line))
             if updated := _PARTITION_UPDATE.fullmatch(line):
-                lines.append((Place.SLURM_CONF, f"PartitionName={updated[1]} … {_quoted(updated[2])}"))
+                lines.append((Place.SLURM_CONF, _IN_CONF.format(updated[1], _quoted(updated[2]))))
         return lines
+
+    def before_there_is(self, partitions: Container[str]) -> Finding:
+        """The same where these partitions are still to be made: no command can change them yet."""
+        lines = [
+            _IN_CONF.format(updated[1], _quoted(updated[2]))
+            if (updated := _PARTITION_UPDATE.fullmatch(line)) and updated[1] in partitions
+            else line
+            for line in self.mend.splitlines()
+        ]
+        return replace(self, mend="\n".join(lines))
 
 
 def describe(findings: Iterable[Finding]) -> str:

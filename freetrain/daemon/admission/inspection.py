@@ -25,7 +25,7 @@ from freetrain.daemon.state_directory import network_file_system
 from freetrain.errors import FreetrainError
 from freetrain.slurm.finding import Finding
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.site.advice import advise
+from freetrain.slurm.site.advice import advise, harmless
 from freetrain.slurm.site.facts import Site
 from freetrain.slurm.site.harm import own_nodes, what_preemption_means
 from freetrain.slurm.site.reader import ALL_QUESTIONS
@@ -127,7 +127,9 @@ def inspect(
     if not queue.missing(planned.partitions):
         premise = replace(premise, queue=queue)
         notes += filter(None, [what_preemption_means(planned, premise)])
-        found += judge_terms(planned, premise)
+        new = planned.partitions.keys() - site.partitions.keys()
+        terms = (harmless(planned, queue, finding) for finding in judge_terms(planned, premise))
+        found += [finding.before_there_is(new) for finding in terms]
         found += find_contradictions(config, own_nodes(planned, queue))
     found += filter(None, [unknown_nodes(config, snapshot)])
     found += filter(None, [closed_wake_file(Path(config.state.directory), site.settings)])

@@ -72,18 +72,27 @@ class Advice:
 def advise(site: Site, premise: Premise) -> Advice:
     """Findings of :func:`freetrain.slurm.site.harm.judge_harm`, with lines that harm none of the site's jobs."""
     findings = _unmended(site, premise)
-    if not any(finding.is_unsafe for finding in findings):
-        return Advice(findings, None)
+    unsafe = [finding for finding in findings if finding.is_unsafe]
+    if not unsafe:
+        return Advice([harmless(site, premise.queue, finding) for finding in findings], None)
     plan = best_plan(site, premise)
     if plan is None:
         return Advice([_without_lines(finding) for finding in findings], None)
     if plan.queue == premise.queue:
-        mended = [_with_changes(site, plan, finding, plan.changes.get(finding, ())) for finding in findings]
-        return Advice(mended, plan)
-    # The premise is another one: all lines belong to the first finding, and mend the others, too.
-    first, *others = findings
-    all_lines = _with_changes(site, plan, first, plan.all_changes)
-    return Advice([all_lines, *(_without_lines(finding) for finding in others)], plan)
+        mended = [_with_changes(site, plan, finding, plan.changes.get(finding, ())) for finding in unsafe]
+    else:  # the premise is another one: all lines belong to the first finding, and mend the others, too
+        first, *others = unsafe
+        mended = [_with_changes(site, plan, first, plan.all_changes), *map(_without_lines, others)]
+    # Warnings are given of the site as it will be: as it is, they may follow from the wrong premise.
+    warnings = judge_harm(plan.site, replace(premise, queue=plan.queue))
+    return Advice([*mended, *(harmless(plan.site, plan.queue, finding) for finding in warnings)], plan)
+
+
+def harmless(site: Site, queue: FragmentQueue, finding: Finding) -> Finding:
+    """The finding; without its lines where they would harm the site's own jobs."""
+    after, queue_then = apply(finding.changes, site, queue)
+    is_harmless = not finding.changes or not judge_own_jobs(site, after, queue_then)
+    return finding if is_harmless else replace(finding, mend="", changes=())
 
 
 def best_plan(site: Site, premise: Premise) -> Plan | None:
@@ -233,10 +242,9 @@ def _new_preemptions(before: Site, after: Site, kinds: list[JobKind]) -> Iterato
 
 
 def _by_tiers_anew(before: Site, after: Site) -> bool:
-    return after.settings.preempt_type == BY_PARTITION and before.settings.preempt_type not in (
-        BY_PARTITION,
-        BY_QOS,
-    )
+    """Whether preemption by tiers is switched on."""
+    was_off = before.settings.preempt_type not in (BY_PARTITION, BY_QOS) or before.settings.preempt_mode == "OFF"
+    return was_off and after.settings.preempt_type == BY_PARTITION
 
 
 def _all_pairs(site: Site, kinds: list[JobKind]) -> dict[tuple[JobKind, JobKind], Preemption]:
@@ -249,9 +257,10 @@ def _named(site: Site, kind: JobKind) -> str:
 
 
 def _locked_out(before: Site, after: Site, kinds: Iterable[JobKind], queue: FragmentQueue) -> Iterator[Finding]:
+    of_fragments = {queue.qos} if queue.qos else {best_fragment_qos(before, OWN)}
     for kind in kinds:
         there = after.partitions[kind.partition]
-        if kind.qos and not there.admits_qos(kind.qos):
+        if kind.qos and kind.qos not in of_fragments and not there.admits_qos(kind.qos):
             yield found(f"Jobs with QOS {kind.qos} could not run in partition {kind.partition} any more.")
     for name, one in before.partitions.items():
         if one.is_default and name not in queue.partitions and not after.partitions[name].is_default:
@@ -313,4 +322,4 @@ def _concerned(site: Site, change: Change) -> str:
 
 
 def _without_lines(finding: Finding) -> Finding:
-    return replace(finding, mend="", changes=()) if finding.is_unsafe and finding.changes else finding
+    return replace(finding, mend="", changes=()) if finding.changes else finding

@@ -270,15 +270,13 @@ def _by_qos(site: Site, premise: Premise, own: SitePartition) -> Iterator[Findin
         elif len(names) == 1 or _is_for_fragments(site, name):
             yield from _of_fragments(site, premise, known[name], names)
     for other in sites_on(site, own, queue):
-        for name in sorted(known):
-            if not other.admits_qos(name):
-                continue
+        for name in sorted(name for name in known if other.admits_qos(name)):
             if name not in names:
                 yield from _of_site(site, known[name], names)
-            elif other.name not in queue.partitions and name != "normal":
+            elif other.name not in queue.partitions and _is_for_fragments(site, name):
                 yield found(
                     f"Jobs in partition {other.name} that ask for QOS {name} do not preempt fragments.",
-                    without_qos(other, names, known),
+                    without_qos(other, frozenset({name}), known),
                     is_unsafe=False,
                 )
 

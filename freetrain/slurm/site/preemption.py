@@ -71,6 +71,8 @@ def is_of_fragments(kind: JobKind, queue: FragmentQueue) -> bool:
 
 def may_preempt(site: Site, taker: JobKind, holder: JobKind) -> Preemption:
     """Whether jobs of one kind may take the nodes of jobs of another."""
+    if mode_words(site.settings.preempt_mode) <= {"OFF"}:
+        return Preemption.NEVER
     if site.settings.preempt_type == BY_PARTITION:
         return _by_partition(site.partitions[taker.partition], site.partitions[holder.partition])
     if site.settings.preempt_type == BY_QOS and taker.qos and holder.qos:

@@ -236,3 +236,13 @@ def test_a_site_that_does_not_preempt_yet_always_gets_a_plan(site: Site) -> None
     off = {name: row | {"PreemptMode": "OFF", "AllowQos": "ALL"} for name, row in site.partition_rows.items()}
     plain = Site({"PreemptType": "preempt/none", "PreemptMode": "OFF"}, off)
     plan_of(plain, "fragments")
+
+
+def test_no_warning_has_a_line_that_follows_from_a_wrong_premise() -> None:
+    partitions = tiers(main=2, freetrain=1)
+    partitions["freetrain"] = {**partitions["freetrain"], "AllowQos": "freetrain,normal"}
+    printed = [
+        finding.mend
+        for finding in advise(by_qos(partitions, **THREE), Premise(FragmentQueue("freetrain"))).findings
+    ]
+    assert printed == ['[slurm]\nqos = "freetrain"', "scontrol update PartitionName=main DenyQos=freetrain"]
