@@ -55,6 +55,8 @@ class PlantedSite(CommandLine):
         self.clock_ahead_s = 0
         self.people = {"freetrain": "Operator", "alice": "None", "bob": "None"}
         self.jobs = ""
+        self.gpu_nodes: list[str] = []
+        self.reservations = ""
         fragments = "AllowQos=scavenger" if by_qos else "AllowQos=ALL"
         self.partitions = {
             "main": MAIN,
@@ -140,6 +142,8 @@ class PlantedSite(CommandLine):
         match command:
             case ("scontrol", "update", name, change):
                 self.partition(name.partition("=")[2], change)
+            case ("scontrol", "delete", _):
+                self.reservations = ""
             case ("timedatectl", "set-ntp", "true"):
                 self.clock_ahead_s = 0
             case ("sacctmgr", "-i", "add", "qos", name):
@@ -147,8 +151,9 @@ class PlantedSite(CommandLine):
             case ("sacctmgr", "-i", "modify", "qos", name, "set", change):
                 key, value = re.split(r"[+-]?=", change, maxsplit=1)
                 key = key.replace("SubmitJobsPU", "SubmitPU")
-                cleared = "-=" in change or re.fullmatch(r"(\w+=)?-1", value)
-                self.qos[name][key] = "" if cleared else value
+                left = [part for part in self.qos[name][key].split(",") if f"{part.partition('=')[0]}=-1" != value]
+                gone = "-=" in change or value.endswith("-1")
+                self.qos[name][key] = ",".join(left if "=-1" in value else []) if gone else value
             case ("sacctmgr", "-i", "modify", "account", name, "set", "DefaultQOS=-1"):
                 self.associate(name, DefaultQOS="")
             case ("sacctmgr", "-i", "modify", "user", name, "where", account, "set", "DefaultQOS=-1"):
@@ -172,9 +177,10 @@ class PlantedSite(CommandLine):
             case (*_, "partition"):
                 return "".join(f"{line}\n" for line in self.partitions.values())
             case (*_, "nodes"):
-                return "".join(NODE.format(f"n{number:03}") for number in range(1, 5))
+                plain = "".join(NODE.format(f"n{number:03}") for number in range(1, 5))
+                return plain + "".join(NODE.format(f"{name} Gres=gpu:4") for name in self.gpu_nodes)
             case (*_, "reservation"):
-                return "No reservations in the system\n"
+                return self.reservations or "No reservations in the system\n"
             case ("sbatch", *_, "--comment=freetrain-check"):
                 return "77\n"
             case ("scontrol", "update", "JobId=77", *_) | ("scancel", "77"):

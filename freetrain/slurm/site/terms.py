@@ -15,8 +15,6 @@ from freetrain.slurm.finding import Finding
 from freetrain.slurm.parsing import fold_nodes
 from freetrain.slurm.rate_limit import parse_rate_limit
 from freetrain.slurm.site.changes import (
-    Change,
-    Target,
     conf,
     delete_reservation,
     new_qos,
@@ -36,6 +34,8 @@ _FOREVER_S = 30 * 86400.0
 """A reservation that goes on for longer than this is not maintenance."""
 _SHORT_S = 600.0
 """No fragment should have to end sooner: what its training booted would be lost."""
+_FEW_TASKS = 100
+"""Fillers are arrays of tasks, too: shorter ones are of little use even where there are few nodes."""
 _MANY_SHOWN = 5
 _ON_RUNNING, _ON_WAITING = ("GrpTRES", "GrpJobs", "MaxTRESP", "MaxJobsP"), ("GrpSubmit", "MaxSubmitP")
 """How the limits of a QOS begin on what runs at once, and on what waits and runs."""
@@ -169,10 +169,10 @@ def _of_settings(site: Site, most_nodes: int) -> Iterator[Finding]:
         value = site.conf.get(rule.key, "")
         if value and rule.is_wrong(value):
             yield found(rule.why.format(value=value), conf(rule.key, rule.right), is_unsafe=rule.is_unsafe)
-    if number(site.conf.get("MaxArraySize", "")) <= min(most_nodes, 1000):
+    if number(site.conf.get("MaxArraySize", "")) <= max(_FEW_TASKS, min(most_nodes, 1000)):
         yield found(
-            f"An array has fewer tasks (MaxArraySize={site.conf['MaxArraySize']}) than there are nodes: no "
-            "training can use all of them.",
+            f"An array has few tasks (MaxArraySize={site.conf['MaxArraySize']}): a training can use no more "
+            "nodes, and a filler is soon over.",
             conf("MaxArraySize", "1001"),
             is_unsafe=False,
         )
@@ -180,8 +180,8 @@ def _of_settings(site: Site, most_nodes: int) -> Iterator[Finding]:
         yield found(
             "A job that ends while slurmctld runs something for it does not make Slurm's main scheduler run "
             f"(EpilogSlurmctld={site.settings.epilog}): the first in line for nodes that were lent may wait for a "
-            "backfill cycle.",
-            Change(Target.CONF, "", "EpilogSlurmctld", "  # JobCompType=jobcomp/lua or script has no such effect"),
+            "backfill cycle. JobCompType=jobcomp/lua or jobcomp/script has no such effect.",
+            conf("EpilogSlurmctld", ""),
             is_unsafe=False,
         )
 
