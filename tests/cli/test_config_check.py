@@ -15,7 +15,7 @@ from freetrain.cli.main import cli
 from freetrain.errors import ExitCode
 from freetrain.slurm.errors import SlurmUnreachableError
 from freetrain.slurm.finding import Finding
-from tests.cli.planted_site import Kind, PlantedSite, waiting_trainer
+from tests.cli.planted_site import NOTHING, Kind, PlantedSite, waiting_trainer
 
 Plant = Callable[[PlantedSite], object]
 Site = Callable[[Kind], PlantedSite]
@@ -343,6 +343,85 @@ def test_a_site_without_mistakes_has_no_findings(new_site: Site, kind: Kind) -> 
     assert result.exit_code == ExitCode.OK, result.output
     assert "0 errors, 0 warnings." in result.stdout
     assert "not checked" not in result.stdout
+
+
+def all_of(*plants: Plant) -> Plant:
+    return lambda site: [plant(site) for plant in plants]
+
+
+def another_partition(name: str, *changes: str) -> Plant:
+    """One more of the site's, of its nodes."""
+
+    def plant(site: PlantedSite) -> None:
+        site.new_partition(f"PartitionName={name} PriorityTier=5 MaxTime=2-00:00:00 DenyQos=scavenger")
+        site.partition(name, "PreemptMode=OFF", *changes)
+
+    return plant
+
+
+MAINTENANCE = "ReservationName=pm StartTime=1800000000 EndTime=1800030000 Nodes=n[001-004] Flags=MAINT,WEEKLY\n"
+GOOD = {
+    "cloud": (
+        Kind.TIERS, conf("SchedulerParameters=bf_continue,salloc_wait_nodes,ignore_prefer_validation")
+    ),
+    "a university's": (
+        Kind.TIERS,
+        all_of(
+            conf("SchedulerParameters=bf_window=4320,bf_resolution=300,bf_max_job_user=20,bf_max_job_test=1000,"
+                 "bf_interval=60,bf_continue,default_queue_depth=1000,kill_invalid_depend"),
+            conf("PriorityType=priority/multifactor"), conf("KillWait=60 sec"), conf("PrologFlags=Alloc,Contain"),
+        ),
+    ),
+    "a large one": (
+        Kind.TIERS,
+        all_of(
+            conf("SchedulerParameters=bf_interval=120,bf_max_job_part=100,max_rpc_cnt=150,"
+                 "sched_min_interval=2000000,batch_sched_delay=20,partition_job_depth=50"),
+            conf("MaxJobCount=200000"), conf("MaxArraySize=50001"), conf("MinJobAge=900 sec"),
+            conf("UnkillableStepTimeout=300 sec"), conf("EnforcePartLimits=ALL"),
+        ),
+    ),
+    "a laboratory's": (
+        Kind.TIERS,
+        all_of(conf("SchedulerParameters=bf_licenses,sched_interval=30"), conf("JobCompType=jobcomp/filetxt"),
+               conf("Epilog=/etc/slurm/epilog.d/clean"), conf("SlurmctldParameters=enable_configless")),
+    ),
+    "partitions for some": (
+        Kind.TIERS,
+        all_of(another_partition("bigmem", "AllowGroups=chem", "MaxMemPerNode=900"),
+               another_partition("teaching", "ExclusiveUser=YES", "OverSubscribe=FORCE:4", "MaxTime=04:00:00")),
+    ),
+    "partitions with limits": (
+        Kind.TIERS,
+        all_of(lambda site: site.qos.update(part=NOTHING | {"Name": "part", "MaxTRESPU": "cpu=400"}),
+               another_partition("long", "QoS=part", "MinNodes=2", "AllowAccounts=ml")),
+    ),
+    "QOS of several priorities": (
+        Kind.QOS,
+        lambda site: site.qos.update(
+            high=site.qos["normal"] | {"Name": "high", "Priority": "1000", "Preempt": "scavenger,normal"},
+            debug=site.qos["normal"] | {"Name": "debug", "Priority": "5000", "MaxJobsPU": "2"},
+        ),
+    ),
+    "QOS of the site's with limits": (
+        Kind.SHARED,
+        lambda site: site.qos["normal"].update(MaxTRESPU="cpu=1000", Flags="DenyOnLimit", GrpTRES="cpu=9000"),
+    ),
+    "weekly maintenance": (Kind.TIERS, lambda site: setattr(site, "reservations", MAINTENANCE)),
+    "nodes are powered down": (
+        Kind.TIERS,
+        all_of(conf("SuspendTime=600 sec"), conf("SuspendProgram=/sbin/off"),
+               toml("[lend]\nspare_suspendable = true\n")),
+    ),
+}  # fmt: skip
+"""Sites without mistakes, with what public slurm.conf files have in common."""
+
+
+@pytest.mark.parametrize(("kind", "plant"), [pytest.param(*site, id=name) for name, site in GOOD.items()])
+def test_a_good_site_raises_no_false_alarm(new_site: Site, kind: Kind, plant: Plant) -> None:
+    site = new_site(kind)
+    plant(site)
+    assert findings(site) == []
 
 
 @pytest.mark.parametrize(("kind", "plant", "mend", "is_error"), MISTAKES)
