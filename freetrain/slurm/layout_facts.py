@@ -160,7 +160,7 @@ def _bound(text: str) -> float:
 
 
 def parse_qos(text: str) -> tuple[dict[str, Qos], list[str]]:
-    """QOS that ``sacctmgr -n -P show qos`` prints by name, and the lines that were not understood."""
+    """QOS by name that ``sacctmgr -P show qos`` prints, and the lines that were not understood."""
     found, rejected = {}, []
     for line in filter(None, text.splitlines()):
         fields = line.split("|")

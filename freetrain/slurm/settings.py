@@ -136,7 +136,7 @@ def parse_settings(text: str) -> SlurmSettings:
         backfill_most_jobs=_whole(parameters, "bf_max_job_test", _BACKFILL_JOBS),
         slurm_user=values.get("SlurmUser", "").partition("(")[0].strip(),
         exempt_s=_seconds(values.get("PreemptExemptTime", "")),
-        complete_wait_s=float(values.get("CompleteWait", "0").split()[0]),
+        complete_wait_s=float((values.get("CompleteWait") or "0").split()[0]),
         epilog=_known(values.get("EpilogSlurmctld", values.get("EpilogSlurmctld[0]", ""))),
         preempt_parameters=_known(values.get("PreemptParameters", "")),
         scheduler_parameters=_known(values.get("SchedulerParameters", "")),
@@ -182,7 +182,7 @@ def clock_ahead_s(told_s: float | None, asked_s: float, answered_s: float) -> fl
 
 def _suspend_s(values: Mapping[str, str]) -> float:
     """Nothing is powered down without a program that does it."""
-    word = values.get("SuspendTime", "NONE").split()[0]
+    word = (values.get("SuspendTime") or "NONE").split()[0]
     has_program = bool(_known(values.get("SuspendProgram", "")))
     return float(word) if word.isdigit() and has_program else inf
 

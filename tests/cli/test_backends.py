@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from freetrain.cli.main import cli
 from freetrain.errors import ExitCode
 from freetrain.slurm import opening
-from tests.cli.fake_slurm import FakeSlurm
+from tests.cli.fake_slurm import CONFIG, FakeSlurm
 from tests.slurm.test_opening import player
 
 
@@ -21,7 +21,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     config.write_text(f"[slurm]\nbackend = 'pyslurm'\n[state]\ndirectory = '{tmp_path}/state'\n")
     monkeypatch.setenv("FREETRAIN_CONFIG", str(config))
     fake = FakeSlurm.on_path(tmp_path / "bin", monkeypatch, "squeue", "scontrol", "sbatch")
-    fake.answers("scontrol", "PreemptType = preempt/partition_prio\n", when="show config")
+    fake.answers("scontrol", CONFIG, when="show config")
     return fake
 
 
