@@ -121,7 +121,11 @@ class Service:
                 status = StatusFile(directory, self._config.pace.poll, settings.hides_jobs, self._clock_s)
                 store = _open_store(directory / DAEMONS_STORE)
                 ledger, book = store.ledger(), store.notice_book()
-                names = tuple(sorted(self._config.slurm.queue.among(first.partitions).nodes))
+                queue = self._config.slurm.queue
+                # Partitions and layout are two answers: a partition may be made between them.
+                names = (
+                    () if queue.missing(first.partitions) else tuple(sorted(queue.among(first.partitions).nodes))
+                )
                 with store.begin_run(self._new_run(settings, names), batch_decisions=1) as journal:
                     lender = Lender(
                         self._config, self._gateway, settings, ledger, journal, admission.guard, self._clock_s

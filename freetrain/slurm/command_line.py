@@ -193,6 +193,10 @@ class CommandLine(Questions):
             raise SlurmMissingError(
                 f"there is no {command[0]} on this machine.", "Install Slurm's client commands, or look at PATH."
             ) from error
+        except OSError as error:
+            raise SlurmUnreachableError(
+                f"{command[0]} cannot be run: {error.strerror}.", "See whether this account may execute it."
+            ) from error
         except subprocess.TimeoutExpired as error:
             self._was_away = True
             raise SlurmUnreachableError(

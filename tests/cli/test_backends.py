@@ -60,12 +60,12 @@ def test_who_submits_does_not_wait_for_pyslurm(
     assert (result.exit_code, result.stdout) == (0, "4711\n")
 
 
-@pytest.mark.parametrize("command", LOOKING, ids=lambda command: command[0])
+@pytest.mark.parametrize("command", [*LOOKING, ["daemon"]], ids=lambda command: command[0])
 def test_a_configuration_of_slurms_that_cannot_be_read_is_said_at_once(
     slurm: FakeSlurm, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_CONF", "/nowhere/slurm.conf")
     result = CliRunner().invoke(cli, command)
-    assert result.exit_code == ExitCode.CONFIGURATION
+    assert result.exit_code == ExitCode.UNREACHABLE
     assert "SLURM_CONF names /nowhere/slurm.conf, which cannot be read" in result.stderr
     assert slurm.calls == []

@@ -25,6 +25,7 @@ from freetrain.daemon.state_directory import claim, file_system_of
 from freetrain.errors import ExitCode, FreetrainError, StateError
 from freetrain.lending.stays import Stays
 from freetrain.policies.freetrain import FreeTrain
+from freetrain.slurm.errors import SlurmUnfitError
 from freetrain.store.schema import SCHEMA
 from freetrain.store.store import DAEMONS_STORE, Store
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm
@@ -294,9 +295,9 @@ def test_a_slurm_that_would_not_preempt_is_refused(
     slurm.config = settings
     slurm.partitions["freetrain"] = replace(slurm.partitions["freetrain"], **partition)  # type: ignore[arg-type]
     slurm.submit_array("freetrain:min=1")
-    with pytest.raises(ConfigError, match=says) as refused:
+    with pytest.raises(SlurmUnfitError, match=says) as refused:
         Service(Loaded(config), slurm, lambda: Loaded(config)).run(cycles=1)
-    assert refused.value.exit_code is ExitCode.CONFIGURATION
+    assert refused.value.exit_code is ExitCode.UNREACHABLE, "systemd tries again: it may be mended in Slurm"
     assert refused.value.hint
     assert slurm.told == []
     observing = with_settings(config, "lend", mode="observe")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from freetrain.config import Config, ConfigError
+from freetrain.config import Config
 from freetrain.core.cluster import Snapshot
 from freetrain.daemon.admission.names import missing_partition
+from freetrain.slurm.errors import SlurmUnfitError
 from freetrain.slurm.finding import Finding, describe
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.layout import judge
@@ -64,16 +65,16 @@ class LayoutGuard:
         """Refuse settings that would lend in an unsafe layout; say what is not as it should be otherwise.
 
         Raises:
-            ConfigError: there is no such partition, or what is to be mended before anything is lent.
+            SlurmUnfitError: there is no such partition, or what is to be mended before anything is lent.
             SlurmError: Slurm does not answer.
         """
         layout = self._gateway.layout(0.0, ALL_QUESTIONS)
         if missing := missing_partition(config, layout):
-            raise ConfigError(missing.what, f"Name one of them, or add it to slurm.conf: {missing.mend}")
+            raise SlurmUnfitError(missing.what, f"Name one of them, or add it to slurm.conf: {missing.mend}")
         findings = self._judge(question_of(config, layout, snapshot))
         unsafe = [finding for finding in findings if finding.is_unsafe]
         if unsafe and config.lend.mode == "act":
-            raise ConfigError(
+            raise SlurmUnfitError(
                 "Slurm's layout would let the site's jobs wait for fragments, so lend.mode = \"act\" is refused:"
                 + describe(findings),
                 "Apply what stands below each finding; what scontrol changes belongs into slurm.conf, too. "
