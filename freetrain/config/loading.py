@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from freetrain.config.model import Config
+from freetrain.config.sections.section import SettingsTogetherError
 from freetrain.config.settings import find_setting, sections
 from freetrain.errors import ExitCode, FreetrainError
 
@@ -190,7 +191,9 @@ def _mistake(details: ErrorDetails, path: Path) -> ConfigError:
     setting = find_setting(".".join(loc[:2]))
     what = f"{path}: {where}: {said} (it says {given!r})."
     if setting is None:
-        return ConfigError(what, "", f"[{loc[0]}]" if loc else "", path)
+        together = details.get("ctx", {}).get("error")
+        line = f"\n{together.mend}" if isinstance(together, SettingsTogetherError) else ""
+        return ConfigError(what, "", f"[{loc[0]}]{line}" if loc else "", path)
     return ConfigError(what, f"It takes {setting.takes}.", f"[{setting.section}]\n{setting.line}", path)
 
 

@@ -93,7 +93,8 @@ def test_what_is_no_list_of_nodes_is_named(text: str) -> None:
     "text",
     [
         "n1 n2", "n1;n2", "n1|n2", "n1:n2", "n1/n2", "n1&n2", "n1!n2", "n1\tn2", "n1\nn2", "n[1-2] n3", "n1,,n2",
-        "n1,", "n*", "n?", "n(1-2)", "n{1..4}", "n1]", "n[1-2", "c[01-04 17]", "n[2-1]", "n[1:3]", "-n1", "ö1", "n1-n4",
+        "n1,", "n*", "n?", "n(1-2)", "n{1..4}", "n1]", "n[1-2", "c[01-04 17]", "n[2-1]", "n[1:3]", "-n1", "ö1",
+        "n1-n4",
     ],
 )  # fmt: skip
 def test_what_is_not_a_list_of_nodes_is_refused_and_never_taken_for_one_node(text: str) -> None:

@@ -15,7 +15,7 @@ from freetrain.config import Config, ConfigError, find_setting
 from freetrain.core.node import Nodes
 from freetrain.daemon.admission.checks import lacking_rights
 from freetrain.daemon.admission.choices import without_effect, wrong_choices
-from freetrain.daemon.admission.contradictions import find_contradictions
+from freetrain.daemon.admission.contradictions import find_contradictions, find_misfits
 from freetrain.daemon.admission.layout_guard import ALL_QUESTIONS, question_of
 from freetrain.daemon.admission.names import (
     missing_partition,
@@ -24,7 +24,7 @@ from freetrain.daemon.admission.names import (
     with_proposed_partition,
 )
 from freetrain.daemon.admission.proof import prove_rights
-from freetrain.daemon.admission.state_check import closed_state
+from freetrain.daemon.admission.state_check import closed_python, closed_state, closed_textfile
 from freetrain.daemon.admission.wake_check import closed_wake_file
 from freetrain.daemon.state_directory import network_file_system
 from freetrain.errors import FreetrainError
@@ -104,6 +104,7 @@ def inspect_files(config: Config, sources: Sequence[Path], account: str) -> Insp
         )
     if closed := closed_state(Path(config.state.directory), account):
         found.append(closed)
+    found += filter(None, [closed_textfile(config, account), closed_python(config, account)])
     return _sorted(found, None, [], [])
 
 
@@ -137,6 +138,7 @@ def inspect(
         found += judge_rate_limit(planned.settings, len(_nodes_lent(config, planned)), account)
         found += _of_people(config, layout, gateway, not_checked)
         found += find_contradictions(config, _nodes_lent(config, planned))
+    found += find_misfits(config, snapshot)
     found += filter(None, [unknown_nodes(config, snapshot)])
     found += filter(None, [closed_wake_file(Path(config.state.directory), layout.settings)])
     found += _of_shares(config, layout, gateway, not_checked)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from freetrain.config import Config
+from freetrain.config import Config, find_setting
 from freetrain.core.cluster import Snapshot
 from freetrain.core.node import Partition
 from freetrain.durations import show_duration
@@ -102,8 +102,10 @@ def unknown_people(config: Config, layout: SlurmLayout, gateway: Gateway) -> Ite
         near = difflib.get_close_matches(name, known or (), 1)
         mended = {name: near[0]} if near else {}
         left = {mended.get(each, each): weight for each, weight in shares.items() if each != name or near}
-        lines = ["[lend.shares]", *(f"{each} = {weight:g}" for each, weight in left.items())]
-        yield Finding(f"lend.shares names {kind} {name}, whom Slurm does not know.", "\n".join(lines), False)
+        setting = find_setting("lend.shares")
+        assert setting is not None
+        what = f"lend.shares names {kind} {name}, whom Slurm does not know."
+        yield Finding(what, f"[lend]\nshares = {setting.show(left)}", False)
 
 
 def _people(kind: str, wanted: Iterable[str], layout: SlurmLayout, gateway: Gateway) -> frozenset[str] | None:
