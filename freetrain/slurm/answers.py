@@ -89,7 +89,8 @@ class _TableForm:
 def _table_form(command: Command) -> _TableForm | None:
     """That of the table that was asked for; None: a header was not asked for, or is not known."""
     words = dict(pairwise(command))
-    columns = words.get("-o") or words.get("-O") or command[-1].partition("format=")[2]
+    formats = (word.removeprefix("format=") for word in command if word.startswith("format="))
+    columns = words.get("-o") or words.get("-O") or next(formats, "")
     if not columns or {"-n", "-h"} & words.keys():
         return None
     if command[0] != "squeue":
