@@ -233,6 +233,7 @@ IN_FREETRAIN_TOML = {
     "shares for nobody": ('[lend]\nfair_share = "off"\n[lend.shares]\nbob = 2\n', 'fair_share = "user"', False),
     "nodes without commas": ('[lend]\nexclude_nodes = "n001 n002"\n', 'exclude_nodes = ""', True),
     "nodes with semicolons": ('[lend]\nexclude_nodes = "n001;n002"\n', 'exclude_nodes = ""', True),
+    "nodes without brackets": ('[lend]\nexclude_nodes = "n001-003"\n', 'exclude_nodes = "n[001-003]"', True),
     "limits of nobody": (
         '[lend]\nfair_share = "off"\nmost_nodes_per_user = 2\n', 'fair_share = "user"', True
     ),

@@ -493,6 +493,14 @@ def test_nodes_that_slurm_does_not_have_are_named(config: Config, caplog: pytest
     assert "lend.exclude_nodes names n[98-99], which Slurm does not have" in caplog.text
 
 
+def test_a_range_without_brackets_is_refused_as_its_nodes_would_be_lent(config: Config) -> None:
+    slurm = FakeSlurm()
+    odd = with_settings(config, "lend", exclude_nodes="n1-3")
+    with pytest.raises(ConfigError, match=r"names n1-3, which Slurm does not have; it has n\[1-3\]"):
+        Service(Loaded(odd), slurm, lambda: Loaded(odd)).run(cycles=1)
+    assert slurm.told == []
+
+
 @pytest.mark.usefixtures("quick")
 def test_in_a_layout_that_becomes_unsafe_all_is_given_back_and_lent_again_when_it_is_mended(
     config: Config, caplog: pytest.LogCaptureFixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from freetrain.config import Config
+from freetrain.config import Config, ConfigError
 from freetrain.core.cluster import Snapshot
 from freetrain.daemon.admission.checks import check_rights
 from freetrain.daemon.admission.choices import check_choices, without_effect
@@ -49,12 +49,15 @@ class Admission:
         check_contradictions(config)
         snapshot = self._gateway.snapshot()
         self.guard.check(config, snapshot)
+        unknown = unknown_nodes(config, snapshot)
+        if unknown and unknown.is_unsafe and config.lend.mode == "act":
+            raise ConfigError(unknown.what, f"Write: {' '.join(unknown.mend.splitlines())}", unknown.mend)
         check_rights(config, self._gateway, self._settings)
         if config.lend.mode == "act":
             self._sole.claim(snapshot)
         else:
             self._sole.release()
-        if unknown := unknown_nodes(config, snapshot):
+        if unknown:
             log.warning("%s", unknown.what)
         for sentence in without_effect(config).values():
             log.warning("%s", sentence)
