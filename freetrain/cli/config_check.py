@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from freetrain.cli.options import config_option
+from freetrain.cli.options import config_file
 from freetrain.cli.output import print_json
 from freetrain.config import DEFAULT_PATH, find_mistakes, find_sources, load_config
 from freetrain.daemon.admission.inspection import (
@@ -30,7 +30,7 @@ FORMAT = "freetrain-check/1"
 
 
 @click.command("check")
-@config_option
+@config_file
 @click.option("--user", "account", help="The daemon's account  [default: that of its directory, or freetrain].")
 @click.option(
     "--prove",
@@ -43,6 +43,8 @@ def check_command(
     config_path: Path | None, account: str | None, prove: bool, offline: bool, as_json: bool
 ) -> None:
     """Find what is wrong with the configuration, and what in Slurm would keep it from lending well.
+
+    The configuration is PATH, or that of --config.
 
     Each finding comes with the lines that mend it, for slurm.conf, freetrain.toml or a shell; what scontrol
     changes belongs into slurm.conf, too. An error keeps the daemon from lending, a warning costs something.

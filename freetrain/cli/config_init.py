@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from freetrain.cli.config_check import lines_of
+from freetrain.cli.options import config_file
 from freetrain.config import CONFIG_VARIABLE, DEFAULT_PATH, Config, ConfigError, load_config
 from freetrain.config.documents import example_file
 from freetrain.daemon.admission.first_configuration import propose
@@ -18,16 +19,16 @@ from freetrain.slurm.site.reader import ALL_QUESTIONS
 
 
 @click.command("init")
+@config_file
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @click.option("--dry-run", is_flag=True, help="Print what would be written.")
-@click.argument("path", required=False, type=click.Path(path_type=Path))
-def init_command(path: Path | None, force: bool, dry_run: bool) -> None:
+def init_command(config_path: Path | None, force: bool, dry_run: bool) -> None:
     """Ask the live Slurm, and write a complete first configuration that only observes.
 
-    PATH is $FREETRAIN_CONFIG or /etc/freetrain/freetrain.toml unless given. What is to be done in Slurm is
-    printed, as 'freetrain config check' does.
+    It goes to PATH, or that of --config; else to $FREETRAIN_CONFIG or /etc/freetrain/freetrain.toml. What is to be
+    done in Slurm is printed, as 'freetrain config check' does.
     """
-    path = path or Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_PATH)
+    path = config_path or Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_PATH)
     defaults = Config()
     gateway = OpenedWhenAsked(defaults.slurm.backend, defaults.slurm.timeout)
     text = example_file(propose(gateway.site(0.0, ALL_QUESTIONS)))

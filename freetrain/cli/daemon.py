@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from freetrain.cli.config_check import check_command
 from freetrain.cli.options import config_option
-from freetrain.config import Config, load_config
+from freetrain.config import Config, Loaded, load_config
 from freetrain.daemon.log_output import start_logging
 from freetrain.daemon.service import Service
 from freetrain.slurm.opening import open_gateway
@@ -31,14 +32,15 @@ def daemon_command(
         context.invoke(check_command, config_path=config_path)
         return
 
-    def read() -> Config:
-        config = load_config(config_path).config
-        return _saying_more(config) if verbose else config
+    def read() -> Loaded:
+        loaded = load_config(config_path)
+        return replace(loaded, config=_saying_more(loaded.config)) if verbose else loaded
 
-    config = read()
+    loaded = read()
+    config = loaded.config
     start_logging(config.log)
     gateway = open_gateway(config.slurm.backend, config.slurm.timeout, in_parts=config.lend.in_parts)
-    Service(config, gateway, read).run(cycles)
+    Service(loaded, gateway, read).run(cycles)
 
 
 def _saying_more(config: Config) -> Config:

@@ -33,9 +33,9 @@ class Health(IntEnum):
 def health_command(config_path: Path | None, as_json: bool) -> None:
     """Say in one line whether all is well; Slurm is not asked, and anybody may ask.
 
-    The exit status is 0 if a daemon is at work and Slurm answers it, 1 if it lends nothing, does not understand
-    Slurm or cannot be woken although it should be, 2 if there is none or Slurm does not answer, and 3 if nobody
-    can say.
+    The exit status is 0 if a daemon is at work and Slurm answers it, 1 if it lends nothing, has refused the
+    settings of a reload, does not understand Slurm or cannot be woken although it should be, 2 if there is none or
+    Slurm does not answer, and 3 if nobody can say.
     """
     standing: Standing | None = None
     try:
@@ -69,6 +69,8 @@ def judge_health(standing: Standing) -> tuple[Health, str]:
         return Health.WARNING, f"nothing is lent: {why}"
     if look.paused_by:
         return Health.WARNING, f"nothing more is lent: {look.paused_by}"
+    if status.refused_settings:
+        return Health.WARNING, f"the last reload was refused: {status.refused_settings}"
     if look.rejected:
         first = look.rejected_examples[0]
         return Health.WARNING, f"{look.rejected} lines of Slurm's were not understood, as {first}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from math import inf
@@ -29,6 +30,19 @@ config_option = click.option(
     type=click.Path(path_type=Path),
     help="The daemon's configuration [default: $FREETRAIN_CONFIG, else /etc/freetrain/freetrain.toml].",
 )
+
+
+def config_file(command: Command) -> Command:
+    """Let a command about a configuration take its file as PATH or as ``--config PATH``, in ``config_path``."""
+
+    @functools.wraps(command)
+    def with_either(path: Path | None, config_path: Path | None, **given: Any) -> Any:
+        if path is not None and config_path is not None and path != config_path:
+            raise InputError("PATH and --config name two files.", "Give one of them.")
+        return command(config_path=path or config_path, **given)
+
+    argument = click.argument("path", required=False, type=click.Path(path_type=Path))
+    return config_option(argument(with_either))
 
 
 def read_time(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:

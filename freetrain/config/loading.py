@@ -6,7 +6,7 @@ import difflib
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from freetrain.config.model import Config
+from freetrain.config.sections.section import SettingsTogetherError
 from freetrain.config.settings import find_setting, sections
 from freetrain.errors import ExitCode, FreetrainError
 
 CONFIG_VARIABLE = "FREETRAIN_CONFIG"
 DEFAULT_PATH = Path("/etc/freetrain/freetrain.toml")
+_MODE = "lend.mode"
 
 
 class ConfigError(FreetrainError):
@@ -45,11 +47,40 @@ class Loaded:
         config: what counts.
         sources: the files, later ones override earlier ones; none: the defaults.
         origins: setting, as ``lend.mode`` → the file that gave it; the others have their defaults.
+        texts: what the files held when they were read.
     """
 
     config: Config
-    sources: tuple[Path, ...]
-    origins: Mapping[str, Path]
+    sources: tuple[Path, ...] = ()
+    origins: Mapping[str, Path] = field(default_factory=dict)
+    texts: Mapping[Path, str] = field(default_factory=dict)
+
+    def require_whole_after(self, before: Loaded) -> None:
+        """Refuse what an interrupted write, or a file system that went away, has left of the settings.
+
+        Raises:
+            ConfigError: a file has lost its end, the first file is gone, or no file names ``lend.mode`` any more
+                although it was ``act``.
+        """
+        for path, text in self.texts.items():
+            old = before.texts.get(path, "")
+            if text != old and old.startswith(text):
+                left = f"of {len(old.splitlines())} lines {len(text.splitlines())} are left"
+                raise ConfigError(
+                    f"{path} {'has lost its end' if text.strip() else 'is empty'}: {left}.",
+                    "If that is meant, write a comment below the last line.",
+                    file=path,
+                )
+        if before.sources and before.sources[0] not in self.sources:
+            raise ConfigError(
+                f"{before.sources[0]} is gone.", "Put it back; a file of comments alone has defaults."
+            )
+        if before.config.lend.mode == "act" and self.config.lend.mode != "act" and _MODE not in self.origins:
+            raise ConfigError(
+                "no file names lend.mode any more, which was act: what is lent would stay lent, and nobody would "
+                "look after it.",
+                'If that is meant, write mode = "observe" into [lend].',
+            )
 
 
 def find_sources(named: Path | None = None) -> tuple[Path, ...]:
@@ -72,24 +103,34 @@ def load_config(named: Path | None = None) -> Loaded:
         ConfigError: a file cannot be read, or says something that cannot be.
     """
     sources = find_sources(named)
-    for mistake in _mistakes(sources):
+    texts: dict[Path, str] = {}
+    documents: dict[Path, dict[str, Any]] = {}
+    for mistake in _mistakes(sources, texts, documents):
         raise mistake
-    merged, origins = _merged({source: _read(source) for source in sources})
-    return Loaded(Config.model_validate(merged), sources, origins)
+    merged, origins = _merged(documents)
+    return Loaded(Config.model_validate(merged), sources, origins, texts)
 
 
 def find_mistakes(named: Path | None = None) -> list[ConfigError]:
     """All that keeps the configuration from being read; none: it can be."""
-    return list(_mistakes(find_sources(named)))
+    return list(_mistakes(find_sources(named), {}, {}))
 
 
-def _mistakes(sources: Iterable[Path]) -> Iterator[ConfigError]:
-    """Those of each file by itself, then, where there are none, those of all of them together."""
-    documents: dict[Path, dict[str, Any]] = {}
+def _mistakes(
+    sources: Iterable[Path], texts: dict[Path, str], documents: dict[Path, dict[str, Any]]
+) -> Iterator[ConfigError]:
+    """Those of each file by itself, then, where there are none, those of all of them together.
+
+    Args:
+        sources: the files, each of which is read once.
+        texts: where their texts are kept.
+        documents: where their settings are kept.
+    """
     clean = True
     for source in sources:
         try:
-            documents[source] = _read(source)
+            texts[source] = _read(source)
+            documents[source] = _parse(texts[source], source)
         except ConfigError as error:
             yield error
             clean = False
@@ -111,18 +152,26 @@ def _merged(documents: Mapping[Path, Mapping[str, Any]]) -> tuple[dict[str, Any]
     return merged, origins
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> str:
     try:
-        document = tomllib.loads(path.read_text())
+        return path.read_text()
     except OSError as error:
         raise ConfigError(
             f"cannot read the configuration {path}: {error.strerror}.", "Name a file that you can read."
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{path} is not TOML: {error}.", 'Write tables as [lend] and text as mode = "act".'
-        ) from error
-    return document
+    except UnicodeDecodeError as error:
+        raise _not_toml(path, error) from error
+
+
+def _parse(text: str, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _not_toml(path, error) from error
+
+
+def _not_toml(path: Path, error: ValueError) -> ConfigError:
+    return ConfigError(f"{path} is not TOML: {error}.", 'Write tables as [lend] and text as mode = "act".')
 
 
 def _mistakes_of(document: Mapping[str, Any], path: Path) -> Iterator[ConfigError]:
@@ -142,7 +191,9 @@ def _mistake(details: ErrorDetails, path: Path) -> ConfigError:
     setting = find_setting(".".join(loc[:2]))
     what = f"{path}: {where}: {said} (it says {given!r})."
     if setting is None:
-        return ConfigError(what, "", f"[{loc[0]}]" if loc else "", path)
+        together = details.get("ctx", {}).get("error")
+        line = f"\n{together.mend}" if isinstance(together, SettingsTogetherError) else ""
+        return ConfigError(what, "", f"[{loc[0]}]{line}" if loc else "", path)
     return ConfigError(what, f"It takes {setting.takes}.", f"[{setting.section}]\n{setting.line}", path)
 
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from freetrain.config.networks import parse_networks
 from freetrain.durations import parse_duration
 from freetrain.slurm.node_groups import expand_with_groups
-from freetrain.slurm.parsing import fold_nodes, parse_amount
+from freetrain.slurm.parsing import expand_nodes, fold_nodes, parse_amount
 
 
 def _seconds(given: object) -> object:
@@ -30,7 +30,8 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 def _node_list(given: str) -> str:
     nodes = expand_with_groups(given)
-    return fold_nodes(nodes) if "@" in given else given
+    is_plain = "@" not in given and expand_nodes(given) == nodes
+    return given if is_plain else fold_nodes(nodes)
 
 
 NodeList = Annotated[str, AfterValidator(_node_list)]

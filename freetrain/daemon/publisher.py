@@ -36,6 +36,7 @@ class Publisher:
         self._config = config
         self._gateway = gateway
         self._status = status
+        self._refused = ""
         self._metrics = Metrics()
         self._textfile = Textfile(config.metrics.textfile, self._metrics.registry)
         self._notices = notices
@@ -49,6 +50,11 @@ class Publisher:
         """Go on with other settings."""
         self._config = self._notices.config = config
 
+    def refused(self, why: str) -> None:
+        """New settings were refused; empty: there are none that were."""
+        self._refused = why
+        self._status.refused(why)
+
     def looked(self, lender: Lender, decisions: Sequence[Decision], took_s: float, woken_s: float | None) -> None:
         """Slurm has answered.
 
@@ -58,7 +64,7 @@ class Publisher:
             took_s: how long that took.
             woken_s: when somebody woke the daemon last, UTC epoch seconds; None: nobody did.
         """
-        notify(READY="1", WATCHDOG="1", STATUS=lender.summary())
+        notify(READY="1", WATCHDOG="1", STATUS=self._summary(lender))
         look = lender.last_look(took_s)
         cannot_wake = self._wake_check.problem()
         self._status.looked(self._config, replace(look, woken_s=woken_s, cannot_wake=cannot_wake))
@@ -83,6 +89,10 @@ class Publisher:
         self._metrics.noticed(lender.judgement)
         self._metrics.silent()
         self._write_metrics()
+
+    def _summary(self, lender: Lender) -> str:
+        first_line = self._refused.partition("\n")[0]
+        return lender.summary() + (f"; the last reload was refused: {first_line}" if first_line else "")
 
     def _write_metrics(self) -> None:
         self._metrics.called(self._gateway.calls)

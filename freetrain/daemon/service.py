@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from freetrain import __version__
-from freetrain.config import Config
+from freetrain.config import Config, Loaded
 from freetrain.config.settings import Setting, changed, keeping_what_needs_restart, value_of
 from freetrain.core.decision import GOOD_ENOUGH, Decision, Status
 from freetrain.daemon.admission.admission import Admission
@@ -27,6 +27,7 @@ from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.daemon.state_directory import claim, make_private
 from freetrain.daemon.timetable import Timetable
 from freetrain.errors import FreetrainError
+from freetrain.lending.pace import retry_after_s
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
@@ -51,7 +52,7 @@ _MIGRATION_S = 1800.0
 
 _PROGRESS_EVERY_S, _OWNERS_EVERY_S, _FORGET_EVERY_S = 5.0, 5.0, 3600.0
 
-Reload = Callable[[], Config]
+Reload = Callable[[], Loaded]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +65,45 @@ class _Parts:
     publisher: Publisher
 
 
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """New settings that could not be taken.
+
+    Attributes:
+        content: of the files.
+        why: in a sentence.
+        tries: how often they were tried.
+        again_s: when to try again, by the monotonic clock.
+    """
+
+    content: object
+    why: str
+    tries: int
+    again_s: float
+
+
 class Service:
     """The daemon. ``run`` returns when it was told to stop; what it lent stays lent.
 
     Args:
-        config: the settings.
+        loaded: the settings, with the files that they came from.
         gateway: the way to Slurm.
         reload: reads the settings anew, for SIGHUP.
         clock_s: UTC epoch seconds.
     """
 
     def __init__(
-        self, config: Config, gateway: Gateway, reload: Reload, clock_s: Callable[[], float] = time.time
+        self, loaded: Loaded, gateway: Gateway, reload: Reload, clock_s: Callable[[], float] = time.time
     ) -> None:
         self._clock_s = clock_s
-        self._config = config
+        self._loaded = loaded
+        self._config = loaded.config
         self._gateway = gateway
         self._reload = reload
         self._outage = Outage()
         self._stop_signal: signal.Signals | None = None
         self._reloading = False
+        self._refused: _Refused | None = None
 
     def run(self, cycles: int | None = None) -> None:
         """Lend until a signal; or look ``cycles`` times.
@@ -101,7 +121,11 @@ class Service:
                 status = StatusFile(directory, self._config.pace.poll, settings.hides_jobs, self._clock_s)
                 store = _open_store(directory / DAEMONS_STORE)
                 ledger, book = store.ledger(), store.notice_book()
-                names = tuple(sorted(self._config.slurm.queue.among(first.partitions).nodes))
+                queue = self._config.slurm.queue
+                # Partitions and layout are two answers: a partition may be made between them.
+                names = (
+                    () if queue.missing(first.partitions) else tuple(sorted(queue.among(first.partitions).nodes))
+                )
                 with store.begin_run(self._new_run(settings, names), batch_decisions=1) as journal:
                     lender = Lender(
                         self._config, self._gateway, settings, ledger, journal, admission.guard, self._clock_s
@@ -165,6 +189,8 @@ class Service:
             parts.timetable.wait(look_s)
             if self._reloading:
                 self._take_new_settings(parts)
+            elif self._refused is not None and time.monotonic() >= self._refused.again_s:
+                self._try_again(parts, self._refused)
         log.info("%s: stopping", self._stop_signal.name)
 
     def _look(self, parts: _Parts, time_limit_s: float) -> list[Decision]:
@@ -191,22 +217,62 @@ class Service:
             log.error("%s", error.what)
 
     def _take_new_settings(self, parts: _Parts) -> None:
-        """All of the new settings, or none."""
-        self._reloading = False
+        """All of the new settings, or none; refused ones are tried again until the files change."""
+        self._reloading, self._refused = False, None
         notify(RELOADING="1", MONOTONIC_USEC=monotonic_usec())
+        self._take(parts, self._read_files(), 0)
+        notify(READY="1")
+
+    def _try_again(self, parts: _Parts, refused: _Refused) -> None:
+        """Slurm may answer now, or have been mended."""
+        read, self._refused = self._read_files(), None
+        if _content(read) == refused.content:
+            self._take(parts, read, refused.tries, refused.why)
+        else:
+            log.info("the settings that were refused have changed since: reload to have them read")
+            parts.publisher.refused("")
+
+    def _read_files(self) -> Loaded | FreetrainError:
+        """The files as they are now; an error where they cannot be the whole of the settings."""
         try:
-            wanted = self._reload()
-            config = keeping_what_needs_restart(wanted, self._config)
+            read = self._reload()
+            read.require_whole_after(self._loaded)
+        except FreetrainError as error:
+            return error
+        return read
+
+    def _take(self, parts: _Parts, read: Loaded | FreetrainError, tries: int, said: str = "") -> None:
+        """Take what was read, or keep it for another try.
+
+        Args:
+            parts: of the daemon.
+            read: the new settings, or why there are none.
+            tries: how often they were refused before.
+            said: why, the last time.
+        """
+        try:
+            if isinstance(read, FreetrainError):
+                raise read
+            config = keeping_what_needs_restart(read.config, self._config)
             parts.admission.admit(config)
             parts.lender.change(config)
         except FreetrainError as error:
-            log.error("the settings stay as they are: %s", error.what)
+            if error.what != said:
+                log.error("the settings stay as they are: %s", " ".join(filter(None, (error.what, error.hint))))
+            again_s = time.monotonic() + retry_after_s(self._config.pace.poll, tries + 1)
+            self._refused = _Refused(_content(read), error.what, tries + 1, again_s)
+            parts.publisher.refused(error.what)
         else:
-            log.info("settings read: %s", _told(changed(wanted, self._config), config))
+            log.info("settings read: %s", _told(changed(read.config, self._config), config))
+            if self._config.lend.mode == "act" and config.lend.mode != "act":
+                log.warning(
+                    "mode %s: what is lent stays lent, and nobody looks after it; 'freetrain panic' gives it back",
+                    config.lend.mode,
+                )
             set_levels(config.log, self._config.log)
-            self._config = config
+            self._loaded, self._config = read, config
+            parts.publisher.refused("")
             parts.publisher.change(config)
-        notify(READY="1")
 
     @contextlib.contextmanager
     def _signals(self, timetable: Timetable) -> Iterator[None]:
@@ -225,6 +291,11 @@ class Service:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _content(read: Loaded | FreetrainError) -> object:
+    """By it changed files are told from unchanged ones: their texts, or what is wrong with them."""
+    return read.what if isinstance(read, FreetrainError) else read.texts
 
 
 def _open_store(path: Path) -> Store:

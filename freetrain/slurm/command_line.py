@@ -13,7 +13,7 @@ from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobRun, WaitsFor
 from freetrain.slurm import commands, queries
-from freetrain.slurm.answers import check_not_empty, rows_below_header, whole_lines
+from freetrain.slurm.answers import check_not_empty, whole_answer, whole_lines
 from freetrain.slurm.asking import parse_asks
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError, explain
@@ -102,8 +102,7 @@ class CommandLine(Questions):
 
     def _jobs(self, question: Callable[[str], Command], expand: str) -> list[Job]:
         mark = secrets.token_hex(8)
-        text = rows_below_header(self._ask(question(mark)), mark, "squeue")
-        return self._understood(parse_jobs(text, mark, expand))
+        return self._understood(parse_jobs(self._ask(question(mark)), mark, expand))
 
     def _lines(self, command: Command, beginning: str, none_there: str = "") -> str:
         return self._understood(whole_lines(self._ask(command), beginning, " ".join(command), none_there))
@@ -194,6 +193,10 @@ class CommandLine(Questions):
             raise SlurmMissingError(
                 f"there is no {command[0]} on this machine.", "Install Slurm's client commands, or look at PATH."
             ) from error
+        except OSError as error:
+            raise SlurmUnreachableError(
+                f"{command[0]} cannot be run: {error.strerror}.", "See whether this account may execute it."
+            ) from error
         except subprocess.TimeoutExpired as error:
             self._was_away = True
             raise SlurmUnreachableError(
@@ -206,4 +209,4 @@ class CommandLine(Questions):
             self._was_away = isinstance(failure, SlurmUnreachableError)
             raise failure
         self._was_away = False
-        return ran.stdout
+        return whole_answer(command, ran.stdout)

@@ -52,7 +52,21 @@ class SlurmRefusedError(SlurmError):
 
 
 class SlurmMissingError(SlurmError):
-    """Slurm's commands or its configuration are not on this machine."""
+    """Slurm's commands or its configuration are not on this machine, or not yet: file systems are mounted late."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what, hint, ExitCode.UNREACHABLE)
+
+
+class SlurmUnfitError(SlurmError):
+    """Slurm is not as the settings need it, or not yet: it can be mended in Slurm while the settings stay."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what, hint, ExitCode.UNREACHABLE)
+
+
+class PyslurmUnusableError(SlurmError):
+    """pyslurm cannot be used on this machine, by this account, or with this Slurm; the commands still can."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what, hint, ExitCode.CONFIGURATION)

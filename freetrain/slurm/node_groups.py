@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from ClusterShell.NodeSet import NodeSet, NodeSetException
@@ -18,6 +19,10 @@ from freetrain.core.node import Nodes
 from freetrain.slurm.parsing.node_lists import expand_nodes, require_countable
 
 _SITES = "/etc/clustershell"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_BARE_RANGE = re.compile(r"([A-Za-z][A-Za-z_.-]*)(\d+)-\1(\d+)")
+"""``c1-c4``, which would be the name of one node: what is never to be lent would be lent."""
+_FORM = "write nodes as c[01-04,17], with commas between"
 
 
 def expand_with_groups(text: str) -> Nodes:
@@ -26,8 +31,19 @@ def expand_with_groups(text: str) -> Nodes:
     Raises:
         ValueError: it is no list of nodes, or names a group that does not exist.
     """
-    if "@" not in text:
-        return expand_nodes(text)
+    text = text.strip()
+    nodes = expand_nodes(text) if "@" not in text else _with_groups(text)
+    for name in nodes:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"no list of nodes: {name[:60]!r} is not the name of a node; {_FORM}")
+        if span := _BARE_RANGE.fullmatch(name):
+            raise ValueError(
+                f"no list of nodes: {name[:60]!r} has no brackets; write {span[1]}[{span[2]}-{span[3]}]"
+            )
+    return nodes
+
+
+def _with_groups(text: str) -> Nodes:
     require_countable(text)
     try:
         return frozenset(NodeSet(text, resolver=_SitesGroups()))

@@ -12,7 +12,7 @@ from freetrain.core.job import Job, JobRun
 from freetrain.slurm import commands, queries
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command
-from freetrain.slurm.errors import SlurmError, SlurmMissingError, SlurmUnreachableError
+from freetrain.slurm.errors import PyslurmUnusableError, SlurmError, SlurmMissingError, SlurmUnreachableError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.pyslurm_client import PyslurmClient
 from freetrain.slurm.pyslurm_process import PROGRAM
@@ -52,7 +52,8 @@ def open_gateway(
         in_parts: whether nodes are lent in parts.
 
     Raises:
-        SlurmMissingError: there is no Slurm to ask, or pyslurm was asked for and cannot be used here.
+        SlurmMissingError: there is no Slurm to ask.
+        PyslurmUnusableError: pyslurm was asked for and cannot be used here.
     """
     _check_configuration()
     if backend == "cli" or in_parts:
@@ -91,7 +92,7 @@ class OpenedWhenAsked(Questions):
         """See :class:`freetrain.slurm.gateway.Gateway`.
 
         Raises:
-            SlurmMissingError: pyslurm was asked for and cannot be used here.
+            PyslurmUnusableError: pyslurm was asked for and cannot be used here.
         """
         return self._door().snapshot()
 
@@ -99,7 +100,7 @@ class OpenedWhenAsked(Questions):
         """See :class:`freetrain.slurm.gateway.Gateway`.
 
         Raises:
-            SlurmMissingError: pyslurm was asked for and cannot be used here.
+            PyslurmUnusableError: pyslurm was asked for and cannot be used here.
         """
         return self._door().job(id_)
 
@@ -140,18 +141,22 @@ def _prefer(client: PyslurmClient, timeout_s: float) -> Gateway:
 def _insist_on(client: PyslurmClient) -> Gateway:
     try:
         version = client.start()
-    except SlurmError as error:
+    except PyslurmUnusableError as error:
         client.close()
-        raise SlurmMissingError(
-            f"slurm.backend is 'pyslurm', which cannot be used here: {error.what}",
-            error.hint or "Set slurm.backend to 'auto' or 'cli'.",
+        raise PyslurmUnusableError(
+            f"slurm.backend is 'pyslurm', which cannot be used here: {error.what}", error.hint
         ) from error
+    except SlurmError as error:
+        # Slurm's configuration is not there yet, or is to come from a controller that is down.
+        client.close()
+        error.hint = error.hint or "If it goes on, set slurm.backend to 'auto' or 'cli'."
+        raise
     try:
         client.try_out()
     except SlurmUnreachableError as error:
         if _answers_commands(client):
             client.close()
-            raise SlurmMissingError(
+            raise PyslurmUnusableError(
                 f"Slurm answers its commands, but not pyslurm {version}: {error.what}",
                 "Install the pyslurm of Slurm's own version, or set slurm.backend to 'auto' or 'cli'.",
             ) from error

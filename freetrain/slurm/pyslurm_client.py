@@ -82,7 +82,8 @@ class PyslurmClient(Questions):
 
         Raises:
             SlurmUnreachableError: it does not come up.
-            SlurmMissingError: it cannot be used here.
+            PyslurmUnusableError: it cannot be used here.
+            SlurmMissingError: there is no Slurm configuration here.
         """
         self._process.start()
         return self._process.version
@@ -92,7 +93,7 @@ class PyslurmClient(Questions):
 
         Raises:
             SlurmUnreachableError: Slurm does not answer.
-            SlurmMissingError: pyslurm does not fit Slurm.
+            PyslurmUnusableError: pyslurm does not fit Slurm.
         """
         self._process.ask("Partitions")
 

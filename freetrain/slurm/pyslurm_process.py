@@ -9,13 +9,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 from freetrain.slurm import commands
-from freetrain.slurm.errors import SlurmMissingError, SlurmUnreachableError, explain
+from freetrain.slurm.errors import (
+    PyslurmUnusableError,
+    SlurmError,
+    SlurmMissingError,
+    SlurmUnreachableError,
+    explain,
+)
 from freetrain.slurm.pyslurm_child import WANTED
 
 PROGRAM = (sys.executable, "-P", str(Path(__file__).with_name("pyslurm_child.py")))
@@ -28,6 +34,11 @@ _LOOK = "See whether slurmctld runs, and whether SLURM_CONF names a file that is
 _OTHERWISE = "or set slurm.backend to 'cli', which works with every Slurm."
 _AT_ONCE = 1 << 20
 _DIES_WITHIN_S = 1.0
+
+
+def is_executable(path: Path) -> bool:
+    """Whether this process may enter the folder, or execute the file."""
+    return os.access(path, os.X_OK)
 
 
 class PyslurmProcess:
@@ -50,7 +61,8 @@ class PyslurmProcess:
 
         Raises:
             SlurmUnreachableError: there is none; the sentence says why.
-            SlurmMissingError: pyslurm cannot be used here.
+            SlurmMissingError: there is no Slurm configuration here.
+            PyslurmUnusableError: pyslurm cannot be used here.
         """
         self.start()
         answer = self._exchange(f"{' '.join(collections)}\n".encode())
@@ -65,24 +77,35 @@ class PyslurmProcess:
 
         Raises:
             SlurmUnreachableError: it does not come up.
-            SlurmMissingError: pyslurm cannot be used here.
+            SlurmMissingError: there is no Slurm configuration here.
+            PyslurmUnusableError: pyslurm cannot be used here.
         """
         if self._process is not None:
             return
         self._stderr.seek(0)
         self._stderr.truncate()
-        self._process = subprocess.Popen(
-            self._program,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            env={**os.environ, **commands.ENVIRONMENT},
-            process_group=0,  # an interrupt from the terminal is for the daemon alone
-        )
+        try:
+            self._process = subprocess.Popen(
+                self._program,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                env={**os.environ, **commands.ENVIRONMENT},
+                process_group=0,  # an interrupt from the terminal is for the daemon alone
+            )
+        except (PermissionError, FileNotFoundError) as error:
+            program = Path(self._program[0])
+            closed = closed_part(program) or program
+            raise PyslurmUnusableError(
+                f"this account cannot execute {closed} ({error.strerror}), which pyslurm's process needs.",
+                f"Let the account execute it (chmod o+x), {_OTHERWISE}",
+            ) from error
+        except OSError as error:
+            raise SlurmUnreachableError(f"pyslurm's process cannot be started: {error.strerror}.") from error
         hello = self._exchange(b"")
         if "missing" in hello:
             self._give_up(
-                SlurmMissingError(
+                PyslurmUnusableError(
                     f"pyslurm cannot be imported: {hello['missing']}",
                     f"Install the pyslurm of Slurm's own version, {_OTHERWISE}",
                 )
@@ -90,7 +113,7 @@ class PyslurmProcess:
         self.version = str(hello.get("version", ""))
         if not _is_known(self.version):
             self._give_up(
-                SlurmMissingError(
+                PyslurmUnusableError(
                     f"pyslurm {self.version or 'of no version'} is older than {OLDEST[0]}.{OLDEST[1]}.",
                     f"Install a newer one, {_OTHERWISE}",
                 )
@@ -155,14 +178,24 @@ class PyslurmProcess:
         last = said.splitlines()[-1] if said else "it said nothing"
         return SlurmUnreachableError(f"pyslurm's process ended ({how}): {last}", _LOOK)
 
-    def _give_up(self, failure: SlurmUnreachableError | SlurmMissingError) -> NoReturn:
+    def _give_up(self, failure: SlurmError) -> NoReturn:
         self.close()
         raise failure
 
 
-def _refusal(message: str, version: str) -> SlurmUnreachableError | SlurmMissingError:
+def closed_part(program: Path, may_execute: Callable[[Path], bool] = is_executable) -> Path | None:
+    """The first folder on the way to a program, or the program, that may not be executed; None: all may be.
+
+    The Python of a virtual environment is a link, often into the home of whoever made it: both ways are tried.
+    """
+    ways = (program, program.resolve())
+    parts = [part for way in ways for part in (*reversed(way.parents), way)]
+    return next((part for part in parts if not may_execute(part)), None)
+
+
+def _refusal(message: str, version: str) -> SlurmUnreachableError | PyslurmUnusableError:
     if "version" in message.lower():
-        return SlurmMissingError(
+        return PyslurmUnusableError(
             f"pyslurm {version} and Slurm's controller do not understand each other: {message}",
             f"Install the pyslurm of Slurm's own version, {_OTHERWISE}",
         )

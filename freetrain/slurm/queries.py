@@ -1,4 +1,8 @@
-"""What freetrain asks Slurm, as argument lists. Nothing is run here."""
+"""What freetrain asks Slurm, as argument lists. Nothing is run here.
+
+Tables are asked for with their header: it shows that there was an answer, where an empty text shows nothing.
+sacctmgr is kept from changing anything (-r).
+"""
 
 from __future__ import annotations
 
@@ -87,7 +91,7 @@ def ask_job(mark: str, job: str) -> Command:
 
 def ask_needs(queue: FragmentQueue) -> Command:
     """What the jobs of a queue ask of their nodes: a line for each, a separator behind each field."""
-    return ("squeue", "-h", "-a", "--noconvert", *_in_queue(queue), "-O", _need_format())
+    return ("squeue", "-a", "--noconvert", *_in_queue(queue), "-O", _need_format())
 
 
 def ask_needs_of(arrays: Sequence[str]) -> Command:
@@ -97,12 +101,12 @@ def ask_needs_of(arrays: Sequence[str]) -> Command:
     """
     these = ("-j", ",".join(arrays)) if len(arrays) <= _MOST_NAMED else ()
     states = "PENDING,CONFIGURING,RUNNING,SUSPENDED"
-    return ("squeue", "-h", "-a", "--noconvert", "-t", states, *these, "-O", _need_format())
+    return ("squeue", "-a", "--noconvert", "-t", states, *these, "-O", _need_format())
 
 
 def ask_excluded_nodes(queue: FragmentQueue) -> Command:
     """The nodes on which the jobs of a queue must not run, which no ``-O`` tells."""
-    return ("squeue", "-h", "-a", *_in_queue(queue), "-o", f"%F{SEPARATOR}%x")
+    return ("squeue", "-a", *_in_queue(queue), "-o", f"%F{SEPARATOR}%x")
 
 
 def ask_nodes(in_parts: bool = False) -> Command:
@@ -127,12 +131,12 @@ def ask_partitions() -> Command:
 
 def ask_runs(jobs: Sequence[str]) -> Command:
     """What accounting knows of these jobs, each run of a requeued one."""
-    return ("sacct", "-D", "-P", "-n", "-X", "-o", ",".join(RUN_FIELDS), "-j", ",".join(jobs))
+    return ("sacct", "-D", "-P", "-X", "-o", ",".join(RUN_FIELDS), "-j", ",".join(jobs))
 
 
 def ask_who_cancelled(job: str) -> Command:
     """How a job, or each task of an array, ended, as accounting knows it: with who cancelled it."""
-    return ("sacct", "-D", "-P", "-n", "-X", "-o", "State", "-j", job)
+    return ("sacct", "-D", "-P", "-X", "-o", "State", "-j", job)
 
 
 def ping() -> Command:
@@ -162,14 +166,14 @@ def ask_settings() -> Command:
 
 def ask_qos() -> Command:
     """All QOS of which accounting knows, with what they allow, preempt and cost."""
-    return ("sacctmgr", "-n", "-P", "show", "qos", f"format={','.join(QOS_FIELDS)}")
+    return ("sacctmgr", "-r", "-P", "show", "qos", f"format={','.join(QOS_FIELDS)}")
 
 
 def ask_associations(cluster: str) -> Command:
     """Each account of a cluster, and each user in an account, with their limits and the QOS that they may have."""
     return (
         "sacctmgr",
-        "-n",
+        "-r",
         "-P",
         "show",
         "assoc",
@@ -180,12 +184,12 @@ def ask_associations(cluster: str) -> Command:
 
 def ask_accounts() -> Command:
     """The names of all accounts."""
-    return ("sacctmgr", "-n", "-P", "show", "account", "format=Account")
+    return ("sacctmgr", "-r", "-P", "show", "account", "format=Account")
 
 
 def ask_users() -> Command:
     """The names of all users of whom accounting knows."""
-    return ("sacctmgr", "-n", "-P", "show", "user", "format=User")
+    return ("sacctmgr", "-r", "-P", "show", "user", "format=User")
 
 
 def ask_statistics() -> Command:
@@ -200,7 +204,7 @@ def ask_script(job: str) -> Command:
 
 def ask_rights(user: str) -> Command:
     """What accounting lets an account do, and of which accounts it is coordinator."""
-    return ("sacctmgr", "-n", "-P", "show", "user", user, "WithCoord", "format=AdminLevel,Coordinators")
+    return ("sacctmgr", "-r", "-P", "show", "user", user, "WithCoord", "format=AdminLevel,Coordinators")
 
 
 def _in_queue(queue: FragmentQueue) -> Command:

@@ -199,7 +199,7 @@ def clock_ahead_s(told_s: float | None, asked_s: float, answered_s: float) -> fl
 
 def _suspend_s(values: Mapping[str, str]) -> float:
     """Nothing is powered down without a program that does it."""
-    word = values.get("SuspendTime", "NONE").split()[0]
+    word = (values.get("SuspendTime") or "NONE").split()[0]
     has_program = bool(_known(values.get("SuspendProgram", "")))
     return float(word) if word.isdigit() and has_program else inf
 

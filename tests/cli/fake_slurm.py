@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+CONFIG = (Path(__file__).parents[1] / "slurm" / "recorded" / "config_22.05.txt").read_text()
+"""What a whole answer to ``scontrol show config`` is."""
+
 _PROGRAM = """#!/bin/sh
 {{ printf '%s\\0' {name} "$@"; printf '\\n\\0'; }} >> '{directory}/calls'
 printenv > '{directory}/{name}.environment'

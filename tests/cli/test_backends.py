@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from freetrain.cli.main import cli
 from freetrain.errors import ExitCode
 from freetrain.slurm import opening
-from tests.cli.fake_slurm import FakeSlurm
+from tests.cli.fake_slurm import CONFIG, FakeSlurm
 from tests.slurm.test_opening import player
 
 
@@ -21,7 +21,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     config.write_text(f"[slurm]\nbackend = 'pyslurm'\n[state]\ndirectory = '{tmp_path}/state'\n")
     monkeypatch.setenv("FREETRAIN_CONFIG", str(config))
     fake = FakeSlurm.on_path(tmp_path / "bin", monkeypatch, "squeue", "scontrol", "sbatch")
-    fake.answers("scontrol", "PreemptType = preempt/partition_prio\n", when="show config")
+    fake.answers("scontrol", CONFIG, when="show config")
     return fake
 
 
@@ -60,12 +60,12 @@ def test_who_submits_does_not_wait_for_pyslurm(
     assert (result.exit_code, result.stdout) == (0, "4711\n")
 
 
-@pytest.mark.parametrize("command", LOOKING, ids=lambda command: command[0])
+@pytest.mark.parametrize("command", [*LOOKING, ["daemon"]], ids=lambda command: command[0])
 def test_a_configuration_of_slurms_that_cannot_be_read_is_said_at_once(
     slurm: FakeSlurm, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_CONF", "/nowhere/slurm.conf")
     result = CliRunner().invoke(cli, command)
-    assert result.exit_code == ExitCode.CONFIGURATION
+    assert result.exit_code == ExitCode.UNREACHABLE
     assert "SLURM_CONF names /nowhere/slurm.conf, which cannot be read" in result.stderr
     assert slurm.calls == []

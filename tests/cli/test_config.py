@@ -98,6 +98,21 @@ def test_the_first_configuration_only_observes_and_fits_this_slurm(site: Planted
     assert written.stat().st_mode & 0o777 == 0o644
 
 
+def test_a_file_is_named_in_the_same_two_ways_to_init_and_to_check(site: PlantedSite, tmp_path: Path) -> None:
+    paths = [tmp_path / "one.toml", tmp_path / "two.toml"]
+    assert run("init", "--config", paths[0]).exit_code == ExitCode.OK
+    assert run("init", paths[1]).exit_code == ExitCode.OK
+    assert paths[0].read_text() == paths[1].read_text()
+    paths[0].write_text("[pace]\npol = 5\n")
+    for named in (("check", paths[0]), ("check", "--config", paths[0]), ("check", paths[0], "--config", paths[0])):
+        result = run(*named, "--offline")
+        assert result.exit_code == ExitCode.CONFIGURATION
+        assert f"{paths[0]}: there is no setting pace.pol" in result.stdout
+    for command in ("check", "init"):
+        result = run(command, "--config", *paths)
+        assert (result.exit_code, "PATH and --config name two files" in result.stderr) == (ExitCode.USAGE, True)
+
+
 def test_it_names_what_slurm_lacks(site: PlantedSite, tmp_path: Path) -> None:
     del site.partitions["freetrain"], site.partitions["debug"]
     site.conf("PreemptType=preempt/none")

@@ -301,9 +301,28 @@ IN_FREETRAIN_TOML = {
     "unknown node": ('[lend]\nexclude_nodes = "n[001,099]"\n', 'exclude_nodes = "n001"', False),
     "every node excluded": ('[lend]\nexclude_nodes = "n[001-004]"\n', 'exclude_nodes = ""', False),
     "every node in reserve": ("[lend]\nreserve_nodes = 4\n", "reserve_nodes = 1", False),
-    "misspelt user": ("[lend.shares]\nalcie = 2\n", "alice = 2", False),
-    "unknown account": ('[lend]\nfair_share = "account"\n[lend.shares]\nchem = 2\n', "[lend.shares]", False),
+    "misspelt user": ("[lend.shares]\nalcie = 2\n", "shares = {alice = 2.0}", False),
+    "unknown account": ('[lend]\nfair_share = "account"\n[lend.shares]\nchem = 2\n', "shares = {}", False),
     "shares for nobody": ('[lend]\nfair_share = "off"\n[lend.shares]\nbob = 2\n', 'fair_share = "user"', False),
+    "nodes without commas": ('[lend]\nexclude_nodes = "n001 n002"\n', 'exclude_nodes = ""', True),
+    "nodes with semicolons": ('[lend]\nexclude_nodes = "n001;n002"\n', 'exclude_nodes = ""', True),
+    "nodes without brackets": ('[lend]\nexclude_nodes = "n001-003"\n', 'exclude_nodes = "n[001-003]"', True),
+    "limits of nobody": (
+        '[lend]\nfair_share = "off"\nmost_nodes_per_user = 2\n', 'fair_share = "user"', True
+    ),
+    "longer than jobs may run": (
+        '[lend]\nlongest_fragment = "7-0"\n', 'longest_fragment = "1-00:00:00"', False
+    ),
+    "metrics for nobody": ('[metrics]\nlisten = "0.0.0.0:9810"\n', 'listen = "127.0.0.1:9810"', False),
+    "metrics for others alone": (
+        '[metrics]\nlisten = "[::1]:9810"\nallow = "10.0.0.0/8"\n', 'allow = "127.0.0.0/8,::1"', False
+    ),
+    "short memory": ('[state]\ndirectory = "/nonexistent/f"\nkeep = "1s"\n', 'keep = "35-00:00:00"', False),
+    "harm without limit": ('[harm]\nlimit = "1d"\n', 'limit = "00:01:00"', True),
+    "harm that is forgotten": ('[harm]\nwithin = "1s"\n', 'within = "01:00:00"', True),
+    "harm without end": ("[harm]\nallowed = 100000\n", "allowed = 3", True),
+    "endless cool down": ('[pace]\ncool_down = "UNLIMITED"\n', 'cool_down = "00:00:00"', False),
+    "a message a second": ('[notify]\nevery = 1\n', 'every = "01:00:00"', False),
     "no amount": ('[lend]\nkeep = "4 CPUs"\n', 'keep = ""', True),
     "kept of whole nodes": ('[lend]\nkeep = "cpu=4,mem=16G"\n', 'keep = ""', False),
     "short fragments": ('[lend]\nlongest_fragment = "1m"\n', 'longest_fragment = "1-00:00:00"', False),
@@ -436,6 +455,18 @@ def test_each_mistake_is_found_and_the_line_that_is_named_mends_it(
     assert check(site).exit_code == (ExitCode.CONFIGURATION if is_error else ExitCode.OK)
     site.type(lines(found))
     assert findings(site) == []
+
+
+@pytest.mark.parametrize(
+    ("keep", "is_found"), [("cpu=64", True), ("cpu=4", True), ("mem=1000M", True), ("cpu=3,mem=999M", False)]
+)
+def test_to_keep_as_much_as_a_node_has_is_found(new_site: Site, keep: str, is_found: bool) -> None:
+    site = new_site(Kind.TIERS)
+    site.conf("TaskPlugin=task/cgroup")
+    site.conf("ProctrackType=proctrack/cgroup")
+    site.toml = f'[lend]\nshare = "any"\nkeep = "{keep}"\n'
+    mends = [lines(found) for found in findings(site)]
+    assert mends == [[("freetrain.toml", "[lend]"), ("freetrain.toml", 'keep = ""')]] * is_found
 
 
 def test_several_mistakes_are_found_at_once_errors_first(new_site: Site) -> None:

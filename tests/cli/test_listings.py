@@ -20,7 +20,7 @@ from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.errors import ExitCode
 from freetrain.slurm.queries import JOB_FIELDS, SEPARATOR
-from tests.cli.fake_slurm import FakeSlurm
+from tests.cli.fake_slurm import CONFIG, FakeSlurm
 
 PARTITION = (
     "PartitionName=freetrain Nodes=n[1-4] State=UP PriorityTier=1 PreemptMode=REQUEUE "
@@ -107,7 +107,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     slurm.answers("squeue", QUEUE)
     slurm.answers("scontrol", PARTITION, when="show partition")
     slurm.answers("scontrol", "No reservations in the system\n", when="show reservation")
-    slurm.answers("scontrol", "PreemptType = preempt/partition_prio\n", when="show config")
+    slurm.answers("scontrol", CONFIG, when="show config")
     config = tmp_path / "freetrain.toml"
     config.write_text(
         f"[slurm]\nbackend = 'cli'\n[state]\ndirectory = '{tmp_path}/state'\nstop_file = '{tmp_path}/STOP'\n"

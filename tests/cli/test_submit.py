@@ -212,7 +212,7 @@ def test_what_cannot_be_submitted_is_not(slurm: FakeSlurm, arguments: list[str],
         ),
         (
             "sbatch: fatal: Could not establish a configuration source: slurm.conf",
-            ExitCode.CONFIGURATION,
+            ExitCode.UNREACHABLE,
             "SLURM_CONF",
         ),
     ],
@@ -233,7 +233,7 @@ def test_an_sbatch_that_names_no_job_is_doubted(slurm: FakeSlurm) -> None:
 def test_without_slurm_there_is_a_sentence(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     result = submit("--nodes", "2", "train.sh")
-    assert result.exit_code == ExitCode.CONFIGURATION
+    assert result.exit_code == ExitCode.UNREACHABLE
     assert "there is no sbatch on this machine" in result.stderr
 
 

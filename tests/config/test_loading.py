@@ -105,3 +105,21 @@ def test_shares_of_users_are_bounded(tmp_path: Path) -> None:
     path.write_text("[lend.shares]\nalice = 1e9\n")
     with pytest.raises(ConfigError, match="alice"):
         load_config(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "mend"),
+    [
+        ('[lend]\nfair_share = "off"\nmost_nodes_per_user = 2\n', '[lend]\nfair_share = "user"'),
+        ('[slurm]\npartition = "a,b"\n', '[slurm]\nqos = "freetrain"'),
+    ],
+)
+def test_settings_that_exclude_each_other_are_mended_by_more_than_the_name_of_their_table(
+    tmp_path: Path, text: str, mend: str
+) -> None:
+    path = tmp_path / "freetrain.toml"
+    path.write_text(text)
+    assert [mistake.mend for mistake in find_mistakes(path)] == [mend]
+    table, line = mend.split("\n")
+    path.write_text(text.replace('fair_share = "off"\n', "").replace(table, f"{table}\n{line}"))
+    assert find_mistakes(path) == []

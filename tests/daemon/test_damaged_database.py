@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from freetrain.cli.main import cli
-from freetrain.config import Config
+from freetrain.config import Config, Loaded
 from freetrain.core.fragment import FragmentState
 from freetrain.daemon.service import Service
 from freetrain.errors import ExitCode, StateError
@@ -37,7 +37,7 @@ def slurm(config: Config) -> FakeSlurm:
 
 
 def look(config: Config, slurm: FakeSlurm) -> None:
-    Service(config, slurm, lambda: config).run(cycles=1)
+    Service(Loaded(config), slurm, lambda: Loaded(config)).run(cycles=1)
 
 
 def database(config: Config) -> Path:
@@ -156,7 +156,7 @@ def test_a_database_that_is_damaged_while_the_daemon_runs_ends_it_with_a_sentenc
     monkeypatch.setattr(slurm, "snapshot", damage_before_the_second_look)
     monkeypatch.setattr("freetrain.daemon.timetable.Timetable.wait", lambda self, look_s: None)
     with pytest.raises(StateError, match="is damaged") as ended:
-        Service(config, slurm, lambda: config).run(cycles=5)
+        Service(Loaded(config), slurm, lambda: Loaded(config)).run(cycles=5)
     assert ended.value.exit_code is ExitCode.STATE_IO
     assert len(slurm.running("101")) == 4
 

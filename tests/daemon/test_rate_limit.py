@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.config import Config
+from freetrain.config import Config, Loaded
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.service import Service
 from freetrain.daemon.timetable import Timetable
@@ -62,7 +62,7 @@ def test_the_daemon_slows_down_says_it_once_and_goes_on(
     monkeypatch.setattr(Timetable, "wait", rest)
     monkeypatch.setattr(Timetable, "_poll_at", lambda table, at_s: rests_s.append(at_s - table._clock_s()))
     with caplog.at_level("INFO"):
-        Service(config, CommandLine(), lambda: config).run(cycles=5)
+        Service(Loaded(config), CommandLine(), lambda: Loaded(config)).run(cycles=5)
     assert rests_s[1:4] == pytest.approx([10.0, 20.0, 40.0], abs=4.0), "a busy machine takes part of them"
     assert rests_s[4] <= 10.5
     refused, answered = [text for text in caplog.messages if "Slurm limits" in text or "answers again" in text]

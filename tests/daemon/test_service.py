@@ -13,17 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.config import Config, ConfigError
+from freetrain.config import Config, ConfigError, Loaded
 from freetrain.core.allocation import Allocation
 from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Problem
-from freetrain.daemon import lender, timetable
+from freetrain.daemon import lender, service, timetable
 from freetrain.daemon.controls.nudge import send_nudge
+from freetrain.daemon.reports.standing import find_standing
 from freetrain.daemon.service import LOOK_S, Service, wants_more_time
 from freetrain.daemon.state_directory import claim, file_system_of
 from freetrain.errors import ExitCode, FreetrainError, StateError
 from freetrain.lending.stays import Stays
 from freetrain.policies.freetrain import FreeTrain
+from freetrain.slurm.errors import SlurmUnfitError
 from freetrain.store.schema import SCHEMA
 from freetrain.store.store import DAEMONS_STORE, Store
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm
@@ -112,7 +114,7 @@ def test_it_says_ready_after_the_first_good_look_and_alive_after_each(
 ) -> None:
     slurm = FakeSlurm()
     slurm.submit_array("freetrain:min=1")
-    Service(config, slurm, lambda: config).run(cycles=1)
+    Service(Loaded(config), slurm, lambda: Loaded(config)).run(cycles=1)
     *starting, ready, stopping = systemd()
     extended = f"EXTEND_TIMEOUT_USEC={LOOK_S:.0f}000000\nSTATUS="
     asking, looking = "asking Slurm for its settings", "looking at Slurm for the first time"
@@ -135,7 +137,7 @@ def test_it_is_waited_for_while_it_changes_an_old_database(
     path = Path(config.state.directory) / DAEMONS_STORE
     path.parent.mkdir()
     begin_older_store(path, "0004")
-    Service(config, FakeSlurm(), lambda: config).run(cycles=1)
+    Service(Loaded(config), FakeSlurm(), lambda: Loaded(config)).run(cycles=1)
     doing = f"bringing the database from schema 0004 to {SCHEMA}"
     _asking, migration, _looking, ready, _stopping = systemd()
     assert re.fullmatch(rf"EXTEND_TIMEOUT_USEC=\d{{10}}\nSTATUS={doing}", migration)
@@ -147,7 +149,7 @@ def test_it_is_waited_for_while_it_changes_an_old_database(
 def test_every_cycle_is_a_decision_that_can_be_asked_for(config: Config) -> None:
     slurm = FakeSlurm()
     slurm.submit_array("freetrain:min=1")
-    Service(config, slurm, lambda: config).run(cycles=1)
+    Service(Loaded(config), slurm, lambda: Loaded(config)).run(cycles=1)
     store = Store.open_existing(Path(config.state.directory) / DAEMONS_STORE)
     problem, decision = store.decision(1, 1)
     assert len(problem.nodes) == len(decision.placement["101"]) == 4
@@ -167,7 +169,7 @@ def test_a_nudge_makes_it_look_and_a_signal_ends_it_with_everything_lent(config:
         send_nudge(directory)
         seen.append(eventually(lambda: len(slurm.running(array)) == 4))
 
-    run_beside(Service(config, slurm, lambda: config), nudge)
+    run_beside(Service(Loaded(config), slurm, lambda: Loaded(config)), nudge)
     assert seen == [True]
     assert len(slurm.running("101")) == 4
     assert not (directory / "nudge").exists()
@@ -184,24 +186,23 @@ def test_a_reload_takes_all_of_the_new_settings_or_none(config: Config, caplog: 
             "log": config.log.model_copy(update={"levels": {"nobody": "error"}}),
         }
     )
-    answers: list[Config | ConfigError] = [ConfigError("there is no setting lend.nodes."), careful]
+    files: list[Config | ConfigError] = [ConfigError("there is no setting lend.nodes.")]
 
-    def reload() -> Config:
-        answer = answers.pop(0)
-        if isinstance(answer, ConfigError):
-            raise answer
-        return answer
+    def reload() -> Loaded:
+        if isinstance(files[-1], ConfigError):
+            raise files[-1]
+        return Loaded(files[-1])
 
     def hang_up() -> None:
         eventually(lambda: len(slurm.running(array)) == 4)
-        for _ in range(2):
-            left = len(answers)
-            os.kill(os.getpid(), signal.SIGHUP)
-            eventually(lambda left=left: len(answers) < left)  # type: ignore[misc]
+        os.kill(os.getpid(), signal.SIGHUP)
+        eventually(lambda: "the settings stay as they are" in caplog.text)
+        files.append(careful)
+        os.kill(os.getpid(), signal.SIGHUP)
         eventually(lambda: len(slurm.running(array)) == 2)
 
     with caplog.at_level("INFO"):
-        run_beside(Service(config, slurm, reload), hang_up)
+        run_beside(Service(Loaded(config), slurm, reload), hang_up)
     assert "the settings stay as they are: there is no setting lend.nodes." in caplog.text
     assert (
         'settings read: slurm.timeout needs a restart, lend.reserve_nodes = 6, log.levels = {nobody = "error"}'
@@ -227,7 +228,7 @@ def test_the_sites_command_is_told_that_nothing_is_lent_any_more(
         send_nudge(Path(config.state.directory))
         eventually(told.exists)
 
-    run_beside(Service(notifying, FakeSlurm(), lambda: notifying), stop_lending)
+    run_beside(Service(Loaded(notifying), FakeSlurm(), lambda: Loaded(notifying)), stop_lending)
     assert told.read_text() == f"pause: nothing is lent: stopped by {config.state.stop_file}\n"
 
 
@@ -243,7 +244,7 @@ def test_a_silent_slurm_is_survived(config: Config, systemd: Callable[[], list[s
         send_nudge(directory)
         eventually(lambda: "READY" not in systemd()[-1])
 
-    run_beside(Service(config, slurm, lambda: config), fall_silent)
+    run_beside(Service(Loaded(config), slurm, lambda: Loaded(config)), fall_silent)
     *looks, stopping = [message for message in systemd() if "EXTEND_TIMEOUT" not in message]
     assert "READY=1" in looks[0]
     assert "READY" not in looks[-1]
@@ -273,7 +274,7 @@ def test_a_first_placement_is_fast_and_a_proven_one_follows_at_once(
     slurm.submit_array("freetrain:min=1")
     patient = config.model_copy(update={"pace": config.pace.model_copy(update={"poll": 120.0})})
     began_s = time.monotonic()
-    Service(patient, slurm, lambda: patient).run(cycles=2)
+    Service(Loaded(patient), slurm, lambda: Loaded(patient)).run(cycles=2)
     assert limits_s == [0.5, 10.0]
     assert time.monotonic() - began_s < 120, "no poll in between"
 
@@ -294,14 +295,14 @@ def test_a_slurm_that_would_not_preempt_is_refused(
     slurm.config = settings
     slurm.partitions["freetrain"] = replace(slurm.partitions["freetrain"], **partition)  # type: ignore[arg-type]
     slurm.submit_array("freetrain:min=1")
-    with pytest.raises(ConfigError, match=says) as refused:
-        Service(config, slurm, lambda: config).run(cycles=1)
-    assert refused.value.exit_code is ExitCode.CONFIGURATION
+    with pytest.raises(SlurmUnfitError, match=says) as refused:
+        Service(Loaded(config), slurm, lambda: Loaded(config)).run(cycles=1)
+    assert refused.value.exit_code is ExitCode.UNREACHABLE, "systemd tries again: it may be mended in Slurm"
     assert refused.value.hint
     assert slurm.told == []
     observing = with_settings(config, "lend", mode="observe")
     with caplog.at_level("INFO"):
-        Service(observing, slurm, lambda: observing).run(cycles=1)
+        Service(Loaded(observing), slurm, lambda: Loaded(observing)).run(cycles=1)
     assert re.search(says, caplog.text), "to observe is safe, and the same is only said"
     assert slurm.told == []
 
@@ -325,7 +326,7 @@ def test_settings_that_name_what_is_not_there_are_refused_at_the_start(
     slurm = FakeSlurm()
     wrong = with_settings(config, section, **values)
     with pytest.raises(ConfigError, match=says) as refused:
-        Service(wrong, slurm, lambda: wrong).run(cycles=1)
+        Service(Loaded(wrong), slurm, lambda: Loaded(wrong)).run(cycles=1)
     assert refused.value.exit_code is ExitCode.CONFIGURATION
     assert slurm.told == []
 
@@ -337,25 +338,123 @@ def test_a_reload_that_cannot_be_followed_leaves_everything_as_it_was(
     slurm = FakeSlurm()
     array = slurm.submit_array("freetrain:min=1")
     wrong = [with_settings(config, section, **{**values, "horizon": 60.0}) for section, values, _ in WRONG]
-    read: list[Config] = []
-
-    def reload() -> Config:
-        read.append(wrong[len(read)])
-        return read[-1]
+    files: list[Loaded] = []
 
     def hang_up() -> None:
         eventually(lambda: len(slurm.running(array)) == 4)
-        for count in range(1, len(wrong) + 1):
+        for count, settings in enumerate(wrong, 1):
+            files.append(Loaded(settings, texts={Path("freetrain.toml"): str(count)}))
             os.kill(os.getpid(), signal.SIGHUP)
             assert eventually(lambda count=count: caplog.text.count("the settings stay as they are") == count)  # type: ignore[misc]
         send_nudge(Path(config.state.directory))
         time.sleep(0.2)
 
     with caplog.at_level("INFO"):
-        run_beside(Service(config, slurm, reload), hang_up)
+        run_beside(Service(Loaded(config), slurm, lambda: files[-1]), hang_up)
     for _, _, says in WRONG:
         assert re.search(says, caplog.text)
     assert len(slurm.running(array)) == 4
+
+
+ACT = '[lend]\nmode = "act"\n[pace]\npoll = 5\n'
+HALF = "[lend]\nreserve_nodes = 1\n"
+FILE = Path("freetrain.toml")
+
+
+def settings_of(config: Config, text: str, *origins: str) -> Loaded:
+    return Loaded(config, (FILE,), dict.fromkeys(origins, FILE), {FILE: text})
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "freetrain.toml is empty: of 4 lines 0 are left."),
+        (ACT[:20], "freetrain.toml has lost its end: of 4 lines 2 are left."),
+        (HALF, "no file names lend.mode any more, which was act"),
+    ],
+)
+def test_settings_of_which_a_part_has_vanished_are_refused_and_what_is_lent_is_looked_after(
+    config: Config, caplog: pytest.LogCaptureFixture, text: str, says: str
+) -> None:
+    slurm = FakeSlurm()
+    array = slurm.submit_array("freetrain:min=1")
+    files = [settings_of(config, ACT, "lend.mode")]
+    seen: list[str] = []
+
+    def lose_them() -> None:
+        eventually(lambda: len(slurm.running(array)) == 4)
+        files.append(settings_of(with_settings(config, "lend", mode="observe", reserve_nodes=1), text))
+        os.kill(os.getpid(), signal.SIGHUP)
+        eventually(lambda: "the settings stay as they are" in caplog.text)
+        seen.extend(find_standing(config).lines())
+        Path(config.state.stop_file).touch()
+        send_nudge(Path(config.state.directory))
+        seen.append(f"{eventually(lambda: not slurm.running(array))}")
+
+    with caplog.at_level("INFO"):
+        run_beside(Service(files[0], slurm, lambda: files[-1]), lose_them)
+    assert says in caplog.text
+    assert "The last reload was refused: " + says[:30] in "\n".join(seen)
+    assert seen[-1] == "True", "the daemon still gives back what it lent"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_reload_that_slurm_did_not_answer_is_tried_again(
+    config: Config, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "retry_after_s", lambda poll_s, tries: 0.0)
+    slurm = FakeSlurm()
+    array = slurm.submit_array("freetrain:min=1")
+    files = [settings_of(config, ACT, "lend.mode")]
+    careful = settings_of(with_settings(config, "lend", reserve_nodes=6), ACT + "[lend]\n", "lend.mode")
+    directory = Path(config.state.directory)
+
+    def fall_silent() -> None:
+        eventually(lambda: len(slurm.running(array)) == 4)
+        files.append(careful)
+        slurm.deaf_after = 0
+        os.kill(os.getpid(), signal.SIGHUP)
+        eventually(lambda: "the settings stay as they are" in caplog.text)
+        slurm.deaf_after, slurm.away = None, False
+
+        def is_taken() -> bool:
+            send_nudge(directory)
+            return "settings read: lend.reserve_nodes = 6" in caplog.text
+
+        eventually(is_taken)
+
+    with caplog.at_level("INFO"):
+        run_beside(Service(files[0], slurm, lambda: files[-1]), fall_silent)
+    assert "settings read: lend.reserve_nodes = 6" in caplog.text
+    assert caplog.text.count("the settings stay as they are") == 1, "it is said once"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_refused_reload_is_not_tried_again_once_the_files_have_changed(
+    config: Config, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "retry_after_s", lambda poll_s, tries: 0.0)
+    observing = with_settings(config, "lend", mode="observe")
+    slurm, files = FakeSlurm(), [settings_of(observing, "1"), settings_of(config, "2")]
+    slurm.partitions["freetrain"] = replace(slurm.partitions["freetrain"], priority_tier=10)
+
+    def change_them() -> None:
+        eventually(lambda: "mode observe" in caplog.text)
+        os.kill(os.getpid(), signal.SIGHUP)
+        eventually(lambda: "the settings stay as they are" in caplog.text)
+        files.append(settings_of(with_settings(observing, "lend", reserve_nodes=3), "3"))
+
+        def is_said() -> bool:
+            send_nudge(Path(config.state.directory))
+            return "reload to have them read" in caplog.text
+
+        eventually(is_said)
+
+    with caplog.at_level("INFO"):
+        run_beside(Service(files[0], slurm, lambda: files[-1]), change_them)
+    assert "have changed since: reload to have them read" in caplog.text
+    assert "settings read" not in caplog.text
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
@@ -365,7 +464,7 @@ def test_once_it_has_said_what_it_does_it_heeds_signals(
     heeded: list[bool] = []
     default = signal.getsignal(number)
     monkeypatch.setattr(Service, "_say_hello", lambda _: heeded.append(signal.getsignal(number) != default))
-    Service(config, FakeSlurm(), lambda: config).run(cycles=1)
+    Service(Loaded(config), FakeSlurm(), lambda: Loaded(config)).run(cycles=1)
     assert heeded == [True]
 
 
@@ -381,7 +480,7 @@ def test_a_reload_into_an_unsafe_layout_is_refused(config: Config, caplog: pytes
         eventually(lambda: "the settings stay as they are" in caplog.text)
 
     with caplog.at_level("INFO"):
-        run_beside(Service(observing, slurm, lambda: config), hang_up)
+        run_beside(Service(Loaded(observing), slurm, lambda: Loaded(config)), hang_up)
     assert 'lend.mode = "act" is refused' in caplog.text
     assert "PriorityTier=9" in caplog.text
     assert slurm.told == []
@@ -390,8 +489,16 @@ def test_a_reload_into_an_unsafe_layout_is_refused(config: Config, caplog: pytes
 def test_nodes_that_slurm_does_not_have_are_named(config: Config, caplog: pytest.LogCaptureFixture) -> None:
     slurm = FakeSlurm()
     odd = with_settings(config, "lend", exclude_nodes="n[1,98-99]")
-    Service(odd, slurm, lambda: odd).run(cycles=1)
+    Service(Loaded(odd), slurm, lambda: Loaded(odd)).run(cycles=1)
     assert "lend.exclude_nodes names n[98-99], which Slurm does not have" in caplog.text
+
+
+def test_a_range_without_brackets_is_refused_as_its_nodes_would_be_lent(config: Config) -> None:
+    slurm = FakeSlurm()
+    odd = with_settings(config, "lend", exclude_nodes="n1-3")
+    with pytest.raises(ConfigError, match=r"names n1-3, which Slurm does not have; it has n\[1-3\]"):
+        Service(Loaded(odd), slurm, lambda: Loaded(odd)).run(cycles=1)
+    assert slurm.told == []
 
 
 @pytest.mark.usefixtures("quick")
@@ -414,7 +521,7 @@ def test_in_a_layout_that_becomes_unsafe_all_is_given_back_and_lent_again_when_i
             time.sleep(0.1)
 
     with caplog.at_level("INFO"):
-        run_beside(Service(config, slurm, lambda: config), change_it)
+        run_beside(Service(Loaded(config), slurm, lambda: Loaded(config)), change_it)
     assert seen == [True, True, True]
     assert caplog.text.count("Mend it with: scontrol update PartitionName=freetrain PriorityTier=0") == 1
     assert "Slurm's layout is safe again" in caplog.text
@@ -445,11 +552,11 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 def test_how_long_nodes_stay_is_remembered_beyond_a_restart(config: Config) -> None:
     slurm = FakeSlurm()
     slurm.submit_array("freetrain:min=1")
-    Service(config, slurm, lambda: config).run(cycles=1)
+    Service(Loaded(config), slurm, lambda: Loaded(config)).run(cycles=1)
     ledger = Store.open_existing(Path(config.state.directory) / DAEMONS_STORE).ledger()
     assert ledger.stays(config.slurm.partition) == (Stays().idle_node_s, Stays().left)
     ledger.save_stays(config.slurm.partition, 50_000.0, 10.0)
-    Service(config, slurm, lambda: config).run(cycles=1)
+    Service(Loaded(config), slurm, lambda: Loaded(config)).run(cycles=1)
     store = Store.open_existing(Path(config.state.directory) / DAEMONS_STORE)
     assert store.decision(2, 1)[0].horizon_s == 5_000.0
 

@@ -9,7 +9,7 @@ import pytest
 
 from freetrain.config import Config
 from freetrain.daemon.admission.inspection import daemons_account
-from freetrain.daemon.admission.state_check import closed_state
+from freetrain.daemon.admission.state_check import closed_python, closed_state, closed_textfile
 
 THEIRS = 64030
 
@@ -88,3 +88,42 @@ def test_whoever_owns_the_directory_is_the_daemons_account_unless_root_has_made_
             Path, "stat", lambda *_, owner=owner: os.stat_result([0o755, 0, 0, 0, owner, 0, 0, 0, 0, 0])
         )
         assert daemons_account(config) == account
+
+
+@pytest.mark.parametrize(
+    ("is_there", "says"), [(True, "freetrain may not write"), (False, "there is no directory")]
+)
+def test_a_textfile_that_cannot_be_written_is_found(state: Path, is_there: bool, says: str) -> None:
+    directory = state if is_there else state / "none"
+    config = Config.model_validate({"metrics": {"textfile": f"{directory}/freetrain.prom"}})
+    found = closed_textfile(config, "freetrain")
+    assert found is not None
+    assert found.what == f"metrics.textfile: {says} {directory}, so no metrics are written."
+    assert str(directory) in found.mend
+    directory.mkdir(exist_ok=True)
+    directory.chmod(0o777)
+    assert closed_textfile(config, "freetrain") is None
+
+
+@pytest.mark.parametrize("backend", ["auto", "pyslurm"])
+def test_a_python_that_the_account_may_not_execute_is_found(
+    state: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    program = state / "home" / "python3"
+    program.parent.mkdir(mode=0o700)
+    program.touch(0o755)
+    monkeypatch.setattr("sys.executable", str(program))
+    monkeypatch.setattr("freetrain.daemon.admission.state_check.find_spec", lambda name: name)
+    config = Config.model_validate({"slurm": {"backend": backend}})
+    # Folders above may be closed to others, too: pytest makes them for their owner alone.
+    monkeypatch.setattr(
+        "freetrain.daemon.admission.state_check.may",
+        lambda wanted, file, *_: not (file.st_ino == program.parent.stat().st_ino and file.st_mode & 0o001 == 0),
+    )
+    found = closed_python(config, "freetrain")
+    assert found is not None
+    assert f"freetrain, may not execute {program.parent}, " in found.what
+    assert (found.mend, found.is_unsafe) == (f"chmod o+x {program.parent}", backend == "pyslurm")
+    program.parent.chmod(0o701)
+    assert closed_python(config, "freetrain") is None
+    assert closed_python(Config.model_validate({"slurm": {"backend": "cli"}}), "freetrain") is None

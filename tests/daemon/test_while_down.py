@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.config import Config
+from freetrain.config import Config, Loaded
 from freetrain.core.job import JobState
 from freetrain.daemon.reports import notices
 from freetrain.daemon.reports.status import LookStatus
@@ -50,7 +50,7 @@ def config(tmp_path: Path, script: Path) -> Config:
 
 def live(config: Config, slurm: FakeSlurm) -> None:
     """A daemon begins, looks once and ends."""
-    Service(config, slurm, lambda: config).run(cycles=1)
+    Service(Loaded(config), slurm, lambda: Loaded(config)).run(cycles=1)
     slurm.advance(5.0)
 
 

@@ -15,7 +15,7 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.job import JobState
 from freetrain.lab import Lab, LabOptions
 from freetrain.slurm.command_line import CommandLine
-from freetrain.slurm.errors import SlurmMissingError
+from freetrain.slurm.errors import PyslurmUnusableError
 from freetrain.slurm.opening import open_gateway
 from tests.slurm_lab import eventually, run, started_lab
 
@@ -70,7 +70,7 @@ def plain(snapshot: Snapshot) -> Snapshot:
 def test_both_see_the_same(lab: Lab) -> None:
     try:
         through_pyslurm = open_gateway("pyslurm", 30.0)
-    except SlurmMissingError as error:
+    except PyslurmUnusableError as error:
         pytest.skip(error.what)
     fill(lab)
     for _ in range(MOST_TRIES):

@@ -21,6 +21,7 @@ PARTITION = (
 )
 NONE_RESERVED = "No reservations in the system\n"
 ANSWERS = {"show nodes": NODES, "show partition": PARTITION, "show reservation": NONE_RESERVED}
+RECORDED = Path(__file__).parent / "recorded"
 ERROR = "slurm_load_jobs error: Zero Bytes were transmitted or received\n"
 
 
@@ -114,7 +115,7 @@ def test_single_lines_that_make_no_sense_are_named_and_the_rest_is_used(slurm: F
 
 
 def test_lines_of_accounting_that_make_no_sense_are_told_with_the_next_snapshot(slurm: FakeSlurm) -> None:
-    slurm.answers("sacct", "7|COMPLETED|1\nsacct: hm\n7|COMPLETED|1|2\n")
+    slurm.answers("sacct", "JobID|State|Start|End\n7|COMPLETED|1\nsacct: hm\n7|COMPLETED|1|2\n")
     gateway = CommandLine()
     assert [run.id for run in gateway.runs(["7"])] == ["7"]
     assert len(gateway.snapshot().rejected) == 2
@@ -125,6 +126,7 @@ def test_where_parts_are_lent_it_is_asked_what_new_jobs_want_or_have_and_never_m
     slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sdiag = FakeSlurm.on_path(tmp_path / "more", monkeypatch, "sdiag")
+    sdiag.answers("sdiag", (RECORDED / "sdiag_22.05.txt").read_text())
     asked = dict.fromkeys(NEED_FIELDS, "N/A") | {"ArrayJobID": "8", "State": "PENDING", "sct": "*:*:*"}
     asked |= {"tres-alloc": "cpu=2,mem=100M,node=1", "tres-per-node": "gres:gpu:3"}
     asked |= {"oversubscribe": "OK", "Exclusive": ""}
@@ -139,7 +141,7 @@ def test_where_parts_are_lent_it_is_asked_what_new_jobs_want_or_have_and_never_m
         for row in (asked, asked | has)
     )
     (slurm.directory / "squeue.out").unlink()
-    slurm.answers("squeue", answer, when="--noconvert -t")
+    slurm.answers("squeue", answer, when="-a --noconvert")
     slurm.answers("squeue", record() + record(i="8", F="8", T="PENDING", N=""), when="all -o")
     slurm.answers("scontrol", NODES, when="-o show")
     gateway = CommandLine(in_parts=True)

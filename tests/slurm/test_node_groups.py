@@ -87,3 +87,30 @@ def test_groups_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: pytes
 def test_what_is_no_list_of_nodes_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="no list of nodes"):
         expand_with_groups(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n1 n2", "n1;n2", "n1|n2", "n1:n2", "n1/n2", "n1&n2", "n1!n2", "n1\tn2", "n1\nn2", "n[1-2] n3", "n1,,n2",
+        "n1,", "n*", "n?", "n(1-2)", "n{1..4}", "n1]", "n[1-2", "c[01-04 17]", "n[2-1]", "n[1:3]", "-n1", "ö1",
+        "n1-n4",
+    ],
+)  # fmt: skip
+def test_what_is_not_a_list_of_nodes_is_refused_and_never_taken_for_one_node(text: str) -> None:
+    with pytest.raises(ValueError, match="no list of nodes: "):
+        expand_with_groups(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("n1, n2", {"n1", "n2"}),
+        (" n1 ", {"n1"}),
+        ("cn1-12", {"cn1-12"}),
+        ("", set()),
+        ("gpu-a.b_1", {"gpu-a.b_1"}),
+    ],
+)
+def test_spaces_around_names_are_no_part_of_them(text: str, nodes: set[str]) -> None:
+    assert expand_with_groups(text) == nodes

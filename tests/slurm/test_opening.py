@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from freetrain.errors import ExitCode
 from freetrain.slurm.command_line import CommandLine
-from freetrain.slurm.errors import SlurmMissingError, SlurmUnclearError, SlurmUnreachableError
+from freetrain.slurm.errors import (
+    PyslurmUnusableError,
+    SlurmError,
+    SlurmMissingError,
+    SlurmUnclearError,
+    SlurmUnreachableError,
+)
 from freetrain.slurm.opening import Backend, OpenedWhenAsked, open_gateway
 from freetrain.slurm.pyslurm_client import PyslurmClient
 
@@ -66,16 +73,40 @@ def test_how_much_of_a_node_is_used_only_the_commands_tell(backend: Backend) -> 
     assert isinstance(open_gateway(backend, 20.0, player("well"), in_parts=True), CommandLine)
 
 
-@pytest.mark.parametrize("role", ["hangs at import", "fatal at import", "too old", "not installed"])
+@pytest.mark.parametrize("role", ["too old", "not installed"])
 def test_pyslurm_is_missed_where_it_was_asked_for(role: str) -> None:
-    with pytest.raises(SlurmMissingError, match=r"slurm\.backend is 'pyslurm'") as caught:
+    with pytest.raises(PyslurmUnusableError, match=r"slurm\.backend is 'pyslurm'") as caught:
+        open_gateway("pyslurm", 20.0, player(role))
+    assert caught.value.hint
+    assert caught.value.exit_code is ExitCode.CONFIGURATION
+
+
+@pytest.mark.parametrize(
+    ("role", "kind"), [("hangs at import", SlurmUnreachableError), ("fatal at import", SlurmMissingError)]
+)
+def test_pyslurm_that_was_asked_for_waits_for_slurms_configuration(role: str, kind: type[SlurmError]) -> None:
+    with pytest.raises(kind) as caught:
         open_gateway("pyslurm", 0.5 if "hangs" in role else 20.0, player(role))
     assert caught.value.hint
+    assert caught.value.exit_code is ExitCode.UNREACHABLE
+
+
+def test_auto_takes_the_commands_where_python_cannot_be_executed_again_and_names_the_path(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = tmp_path / "python3"
+    program.touch(0o644)
+    with caplog.at_level(logging.INFO):
+        assert isinstance(open_gateway("auto", 20.0, (str(program), "child.py")), CommandLine)
+    (message,) = caplog.messages
+    assert f"this account cannot execute {program} (Permission denied)" in message
+    with pytest.raises(PyslurmUnusableError, match=f"cannot execute {program}"):
+        open_gateway("pyslurm", 20.0, (str(program), "child.py"))
 
 
 def test_pyslurm_that_slurm_hangs_up_on_is_of_no_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scontrol_says(tmp_path, monkeypatch, "Slurmctld(primary) at c1 is UP", 0)
-    with pytest.raises(SlurmMissingError, match="answers its commands, but not pyslurm"):
+    with pytest.raises(PyslurmUnusableError, match="answers its commands, but not pyslurm"):
         open_gateway("pyslurm", 20.0, player("away"))
 
 
@@ -113,7 +144,7 @@ def test_a_command_that_looks_asks_pyslurm_where_the_site_has_chosen_it() -> Non
 def test_a_command_that_looks_misses_pyslurm_where_it_was_asked_for(
     ask: Callable[[OpenedWhenAsked], object],
 ) -> None:
-    with pytest.raises(SlurmMissingError, match=r"slurm\.backend is 'pyslurm'"):
+    with pytest.raises(PyslurmUnusableError, match=r"slurm\.backend is 'pyslurm'"):
         ask(OpenedWhenAsked("pyslurm", 20.0, program=player("not installed")))
 
 

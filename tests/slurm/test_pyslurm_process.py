@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.slurm.errors import SlurmMissingError, SlurmUnreachableError
-from freetrain.slurm.pyslurm_process import PyslurmProcess
+from freetrain.slurm.errors import PyslurmUnusableError, SlurmMissingError, SlurmUnreachableError
+from freetrain.slurm.pyslurm_process import PyslurmProcess, closed_part
 
 PLAYER = str(Path(__file__).with_name("fake_pyslurm_child.py"))
 
@@ -91,9 +91,9 @@ def test_it_is_not_waited_for_longer_than_the_timeout(opened: list[PyslurmProces
         ("crashes", SlurmUnreachableError, "ended .signal 11.: it said nothing"),
         ("away", SlurmUnreachableError, "Unable to contact slurm controller"),
         ("talks nonsense", SlurmUnreachableError, "no JSON"),
-        ("of another version", SlurmMissingError, "do not understand each other"),
-        ("too old", SlurmMissingError, r"pyslurm 23\.2\.1 is older than 25\.11"),
-        ("not installed", SlurmMissingError, "No module named 'pyslurm'"),
+        ("of another version", PyslurmUnusableError, "do not understand each other"),
+        ("too old", PyslurmUnusableError, r"pyslurm 23\.2\.1 is older than 25\.11"),
+        ("not installed", PyslurmUnusableError, "No module named 'pyslurm'"),
         ("fatal at import", SlurmMissingError, "Unable to process configuration file"),
     ],
 )
@@ -104,6 +104,17 @@ def test_what_goes_wrong_is_said(
     for _ in range(2):
         with pytest.raises(kind, match=words):
             process.ask("Nodes")
+
+
+def test_the_folder_that_keeps_an_account_from_python_is_named(tmp_path: Path) -> None:
+    home, link = tmp_path / "home" / "python", tmp_path / "venv" / "python"
+    for folder in (home.parent, link.parent):
+        folder.mkdir()
+    home.touch(0o755)
+    link.symlink_to(home)
+    assert closed_part(link, lambda part: True) is None
+    assert closed_part(link, lambda part: part != home.parent) == home.parent
+    assert closed_part(link, lambda part: part not in (link.parent, home.parent)) == link.parent
 
 
 def test_after_a_crash_a_new_one_is_started(opened: list[PyslurmProcess], tmp_path: Path) -> None:

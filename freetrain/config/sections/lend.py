@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from freetrain.config.sections.section import Section
+from freetrain.config.sections.section import Section, SettingsTogetherError
 from freetrain.config.values import AmountText, Duration, NodeList
 
 
@@ -113,5 +113,7 @@ class Lend(Section):
         if self.fair_share == "off" and (
             self.most_nodes_per_user or self.most_nodes_per_account or self.most_trainers_per_user
         ):
-            raise ValueError('limits per user and account need fair_share = "user" or "account"')
+            raise SettingsTogetherError(
+                'limits per user and account need fair_share = "user" or "account"', 'fair_share = "user"'
+            )
         return self

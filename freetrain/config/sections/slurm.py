@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from freetrain.config.sections.section import Section
+from freetrain.config.sections.section import Section, SettingsTogetherError
 from freetrain.config.values import Duration
 from freetrain.core.fragment_queue import FragmentQueue
 
@@ -38,7 +38,9 @@ class Slurm(Section):
     @model_validator(mode="after")
     def _several_partitions_have_a_qos(self) -> Slurm:
         if "," in self.partition and not self.qos:
-            raise ValueError("partition names several: fragments need a QOS of their own then (slurm.qos)")
+            raise SettingsTogetherError(
+                "partition names several: fragments need a QOS of their own then (slurm.qos)", 'qos = "freetrain"'
+            )
         return self
 
     @property

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from freetrain.config import Config
+from freetrain.config import Config, ConfigError
 from freetrain.core.cluster import Snapshot
 from freetrain.daemon.admission.checks import check_rights
 from freetrain.daemon.admission.choices import check_choices, without_effect
+from freetrain.daemon.admission.contradictions import check_contradictions
 from freetrain.daemon.admission.names import unknown_nodes
 from freetrain.daemon.admission.site_guard import SiteGuard
 from freetrain.daemon.admission.sole_lender import SoleLender
@@ -36,7 +37,7 @@ class Admission:
     def admit(self, config: Config) -> Snapshot:
         """Take these settings, or raise and leave all as it was; the snapshot that was looked at.
 
-        1. What they name is there.
+        1. What they name is there, and none of it is unsafe by itself.
         2. Slurm's layout is safe, if they lend.
         3. This account may do what they want.
         4. No other daemon lends, if they lend.
@@ -45,14 +46,18 @@ class Admission:
             FreetrainError: they cannot be followed; the sentence says why.
         """
         check_choices(config)
+        check_contradictions(config)
         snapshot = self._gateway.snapshot()
         self.guard.check(config, snapshot)
+        unknown = unknown_nodes(config, snapshot)
+        if unknown and unknown.is_unsafe and config.lend.mode == "act":
+            raise ConfigError(unknown.what, f"Write: {' '.join(unknown.mend.splitlines())}", unknown.mend)
         check_rights(config, self._gateway, self._settings)
         if config.lend.mode == "act":
             self._sole.claim(snapshot)
         else:
             self._sole.release()
-        if unknown := unknown_nodes(config, snapshot):
+        if unknown:
             log.warning("%s", unknown.what)
         for sentence in without_effect(config).values():
             log.warning("%s", sentence)

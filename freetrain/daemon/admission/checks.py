@@ -8,9 +8,9 @@ import os
 from math import inf
 from pathlib import Path
 
-from freetrain.config import Config, ConfigError
+from freetrain.config import Config
 from freetrain.errors import FreetrainError
-from freetrain.slurm.errors import SlurmMissingError, SlurmUnreachableError
+from freetrain.slurm.errors import SlurmMissingError, SlurmUnfitError, SlurmUnreachableError
 from freetrain.slurm.finding import Finding
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
@@ -44,7 +44,7 @@ def check_rights(config: Config, gateway: Gateway, settings: SlurmSettings) -> N
     """This account may steer the jobs of others; asked for only where it will have to.
 
     Raises:
-        ConfigError: it may not.
+        SlurmUnfitError: it may not.
     """
     if config.lend.mode != "act":
         return
@@ -57,7 +57,7 @@ def check_rights(config: Config, gateway: Gateway, settings: SlurmSettings) -> N
     if lack is None:
         return
     if lack.is_unsafe:
-        raise ConfigError(lack.what, f"Run: {lack.mend}; or make it coordinator of an account.")
+        raise SlurmUnfitError(lack.what, f"Run: {lack.mend}; or make it coordinator of an account.")
     log.info("%s", lack.what)
 
 

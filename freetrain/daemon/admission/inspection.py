@@ -15,11 +15,11 @@ from freetrain.config import Config, ConfigError, find_setting
 from freetrain.core.cluster import Snapshot
 from freetrain.daemon.admission.checks import lacking_rights
 from freetrain.daemon.admission.choices import without_effect, wrong_choices
-from freetrain.daemon.admission.contradictions import find_contradictions
+from freetrain.daemon.admission.contradictions import find_contradictions, find_misfits
 from freetrain.daemon.admission.names import unknown_nodes, unknown_people
 from freetrain.daemon.admission.proof import prove_rights
 from freetrain.daemon.admission.site_guard import owners_in, premise_of
-from freetrain.daemon.admission.state_check import closed_state
+from freetrain.daemon.admission.state_check import closed_python, closed_state, closed_textfile
 from freetrain.daemon.admission.wake_check import closed_wake_file
 from freetrain.daemon.state_directory import network_file_system
 from freetrain.errors import FreetrainError
@@ -96,6 +96,7 @@ def inspect_files(config: Config, sources: Sequence[Path], account: str) -> Insp
         )
     if closed := closed_state(Path(config.state.directory), account):
         found.append(closed)
+    found += filter(None, [closed_textfile(config, account), closed_python(config, account)])
     return _sorted(found, None, [], [])
 
 
@@ -131,6 +132,7 @@ def inspect(
         terms = (harmless(planned, queue, finding) for finding in judge_terms(planned, premise))
         found += [finding.before_there_is(new) for finding in terms]
         found += find_contradictions(config, own_nodes(planned, queue))
+    found += find_misfits(config, snapshot)
     found += filter(None, [unknown_nodes(config, snapshot)])
     found += filter(None, [closed_wake_file(Path(config.state.directory), site.settings)])
     found += _of_shares(config, site, gateway, not_checked)

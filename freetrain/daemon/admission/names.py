@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import pwd
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from freetrain.config import Config
+from freetrain.config import Config, find_setting
 from freetrain.core.cluster import Snapshot
+from freetrain.core.node import Nodes
 from freetrain.slurm import queries
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.finding import Finding
@@ -20,18 +22,30 @@ from freetrain.slurm.site.facts import Site, parse_names
 def unknown_nodes(config: Config, snapshot: Snapshot) -> Finding | None:
     """Nodes of ``lend.exclude_nodes`` that Slurm does not have.
 
-    This is not an error: a node that has been taken out of Slurm must not keep the daemon from starting.
+    This is not an error, as a node that has been taken out of Slurm must not keep the daemon from starting; but a
+    range without its brackets, as ``c1-4``, is one: the nodes that it means would be lent.
     """
     named = expand_nodes(config.lend.exclude_nodes)
     unknown = named - snapshot.node.keys()
     if not unknown:
         return None
-    known = named - unknown
+    meant = Nodes().union(*map(_as_range, unknown)) & snapshot.node.keys()
+    left = (named - unknown) | meant
     return Finding(
-        f"lend.exclude_nodes names {fold_nodes(unknown)}, which Slurm does not have.",
-        f'[lend]\nexclude_nodes = "{fold_nodes(known) if known else ""}"',
-        False,
+        f"lend.exclude_nodes names {fold_nodes(unknown)}, which Slurm does not have"
+        + (f"; it has {fold_nodes(meant)}." if meant else "."),
+        f'[lend]\nexclude_nodes = "{fold_nodes(left) if left else ""}"',
+        bool(meant),
     )
+
+
+def _as_range(name: str) -> Nodes:
+    """The nodes of ``c1-4`` if it is read as ``c[1-4]``."""
+    span = re.fullmatch(r"(.*?\D)(\d+)-(\d+)", name)
+    try:
+        return expand_nodes(f"{span[1]}[{span[2]}-{span[3]}]") if span else Nodes()
+    except ValueError:
+        return Nodes()
 
 
 def unknown_people(config: Config, site: Site, gateway: Gateway) -> Iterator[Finding]:
@@ -49,8 +63,10 @@ def unknown_people(config: Config, site: Site, gateway: Gateway) -> Iterator[Fin
         near = difflib.get_close_matches(name, known or (), 1)
         mended = {name: near[0]} if near else {}
         left = {mended.get(each, each): weight for each, weight in shares.items() if each != name or near}
-        lines = ["[lend.shares]", *(f"{each} = {weight:g}" for each, weight in left.items())]
-        yield Finding(f"lend.shares names {kind} {name}, whom Slurm does not know.", "\n".join(lines), False)
+        setting = find_setting("lend.shares")
+        assert setting is not None
+        what = f"lend.shares names {kind} {name}, whom Slurm does not know."
+        yield Finding(what, f"[lend]\nshares = {setting.show(left)}", False)
 
 
 def _people(kind: str, wanted: Iterable[str], site: Site, gateway: Gateway) -> frozenset[str] | None:

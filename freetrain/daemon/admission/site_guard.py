@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from freetrain.config import Config, ConfigError
+from freetrain.config import Config
 from freetrain.core.cluster import Snapshot
+from freetrain.slurm.errors import SlurmUnfitError
 from freetrain.slurm.finding import Finding, describe
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.site.advice import advise
@@ -75,16 +76,16 @@ class SiteGuard:
         """Refuse settings that would harm the site's jobs; log what is not as it should be otherwise.
 
         Raises:
-            ConfigError: there is no such partition, or something is to be mended before anything is lent.
+            SlurmUnfitError: there is no such partition, or something is to be mended before anything is lent.
             SlurmError: Slurm does not answer.
         """
         site = self._gateway.site(0.0, ALL_QUESTIONS)
         findings = self._judge(site, premise_of(config, owners_in(config, snapshot)))
         unsafe = [finding for finding in findings if finding.is_unsafe]
         if config.slurm.queue.missing(site.partitions):
-            raise ConfigError(unsafe[0].what, f"Apply these lines:{describe(unsafe[:1])}")
+            raise SlurmUnfitError(unsafe[0].what, f"Apply these lines:{describe(unsafe[:1])}")
         if unsafe and config.lend.mode == "act":
-            raise ConfigError(
+            raise SlurmUnfitError(
                 "Slurm's settings would let the site's jobs wait for fragments, so lend.mode = \"act\" is refused:"
                 + describe(findings),
                 "Apply what stands below each finding; what scontrol changes belongs into slurm.conf, too. "

@@ -107,6 +107,7 @@ class Standing:
             "slurm_calls_last_hour": look.calls if look else None,
             "woken_s": look.woken_s if look else None,
             "cannot_wake": look.cannot_wake if look else "",
+            "refused_settings": status.refused_settings if status else "",
             "jobs_planned": look.planned if look else None,
             "jobs_planned_differently": look.planned_differently if look else None,
         }
@@ -126,6 +127,8 @@ class Standing:
             yield f"Nothing is lent: {stopped_by}."
         elif look is not None and look.paused_by:
             yield f"Nothing more is lent: {printable(look.paused_by)}."
+        if status.refused_settings:
+            yield f"The last reload was refused: {printable(status.refused_settings)}"
         if look is not None and look.rejected:
             first = printable(look.rejected_examples[0])
             yield f"{look.rejected} lines of Slurm's were not understood, as {first}"

@@ -155,6 +155,7 @@ class Status:
         silent_since_s: since when Slurm has not answered; None: it does.
         silent_why: what it says instead.
         recent: how many nodes were idle and lent in the last day.
+        refused_settings: why the settings of the last reload were refused; empty: they were not.
         format: of this document.
     """
 
@@ -165,4 +166,5 @@ class Status:
     silent_since_s: float | None = None
     silent_why: str = ""
     recent: tuple[RecentNodes, ...] = ()
+    refused_settings: str = ""
     format: Literal["freetrain-status/1"] = FORMAT

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from freetrain import __version__
 from freetrain.config import Config
 from freetrain.daemon.reports.recent_nodes import RecentNodes, with_look
-from freetrain.daemon.reports.status import Identity, LookStatus, Status
+from freetrain.daemon.reports.status import LONGEST, Identity, LookStatus, Status
 from freetrain.daemon.whole_file import replace_file
 
 log = logging.getLogger(__name__)
@@ -77,6 +77,7 @@ class StatusFile:
         self._failed = False
         self._status: Status | None = None
         self._recent = _recent_in(directory)
+        self._refused = ""
 
     def looked(self, config: Config, look: LookStatus | None) -> None:
         """Publish a look that Slurm answered; None: there was none yet."""
@@ -93,7 +94,14 @@ class StatusFile:
         )
         if look is not None:
             self._recent = with_look(self._recent, look.time_s, look.idle_nodes, look.lent_nodes)
-        self._publish(Status(daemon, "running", self._clock_s(), look, recent=self._recent))
+        now_s, refused = self._clock_s(), self._refused
+        self._publish(Status(daemon, "running", now_s, look, recent=self._recent, refused_settings=refused))
+
+    def refused(self, why: str) -> None:
+        """Publish that new settings were refused; empty: there are none that were."""
+        self._refused = why[:LONGEST]
+        if self._status is not None:
+            self._publish(replace(self._status, written_s=self._clock_s(), refused_settings=self._refused))
 
     def silent(self, why: str) -> None:
         """Publish that Slurm does not answer."""

@@ -102,7 +102,7 @@ def mends(said: str) -> list[str]:
 
 def refused(site: Site, **how: str) -> str:
     ended = run_daemon(site, "once", **how)
-    assert ended.returncode == 78, ended.stderr
+    assert ended.returncode == 69, ended.stderr
     assert "is refused" in ended.stderr
     return ended.stderr
 

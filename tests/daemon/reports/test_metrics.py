@@ -15,7 +15,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from freetrain import __version__
-from freetrain.config import Config, ConfigError
+from freetrain.config import Config, ConfigError, Loaded
 from freetrain.config import Metrics as MetricsSettings
 from freetrain.core.harm import Harm
 from freetrain.daemon.reports.look_status import status_of
@@ -53,7 +53,7 @@ def config(tmp_path: Path) -> Config:
 
 
 def after_looks(config: Config, slurm: FakeSlurm, looks: int = 1) -> Samples:
-    Service(config, slurm, lambda: config).run(cycles=looks)
+    Service(Loaded(config), slurm, lambda: Loaded(config)).run(cycles=looks)
     return read(Path(config.metrics.textfile).read_text())
 
 

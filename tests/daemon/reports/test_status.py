@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.config import Config
+from freetrain.config import Config, Loaded
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import JobState
 from freetrain.daemon.reports import look_status
@@ -158,7 +158,7 @@ def test_everybody_may_read_the_status_and_few_the_database(tmp_path: Path) -> N
     config = Config.model_validate({"state": {"directory": str(tmp_path / "state")}})
     before = os.umask(0o077)
     try:
-        Service(config, FakeSlurm(), lambda: config).run(cycles=1)
+        Service(Loaded(config), FakeSlurm(), lambda: Loaded(config)).run(cycles=1)
     finally:
         os.umask(before)
     state = tmp_path / "state"
@@ -172,7 +172,7 @@ def test_a_site_that_hides_jobs_has_its_status_hidden(tmp_path: Path) -> None:
     config = Config.model_validate({"state": {"directory": str(tmp_path / "state")}})
     slurm = FakeSlurm()
     slurm.config = f"{CONFIG}PrivateData = accounts,jobs\n"
-    Service(config, slurm, lambda: config).run(cycles=1)
+    Service(Loaded(config), slurm, lambda: Loaded(config)).run(cycles=1)
     assert stat.S_IMODE((tmp_path / "state" / STATUS_NAME).stat().st_mode) == 0o640
 
 
@@ -219,7 +219,7 @@ def test_the_status_of_a_service_says_how_it_ended(tmp_path: Path) -> None:
     config = Config.model_validate({"lend": {"mode": "act"}, "state": {"directory": str(tmp_path)}})
     slurm = FakeSlurm()
     slurm.submit_array("freetrain:min=1")
-    Service(config, slurm, lambda: config).run(cycles=1)
+    Service(Loaded(config), slurm, lambda: Loaded(config)).run(cycles=1)
     found = read_status(tmp_path)
     assert found.phase == "stopped"
     assert found.look is not None

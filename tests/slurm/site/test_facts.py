@@ -36,6 +36,22 @@ def test_a_qos_is_what_it_preempts_allows_and_costs() -> None:
     assert (normal.preempt_mode, normal.exempt_s, normal.limits) == ("", None, {})
 
 
+def test_the_rows_are_those_of_a_real_slurm() -> None:
+    rows, rejected = parse_qos((RECORDED / "qos_22.05.txt").read_text())
+    people, odd = parse_associations((RECORDED / "assoc_22.05.txt").read_text())
+    assert rejected + odd == []
+    site = Site({}, qos_rows=rows, association_rows=people)
+    assert site.qos is not None
+    assert site.qos["normal"].preempts == {"scavenger"}
+    scavenger = site.qos["scavenger"]
+    assert (scavenger.preempt_mode, scavenger.grace_s, scavenger.exempt_s) == ("REQUEUE", 600.0, 90.0)
+    assert scavenger.limits == {"MaxWall": "01:00:00", "MaxTRESPU": "cpu=8,node=2", "MaxSubmitPU": "1000"}
+    assert {one.account: one.limits for one in site.associations if not one.user} == {
+        "root": {}, "ml": {"GrpTRES": "cpu=4"},
+    }  # fmt: skip
+    assert list(site.accounts_above("ml")) == ["ml", "root"]
+
+
 def test_lines_that_make_no_sense_are_named_and_others_are_read() -> None:
     rows, rejected = parse_qos(line_of(qos_row("dear", UsageFactor="much")) + "normal|1\n" + line_of(qos_row("a")))
     assert list(rows) == ["a"]
