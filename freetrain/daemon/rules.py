@@ -54,6 +54,7 @@ def rules_of(config: Config, settings: SlurmSettings) -> Rules:
             longest_s=lend.longest_fragment,
             planning_s=settings.backfill_interval_s + settings.backfill_resolution_s,
             start_within_s=_start_within_s(config, settings),
+            kill_wait_s=settings.kill_wait_s,
         ),
         harm=HarmRules(harm.limit, harm.within, harm.allowed, harm.pause, harm.evictions),
         sharing=SharingRules(

@@ -134,11 +134,13 @@ class FragmentRules:
         longest_s: time limit of one whose node nobody is expected to want.
         planning_s: how late, and how roughly, Slurm starts what must fit before a planned job.
         start_within_s: one that Slurm has not started by then is called off.
+        kill_wait_s: how long the processes of one may go on after SIGTERM.
     """
 
     longest_s: float
     planning_s: float
     start_within_s: float
+    kill_wait_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +234,10 @@ class Rules:
         Something is the matter with a whole one; of one that is lent in parts others may have taken the room.
         """
         return (self.fragments.start_within_s if self.nodes.in_parts else _IN_VAIN_S), _IN_VAIN_S
+
+    def leaving_bound_s(self, snapshot: Snapshot) -> float:
+        """How long a fragment may stay on its node after it was told to go, as Slurm is set up."""
+        return self.nodes.queue.among(snapshot.partitions).grace_s + self.fragments.kill_wait_s
 
     def limit_s(self, free_until_s: float, snapshot: Snapshot) -> float:
         """Time limit of a fragment that starts now on a node whose hole ends then."""

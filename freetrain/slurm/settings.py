@@ -52,6 +52,7 @@ class SlurmSettings:
         task_plugins: what sets tasks up on nodes, as ``task/cgroup``.
         process_tracking: how the processes of a job are found, as ``proctrack/cgroup``.
         shares_out_memory: whether what one job has of a node's memory no other has (SelectTypeParameters).
+        kill_wait_s: how long processes may go on after SIGTERM, before SIGKILL (KillWait).
     """
 
     cluster: str
@@ -84,6 +85,7 @@ class SlurmSettings:
     task_plugins: frozenset[str] = frozenset()
     process_tracking: str = ""
     shares_out_memory: bool = True
+    kill_wait_s: float = 30.0
 
     @property
     def charges(self) -> bool:
@@ -154,6 +156,7 @@ def parse_settings(text: str) -> SlurmSettings:
         task_plugins=frozenset(_known(values.get("TaskPlugin", "")).split(",")),
         process_tracking=_known(values.get("ProctrackType", "")),
         shares_out_memory="MEMORY" in values.get("SelectTypeParameters", "CR_MEMORY").upper(),
+        kill_wait_s=float(values.get("KillWait", "30").split()[0]),
         suspend_s=_suspend_s(values),
         suspend_not=(_known(values.get("SuspendExcNodes", "")), _known(values.get("SuspendExcParts", ""))),
     )
