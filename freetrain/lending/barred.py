@@ -12,7 +12,7 @@ from freetrain.lending.facts import Facts, Request
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What a trainer does not get.
+    """Offered places that a trainer does not get.
 
     Attributes:
         places: these nodes or parts of nodes; it keeps those of them that it has.
@@ -27,7 +27,7 @@ def with_bars(facts: Facts, bars: Mapping[str, Bar]) -> Facts:
     """The facts, where tasks of these trainers cannot run on what they do not get."""
     if not bars:
         return facts
-    return replace(facts, requests=tuple(_barred(one, bars) for one in facts.requests))
+    return replace(facts, requests=tuple(_barred(request, bars) for request in facts.requests))
 
 
 def _barred(request: Request, bars: Mapping[str, Bar]) -> Request:
@@ -38,8 +38,10 @@ def _barred(request: Request, bars: Mapping[str, Bar]) -> Request:
     return replace(request, needs=replace(request.needs, excluded=excluded))
 
 
-def told_why(waits_for: Mapping[str, str], bars: Mapping[str, Bar], without: Iterable[str]) -> Mapping[str, str]:
-    """Trainer → why it has no node: that it gets none for its own reason counts before any other.
+def with_reasons(
+    waits_for: Mapping[str, str], bars: Mapping[str, Bar], without: Iterable[str]
+) -> Mapping[str, str]:
+    """Trainer → why it has no node: what keeps it alone from nodes counts before any other reason.
 
     Args:
         waits_for: what was found for each otherwise.

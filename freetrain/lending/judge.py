@@ -15,7 +15,7 @@ from freetrain.core.problem import Offer, Question
 from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
 from freetrain.lending.back_off import BackOff, find_back_off
-from freetrain.lending.barred import Bar, told_why, with_bars
+from freetrain.lending.barred import Bar, with_bars, with_reasons
 from freetrain.lending.crowded_out import crowded_out
 from freetrain.lending.electricity import with_watts
 from freetrain.lending.facts import Facts, Request
@@ -170,8 +170,8 @@ class Judgement:
             return memory, dict.fromkeys((one.handed_in for one in self.facts.requests), why)
         waits_for = {**self.selection.waits_for, **waits_for}
         if self.bars:
-            without = [one.id for one in self.facts.requests if not sizes.get(one.id)]
-            waits_for = told_why(waits_for, self.bars, without)
+            without = [request.id for request in self.facts.requests if not sizes.get(request.id)]
+            waits_for = with_reasons(waits_for, self.bars, without)
         return memory, waits_of_handed_in(self.facts, waits_for, sizes)
 
 

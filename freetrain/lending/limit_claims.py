@@ -8,7 +8,7 @@ is enough. Until it has started, no trainer that counts there gets a node more.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -27,14 +27,16 @@ _SAME_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class LimitClaim:
-    """What is given back for a job that waits for a limit.
+    """Fragments that are given back for a job that waits for a limit.
 
     Attributes:
         fragments: jobs of the fragments that are, or were, given back for it.
-        gone_s: since when all of them have left, UTC epoch seconds; None: some have not.
+        tasks: how many of the job's tasks it is for.
+        gone_s: since when all of the fragments have left, UTC epoch seconds; None: some have not.
     """
 
     fragments: tuple[str, ...]
+    tasks: int = 1
     gone_s: float | None = None
 
 
@@ -52,19 +54,20 @@ def without_limits(facts: Facts, before: LimitClaims, queue: FragmentQueue) -> F
         before: the jobs for which fragments were given back at the looks before: they count until they start.
         queue: where fragments wait and run.
     """
-    limited = [job for job in facts.snapshot.jobs if job.limit is not None and not queue.has(job)]
+    limited = [job for job in facts.snapshot.limited if not queue.has(job)]
     if not limited:
         return facts
     freed: dict[str, int] = {}
     left: dict[tuple[str, str], int] = {}
-    smallest = min((one.cpus for one in facts.snapshot.nodes if one.cpus), default=1)
+    smallest = min((node.cpus for node in facts.snapshot.nodes if node.cpus), default=1)
     for job in sorted(limited, key=lambda job: (-job.priority, job.submitted_s)):
         counts = _counts(job)
         key = _whose(job), counts
         if key not in left:
-            left[key] = sum(_part(one, counts, facts) for one in _holders(job, facts))
+            started = (one for one in _holders(job, facts) if one.state is not FragmentState.ASKED)
+            left[key] = sum(_part(fragment, counts, facts) for fragment in started)
         if job.id in before:
-            freed[job.id] = job.tasks
+            freed[job.id] = min(job.tasks, before[job.id].tasks)
         elif left[key] > 0:
             each = max(1, _wanted(job, counts, [smallest] * job.node_count))
             freed[job.id] = min(job.tasks, -(-left[key] // each))
@@ -83,7 +86,9 @@ def claims_after(before: LimitClaims, facts: Facts, shadow: Shadow, rules: NodeR
 
     More is given back for a job only when Slurm has planned, or had the time to, since the first have left.
     """
-    open_ = {one.job for one in facts.fragments}
+    if not facts.snapshot.limited:
+        return {}
+    open_ = {fragment.job for fragment in facts.fragments}
     nodes: defaultdict[str, list[str]] = defaultdict(list)
     for plan in shadow.plans:
         if plan.start_s <= shadow.time_s and facts.snapshot.job[plan.job].limit is not None:
@@ -94,10 +99,11 @@ def claims_after(before: LimitClaims, facts: Facts, shadow: Shadow, rules: NodeR
         claim = claims.get(id_)
         if claim is not None and not _has_had_its_chance(claim, facts, rules):
             continue
-        more = _enough(facts.snapshot.job[id_], names, facts, shadow, claimed)
+        job = facts.snapshot.job[id_]
+        more = _enough(job, names, facts, shadow, claimed)
         claimed.update(more)
         if more:
-            claims[id_] = LimitClaim((*(claim.fragments if claim else ()), *more))
+            claims[id_] = LimitClaim((*(claim.fragments if claim else ()), *more), _tasks_on(names, job))
     return claims
 
 
@@ -106,7 +112,8 @@ def due_for_limits(claims: LimitClaims, facts: Facts, rules: NodeRules) -> Mappi
     why = {
         fragment: _why(facts.snapshot.job[id_]) for id_, claim in claims.items() for fragment in claim.fragments
     }
-    return {rules.place_of(one): why[one.job] for one in facts.fragments if one.goes_on and one.job in why}
+    given = (fragment for fragment in facts.fragments if fragment.goes_on and fragment.job in why)
+    return {rules.place_of(fragment): why[fragment.job] for fragment in given}
 
 
 def bars_of_limits(claims: LimitClaims, facts: Facts, rules: NodeRules) -> Mapping[str, Bar]:
@@ -161,7 +168,7 @@ def _enough(job: Job, nodes: Sequence[str], facts: Facts, shadow: Shadow, claime
     that lose least, the youngest of them first. Fragments that are to start are called off with the first of them.
     """
     claimed = set(claimed)
-    holders = [one for one in _holders(job, facts) if one.job not in claimed]
+    holders = [fragment for fragment in _holders(job, facts) if fragment.job not in claimed]
     counts = _counts(job)
     left = _wanted(job, counts, [facts.snapshot.node[name].cpus for name in nodes])
     taken = {name for plan in shadow.plans if plan.start_s <= shadow.time_s for name in plan.nodes}
@@ -169,12 +176,12 @@ def _enough(job: Job, nodes: Sequence[str], facts: Facts, shadow: Shadow, claime
         key=lambda one: (one.goes_on, one.node not in taken, facts.lost_s(one), -(one.started_s or inf), one.job)
     )
     chosen: dict[str, None] = {}
-    for one in holders:
-        if one.state is FragmentState.ASKED:
-            chosen[one.job] = None
-        elif left > 0 or one.job in chosen:
-            chosen[one.job] = None
-            left -= _part(one, counts, facts)
+    for fragment in holders:
+        if fragment.state is FragmentState.ASKED:
+            chosen[fragment.job] = None
+        elif left > 0 or fragment.job in chosen:
+            chosen[fragment.job] = None
+            left -= _part(fragment, counts, facts)
     return tuple(chosen)
 
 
@@ -191,20 +198,24 @@ def _wanted(job: Job, counts: str, cpus: Sequence[int]) -> int:
 
     A job that has its nodes to itself has all of their CPUs, however few it asks for.
     """
-    tasks = max(1, len(cpus) // max(job.node_count, 1))
-    total = job.total or Amount()
+    tasks, total = _tasks_on(cpus, job), job.total or Amount()
     if counts == "cpu" and (job.total is None or job.least is not None):
         return sum(cpus)
     each = {"jobs": 1, "cpu": total.cpus, "mem": total.memory_mb, "gres": total.gpus}
     return each[counts] * tasks if counts in each else len(cpus)
 
 
-def _part(one: Fragment, counts: str, facts: Facts) -> int:
+def _tasks_on(nodes: Sized, job: Job) -> int:
+    """How many tasks of a job these nodes are for."""
+    return max(1, len(nodes) // max(job.node_count, 1))
+
+
+def _part(fragment: Fragment, counts: str, facts: Facts) -> int:
     """How much a fragment has in a limit."""
-    node, request = facts.snapshot.node.get(one.node), facts.request.get(one.trainer)
+    node, request = facts.snapshot.node.get(fragment.node), facts.request.get(fragment.trainer)
     if counts in ("jobs", "node") or node is None:
         return 1
-    amount = facts.amounts.get(one.job) or (request.needs.amount_on(node) if request else node.total)
+    amount = facts.amounts.get(fragment.job) or (request.needs.amount_on(node) if request else node.total)
     return {"cpu": amount.cpus, "mem": amount.memory_mb, "gres": amount.gpus}[counts]
 
 
