@@ -87,9 +87,13 @@ def _gres_on_node(row: Row, tasks: int, spread: Callable[[int], int]) -> Gres:
 
 
 def _total(row: Row) -> Amount:
-    """How much of all nodes together; generic resources are shown where the site accounts for them."""
-    found = re.findall(r"\bgres/([^=,]+)=(\d+)", row["tres-alloc"])
-    gres = parse_gres(",".join(f"{name}:{count}" for name, count in found))
+    """How much of all nodes together; generic resources are shown where the site accounts for them.
+
+    Those with a type may be shown twice, the second time among all types.
+    """
+    found = dict(re.findall(r"\bgres/([^=,]+)=(\d+)", row["tres-alloc"]))
+    once = {name: count for name, count in found.items() if ":" not in name or name.partition(":")[0] not in found}
+    gres = parse_gres(",".join(f"{name}:{count}" for name, count in once.items()))
     return Amount(_given(row, "cpu"), _given(row, "mem"), gres)
 
 

@@ -189,6 +189,13 @@ def test_a_job_that_wants_all_of_its_nodes_wants_so_much_of_each_at_least(
     assert parse_asks(line(oversubscribe="NO", **options))["7"].least == least
 
 
+def test_what_counts_in_limits_is_what_all_nodes_have_together() -> None:
+    given = "cpu=9,mem=500M,node=2,billing=9,gres/gpu=4,gres/gpu:a100=4,gres/nvme=2"
+    for whole in ("NO", "OK"):
+        asked = parse_asks(line(oversubscribe=whole, **{"tres-alloc": given}))["7"]
+        assert asked.total == Amount(9, 500, (("gpu", 4), ("nvme", 2)))
+
+
 def test_what_a_job_asks_for_in_all_is_spread_over_its_nodes() -> None:
     spread = {"tres-alloc": "cpu=9,mem=500M,node=2", "tres-per-job": "gres/gpu:a100:5", "NumTasks": "9"}
     assert parse_asks(line(**spread))["7"].part == Amount(5, 250, (("gpu:a100", 3),))
