@@ -128,8 +128,12 @@ def _in_the_way(starting: Mapping[str, PlannedStart], facts: Facts) -> Mapping[s
 
 def _by_limit(claims: LimitClaims, facts: Facts) -> Mapping[str, tuple[str, ...]]:
     """Job that waits for a limit → the fragments that are given back for it and have not left."""
-    there = {one.job for one in facts.fragments} if claims else ()
-    return {id_: tuple(one for one in claim.fragments if one in there) for id_, claim in claims.items()}
+    there = {fragment.job for fragment in facts.fragments} if claims else ()
+    return {
+        id_: tuple(fragment for fragment in claim.fragments if fragment in there)
+        for id_, claim in claims.items()
+        if facts.snapshot.job[id_].limit is not None
+    }
 
 
 def ends_by_node(facts: Facts, rules: NodeRules) -> Mapping[str, Sequence[Job]]:

@@ -224,7 +224,8 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
 def _still_held(facts: Facts, shadow: Shadow, memory: Memory) -> set[str]:
     """Jobs of the site's that would start now, but fragments are leaving their nodes, or a limit they wait for."""
     leaving = {one.node for one in facts.fragments if one.is_leaving}
-    by_limit = {id_ for id_, claim in memory.limits.items() if claim.gone_s is None}
+    limited = {job.id for job in facts.snapshot.limited}
+    by_limit = {id_ for id_, claim in memory.limits.items() if claim.gone_s is None and id_ in limited}
     if not leaving and not by_limit:
         return set()
     now = (plan for plan in shadow.plans if plan.start_s <= shadow.time_s)

@@ -8,14 +8,14 @@ is enough. Until it has started, no trainer that counts there gets a node more.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from math import inf
 
 from freetrain.core.amounts import Amount
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.core.job import Job, JobState, LimitOf, WaitsFor
+from freetrain.core.job import Job, JobState, LimitOf, SharedLimit, WaitsFor
 from freetrain.lending.barred import Bar
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rules import NodeRules
@@ -30,11 +30,13 @@ class LimitClaim:
     """Fragments that are given back for a job that waits for a limit.
 
     Attributes:
+        limit: which.
         fragments: jobs of the fragments that are, or were, given back for it.
         tasks: how many of the job's tasks it is for.
         gone_s: since when all of the fragments have left, UTC epoch seconds; None: some have not.
     """
 
+    limit: SharedLimit
     fragments: tuple[str, ...]
     tasks: int = 1
     gone_s: float | None = None
@@ -84,34 +86,35 @@ def without_limits(facts: Facts, before: LimitClaims, queue: FragmentQueue) -> F
 def claims_after(before: LimitClaims, facts: Facts, shadow: Shadow, rules: NodeRules) -> LimitClaims:
     """The claims after a look; the jobs are those that the shadow starts now.
 
-    More is given back for a job only when Slurm has planned, or had the time to, since the first have left.
+    A job keeps its claim until it has started, also where Slurm has found its part of the limit free by now: else
+    that would be lent to others while it waits for a node. More is given back for it only where it waits for the
+    limit still, and Slurm has planned, or had the time to, since what was given back is gone.
     """
-    if not facts.snapshot.limited:
+    if not facts.snapshot.limited and not before:
         return {}
     open_ = {fragment.job for fragment in facts.fragments}
     nodes: defaultdict[str, list[str]] = defaultdict(list)
     for plan in shadow.plans:
-        if plan.start_s <= shadow.time_s and facts.snapshot.job[plan.job].limit is not None:
+        is_limited = plan.job in before or facts.snapshot.job[plan.job].limit is not None
+        if is_limited and plan.start_s <= shadow.time_s:
             nodes[plan.job] += sorted(plan.nodes)
     claims = {id_: _still(before[id_], open_, shadow.time_s) for id_ in nodes if id_ in before}
     claimed = {fragment for claim in claims.values() for fragment in claim.fragments}
     for id_, names in nodes.items():
-        claim = claims.get(id_)
-        if claim is not None and not _has_had_its_chance(claim, facts, rules):
+        claim, job = claims.get(id_), facts.snapshot.job[id_]
+        if job.limit is None or (claim is not None and not _has_had_its_chance(claim, facts, rules)):
             continue
-        job = facts.snapshot.job[id_]
         more = _enough(job, names, facts, shadow, claimed)
         claimed.update(more)
         if more:
-            claims[id_] = LimitClaim((*(claim.fragments if claim else ()), *more), _tasks_on(names, job))
+            given = claim.fragments if claim is not None else ()
+            claims[id_] = LimitClaim(job.limit, (*given, *more), _tasks_on(names, job))
     return claims
 
 
 def due_for_limits(claims: LimitClaims, facts: Facts, rules: NodeRules) -> Mapping[str, str]:
     """Lent place → why it is given back."""
-    why = {
-        fragment: _why(facts.snapshot.job[id_]) for id_, claim in claims.items() for fragment in claim.fragments
-    }
+    why = {fragment: _why(job) for job, claim in _claiming(claims, facts) for fragment in claim.fragments}
     given = (fragment for fragment in facts.fragments if fragment.goes_on and fragment.job in why)
     return {rules.place_of(fragment): why[fragment.job] for fragment in given}
 
@@ -125,7 +128,7 @@ def bars_of_limits(claims: LimitClaims, facts: Facts, rules: NodeRules) -> Mappi
     bars = {}
     for request in facts.requests:
         own = first.get(request.handed_in) or _as_a_job(request, rules.queue)
-        jobs = [job for job in map(facts.snapshot.job.__getitem__, claims) if facts.shares_limit(job, own)]
+        jobs = [job for job, _ in _claiming(claims, facts) if facts.shares_limit(job, own)]
         if jobs:
             bars[request.id] = Bar(places, f"{_why(jobs[0])}; it gets no more nodes until that job has started")
     return bars
@@ -133,7 +136,13 @@ def bars_of_limits(claims: LimitClaims, facts: Facts, rules: NodeRules) -> Mappi
 
 def tell_claims(claims: LimitClaims, facts: Facts) -> Mapping[str, str]:
     """Job of the site's → what is done for it, in sentences."""
-    return {id_: _sentences(facts.snapshot.job[id_], claim) for id_, claim in claims.items()}
+    return {job.id: _sentences(job, claim) for job, claim in _claiming(claims, facts)}
+
+
+def _claiming(claims: LimitClaims, facts: Facts) -> Iterator[tuple[Job, LimitClaim]]:
+    """The jobs, each with the limit that its claim is for, whatever Slurm says of it now."""
+    for id_, claim in claims.items():
+        yield replace(facts.snapshot.job[id_], limit=claim.limit), claim
 
 
 def _sentences(job: Job, claim: LimitClaim) -> str:

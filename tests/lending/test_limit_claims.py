@@ -136,6 +136,18 @@ def test_who_counts_in_the_limit_gets_no_more_nodes_until_the_job_has_started() 
     assert waits_for["7"].endswith("it gets no more nodes until that job has started")
 
 
+def test_that_holds_too_while_it_waits_for_the_nodes_of_what_was_given_back() -> None:
+    """Slurm frees the limit when a fragment is told to go, and its node later."""
+    first = looks(seen(WAITS))[0].memory.limits["9"].fragments[0]
+    after = [replace(one, state=FragmentState.LEAVING) if one.job == first else one for one in HELD[:2]]
+    frees = replace(WAITS, limit=None, reason="Resources", waits_for=WaitsFor.NODES)
+    *_, found = looks(seen(WAITS), seen(frees, fragments=after, after_s=5))
+    assert set(found.memory.limits) == {"9"}
+    assert found.bars["7"].why.startswith("job 9 waits for a limit of account ml")
+    gone_by = seen(replace(frees, state=JobState.RUNNING, nodes=frozenset({"n4"})), fragments=after, after_s=8)
+    assert looks(seen(WAITS), gone_by)[-1].memory.limits == {}
+
+
 def test_the_delay_is_harm() -> None:
     started = replace(WAITS, state=JobState.RUNNING, limit=None, nodes=frozenset({"n4"}), start_s=NOW_S + 12)
     first = looks(seen(WAITS))[0].memory.limits["9"].fragments[0]
