@@ -19,7 +19,7 @@ from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment
 from freetrain.core.problem import Problem
 from freetrain.daemon.reports.standing import Standing, find_standing
-from freetrain.daemon.reports.status import TrainerStatus
+from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.errors import FreetrainError, InputError
 from freetrain.showing.words import printable, show_time
 from freetrain.slurm.parsing import expand_nodes
@@ -83,7 +83,7 @@ def _explain(what: str, standing: Standing, journal: _Journal) -> Iterator[str]:
     elif what in standing.trainers:
         yield from _explain_trainer(standing.trainers[what], standing, journal)
     else:
-        found = list(_explain_job(what, journal))
+        found = list(_explain_job(what, look, journal))
         if not found:
             if journal.store is None:
                 raise InputError(f"Nothing is known of {what}, as the database cannot be read.", journal.why_not)
@@ -141,8 +141,10 @@ def _last_decision(store: Store, trainer: str) -> tuple[str, Problem, Decision] 
     return None
 
 
-def _explain_job(job: str, journal: _Journal) -> Iterator[str]:
-    """What lending did to one of the site's jobs."""
+def _explain_job(job: str, look: LookStatus | None, journal: _Journal) -> Iterator[str]:
+    """What lending did, or does, to one of the site's jobs."""
+    if look is not None and (text := look.limited.get(job)):
+        yield text
     harms = journal.store.ledger().harms() if journal.store else []
     for harm in (one for one in harms if one.job == job):
         yield (

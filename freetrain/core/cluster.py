@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -39,6 +39,11 @@ class Snapshot:
     def node(self) -> Mapping[str, Node]:
         """Nodes by name."""
         return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def limited(self) -> Sequence[Job]:
+        """Waiting jobs that wait for a limit in which other jobs count."""
+        return [job for job in self.jobs if job.limit is not None]
 
     @cached_property
     def idle(self) -> Nodes:

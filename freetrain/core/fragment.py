@@ -132,6 +132,11 @@ class Fragment:
         return self.state is FragmentState.RUNNING or self.state is FragmentState.ASKED
 
     @property
+    def is_leaving(self) -> bool:
+        """Whether it has begun to end, and its node is not free yet."""
+        return self.state is FragmentState.LEAVING or self.state is FragmentState.ENDING
+
+    @property
     def holds_node(self) -> bool:
         """Whether its node is spoken for."""
         return self.state is not FragmentState.ENDED

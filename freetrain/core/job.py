@@ -79,6 +79,49 @@ class WaitsFor(StrEnum):
     """Another job, a licence, or something that freetrain does not know."""
 
 
+class LimitOf(StrEnum):
+    """Jobs that count in a limit together."""
+
+    ACCOUNT = "account"
+    """Those of an account, or of any account below it."""
+    USER = "user"
+    """Those of a user in an account."""
+    QOS = "QOS"
+    """Those of a QOS."""
+    QOS_AND_USER = "QOS and user"
+    """Those of a user in a QOS."""
+    QOS_AND_ACCOUNT = "QOS and account"
+    """Those of an account in a QOS."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLimit:
+    """A limit on what several jobs have together.
+
+    Attributes:
+        of: which jobs count in it.
+        counts: what is counted: ``cpu``, ``mem``, ``node``, ``gres`` or ``jobs``; empty: something else.
+    """
+
+    of: LimitOf
+    counts: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a job asks of its nodes, or has of them.
+
+    Attributes:
+        part: how much of each node; None: all of it, or that is not clear.
+        least: how much each node must have, where it wants all of it; None: that is not clear.
+        total: how much of all its nodes together, as limits count it; None: that is not clear.
+    """
+
+    part: Amount | None = None
+    least: Amount | None = None
+    total: Amount | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A job, or one task of an array.
@@ -105,6 +148,9 @@ class Job:
         required_nodes: nodes that it asked for by name.
         tasks: how many waiting tasks of an array it stands for, no more than may run at once.
         asks: how much of each of its nodes it wants, or has; None: all, or nobody asked.
+        least: how much each of its nodes must have, where it wants all of it; None: nobody asked.
+        total: how much it wants, or has, of all its nodes together; None: nobody asked.
+        limit: the limit that it waits for; None: it waits for none, or for one that only its own size counts in.
         comment: free text; here is freetrain's tag.
         name: free text.
     """
@@ -130,6 +176,9 @@ class Job:
     required_nodes: Nodes = frozenset()
     tasks: int = 1
     asks: Amount | None = None
+    least: Amount | None = None
+    total: Amount | None = None
+    limit: SharedLimit | None = None
     comment: str = ""
     name: str = ""
 
@@ -154,3 +203,20 @@ class JobRun:
     state: JobState
     start_s: float | None
     end_s: float | None
+
+
+def shares_limit(job: Job, other: Job) -> bool:
+    """Whether two jobs count in the limit that the first waits for, as far as their own words tell.
+
+    Accounts above those that the jobs name, and the QOS of their partitions, are not known here.
+    """
+    if job.limit is None:
+        return False
+    names = {
+        LimitOf.ACCOUNT: (job.account == other.account,),
+        LimitOf.USER: (job.user == other.user, job.account == other.account),
+        LimitOf.QOS: (job.qos == other.qos,),
+        LimitOf.QOS_AND_USER: (job.qos == other.qos, job.user == other.user),
+        LimitOf.QOS_AND_ACCOUNT: (job.qos == other.qos, job.account == other.account),
+    }
+    return all(names[job.limit.of])

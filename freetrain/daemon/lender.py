@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace
+from functools import partial
 from pathlib import Path
 
 from freetrain.config import Config
@@ -39,6 +40,8 @@ from freetrain.policies import UNKNOWN_LINKS, Links, Placer, Policy, find_finish
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
+from freetrain.slurm.site.limits import shares_limit
+from freetrain.slurm.site.preemption import exempt_s, leaving_bound_s
 from freetrain.store.journal import RunJournal
 from freetrain.store.ledger import Ledger
 
@@ -190,6 +193,7 @@ class Lender:
         """What the next look is told besides what Slurm answers."""
         stop_file = stop_file_there(self._config.state)
         unsafe = self._check_site()
+        queue = self._config.slurm.queue
         return Told(
             roster_rules=roster_rules_of(self._config, self._settings, self._launcher),
             half_life_s=self._config.lend.half_life,
@@ -198,7 +202,9 @@ class Lender:
             stopped=f"stopped by {stop_file}" if stop_file else unsafe,
             paused=self._pause.read(self._clock_s()),
             last_plan_s=self.last_plan_s,
-            exempt_s=self._guard.exempt_s,
+            exempt_s=exempt_s(self._guard.site, queue),
+            leaving_bound_s=leaving_bound_s(self._guard.site, queue),
+            shares_limit=partial(shares_limit, self._guard.site),
         )
 
     def _check_site(self) -> str:

@@ -9,6 +9,7 @@ from typing import assert_never
 from freetrain.core.cluster import Snapshot
 from freetrain.core.data_wait import WaitProfile
 from freetrain.core.fragment import End, Fragment, jobs_of
+from freetrain.core.job import Job, shares_limit
 from freetrain.core.plan import Action, Lend, Limit, PutRight, Release, Serve
 from freetrain.core.servers import Serving
 from freetrain.daemon.executor import Executor
@@ -42,6 +43,8 @@ class Told:
         paused: why nothing more is to be lent; empty: lend.
         last_plan_s: when Slurm last planned, UTC epoch seconds; None: nobody knows.
         exempt_s: for how long after its start Slurm may preempt no fragment.
+        leaving_bound_s: for how long a fragment may stay on its node after it was asked to leave.
+        shares_limit: whether another job counts in the limit for which a job waits.
     """
 
     roster_rules: RosterRules
@@ -52,6 +55,8 @@ class Told:
     paused: str = ""
     last_plan_s: float | None = None
     exempt_s: float = 0.0
+    leaving_bound_s: float = 0.0
+    shares_limit: Callable[[Job, Job], bool] = shares_limit
 
 
 class LiveCluster:
@@ -123,6 +128,8 @@ class LiveCluster:
             to_put_right=tuple(entry.trainer.id for entry in self.registered.entries),
             last_plan_s=told.last_plan_s,
             exempt_s=told.exempt_s,
+            leaving_bound_s=told.leaving_bound_s,
+            shares_limit=told.shares_limit,
             done_samples={entry.trainer.id: entry.trainer.samples_done for entry in self.registered.entries},
             data_waits=_data_waits(told.reports),
             amounts=self._starter.amounts_asked(),

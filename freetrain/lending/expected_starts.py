@@ -9,9 +9,11 @@ from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from types import MappingProxyType
 
 from freetrain.core.job import Job, JobState
 from freetrain.lending.facts import Facts
+from freetrain.lending.limit_claims import LimitClaims
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import PlannedStart, Shadow
 
@@ -29,6 +31,7 @@ class Expected:
         fragments: those that were on its nodes then.
         is_firm: whether it would have started by now; until then something else may still come in its way.
         clear_s: since when no fragment is in its way any more; None: there are some.
+        by_limit: of the fragments those that only count in a limit that it waits for.
     """
 
     start_s: float
@@ -36,6 +39,7 @@ class Expected:
     fragments: tuple[str, ...] = ()
     is_firm: bool = True
     clear_s: float | None = None
+    by_limit: tuple[str, ...] = ()
 
     def is_disproved(self, last_plan_s: float | None) -> bool:
         """Whether Slurm has planned since its nodes were free, and did not start it.
@@ -56,6 +60,7 @@ def expect(
     blocked: Container[str],
     looked_s: float | None,
     rules: NodeRules,
+    claims: LimitClaims = MappingProxyType({}),
 ) -> ExpectedStarts:
     """Which jobs wait although they would have started.
 
@@ -71,24 +76,33 @@ def expect(
         blocked: jobs that have been waiting for fragments from the first.
         looked_s: when the last look was; None: there was none.
         rules: how Slurm plans, and which jobs are fragments.
+        claims: fragments that are given back for jobs that wait for a limit.
     """
     now_s = shadow.time_s
     waiting = {
         job.id: job for job in facts.snapshot.jobs if job.state is JobState.PENDING and not rules.queue.has(job)
     }
     starting = {plan.job: plan for plan in shadow.plans if plan.start_s <= now_s and plan.job in waiting}
-    in_the_way = _in_the_way(starting, facts)
+    by_limit = _by_limit(claims, facts)
+    in_the_way = {
+        id_: tuple(sorted({*names, *by_limit.get(id_, ())})) for id_, names in _in_the_way(starting, facts).items()
+    }
     known: dict[str, Expected] = {}
     for id_, one in before.items():
         if id_ not in waiting or not (one.is_firm or id_ in starting):
             continue
-        clear_s = one.clear_s or now_s if id_ in starting and not in_the_way[id_] else None
-        if id_ not in starting or not one.is_disproved(facts.last_plan_s):
-            known[id_] = replace(one, is_firm=one.is_firm or one.start_s <= now_s, clear_s=clear_s)
+        # A job that still waits for a limit in which no fragment counts does so because of others.
+        is_clear = not in_the_way[id_] if id_ in starting else waiting[id_].limit is not None
+        clear_s = one.clear_s or now_s if is_clear else None
+        if not is_clear or not one.is_disproved(facts.last_plan_s):
+            limits = tuple(sorted({*one.by_limit, *by_limit.get(id_, ())}))
+            is_firm = one.is_firm or one.start_s <= now_s
+            known[id_] = replace(one, is_firm=is_firm, clear_s=clear_s, by_limit=limits)
     for id_, plan in starting.items():
         if in_the_way[id_] and id_ not in known:
             start_s = _start_s(waiting[id_], plan, facts, id_ in blocked, looked_s, rules)
-            known[id_] = Expected(start_s, now_s, in_the_way[id_], is_firm=not plan.by_backfill)
+            is_firm, limits = not plan.by_backfill, by_limit.get(id_, ())
+            known[id_] = Expected(start_s, now_s, in_the_way[id_], is_firm, by_limit=limits)
     return known
 
 
@@ -109,6 +123,16 @@ def _in_the_way(starting: Mapping[str, PlannedStart], facts: Facts) -> Mapping[s
             )
         )
         for id_, plan in starting.items()
+    }
+
+
+def _by_limit(claims: LimitClaims, facts: Facts) -> Mapping[str, tuple[str, ...]]:
+    """Job that waits for a limit → the fragments that are given back for it and have not left."""
+    there = {fragment.job for fragment in facts.fragments} if claims else ()
+    return {
+        id_: tuple(fragment for fragment in claim.fragments if fragment in there)
+        for id_, claim in claims.items()
+        if facts.snapshot.job[id_].limit is not None
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -11,6 +11,7 @@ from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.data_wait import WaitProfile
 from freetrain.core.fragment import Fragment
+from freetrain.core.job import Job, shares_limit
 from freetrain.core.needs import NO_NEEDS, Needs
 from freetrain.core.servers import Serving
 from freetrain.core.trainer import Trainer
@@ -75,9 +76,11 @@ class Facts:
         last_plan_s: when Slurm last planned the waiting jobs, UTC epoch seconds; None: nobody knows.
         done_samples: trainer → samples that it has done, as its progress says.
         exempt_s: for how long after its start Slurm may preempt no fragment.
+        leaving_bound_s: for how long a fragment may stay on its node after it was asked to leave.
         data_waits: trainer → how long it waits for data, as its progress says.
         serving: trainer → those of its nodes that it was told to have servers on.
         amounts: fragment that was asked for → how much of its node, where that is more than its task asks for.
+        shares_limit: whether another job counts in the limit for which a job waits.
     """
 
     snapshot: Snapshot
@@ -92,9 +95,11 @@ class Facts:
     last_plan_s: float | None = None
     done_samples: Mapping[str, float] = field(default_factory=dict)
     exempt_s: float = 0.0
+    leaving_bound_s: float = 30.0
     data_waits: Mapping[str, WaitProfile] = field(default_factory=dict)
     amounts: Mapping[str, Amount] = field(default_factory=dict)
     serving: Serving = field(default_factory=dict)
+    shares_limit: Callable[[Job, Job], bool] = shares_limit
 
     @cached_property
     def request(self) -> Mapping[str, Request]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
@@ -15,10 +15,13 @@ from freetrain.core.problem import Offer, Question
 from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
 from freetrain.lending.back_off import BackOff, find_back_off
+from freetrain.lending.barred import Bar, with_bars, with_reasons
 from freetrain.lending.crowded_out import crowded_out
 from freetrain.lending.electricity import with_watts
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.hole_ends import in_few_classes
+from freetrain.lending.leaving import bars_of_slow, due_of_slow
+from freetrain.lending.limit_claims import bars_of_limits, without_limits
 from freetrain.lending.limits import limits
 from freetrain.lending.memory import Memory
 from freetrain.lending.offers import Offers, find_offers, set_aside, shadow_of, take_back
@@ -52,6 +55,8 @@ class Judgement:
         rooms: what was left of each node before; None: nodes are lent whole.
         stopped: why nothing is lent at all; empty: nodes are lent.
         back_off: that of freetrain's own; None: there is none.
+        slow: trainer that takes longer than ``harm.limit`` to leave its nodes → how long, in seconds.
+        bars: trainer → what it does not get of the offered nodes.
     """
 
     facts: Facts
@@ -64,6 +69,8 @@ class Judgement:
     rooms: Rooms | None
     stopped: str
     back_off: BackOff | None
+    slow: Mapping[str, float] = field(default_factory=dict)
+    bars: Mapping[str, Bar] = field(default_factory=dict)
 
     @property
     def now_s(self) -> float:
@@ -72,8 +79,11 @@ class Judgement:
 
     @cached_property
     def free_until_s(self) -> Mapping[str, float]:
-        """Offered place → when its hole ends; inf: nobody knows."""
-        return {one.name: one.free_until_s or inf for one in (*self.offers.offered, *self.parts.dealt.new)}
+        """Offered place → when its hole ends, or its trainer has to begin to leave; inf: nobody knows."""
+        offered, slow = (*self.offers.offered, *self.parts.dealt.new), self.slow
+        if not slow:
+            return {one.name: one.free_until_s or inf for one in offered}
+        return {one.name: (one.free_until_s or inf) - slow.get(one.held_by or "", 0.0) for one in offered}
 
     @property
     def orders(self) -> Sequence[Action]:
@@ -159,6 +169,9 @@ class Judgement:
             why = f"nothing is lent at the moment: {self.stopped or self.facts.paused}"
             return memory, dict.fromkeys((one.handed_in for one in self.facts.requests), why)
         waits_for = {**self.selection.waits_for, **waits_for}
+        if self.bars:
+            without = [request.id for request in self.facts.requests if not sizes.get(request.id)]
+            waits_for = with_reasons(waits_for, self.bars, without)
         return memory, waits_of_handed_in(self.facts, waits_for, sizes)
 
 
@@ -171,11 +184,12 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
        In a pause of the site's nothing is dealt.
     """
     nodes, now_s = rules.nodes, facts.snapshot.time_s
+    facts = without_limits(facts, memory.limits, nodes.queue)
     rooms, lent = _find_rooms(facts, nodes)
     memory = memory.with_nodes(facts, _idle_for_the_site(facts, rooms, lent, nodes), nodes)
     rules = _with_horizon(rules, memory)
     shadow = shadow_of(facts.snapshot, facts.fragments, nodes, memory.sightings, lent)
-    memory = memory.with_harm(facts, shadow, rules)
+    memory = memory.with_limits(facts, shadow, nodes).with_harm(facts, shadow, rules)
     back_off = find_back_off(memory.meter.harms, memory.evicted_s, memory.lost, now_s, rules.harm)
     stopped = facts.stopped or (back_off.sentence if back_off else "")
 
@@ -185,8 +199,15 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     in_vain = [one for one in _not_started(facts, rules) if one not in crowded]
     offers = find_offers(facts.snapshot, facts.fragments, shadow, nodes, memory.sightings, facts.drained, rooms)
     offers = withhold(offers, Grounds(facts, memory, shadow, nodes, rooms, claims.back, stopped, crowded, in_vain))
+    slow = memory.leaving.slow(facts, rules.harm.delay_s)
+    offers = take_back(offers, due_of_slow(offers, slow, now_s))
     offers = set_aside(offers, doubtful_nodes(facts, offers, nodes))
 
+    bars = {
+        **bars_of_slow(offers, slow, now_s, nodes.shortest_hole_s),
+        **bars_of_limits(memory.limits, facts, nodes),
+    }
+    facts = with_bars(facts, bars)
     eligible = _find_eligible(facts, offers, rooms)
     tasks = find_tasks(facts.requests, offers.offered, rooms, facts.snapshot)
     selection = _select(facts, offers, eligible, tasks, rules)
@@ -194,9 +215,21 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     # In a pause nothing changes hands: who has nodes keeps them.
     offered = () if facts.paused else offers.offered
     parts = deal_parts(facts, offered, selection.competing, eligible, memory.left, rules, tasks)
-    seen = memory.sightings.with_fitting(shadow).with_vain(in_vain, now_s, rules.rests_s)
+    seen = memory.sightings.with_fitting(shadow, _still_held(facts, shadow, memory))
+    seen = seen.with_vain(in_vain, now_s, rules.rests_s)
     memory = replace(memory, sightings=seen, left=parts.left)
-    return Judgement(facts, rules, memory, shadow, offers, selection, parts, rooms, stopped, back_off)
+    return Judgement(facts, rules, memory, shadow, offers, selection, parts, rooms, stopped, back_off, slow, bars)
+
+
+def _still_held(facts: Facts, shadow: Shadow, memory: Memory) -> set[str]:
+    """Jobs of the site's that would start now, but fragments are leaving their nodes, or a limit they wait for."""
+    leaving = {one.node for one in facts.fragments if one.is_leaving}
+    limited = {job.id for job in facts.snapshot.limited}
+    by_limit = {id_ for id_, claim in memory.limits.items() if claim.gone_s is None and id_ in limited}
+    if not leaving and not by_limit:
+        return set()
+    now = (plan for plan in shadow.plans if plan.start_s <= shadow.time_s)
+    return {plan.job for plan in now if plan.job in by_limit or not leaving.isdisjoint(plan.nodes)}
 
 
 def _find_rooms(facts: Facts, rules: NodeRules) -> tuple[Rooms | None, LentParts]:

@@ -11,6 +11,8 @@ from freetrain.core.node import Nodes
 from freetrain.lending.back_off import evictions_after
 from freetrain.lending.blocked_jobs import Blocked, find_waits
 from freetrain.lending.facts import Facts
+from freetrain.lending.leaving import Leaving
+from freetrain.lending.limit_claims import LimitClaims, claims_after
 from freetrain.lending.lost_nodes import LostNodes
 from freetrain.lending.meter import Meter
 from freetrain.lending.rules import NodeRules, Rules
@@ -34,6 +36,8 @@ class Memory:
         size_changes: how often trainers change sizes.
         left: who left nodes that he could have.
         evicted_s: when fragments were evicted, as far back as it counts, UTC epoch seconds.
+        leaving: how long fragments take to leave their nodes.
+        limits: what is given back for the site's jobs that wait for a limit.
     """
 
     sightings: Sightings = field(default_factory=Sightings)
@@ -44,6 +48,8 @@ class Memory:
     size_changes: SizeChanges = field(default_factory=SizeChanges)
     left: LeftNodes = field(default_factory=dict)
     evicted_s: tuple[float, ...] = ()
+    leaving: Leaving = field(default_factory=Leaving)
+    limits: LimitClaims = field(default_factory=dict)
 
     def with_nodes(self, facts: Facts, idle_for_the_site: Nodes, rules: NodeRules) -> Memory:
         """After a look at the nodes.
@@ -62,13 +68,18 @@ class Memory:
             sightings=sightings.with_nodes(facts.snapshot, facts.fragments),
         )
 
+    def with_limits(self, facts: Facts, shadow: Shadow, rules: NodeRules) -> Memory:
+        """After a look at the site's jobs that wait for limits."""
+        return replace(self, limits=claims_after(self.limits, facts, shadow, rules))
+
     def with_harm(self, facts: Facts, shadow: Shadow, rules: Rules) -> Memory:
         """After a look at what lending did to the site: jobs that wait or start late, nodes lost, evictions."""
         snapshot, nodes = facts.snapshot, rules.nodes
         resolution_s = nodes.backfill.resolution_s
         waits = find_waits(snapshot, _preemptible(facts, nodes.claim_s), nodes.queue, resolution_s)
         blocked = self.blocked.after(waits, snapshot, nodes.claim_s)
-        meter = self.meter.after(facts, shadow, blocked.jobs, nodes, rules.harm)
+        left = replace(facts, ended=self.leaving.until_free(facts.ended))
+        meter = self.meter.after(left, shadow, blocked.jobs, nodes, rules.harm, self.limits, facts.leaving_bound_s)
         # What ended while no daemon looked may have ended long ago.
         ended = [*facts.ended, *meter.ended]
         return replace(
@@ -76,6 +87,7 @@ class Memory:
             blocked=blocked,
             meter=meter,
             lost=self.lost.after(snapshot, [*ended, *facts.fragments], rules.harm),
+            leaving=self.leaving.after(facts, facts.leaving_bound_s),
             evicted_s=evictions_after(self.evicted_s, facts.ended, snapshot.time_s, rules.harm),
         )
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from freetrain.core.fragment import End, Fragment
 from freetrain.core.harm import Harm
 from freetrain.core.job import Job, JobState
 from freetrain.lending.expected_starts import SAME_S, Expected, ExpectedStarts, ends_by_node, expect
 from freetrain.lending.facts import Facts
+from freetrain.lending.limit_claims import LimitClaims
 from freetrain.lending.rules import HarmRules, NodeRules
 from freetrain.lending.shadow import Shadow
 
@@ -45,16 +47,25 @@ class Meter:
     new: tuple[Harm, ...] = ()
 
     def after(
-        self, facts: Facts, shadow: Shadow, blocked: Container[str], rules: NodeRules, limits: HarmRules
+        self,
+        facts: Facts,
+        shadow: Shadow,
+        blocked: Container[str],
+        rules: NodeRules,
+        limits: HarmRules,
+        claims: LimitClaims = MappingProxyType({}),
+        leaving_bound_s: float = 0.0,
     ) -> Meter:
         """After a look.
 
         Args:
-            facts: what it showed.
+            facts: what it showed; fragments end when their nodes are free.
             shadow: what the site's jobs would do if nothing were lent.
             blocked: jobs that have been waiting for fragments from the first.
             rules: how Slurm plans, and which jobs are fragments.
             limits: how far back delays count.
+            claims: what is given back for jobs that wait for a limit.
+            leaving_bound_s: how long Slurm lets a fragment stay that was told to go.
         """
         now_s = facts.snapshot.time_s
         lately = [one for one in (*self.ended, *facts.ended) if one.started_s is not None]
@@ -65,12 +76,12 @@ class Meter:
         )
         own = [job for job in facts.snapshot.jobs if not rules.queue.has(job)]
         started = {job.id: job for job in own if _has_started(job)}.values()
-        new = tuple(before._harms(started, facts, rules))
+        new = tuple(before._harms(started, facts, rules, leaving_bound_s))
         oldest_s = now_s - limits.remembered_s
         return replace(
             before,
             looked_s=now_s,
-            expected=expect(self.expected, facts, shadow, blocked, self.looked_s, rules),
+            expected=expect(self.expected, facts, shadow, blocked, self.looked_s, rules, claims),
             measured={
                 **{id_: at_s for id_, at_s in self.measured.items() if at_s > now_s - IN_THE_WAY_S},
                 **{job.id: job.start_s for job in started if job.start_s is not None},
@@ -79,16 +90,20 @@ class Meter:
             new=new,
         )
 
-    def _harms(self, started: Iterable[Job], facts: Facts, rules: NodeRules) -> Iterator[Harm]:
+    def _harms(
+        self, started: Iterable[Job], facts: Facts, rules: NodeRules, leaving_bound_s: float
+    ) -> Iterator[Harm]:
         """The delays of those that have started since the last look."""
         ended = ends_by_node(facts, rules)
         for job in started:
             is_new = job.start_s is not None and abs(self.measured.get(job.id, 0.0) - job.start_s) > SAME_S
-            harm = self._harm(job, ended, rules) if is_new else None
+            harm = self._harm(job, ended, rules, leaving_bound_s) if is_new else None
             if harm is not None and harm.started_s >= (self.began_s or 0.0):
                 yield harm
 
-    def _harm(self, job: Job, ended: Mapping[str, Sequence[Job]], rules: NodeRules) -> Harm | None:
+    def _harm(
+        self, job: Job, ended: Mapping[str, Sequence[Job]], rules: NodeRules, leaving_bound_s: float
+    ) -> Harm | None:
         start_s = job.start_s or 0.0
         # What left before another of the site's jobs had the node was in that one's way.
         since_s = {
@@ -107,9 +122,12 @@ class Meter:
         if expected is None:
             return None
         noticed_s = min(max(expected.noticed_s, expected.start_s), start_s)
-        free_s = min(max([noticed_s, *(one.ended_s or 0.0 for one in in_the_way)]), start_s)
-        # Who does not start on nodes that are free waits for something else.
-        window_s = min(max(0.0, start_s - max(free_s, expected.start_s)), rules.claim_s)
+        of_limit = [one for one in self.ended if one.job in expected.by_limit]
+        free_s = min(max([noticed_s, *(one.ended_s or 0.0 for one in (*in_the_way, *of_limit))]), start_s)
+        # A job that does not start on nodes that were seen free waits for something else; where no look saw them
+        # free, fragments may have stayed for as long as Slurm lets them.
+        most_s = rules.claim_s + (leaving_bound_s if expected.clear_s is None else 0.0)
+        window_s = min(max(0.0, start_s - max(free_s, expected.start_s)), most_s)
         names = {*expected.fragments, *(one.job for one in in_the_way)}
         unnoticed_s, leaving_s = max(0.0, noticed_s - expected.start_s), max(0.0, free_s - noticed_s)
         return Harm(job.id, start_s, unnoticed_s, leaving_s, window_s, tuple(sorted(names)))

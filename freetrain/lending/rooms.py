@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
 
-from freetrain.core.amounts import Amount, count_gres
+from freetrain.core.amounts import GPU, Amount, count_gres
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
@@ -21,7 +21,8 @@ from freetrain.core.node import Nodes, NodeState
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import LentPart
 
-_SHARD = "shard"
+_GPU_PARTS = ("shard", "mps")
+"""Generic resources that are parts of GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +132,14 @@ def _nodes_of_the_site(snapshot: Snapshot, ours: FragmentQueue) -> Nodes:
 
 
 def _undivided(free: Amount, total: Amount) -> Amount:
-    """Without GPUs and their shards where both are there and some are used: a GPU is one or the other.
+    """Without GPUs and their parts where both are there and some are used: a GPU serves as one or the other.
 
-    How many shards of a GPU are left that is used in part, and how many GPUs have no shard used, Slurm does not
-    say in numbers that can be relied upon.
+    How many parts of a GPU are left that is used in part, and how many GPUs have no part used, Slurm does not say
+    in numbers that can be relied upon.
     """
-    if not count_gres(total.gres, _SHARD) or free.gres == total.gres:
+    names = (GPU, *_GPU_PARTS)
+    has_parts = any(count_gres(total.gres, name) for name in _GPU_PARTS)
+    if not has_parts or all(count_gres(free.gres, name) == count_gres(total.gres, name) for name in names):
         return free
-    gres = tuple(one for one in free.gres if one[0].partition(":")[0] not in ("gpu", _SHARD))
+    gres = tuple((name, count) for name, count in free.gres if name.partition(":")[0] not in names)
     return Amount(free.cpus, free.memory_mb, gres)

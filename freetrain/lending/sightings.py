@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf
@@ -67,10 +67,16 @@ class Sightings:
             in_vain_s={**self.in_vain_s, **rests_s},
         )
 
-    def with_fitting(self, shadow: Shadow) -> Sightings:
-        """After a look at the waiting jobs."""
-        since_s = self.fitting_since_s
-        return replace(self, fitting_since_s={job: since_s.get(job, shadow.time_s) for job in shadow.fitting})
+    def with_fitting(self, shadow: Shadow, still_held: Container[str] = ()) -> Sightings:
+        """After a look at the waiting jobs.
+
+        Args:
+            shadow: what they would do if nothing were lent.
+            still_held: those that would start where fragments are leaving: the nodes are not there yet.
+        """
+        now_s, since_s = shadow.time_s, self.fitting_since_s
+        fitting = {job: now_s if job in still_held else since_s.get(job, now_s) for job in shadow.fitting}
+        return replace(self, fitting_since_s=fitting)
 
     def disbelieved(self, now_s: float, claim_s: float) -> frozenset[str]:
         """Jobs that did not start for so long although the nodes were there."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from freetrain.core.fragment import Fragment
 from freetrain.lending.facts import Facts
+from freetrain.lending.limit_claims import due_for_limits
 from freetrain.lending.memory import Memory
 from freetrain.lending.next_in_line import nodes_of_next
 from freetrain.lending.offers import Offers, take_back
@@ -63,6 +64,10 @@ def _blocking(_offers: Offers, grounds: Grounds) -> WhyNot:
     return grounds.memory.blocked.why_not(grounds.facts.snapshot)
 
 
+def _counting_in_a_limit(_offers: Offers, grounds: Grounds) -> WhyNot:
+    return due_for_limits(grounds.memory.limits, grounds.facts, grounds.nodes)
+
+
 def _all_where_lending_is_stopped(offers: Offers, grounds: Grounds) -> WhyNot:
     return dict.fromkeys((one.name for one in offers.offered), grounds.stopped) if grounds.stopped else {}
 
@@ -88,6 +93,7 @@ _RULES_IN_ORDER: Sequence[Callable[[Offers, Grounds], WhyNot]] = (
     _claimed,
     _next_in_line,
     _blocking,
+    _counting_in_a_limit,
     _all_where_lending_is_stopped,
     _crowded_out,
     _lent_in_vain,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from freetrain.core.amounts import Amount, Gres, count_gres
+from freetrain.core.job import Asked
 from freetrain.core.needs import Needs
 from freetrain.slurm.parsing import expand_nodes, parse_gres, text_or_nothing
 from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
@@ -35,34 +36,65 @@ def parse_needs(asked: str, excluded: str, default_memory_mb: int) -> Mapping[st
     return {id_: _needs(row, forbidden.get(id_, ""), default_memory_mb) for id_, row in rows.items()}
 
 
-def parse_asks(asked: str, shares_out_memory: bool = True) -> Mapping[str, Amount | None]:
-    """Array or job → how much of each of its nodes it wants or has; None: all of them, or that is not clear.
+def parse_asks(asked: str, shares_out_memory: bool = True) -> Mapping[str, Asked]:
+    """Array or job → what it asks of its nodes, or has of them.
 
     Args:
         asked: what :func:`freetrain.slurm.queries.ask_needs_of` printed.
         shares_out_memory: whether memory counts: elsewhere a job is shown to have all of a node's and takes none.
     """
-    found = {id_: _asks(row) for id_, row in _rows(asked).items()}
-    if shares_out_memory:
-        return found
-    return {id_: each and replace(each, memory_mb=0) for id_, each in found.items()}
+    return {id_: _asked(row, shares_out_memory) for id_, row in _rows(asked).items()}
 
 
-def _asks(row: Row) -> Amount | None:
-    """Who may not share its nodes, or nobody knows, counts as wanting all of them."""
-    if _has_whole_nodes(row) is not False or any(len(text) >= NEED_FIELDS[name] for name, text in row.items()):
-        return None
+def _asked(row: Row, shares_out_memory: bool) -> Asked:
+    """A job that may not share its nodes, or of which nobody knows, counts as wanting all of them."""
+    if any(len(text) >= NEED_FIELDS[name] for name, text in row.items()):
+        return Asked()
     try:
-        tasks, nodes = _number(row["NumTasks"]) or 1, max(_given(row, "node"), 1)
-        sockets = _number(row["sct"].split(":")[0]) or 1
-        by_task, by_socket = _gres(row["tres-per-task"]), _gres(row["tres-per-socket"])
-        together = _sum(_gres(row["tres-per-job"]), _times(by_task, tasks))
-        each = tuple((name, -(-count // nodes)) for name, count in together)
-        gres = _sum(_gres(row["tres-per-node"]), each, _times(by_socket, sockets))
-        cpus = max(-(-_given(row, "cpu") // nodes), _cpus_by_gpu(row, gres), 1)
-        return Amount(cpus, -(-_given(row, "mem") // nodes), gres)
+        part = _part(row) if _has_whole_nodes(row) is False else None
+        if part is not None and not shares_out_memory:
+            part = replace(part, memory_mb=0)
+        return Asked(part, _least(row, shares_out_memory) if part is None else None, _total(row))
     except (ValueError, KeyError):
-        return None
+        return Asked()
+
+
+def _part(row: Row) -> Amount:
+    """How much of each node: of the one that has most, where its tasks cannot be spread evenly."""
+    nodes, tasks = max(_given(row, "node"), 1), _number(row["NumTasks"]) or 1
+    gres = _gres_on_node(row, tasks, lambda count: -(-count // nodes))
+    cpus = max(-(-_given(row, "cpu") // nodes), _cpus_by_gpu(row, gres), 1)
+    return Amount(cpus, -(-_given(row, "mem") // nodes), gres)
+
+
+def _least(row: Row, shares_out_memory: bool) -> Amount:
+    """How much each node must have at least: room for one task, and its part of what is asked for in all.
+
+    What Slurm shows of memory where none is asked for is the default, or all of some node: it does not count.
+    """
+    nodes = max(_given(row, "node"), 1)
+    memory_mb = _megabytes(row["MinMemory"]) if shares_out_memory else 0
+    gres = _gres_on_node(row, 1, lambda count: count // nodes)
+    return Amount(_number(row["cpus-per-task"]) or 1, memory_mb, gres)
+
+
+def _gres_on_node(row: Row, tasks: int, spread: Callable[[int], int]) -> Gres:
+    """Generic resources of one node; ``spread`` says how many it has of those asked for all nodes together."""
+    sockets = _number(row["sct"].split(":")[0]) or 1
+    together = _sum(_gres(row["tres-per-job"]), _times(_gres(row["tres-per-task"]), tasks))
+    each = tuple((name, spread(count)) for name, count in together)
+    return _sum(_gres(row["tres-per-node"]), each, _times(_gres(row["tres-per-socket"]), sockets))
+
+
+def _total(row: Row) -> Amount:
+    """How much of all nodes together; generic resources are shown where the site accounts for them.
+
+    Those with a type may be shown twice, the second time among all types.
+    """
+    found = dict(re.findall(r"\bgres/([^=,]+)=(\d+)", row["tres-alloc"]))
+    once = {name: count for name, count in found.items() if ":" not in name or name.partition(":")[0] not in found}
+    gres = parse_gres(",".join(f"{name}:{count}" for name, count in once.items()))
+    return Amount(_given(row, "cpu"), _given(row, "mem"), gres)
 
 
 def _rows(asked: str) -> dict[str, Row]:

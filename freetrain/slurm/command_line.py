@@ -5,13 +5,12 @@ from __future__ import annotations
 import secrets
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
-from freetrain.core.job import Job, JobRun, WaitsFor
+from freetrain.core.job import Asked, Job, JobRun, WaitsFor, shares_limit
 from freetrain.slurm import commands, queries
 from freetrain.slurm.answers import check_not_empty, whole_answer, whole_lines
 from freetrain.slurm.asking import parse_asks
@@ -65,7 +64,7 @@ class CommandLine(Questions):
         self._clock_s = clock_s
         self._environment = environment
         self._in_parts = in_parts
-        self._asks: dict[str, Amount | None] = {}
+        self._asks: dict[str, Asked] = {}
         self._asks_s = float("-inf")
         self._asked_for_asks = False
         self._site = SiteReader(self._ask, clock_s)
@@ -82,8 +81,9 @@ class CommandLine(Questions):
         """
         self._check_answering()
         jobs = self._tell_apart(self._jobs(queries.ask_jobs, TAG_PREFIX))
-        jobs = self._with_asks(jobs) if self._in_parts else jobs
-        nodes = self._understood(parse_nodes(self._lines(queries.ask_nodes(self._in_parts), "NodeName=")))
+        jobs = self._with_asks(jobs)
+        lines = self._lines(queries.ask_nodes(self._in_parts), "NodeName=")
+        nodes = self._understood(parse_nodes(lines, self._in_parts))
         reservations = self._understood(
             parse_reservations(self._lines(queries.ask_reservations(), "ReservationName=", _NO_RESERVATIONS))
         )
@@ -124,26 +124,29 @@ class CommandLine(Questions):
     def _with_asks(self, jobs: list[Job]) -> list[Job]:
         """The same, with what those that wait ask of their nodes, and what the site's running ones have of them.
 
-        Whoever was seen waiting is not asked about again when it runs.
+        Where whole nodes are lent only jobs that wait for a limit of fragments' are asked about. A job that was
+        seen waiting is not asked about again when it runs.
         """
-        waiting = {job.array for job in jobs if job.state.is_waiting and job.waits_for is WaitsFor.NODES}
+        waiting = _waiting_for_limits(jobs)
+        if self._in_parts:
+            waiting |= {job.array for job in jobs if job.state.is_waiting and job.waits_for is WaitsFor.NODES}
         theirs = {job.array for job in jobs if job.state.has_nodes and not job.comment.startswith(TAG_PREFIX)}
         is_old = bool(waiting) and self._clock_s() - self._asks_s > _ASK_AGAIN_S
-        unknown = (waiting | theirs) - self._asks.keys()
+        unknown = (waiting | theirs if self._in_parts else waiting) - self._asks.keys()
         self._asked_for_asks = bool(unknown) or is_old
         if self._asked_for_asks:
             found = self._asks_of(sorted(waiting | unknown))
-            known = {id_: asks for id_, asks in self._asks.items() if id_ in theirs}
-            self._asks = {**known, **{id_: found.get(id_) for id_ in waiting | unknown}}
+            known = {id_: asked for id_, asked in self._asks.items() if id_ in theirs}
+            self._asks = {**known, **{id_: found.get(id_, Asked()) for id_ in waiting | unknown}}
             self._asks_s = self._clock_s()
         return [
-            replace(job, asks=asks)
-            if (job.state.is_waiting or job.state.has_nodes) and (asks := self._asks.get(job.array))
+            replace(job, asks=asked.part if self._in_parts else None, least=asked.least, total=asked.total)
+            if (job.state.is_waiting or job.state.has_nodes) and (asked := self._asks.get(job.array))
             else job
             for job in jobs
         ]
 
-    def _asks_of(self, arrays: Sequence[str]) -> Mapping[str, Amount | None]:
+    def _asks_of(self, arrays: Sequence[str]) -> Mapping[str, Asked]:
         try:
             return parse_asks(self._ask(queries.ask_needs_of(arrays)), self._site.shares_out_memory)
         except SlurmRefusedError:
@@ -210,3 +213,13 @@ class CommandLine(Questions):
             raise failure
         self._was_away = False
         return whole_answer(command, ran.stdout)
+
+
+def _waiting_for_limits(jobs: Iterable[Job]) -> set[str]:
+    """The site's jobs and arrays that wait for a limit in which fragments count."""
+    limited = [job for job in jobs if job.limit is not None and not job.comment.startswith(TAG_PREFIX)]
+    if not limited:
+        return set()
+    ours = (job for job in jobs if job.state.has_nodes and job.comment.startswith(TAG_PREFIX))
+    kinds = {(job.account, job.user, job.qos): job for job in ours}.values()
+    return {job.array for job in limited if any(shares_limit(job, one) for one in kinds)}

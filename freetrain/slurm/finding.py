@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from freetrain.slurm.site.changes import Change, in_typing_order, lines_of
+from freetrain.slurm.site.changes import SiteChange, in_typing_order, lines_of
 
 _IN_CONF = "PartitionName={} … {}"
 """A field in the line of slurm.conf that a partition has there already."""
@@ -40,10 +40,10 @@ class Finding:
     mend: str
     is_unsafe: bool = True
     file: Path | None = None
-    changes: tuple[Change, ...] = ()
+    changes: tuple[SiteChange, ...] = ()
 
     @classmethod
-    def of(cls, what: str, changes: Iterable[Change], is_unsafe: bool = True) -> Finding:
+    def of(cls, what: str, changes: Iterable[SiteChange], is_unsafe: bool = True) -> Finding:
         """A finding that these changes mend."""
         unique = in_typing_order(changes)
         return cls(what, lines_of(unique), is_unsafe, changes=unique)

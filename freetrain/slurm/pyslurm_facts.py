@@ -11,7 +11,7 @@ from freetrain.core.job import Job, JobState
 from freetrain.core.node import Node, Partition, Reservation
 from freetrain.durations import show_duration
 from freetrain.slurm.parsing import expand_nodes, tasks_of, text_or_nothing, waiting_tasks
-from freetrain.slurm.states import facts_of_state, job_state, unknown_job_state, waits_for
+from freetrain.slurm.states import facts_of_state, job_state, shared_limit_of, unknown_job_state, waits_for
 
 Record = Mapping[str, Any]
 Answer = Mapping[str, Sequence[Record]]
@@ -114,6 +114,7 @@ def _job(record: Record, now_s: float) -> Job:
         features=text_or_nothing(",".join(record["constraints"])),
         required_nodes=expand_nodes(record["required_nodes"] or ""),
         tasks=waiting_tasks(id_),
+        limit=shared_limit_of(reason) if state is JobState.PENDING else None,
         comment=_free_text(record["comment"] or ""),
     )
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TypedDict
 
-from freetrain.core.job import JobState, WaitsFor
+from freetrain.core.job import JobState, LimitOf, SharedLimit, WaitsFor
 from freetrain.core.node import NodeState
 
 _MARKS = {
@@ -43,6 +43,16 @@ _NOT_CLEARED = ("Kill task failed", "Epilog error", "Prolog error", "batch job c
 _OWNERS_LIMIT = re.compile(
     r"Assoc|QOS|Max\w+Per(?:Account|User|Job|Node)|MaxJob|MaxNode|MaxMem|MaxCpu|PartitionNodeLimit|JobArrayTaskLimit|AccountNot|InvalidAccount"
 )
+_SHARED_LIMITS = (
+    (re.compile(r"AssocGrp|Association(?:Job|Resource)Limit"), LimitOf.ACCOUNT),
+    (re.compile(r"AssocMaxJobs"), LimitOf.USER),
+    (re.compile(r"QOSGrp|QOS(?:Job|Resource)Limit"), LimitOf.QOS),
+    (re.compile(r"QOSMax\w+PerUser"), LimitOf.QOS_AND_USER),
+    (re.compile(r"(?:QOS)?Max\w+PerAccount"), LimitOf.QOS_AND_ACCOUNT),
+)
+_NOT_GIVEN_BACK = re.compile(r"(?<!Run)Minutes|Submit|Wall|Time")
+"""Limits of what has been used, or of what is handed in: the end of another job frees nothing of them."""
+_COUNTED = (("cpu", "cpu"), ("mem", "mem"), ("node", "node"), ("gres", "gres"), ("jobs", "jobs"))
 _BASE_STATES = {
     "SIGNALING": JobState.RUNNING,
     "STOPPED": JobState.RUNNING,
@@ -107,6 +117,16 @@ def waits_for(reason: str) -> WaitsFor:
     if _OWNERS_LIMIT.search(reason):
         return WaitsFor.OWNERS_LIMIT
     return _WAITS_FOR.get(reason, WaitsFor.OTHER)
+
+
+def shared_limit_of(reason: str) -> SharedLimit | None:
+    """The limit of several jobs together that a job waits for by this reason, as ``AssocGrpCpuLimit``."""
+    of = next((of for pattern, of in _SHARED_LIMITS if pattern.match(reason)), None)
+    if of is None or _NOT_GIVEN_BACK.search(reason):
+        return None
+    if "RunMinutes" in reason:  # time limits count in these, so that no amount tells how much is enough
+        return SharedLimit(of)
+    return SharedLimit(of, next((counts for word, counts in _COUNTED if word in reason.lower()), ""))
 
 
 def job_state(text: str) -> JobState:

@@ -210,6 +210,15 @@ def test_a_job_of_the_sites_own_that_was_delayed() -> None:
 
 
 @pytest.mark.usefixtures("store")
+def test_a_job_of_the_sites_own_that_waits_for_a_limit_of_fragments(state: Path) -> None:
+    text = "Job 11 waits for a limit of account ml in which fragments count (AssocGrpCpuLimit)."
+    lending = Config.model_validate({"lend": {"mode": "act"}})
+    look = replace(LOOK, time_s=time.time(), limited={"11": text})
+    StatusFile(state, 30.0, False).looked(lending, look)
+    assert said("11") == [text]
+
+
+@pytest.mark.usefixtures("store")
 def test_what_nobody_knows_is_answered_with_a_sentence() -> None:
     result = run("n77")
     assert result.exit_code == ExitCode.USAGE

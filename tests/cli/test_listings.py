@@ -163,7 +163,7 @@ def test_every_listing_begins_with_how_the_daemon_stands(site: Site) -> None:
 def test_where_parts_are_lent_a_node_with_jobs_may_be_free(site: Site, tmp_path: Path, with_daemon: bool) -> None:
     with (tmp_path / "freetrain.toml").open("a") as config:
         config.write("[lend]\nshare = 'any'\n")
-    details = "CPUTot=8 CPUAlloc={} RealMemory=100 AllocMem=0 GresUsed=(null) State=MIXED Partitions=freetrain\n"
+    details = "CPUTot=8 CPUAlloc={} RealMemory=100 AllocMem=0 Gres=(null) State=MIXED Partitions=freetrain\n"
     used = {"n1": 8, "n2": 8, "n3": 2, "n4": 8}
     nodes = "".join(f"NodeName={name} {details.format(cpus)}" for name, cpus in used.items())
     site.slurm.answers("scontrol", nodes, when="-o show")

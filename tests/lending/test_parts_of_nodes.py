@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from freetrain.lending.judge import Judgement, judge
 from freetrain.lending.memory import Memory
 from freetrain.lending.rooms import find_rooms
 from freetrain.lending.rules import FragmentRules, HarmRules, NodeRules, Rules, Share, SharingRules
+from freetrain.slurm.parsing import parse_nodes
 from tests.facts import node
 
 NOW_S = 1_000_000.0
@@ -212,17 +214,34 @@ def test_of_two_types_of_gpus_each_user_has_the_one_that_his_trainer_can_use_bes
     assert (places(found, "7"), places(found, "8")) == (["n1"] * 8, ["n2"] * 8)
 
 
-@pytest.mark.parametrize(
-    ("used", "left"),
-    [((), 8 + 12), ((("gpu:a100", 1),), 0), ((("shard:a100", 1),), 0)],
-    ids=["none", "gpu", "shard"],
-)
-def test_where_gpus_may_be_used_by_shards_none_is_lent_beside_any_that_is_used(used: Gres, left: int) -> None:
-    gres = (*GPUS, ("shard:a100", 12))
-    sharded = replace(gpu_node("n1", 1, gres=gres), used=Amount(1, 0, used))
-    rooms = find_rooms(snapshot(sharded), (), {}, NODES)
-    assert rooms is not None
-    assert sum(count for _, count in rooms["n1"].free.gres) == left
+@pytest.mark.parametrize("parts", ["shard:a100", "shard", "mps", "mps:a100"])
+def test_where_gpus_may_be_used_in_parts_none_is_lent_beside_any_that_is_used(parts: str) -> None:
+    gres = tuple(sorted((*GPUS, ("nvme", 2), (parts, 400))))
+    divided = gpu_node("n1", 1, gres=gres)
+
+    def left(*used: tuple[str, int]) -> Gres:
+        rooms = find_rooms(snapshot(replace(divided, used=Amount(1, 0, used))), (), {}, NODES)
+        assert rooms is not None
+        return rooms["n1"].free.gres
+
+    assert left() == gres
+    assert left(("gpu:a100", 1)) == left((parts, 100)) == (("nvme", 2),)
+    assert left(("nvme", 1)) == tuple(sorted((*GPUS, ("nvme", 1), (parts, 400)))), "that is no GPU"
+
+
+def test_nodes_of_a_slurm_without_generic_resources_are_lent_in_parts() -> None:
+    text = (Path(__file__).parents[1] / "slurm" / "recorded" / "nodes_without_gres_22.05.txt").read_text()
+    found = judged(snapshot(*parse_nodes(text, in_parts=True)[0]), request("7", NO_GPU))
+    assert places(found, "7") == [name for name in ("n001", "n002", "n003") for _ in range(2)]
+
+
+def test_a_job_that_wants_all_of_a_larger_node_takes_nothing_back() -> None:
+    parts = [lent("n1", number) for number in range(8)]
+    wants = Job("9", "9", "games", "main", JobState.PENDING, least=Amount(1, 0, (("gpu", 16),)))
+    seen = snapshot(gpu_node("n1", 16, 800, 8), jobs=[wants])
+    assert judged(seen, request("7", ONE_GPU), lent_parts=parts).offers.due == {}
+    fits = snapshot(gpu_node("n1", 16, 800, 8), jobs=[replace(wants, least=Amount(1, 0, GPUS))])
+    assert len(judged(fits, request("7", ONE_GPU), lent_parts=parts).offers.due) == 8
 
 
 def test_a_node_of_which_nobody_asked_how_much_is_used_is_not_lent() -> None:

@@ -29,7 +29,7 @@ from tests.cli.planted_site import Kind, PlantedSite
 NOW_S = 1_795_240_000
 NODE = {
     "NodeName": "", "CoresPerSocket": "1", "CPUAlloc": "0", "CPUEfctv": "4", "CPUTot": "4",
-    "ActiveFeatures": "(null)", "Gres": "(null)", "GresUsed": "(null)", "RealMemory": "1000", "AllocMem": "0",
+    "ActiveFeatures": "(null)", "Gres": "(null)", "RealMemory": "1000", "AllocMem": "0",
     "Sockets": "4", "State": "IDLE", "ThreadsPerCore": "1", "TmpDisk": "0", "Partitions": "main,freetrain,debug",
 }  # fmt: skip
 JOB = {

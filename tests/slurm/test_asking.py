@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.core.amounts import Amount
+from freetrain.core.job import Asked
 from freetrain.core.needs import Needs, find_misfit, kinds_of
 from freetrain.slurm.asking import parse_asks, parse_needs
 from freetrain.slurm.parsing import parse_amount, parse_gres, parse_nodes
@@ -126,16 +127,24 @@ def test_gpus_of_a_node() -> None:
 
 
 def test_how_much_jobs_have_of_a_node() -> None:
-    nodes, rejected = parse_nodes((RECORDED / "nodes_in_parts_22.05.txt").read_text())
+    nodes, rejected = parse_nodes((RECORDED / "nodes_in_parts_22.05.txt").read_text(), in_parts=True)
     assert rejected == []
     assert [node.used for node in nodes] == [Amount(14, 200, (("gpu:a100", 6),)), Amount(0, 0)]
     assert [node.total for node in nodes] == [Amount(16, 1000, (("gpu:a100", 8),))] * 2
     (later,) = parse_nodes(
         "NodeName=g1 CPUAlloc=8 CPUEfctv=128 CPUTot=128 State=MIXED RealMemory=512000 AllocMem=4096 "
         "Gres=gpu:1g.5gb:7(S:0),gpu:a100:3(S:0-1),shard:a100:12(S:0-1) GresDrain=N/A "
-        "GresUsed=gpu:1g.5gb:2(IDX:0,3),gpu:a100:1(IDX:2),shard:a100:6(4/4,2/4,0/4) Partitions=main\n"
+        "GresUsed=gpu:1g.5gb:2(IDX:0,3),gpu:a100:1(IDX:2),shard:a100:6(4/4,2/4,0/4) Partitions=main\n",
+        in_parts=True,
     )[0]
     assert later.used == Amount(8, 4096, (("gpu:1g.5gb", 2), ("gpu:a100", 1), ("shard:a100", 6)))
+
+
+def test_a_node_without_generic_resources_shows_none_as_used() -> None:
+    nodes, rejected = parse_nodes((RECORDED / "nodes_without_gres_22.05.txt").read_text(), in_parts=True)
+    assert ([node.used for node in nodes], rejected) == ([Amount(0, 0)] * 3, [])
+    (unclear,) = parse_nodes("NodeName=g1 CPUAlloc=0 AllocMem=0 Gres=gpu:1 State=IDLE\n", in_parts=True)[0]
+    assert unclear.used is None, "how many GPUs are used is not known"
 
 
 def test_nobody_asked_how_much_jobs_have_of_a_node() -> None:
@@ -159,19 +168,42 @@ def test_a_task_that_is_lent_a_part_takes_what_slurm_gives_it() -> None:
 def test_what_waiting_jobs_ask_of_each_of_their_nodes() -> None:
     """``-N2 -n4 --gres=gpu:7 --mem-per-cpu=30``; four GPUs with three CPUs each; ``--exclusive``."""
     asks = parse_asks((RECORDED / "waiting_needs_22.05.txt").read_text())
-    assert asks["14"] == Amount(2, 60, (("gpu", 7),))
-    assert asks["15"] == Amount(12, 1000, (("gpu", 4),))
-    assert asks["16"] is None, "all of its node"
+    assert asks["14"] == Asked(Amount(2, 60, (("gpu", 7),)), total=Amount(4, 120))
+    assert asks["15"].part == Amount(12, 1000, (("gpu", 4),))
+    assert asks["16"] == Asked(None, least=Amount(1), total=Amount(1, 1000)), "all of its node"
+
+
+@pytest.mark.parametrize(
+    ("options", "least"),
+    [
+        ({"tres-per-node": "gres:gpu:8"}, Amount(1, 0, (("gpu", 8),))),
+        ({"tres-per-job": "gres/gpu:a100:8", "tres-alloc": "cpu=2,node=2"}, Amount(1, 0, (("gpu:a100", 4),))),
+        ({"tres-per-task": "gres:gpu:2", "NumTasks": "8"}, Amount(1, 0, (("gpu", 2),))),
+        ({"MinMemory": "500M", "cpus-per-task": "4", "NumTasks": "3"}, Amount(4, 500)),
+        ({"MinMemory": "0", "tres-alloc": "cpu=1,mem=1000M,node=1"}, Amount(1)),
+    ],
+)
+def test_a_job_that_wants_all_of_its_nodes_wants_so_much_of_each_at_least(
+    options: dict[str, str], least: Amount
+) -> None:
+    assert parse_asks(line(oversubscribe="NO", **options))["7"].least == least
+
+
+def test_what_counts_in_limits_is_what_all_nodes_have_together() -> None:
+    given = "cpu=9,mem=500M,node=2,billing=9,gres/gpu=4,gres/gpu:a100=4,gres/nvme=2"
+    for whole in ("NO", "OK"):
+        asked = parse_asks(line(oversubscribe=whole, **{"tres-alloc": given}))["7"]
+        assert asked.total == Amount(9, 500, (("gpu", 4), ("nvme", 2)))
 
 
 def test_what_a_job_asks_for_in_all_is_spread_over_its_nodes() -> None:
     spread = {"tres-alloc": "cpu=9,mem=500M,node=2", "tres-per-job": "gres/gpu:a100:5", "NumTasks": "9"}
-    assert parse_asks(line(**spread)) == {"7": Amount(5, 250, (("gpu:a100", 3),))}
+    assert parse_asks(line(**spread))["7"].part == Amount(5, 250, (("gpu:a100", 3),))
 
 
 @pytest.mark.parametrize("changes", [{"MinMemory": "?" * 24}, {"tres-alloc": "cpu=x"}, {"sct": "?"}])
 def test_of_what_is_not_clear_all_of_a_node_is_kept(changes: dict[str, str]) -> None:
-    assert parse_asks(line(**changes)).get("7") in (None, Amount(1, 0))
+    assert parse_asks(line(**changes))["7"].part in (None, Amount(1, 0))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +242,7 @@ def test_generic_resources(text: str, gres: tuple[tuple[str, int], ...]) -> None
 def test_where_slurm_shares_out_no_memory_nobody_takes_any() -> None:
     """Each job is shown with all of a node's there."""
     asked = line(**{"tres-alloc": "cpu=2,mem=1000M,node=1", "tres-per-node": "gres:gpu:1"})
-    assert parse_asks(asked, shares_out_memory=False) == {"7": Amount(2, 0, (("gpu", 1),))}
+    assert parse_asks(asked, shares_out_memory=False)["7"].part == Amount(2, 0, (("gpu", 1),))
     needs = parse_needs(asked, "", DEFAULT_MB)["7"]
     node = facts.node("n1", cpus=8, memory_mb=1000, gres=(("gpu", 8),), threads_per_core=1)
     assert needs.lent_in_part().amount_on(node).memory_mb == 1000

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.core.job import JobState, WaitsFor
+from freetrain.core.job import JobState, LimitOf, SharedLimit, WaitsFor
 from freetrain.core.node import NodeState
-from freetrain.slurm.states import facts_of_state, job_state, unknown_job_state, waits_for
+from freetrain.slurm.states import facts_of_state, job_state, shared_limit_of, unknown_job_state, waits_for
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,38 @@ def test_states_of_jobs() -> None:
     assert job_state("TELEPORTING") is JobState.UNKNOWN
     assert [*unknown_job_state("CANCELLED by 1000"), *unknown_job_state("REVOKED")] == []
     assert unknown_job_state("TELEPORTING") == ("state 'TELEPORTING' is not known",)
+
+
+@pytest.mark.parametrize(
+    ("reason", "of", "counts"),
+    [
+        ("AssocGrpCpuLimit", LimitOf.ACCOUNT, "cpu"),
+        ("AssocGrpMemLimit", LimitOf.ACCOUNT, "mem"),
+        ("AssocGrpNodeLimit", LimitOf.ACCOUNT, "node"),
+        ("AssocGrpGRES", LimitOf.ACCOUNT, "gres"),
+        ("AssocGrpJobsLimit", LimitOf.ACCOUNT, "jobs"),
+        ("AssocGrpBilling", LimitOf.ACCOUNT, ""),
+        ("AssocGrpCPURunMinutesLimit", LimitOf.ACCOUNT, ""),
+        ("AssocMaxJobsLimit", LimitOf.USER, "jobs"),
+        ("QOSGrpCpuLimit", LimitOf.QOS, "cpu"),
+        ("QOSMaxJobsPerUserLimit", LimitOf.QOS_AND_USER, "jobs"),
+        ("QOSMaxGRESPerUser", LimitOf.QOS_AND_USER, "gres"),
+        ("QOSMaxMemoryPerUser", LimitOf.QOS_AND_USER, "mem"),
+        ("MaxCpuPerAccount", LimitOf.QOS_AND_ACCOUNT, "cpu"),
+    ],
+)
+def test_limits_in_which_other_jobs_count(reason: str, of: LimitOf, counts: str) -> None:
+    assert shared_limit_of(reason) == SharedLimit(of, counts)
+    assert waits_for(reason) is WaitsFor.OWNERS_LIMIT
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Resources", "AssocMaxCpuPerJobLimit", "AssocMaxWallDurationPerJobLimit", "AssocGrpCPUMinutesLimit",
+        "AssocGrpWallLimit", "AssocGrpSubmitJobsLimit", "QOSMaxCpuPerJobLimit", "QOSMaxNodePerJobLimit",
+        "PartitionNodeLimit", "JobArrayTaskLimit", "",
+    ],
+)  # fmt: skip
+def test_other_limits_are_the_jobs_own_or_what_was_used(reason: str) -> None:
+    assert shared_limit_of(reason) is None

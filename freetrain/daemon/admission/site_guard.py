@@ -12,7 +12,6 @@ from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.site.advice import advise
 from freetrain.slurm.site.facts import Site
 from freetrain.slurm.site.harm import Premise
-from freetrain.slurm.site.preemption import exempt_s
 from freetrain.slurm.site.reader import ALL_QUESTIONS
 from freetrain.slurm.submissions import find_submissions
 
@@ -59,7 +58,7 @@ class SiteGuard:
         poll_s: from one look to the next.
 
     Attributes:
-        exempt_s: for how long after its start Slurm may preempt no fragment, as of the last question.
+        site: as of the last question.
     """
 
     def __init__(self, gateway: Gateway, poll_s: float) -> None:
@@ -70,7 +69,7 @@ class SiteGuard:
         self._problem = ""
         self._last: Site | None = None
         self._ask_now = 0
-        self.exempt_s = 0.0
+        self.site = Site({})
 
     def check(self, config: Config, snapshot: Snapshot) -> None:
         """Refuse settings that would harm the site's jobs; log what is not as it should be otherwise.
@@ -105,10 +104,9 @@ class SiteGuard:
             SlurmError: Slurm does not answer.
         """
         hurries, self._ask_now = self._ask_now > 0, max(0, self._ask_now - 1)
-        site = self._gateway.site(0.0 if hurries else self._max_age_s, 1)
+        self.site = site = self._gateway.site(0.0 if hurries else self._max_age_s, 1)
         if config.slurm.queue.missing(site.partitions):
             return ""  # the look itself says so
-        self.exempt_s = exempt_s(site, config.slurm.queue)
         findings = self._judge(site, premise_of(config, owners))
         unsafe = [finding for finding in findings if finding.is_unsafe]
         acts = config.lend.mode == "act"

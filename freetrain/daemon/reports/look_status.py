@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.node import NodeState
@@ -13,10 +14,11 @@ from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.daemon.trainers.requests import believed_speeds, seen_at_speed_1
 from freetrain.lending.judge import Judgement
+from freetrain.lending.limit_claims import tell_claims
 from freetrain.slurm.parsing import fold_nodes
 
-_MOST_TRAINERS, _MOST_EXAMPLES = 2000, 5
-"""How much is published of what users and Slurm say: trainers, lines not understood."""
+_MOST_TRAINERS, _MOST_EXAMPLES, _MOST_LIMITED = 2000, 5, 200
+"""How much is published of what users and Slurm say: trainers, lines not understood, jobs that wait for limits."""
 
 
 def status_of(
@@ -56,6 +58,10 @@ def status_of(
             for entry in entries[:_MOST_TRAINERS]
         ),
         trainers_left_out=max(0, len(entries) - _MOST_TRAINERS),
+        limited={
+            job: text[:LONGEST]
+            for job, text in islice(tell_claims(judgement.memory.limits, judgement.facts).items(), _MOST_LIMITED)
+        },
     )
 
 

@@ -119,6 +119,7 @@ class LookStatus:
         calls: how often Slurm was asked or told something in the hour before.
         woken_s: when the daemon was last woken between two polls, UTC epoch seconds; None: never yet.
         cannot_wake: why slurmctld cannot wake it although it is to, with what mends that; empty: all is well.
+        limited: job of the site's that waits for a limit in which fragments count → what is done for it.
     """
 
     time_s: float
@@ -136,6 +137,7 @@ class LookStatus:
     woken_s: float | None = None
     paused_by: str = ""
     cannot_wake: str = ""
+    limited: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lent_nodes(self) -> int:

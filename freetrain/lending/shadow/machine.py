@@ -47,7 +47,7 @@ class Machine:
         self._parts = parts or {}
         self.in_parts = any(job.asks is not None for job in snapshot.jobs)
         self.sets = NodeSets([node.name for node in snapshot.nodes])
-        self._known: dict[tuple[str, str], NodeSet] = {}
+        self._known: dict[tuple[str, str, Amount | None], NodeSet] = {}
         self._usable = self.sets.of(node.name for node in snapshot.nodes if node.starts_jobs)
         self._running = [
             job
@@ -55,20 +55,21 @@ class Machine:
             if job.state.has_nodes and job.id not in fragments and job.state is not JobState.COMPLETING
         ]
         self._hidden = _hidden(snapshot, lent)
-        self._leaving = self.sets.of(
-            name
-            for job in snapshot.jobs
-            if job.state is JobState.COMPLETING and job.id not in fragments
-            for name in job.nodes
-        )
+        completing = [job for job in snapshot.jobs if job.state is JobState.COMPLETING]
+        self._leaving = self.sets.of(name for job in completing if job.id not in fragments for name in job.nodes)
+        given_back = self.sets.of(name for job in completing if job.id in fragments for name in job.nodes)
+        self._given_back = given_back & ~self.sets.of(lent)
 
     def limit_s(self, job: Job) -> float:
         """For how long the job may run."""
         return min([job.limit_s, _UNLIMITED_S, *(one.max_time_s for one in partitions_of(job, self._snapshot))])
 
     def possible(self, job: Job) -> NodeSet:
-        """Nodes that the job could ever run on: in its partitions, with its features, and those that it names."""
-        wanted = (job.partition, job.features)
+        """Nodes that the job could ever run on: in its partitions, with its features, and those that it names.
+
+        A job that wants all of its nodes needs large enough ones all the same.
+        """
+        wanted = (job.partition, job.features, job.least)
         if wanted not in self._known:
             node = self._snapshot.node
             reachable = frozenset().union(*(one.nodes for one in partitions_of(job, self._snapshot)))
@@ -76,7 +77,9 @@ class Machine:
             self._known[wanted] = self._usable & self.sets.of(
                 name
                 for name in reachable
-                if name in node and meets_constraint(job.features, node[name].features) is not False
+                if name in node
+                and meets_constraint(job.features, node[name].features) is not False
+                and (job.least is None or job.least.fits(node[name].total))
             )
         known = self._known[wanted]
         return known & self.sets.of(job.required_nodes) if job.required_nodes else known
@@ -116,10 +119,12 @@ class Machine:
     def choose_now(self, nodes: NodeSet, count: int, job: Job, lent: Mapping[str, str]) -> NodeSet:
         """As many: those that nobody has, then lent ones, then those being cleared up after a job of the site's.
 
-        Of the lent ones those on which Slurm has planned the job come first, then those of whoever has most.
+        Of the lent ones those that are on their way back come first, so that no more are given back for a job
+        while they take their time; then those on which Slurm has planned the job, then those of whoever has most.
         """
         ours = nodes & self.sets.of(lent)
-        chosen = closest(nodes & ~ours & ~self._leaving, count)
+        chosen = closest(nodes & ~ours & ~self._leaving & ~self._given_back, count)
+        chosen |= closest(nodes & self._given_back, count - chosen.bit_count())
         chosen |= closest(ours & self.sets.of(job.planned_nodes), count - chosen.bit_count())
         left = sorted(self.sets.names(ours & ~chosen))
         chosen |= self.sets.of(_from_largest(left, lent, count - chosen.bit_count()))

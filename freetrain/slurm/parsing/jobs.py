@@ -9,7 +9,7 @@ from freetrain.core.job import Job, JobState
 from freetrain.slurm.parsing.node_lists import expand_nodes
 from freetrain.slurm.parsing.words import count_of, limit_of, text_or_nothing, time_of
 from freetrain.slurm.queries import JOB_FIELDS, SEPARATOR
-from freetrain.slurm.states import job_state, unknown_job_state, waits_for
+from freetrain.slurm.states import job_state, shared_limit_of, unknown_job_state, waits_for
 
 _STATE = JOB_FIELDS.index("%T")
 
@@ -66,6 +66,7 @@ def _job(fields: list[str]) -> Job:
         qos=text_or_nothing(qos),
         required_nodes=expand_nodes(required),
         tasks=waiting_tasks(id_),
+        limit=shared_limit_of(reason) if known is JobState.PENDING else None,
         comment=text_or_nothing(comment),
     )
 

@@ -15,7 +15,15 @@ from itertools import combinations, product
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.slurm.finding import Finding
-from freetrain.slurm.site.changes import Change, Target, apply, in_typing_order, new_partition, partition, setting
+from freetrain.slurm.site.changes import (
+    SiteChange,
+    Target,
+    apply,
+    in_typing_order,
+    new_partition,
+    partition,
+    setting,
+)
 from freetrain.slurm.site.facts import BY_PARTITION, BY_QOS, USUAL_QOS, Site
 from freetrain.slurm.site.harm import OWN, Premise, found, judge_harm, make_qos, nodes_of_the_site
 from freetrain.slurm.site.preemption import (
@@ -48,10 +56,10 @@ class Plan:
 
     queue: FragmentQueue
     site: Site
-    changes: Mapping[Finding, tuple[Change, ...]]
+    changes: Mapping[Finding, tuple[SiteChange, ...]]
 
     @property
-    def all_changes(self) -> tuple[Change, ...]:
+    def all_changes(self) -> tuple[SiteChange, ...]:
         """Each change once."""
         return in_typing_order(change for changes in self.changes.values() for change in changes)
 
@@ -153,7 +161,7 @@ def missing_names(site: Site, queue: FragmentQueue) -> list[Finding]:
     return findings
 
 
-def _made_partition(site: Site, queue: FragmentQueue, name: str) -> tuple[Change, ...]:
+def _made_partition(site: Site, queue: FragmentQueue, name: str) -> tuple[SiteChange, ...]:
     """One with all nodes, below all partitions, or equal to those of tier 0, which go up then."""
     lowest = min((one.partition.priority_tier for one in site.partitions.values()), default=1)
     by_qos = {"AllowQos": queue.qos or best_fragment_qos(site, OWN)}
@@ -177,7 +185,7 @@ def _plan(site: Site, premise: Premise, queue: FragmentQueue) -> Plan | None:
     """What mends all that is unsafe where fragments run in this queue; None: something cannot be mended."""
     wanted = replace(premise, queue=queue)
     first = _unmended(site, wanted)
-    changes: dict[Finding, tuple[Change, ...]] = {}
+    changes: dict[Finding, tuple[SiteChange, ...]] = {}
     typed = [setting(key, value) for key, value in _settings(premise.queue, queue)]
     root: Finding | None = None
     for _ in range(_MOST_STEPS):
@@ -285,7 +293,7 @@ def _cost(site: Site, plan: Plan) -> tuple[int, int, int]:
     return theirs, len(changes) - settings - theirs, settings
 
 
-def _is_the_sites(site: Site, queue: FragmentQueue, change: Change) -> bool:
+def _is_the_sites(site: Site, queue: FragmentQueue, change: SiteChange) -> bool:
     """Whether a line changes something that other jobs than fragments feel."""
     match change.target:
         case Target.SETTINGS | Target.MACHINE:
@@ -298,7 +306,7 @@ def _is_the_sites(site: Site, queue: FragmentQueue, change: Change) -> bool:
     return True
 
 
-def _with_changes(site: Site, plan: Plan, finding: Finding, changes: Sequence[Change]) -> Finding:
+def _with_changes(site: Site, plan: Plan, finding: Finding, changes: Sequence[SiteChange]) -> Finding:
     """The finding with its lines, and with whom they concern besides fragments."""
     if not changes:
         return finding
@@ -308,7 +316,7 @@ def _with_changes(site: Site, plan: Plan, finding: Finding, changes: Sequence[Ch
     return Finding.of(finding.what + whom, changes, finding.is_unsafe)
 
 
-def _concerned(site: Site, change: Change) -> str:
+def _concerned(site: Site, change: SiteChange) -> str:
     """The jobs of the site's that a line concerns; empty: it only says that nothing happens to them."""
     if change.target is Target.PARTITION:
         return "" if change.value == "OFF" else f"all jobs in partition {change.name}"

@@ -44,7 +44,7 @@ each partition are as they must be before preemption is switched on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SiteChange:
     """One change.
 
     Attributes:
@@ -125,7 +125,7 @@ class Change:
         return row["Account"] in names_of(self.name)
 
 
-def apply(changes: Iterable[Change], site: Site, queue: FragmentQueue) -> tuple[Site, FragmentQueue]:
+def apply(changes: Iterable[SiteChange], site: Site, queue: FragmentQueue) -> tuple[Site, FragmentQueue]:
     """The site, and where fragments run, after these lines have been typed."""
     for change in changes:
         site = change.applied_to(site)
@@ -134,17 +134,17 @@ def apply(changes: Iterable[Change], site: Site, queue: FragmentQueue) -> tuple[
     return site, queue
 
 
-def in_typing_order(changes: Iterable[Change]) -> tuple[Change, ...]:
+def in_typing_order(changes: Iterable[SiteChange]) -> tuple[SiteChange, ...]:
     """Each change once, in the order in which the lines are typed: what is made comes before what is changed."""
 
-    def place(change: Change) -> tuple[int, bool]:
+    def place(change: SiteChange) -> tuple[int, bool]:
         target = Target.CONF if change.row else change.target
         return _ORDER.index(target), bool(change.key)
 
     return tuple(sorted(dict.fromkeys(changes), key=place))
 
 
-def lines_of(changes: Iterable[Change]) -> str:
+def lines_of(changes: Iterable[SiteChange]) -> str:
     """The lines of changes, one below the other; a table of freetrain.toml is opened once."""
     lines = list(in_typing_order(changes))
     text = "\n".join(change.line for change in lines)
@@ -152,56 +152,56 @@ def lines_of(changes: Iterable[Change]) -> str:
     return first + ("[slurm]\n" + "".join(more) if more else "")
 
 
-def conf(key: str, value: str) -> Change:
+def conf(key: str, value: str) -> SiteChange:
     """A setting of slurm.conf."""
-    return Change(Target.CONF, "", key, value)
+    return SiteChange(Target.CONF, "", key, value)
 
 
-def partition(name: str, key: str, value: str) -> Change:
+def partition(name: str, key: str, value: str) -> SiteChange:
     """A field of a partition."""
-    return Change(Target.PARTITION, name, key, value)
+    return SiteChange(Target.PARTITION, name, key, value)
 
 
-def new_partition(name: str, nodes: Iterable[str], **fields: str) -> Change:
+def new_partition(name: str, nodes: Iterable[str], **fields: str) -> SiteChange:
     """A partition that is made."""
     row = {"Nodes": fold_nodes(nodes) or "<all>", **fields, "State": "UP"}
-    return Change(Target.PARTITION, name, row=tuple(row.items()))
+    return SiteChange(Target.PARTITION, name, row=tuple(row.items()))
 
 
-def new_qos(name: str) -> Change:
+def new_qos(name: str) -> SiteChange:
     """A QOS that is made."""
-    return Change(Target.QOS, name)
+    return SiteChange(Target.QOS, name)
 
 
-def qos(name: str, key: str, value: str, sign: str = "=") -> Change:
+def qos(name: str, key: str, value: str, sign: str = "=") -> SiteChange:
     """A field of a QOS."""
-    return Change(Target.QOS, name, key, value, sign)
+    return SiteChange(Target.QOS, name, key, value, sign)
 
 
-def qos_of_accounts(accounts: Iterable[str], name: str) -> Change:
+def qos_of_accounts(accounts: Iterable[str], name: str) -> SiteChange:
     """Lets accounts use a QOS."""
-    return Change(Target.ACCOUNT, ",".join(accounts), "QOS", name, "+=")
+    return SiteChange(Target.ACCOUNT, ",".join(accounts), "QOS", name, "+=")
 
 
-def unset_default_qos(account: str, user: str = "") -> Change:
+def unset_default_qos(account: str, user: str = "") -> SiteChange:
     """Lets jobs that name no QOS have the one that they had before somebody set another."""
     if user:
-        return Change(Target.USER, f"{user}@{account}", "DefaultQOS", "-1")
-    return Change(Target.ACCOUNT, account, "DefaultQOS", "-1")
+        return SiteChange(Target.USER, f"{user}@{account}", "DefaultQOS", "-1")
+    return SiteChange(Target.ACCOUNT, account, "DefaultQOS", "-1")
 
 
-def delete_reservation(name: str) -> Change:
+def delete_reservation(name: str) -> SiteChange:
     """Ends a reservation."""
-    return Change(Target.RESERVATION, name)
+    return SiteChange(Target.RESERVATION, name)
 
 
-CLOCK_BY_NETWORK = Change(Target.MACHINE, "", value="timedatectl set-ntp true")
+CLOCK_BY_NETWORK = SiteChange(Target.MACHINE, "", value="timedatectl set-ntp true")
 """Lets this machine's clock be set by NTP."""
 
 
-def setting(key: str, value: str) -> Change:
+def setting(key: str, value: str) -> SiteChange:
     """``slurm.partition`` or ``slurm.qos`` of freetrain.toml."""
-    return Change(Target.SETTINGS, "slurm", key, value)
+    return SiteChange(Target.SETTINGS, "slurm", key, value)
 
 
 def _with(rows: Mapping[str, Row], name: str, row: Row) -> Mapping[str, Row]:
@@ -234,7 +234,7 @@ _LISTS = frozenset({"Preempt", "Flags", "QOS"})
 """Fields of accounting that are lists, to which ``+=`` adds and from which ``-=`` takes."""
 
 
-def _changed(row: Row, change: Change) -> Row:
+def _changed(row: Row, change: SiteChange) -> Row:
     if not change.key:
         return row
     key = _SHOWN_AS.get((change.target, change.key), change.key)
@@ -242,7 +242,7 @@ def _changed(row: Row, change: Change) -> Row:
     return {**row, **typed, key: _value_after(row.get(key, ""), change, key)}
 
 
-def _value_after(before: str, change: Change, key: str) -> str:
+def _value_after(before: str, change: SiteChange, key: str) -> str:
     value = change.value
     if change.target is Target.PARTITION:
         return "UNLIMITED" if key.startswith("MaxMem") and value == "0" else value

@@ -11,7 +11,7 @@ from freetrain.slurm.finding import Finding
 from freetrain.slurm.parsing import fold_nodes
 from freetrain.slurm.site.changes import (
     CLOCK_BY_NETWORK,
-    Change,
+    SiteChange,
     conf,
     new_partition,
     new_qos,
@@ -22,7 +22,7 @@ from freetrain.slurm.site.changes import (
 )
 from freetrain.slurm.site.facts import BY_PARTITION, BY_QOS, Names, Qos, Site, SitePartition, pools
 from freetrain.slurm.site.fields import OF_WORDS
-from freetrain.slurm.site.limits import SharedLimits, shared_limits
+from freetrain.slurm.site.limits import QosLimits, shared_limits
 from freetrain.slurm.site.preemption import (
     STOPS,
     best_fragment_qos,
@@ -68,7 +68,7 @@ class Premise:
     account: str = ""
 
 
-def found(what: str, *changes: Change, is_unsafe: bool = True) -> Finding:
+def found(what: str, *changes: SiteChange, is_unsafe: bool = True) -> Finding:
     """A finding with the changes that mend it."""
     return Finding.of(what, changes, is_unsafe)
 
@@ -130,7 +130,7 @@ def _of_partition(site: Site, premise: Premise, own: SitePartition) -> Iterator[
         yield found(what, _admit_accounts(own, {account for _, account in kept_out}), is_unsafe=False)
 
 
-def _another_default(site: Site, premise: Premise, own: SitePartition) -> Change:
+def _another_default(site: Site, premise: Premise, own: SitePartition) -> SiteChange:
     """Slurm has one default partition; without any, jobs that name no partition are refused."""
     others = [one for one in sites_on(site, own, premise.queue) if one.partition.is_up]
     if any(one.is_default for one in site.partitions.values() if one != own) or not others:
@@ -138,13 +138,13 @@ def _another_default(site: Site, premise: Premise, own: SitePartition) -> Change
     return partition(max(others, key=lambda one: len(one.partition.nodes)).name, "Default", "YES")
 
 
-def _admit_accounts(own: SitePartition, accounts: set[str]) -> Change:
+def _admit_accounts(own: SitePartition, accounts: set[str]) -> SiteChange:
     if own.allow_accounts is not None:
         return partition(own.name, "AllowAccounts", ",".join(sorted(own.allow_accounts | accounts)))
     return partition(own.name, "DenyAccounts", ",".join(sorted(own.deny_accounts - accounts)))
 
 
-def preempt_by_partition(site: Site, queue: FragmentQueue) -> tuple[Change, ...]:
+def preempt_by_partition(site: Site, queue: FragmentQueue) -> tuple[SiteChange, ...]:
     """Switches preemption on for fragments alone: every other partition says that its jobs are not preempted."""
     others = sorted(name for name in site.partitions if name not in queue.partitions)
     off = [partition(name, "PreemptMode", "OFF") for name in others]
@@ -242,7 +242,7 @@ def _by_partition(site: Site, premise: Premise, own: SitePartition) -> Iterator[
     )
 
 
-def _below(site: Site, own: SitePartition, others: Iterable[SitePartition]) -> tuple[Change, ...]:
+def _below(site: Site, own: SitePartition, others: Iterable[SitePartition]) -> tuple[SiteChange, ...]:
     """Freetrain's partition below all others. With one of tier 0 the site's all go up by one."""
     lowest = min(other.partition.priority_tier for other in others)
     if lowest > 0:
@@ -281,7 +281,7 @@ def _by_qos(site: Site, premise: Premise, own: SitePartition) -> Iterator[Findin
                 )
 
 
-def make_qos(name: str) -> tuple[Change, ...]:
+def make_qos(name: str) -> tuple[SiteChange, ...]:
     """Makes a QOS for fragments, which every other preempts where Slurm preempts by QOS."""
     return (new_qos(name), qos(name, "PreemptMode", "requeue"), qos(name, "UsageFactor", "0"))
 
@@ -348,14 +348,14 @@ def _of_site(site: Site, other: Qos, names: Names) -> Iterator[Finding]:
         )
 
 
-def without_qos(other: SitePartition, names: Names, known: Iterable[str]) -> Change:
+def without_qos(other: SitePartition, names: Names, known: Iterable[str]) -> SiteChange:
     """Makes a partition admit none of these QOS; the others that are known it goes on to admit."""
     if other.allow_qos is None:
         return partition(other.name, "DenyQos", ",".join(sorted(other.deny_qos | (names & frozenset(known)))))
     return partition(other.name, "AllowQos", ",".join(sorted(other.allow_qos - other.deny_qos - names)))
 
 
-def _of_mode(mode: str, where: str, mend: Change) -> Iterator[Finding]:
+def _of_mode(mode: str, where: str, mend: SiteChange) -> Iterator[Finding]:
     """Fragments that are preempted must end."""
     done = what_is_done(mode)
     if "OFF" in done or not done:
@@ -366,7 +366,7 @@ def _of_mode(mode: str, where: str, mend: Change) -> Iterator[Finding]:
         )
 
 
-def _of_grace(site: Site, premise: Premise, grace_s: float, where: str, mend: Change) -> Iterator[Finding]:
+def _of_grace(site: Site, premise: Premise, grace_s: float, where: str, mend: SiteChange) -> Iterator[Finding]:
     """And soon."""
     if grace_s <= 0:
         return
@@ -400,7 +400,7 @@ def _of_exempt_times(site: Site, premise: Premise, own: SitePartition) -> Iterat
             )
 
 
-def _no_exempt_time(site: Site, premise: Premise, own: SitePartition, by: Qos | None) -> Change:
+def _no_exempt_time(site: Site, premise: Premise, own: SitePartition, by: Qos | None) -> SiteChange:
     """A QOS that fragments need not have is better left as it is."""
     if by is None:
         return conf("PreemptExemptTime", "00:00:00")
@@ -429,7 +429,7 @@ def _of_limits(site: Site, premise: Premise, own: SitePartition) -> Iterator[Fin
             )
 
 
-def _out_of_limits(site: Site, premise: Premise, own: SitePartition, limits: SharedLimits) -> Iterator[Change]:
+def _out_of_limits(site: Site, premise: Premise, own: SitePartition, limits: QosLimits) -> Iterator[SiteChange]:
     """A partition of fragments' own where the limits are those of the partition, else a QOS of their own."""
     if limits.of_partition:
         yield new_partition(OWN, own.partition.nodes, AllowQos=premise.queue.qos)
@@ -446,7 +446,7 @@ def _out_of_limits(site: Site, premise: Premise, own: SitePartition, limits: Sha
     yield setting("qos", name)
 
 
-def admit_accounts_to(site: Site, name: str) -> Iterator[Change]:
+def admit_accounts_to(site: Site, name: str) -> Iterator[SiteChange]:
     """Lets every account use a QOS, where Slurm keeps jobs from QOS that they may not have."""
     accounts = sorted({one.account for one in site.associations} - {"root"})
     if accounts and not any(name in one.qos for one in site.associations):

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.slurm.site.facts import Association, Qos, Site, SitePartition
+from freetrain.core.job import Job, LimitOf
+from freetrain.slurm.site.facts import Association, Names, Qos, Site, SitePartition
 from freetrain.slurm.site.preemption import fragment_qos, is_shared, sites_on
 
 OF_ALL, OF_EACH = ("Grp",), ("MaxTRESP", "MaxJobsP", "MaxSubmitP")
@@ -21,7 +22,7 @@ _OF_EACH_ASSOCIATION = ("MaxJobs", "MaxSubmit")
 
 
 @dataclass(frozen=True, slots=True)
-class SharedLimits:
+class QosLimits:
     """Limits of a QOS in which fragments and jobs of the site's count.
 
     Attributes:
@@ -37,20 +38,20 @@ class SharedLimits:
     of_partition: bool
 
 
-def shared_limits(site: Site, queue: FragmentQueue, partition: SitePartition) -> list[SharedLimits]:
+def shared_limits(site: Site, queue: FragmentQueue, partition: SitePartition) -> list[QosLimits]:
     """The QOS with limits in which fragments in a partition count together with jobs of the site's."""
     if not site.enforces_limits:
         return []
     known = site.qos or {}
     job_qos = [known[name] for name in sorted(qos_of_fragments(site, queue, partition)) if name in known]
     found = [
-        SharedLimits(qos, qos.named_limits(OF_ALL), qos.named_limits(OF_EACH), False)
+        QosLimits(qos, qos.named_limits(OF_ALL), qos.named_limits(OF_EACH), False)
         for qos in job_qos
         if qos.name != queue.qos and is_of_the_site(site, queue, partition, qos.name)
     ]
     if is_shared(partition, queue) and partition.qos in known:
         qos = known[partition.qos]
-        found.append(SharedLimits(qos, qos.named_limits(OF_ALL), qos.named_limits(OF_EACH), True))
+        found.append(QosLimits(qos, qos.named_limits(OF_ALL), qos.named_limits(OF_EACH), True))
     return [limits for limits in found if limits.of_all or limits.of_each]
 
 
@@ -90,3 +91,33 @@ def limited_associations(site: Site, queue: FragmentQueue) -> list[tuple[Associa
             if limits:
                 found.append((one, limits))
     return found
+
+
+def shares_limit(site: Site, job: Job, other: Job) -> bool:
+    """Whether another job counts in the limit for which a job waits.
+
+    Slurm says what kind of limit it is, and not whose: of an account, of one above it, of the QOS of the job or of
+    that of its partition. Where associations are not known, accounts that bear the same name share one.
+    """
+    if job.limit is None:
+        return False
+    of = job.limit.of
+    if of in (LimitOf.ACCOUNT, LimitOf.USER):
+        is_same_user = of is LimitOf.ACCOUNT or job.user == other.user
+        return is_same_user and bool(_limited_accounts(site, job) & _limited_accounts(site, other))
+    is_same_user = of is not LimitOf.QOS_AND_USER or job.user == other.user
+    is_same_account = of is not LimitOf.QOS_AND_ACCOUNT or job.account == other.account
+    return is_same_user and is_same_account and bool(_qos_of(site, job) & _qos_of(site, other))
+
+
+def _limited_accounts(site: Site, job: Job) -> Names:
+    """The account that a job is charged to, and those above it that have limits."""
+    limited = {one.account for one in site.associations if not one.user and one.limits}
+    above = frozenset(name for name in site.accounts_above(job.account) if name in limited)
+    return above or frozenset({job.account})
+
+
+def _qos_of(site: Site, job: Job) -> Names:
+    """The QOS in whose limits a job counts: its own, and that of its partition."""
+    partitions = (site.partitions[name] for name in job.partition.split(",") if name in site.partitions)
+    return frozenset({job.qos, *(partition.qos for partition in partitions)}) - {""}

@@ -44,7 +44,7 @@ def test_the_rows_are_those_of_a_real_slurm() -> None:
     assert site.qos is not None
     assert site.qos["normal"].preempts == {"scavenger"}
     scavenger = site.qos["scavenger"]
-    assert (scavenger.preempt_mode, scavenger.grace_s, scavenger.exempt_s) == ("REQUEUE", 600.0, 90.0)
+    assert (scavenger.preempt_mode, scavenger.grace_s, scavenger.exempt_s) == ("REQUEUE", 600.0, 5400.0)
     assert scavenger.limits == {"MaxWall": "01:00:00", "MaxTRESPU": "cpu=8,node=2", "MaxSubmitPU": "1000"}
     assert {one.account: one.limits for one in site.associations if not one.user} == {
         "root": {}, "ml": {"GrpTRES": "cpu=4"},

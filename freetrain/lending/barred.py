@@ -1,0 +1,51 @@
+"""Nodes that single trainers get no more, whatever their tasks ask for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from freetrain.core.fragment import node_of
+from freetrain.core.node import Nodes
+from freetrain.lending.facts import Facts, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Offered places that a trainer does not get.
+
+    Attributes:
+        places: these nodes or parts of nodes; it keeps those of them that it has.
+        why: in a sentence without its end, for its owner.
+    """
+
+    places: Nodes
+    why: str
+
+
+def with_bars(facts: Facts, bars: Mapping[str, Bar]) -> Facts:
+    """The facts, where tasks of these trainers cannot run on what they do not get."""
+    if not bars:
+        return facts
+    return replace(facts, requests=tuple(_barred(request, bars) for request in facts.requests))
+
+
+def _barred(request: Request, bars: Mapping[str, Bar]) -> Request:
+    bar = bars.get(request.id)
+    if bar is None:
+        return request
+    excluded = request.needs.excluded | frozenset(map(node_of, bar.places))
+    return replace(request, needs=replace(request.needs, excluded=excluded))
+
+
+def with_reasons(
+    waits_for: Mapping[str, str], bars: Mapping[str, Bar], without: Iterable[str]
+) -> Mapping[str, str]:
+    """Trainer → why it has no node: what keeps it alone from nodes counts before any other reason.
+
+    Args:
+        waits_for: what was found for each otherwise.
+        bars: what single trainers do not get.
+        without: trainers that have no node.
+    """
+    return {**waits_for, **{trainer: bars[trainer].why for trainer in without if trainer in bars}}

@@ -1,0 +1,119 @@
+"""How long fragments take to leave their nodes, and what a training gets that takes too long. Pure.
+
+Slurm calls a job's end the moment in which it was told to go. Its node is free only when its processes have ended,
+its epilog included: until then squeue shows the job as COMPLETING.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from freetrain.core.fragment import End, Fragment
+from freetrain.core.problem import Offer
+from freetrain.lending.barred import Bar
+from freetrain.lending.facts import Facts
+from freetrain.lending.offers import Offers
+
+_BY_ORDER = frozenset((End.PREEMPTED, End.RELEASED, End.TIMED_OUT, End.CANCELLED))
+"""Ends of fragments that were asked to leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Fragments that leave, and how long those of each training take for it.
+
+    Attributes:
+        seen_s: job of a fragment that leaves → the first and the last look that found it leaving.
+        took_s: what was handed in → how long its fragments take, in seconds.
+    """
+
+    seen_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    took_s: Mapping[str, float] = field(default_factory=dict)
+
+    def until_free(self, ended: Iterable[Fragment]) -> tuple[Fragment, ...]:
+        """The fragments, each with the last look that found it on its node as its end, where that was later."""
+        return tuple(
+            replace(fragment, ended_s=max(fragment.ended_s, self.seen_s[fragment.job][1]))
+            if fragment.ended_s is not None and fragment.job in self.seen_s
+            else fragment
+            for fragment in ended
+        )
+
+    def after(self, facts: Facts, bound_s: float) -> Leaving:
+        """After a look.
+
+        A training that takes longer than before is believed at once; one that takes less, half of it each time.
+
+        Args:
+            facts: what the look showed.
+            bound_s: how long Slurm lets a fragment stay: what takes longer is the node's fault.
+        """
+        now_s = facts.snapshot.time_s
+        leaving = [fragment for fragment in facts.fragments if fragment.is_leaving]
+        seen_s = {one.job: (self.seen_s.get(one.job, (now_s, now_s))[0], now_s) for one in leaving}
+        present = {*facts.to_put_right, *(request.handed_in for request in facts.requests)}
+        took_s = {key: known_s for key, known_s in self.took_s.items() if key in present}
+        for fragment in leaving:
+            key, since_s = _key(fragment, facts), seen_s[fragment.job][0]
+            took_s[key] = max(took_s.get(key, 0.0), min(now_s - since_s, bound_s))
+        for fragment, free in zip(facts.ended, self.until_free(facts.ended), strict=True):
+            if fragment.end in _BY_ORDER and fragment.started_s is not None:
+                key, lasted_s = _key(fragment, facts), min(self._lasted_s(fragment, free), bound_s)
+                took_s[key] = max(lasted_s, (took_s.get(key, lasted_s) + lasted_s) / 2)
+        return Leaving(seen_s, took_s)
+
+    def slow(self, facts: Facts, limit_s: float) -> Mapping[str, float]:
+        """Trainer that takes longer than the limit to leave → how long."""
+        taking = ((request.id, self.took_s.get(request.handed_in, 0.0)) for request in facts.requests)
+        return {trainer: took_s for trainer, took_s in taking if took_s > limit_s}
+
+    def _lasted_s(self, fragment: Fragment, free: Fragment) -> float:
+        """Seconds from the order to leave, which Slurm calls its end, or from the first look after it."""
+        ended_s = fragment.ended_s or 0.0
+        first_s, _ = self.seen_s.get(fragment.job, (ended_s, ended_s))
+        return (free.ended_s or 0.0) - min(ended_s, first_s)
+
+
+def _key(fragment: Fragment, facts: Facts) -> str:
+    """What was handed in: a task of a filler leaves as the others do."""
+    request = facts.request.get(fragment.trainer)
+    return fragment.trainer if request is None else request.handed_in
+
+
+def bars_of_slow(
+    offers: Offers, slow: Mapping[str, float], now_s: float, shortest_hole_s: float
+) -> Mapping[str, Bar]:
+    """Trainer that takes long to leave → the offered nodes that nobody knows to be free for so long.
+
+    Args:
+        offers: what may be lent, with the ends of holes.
+        slow: trainer → how long it takes.
+        now_s: UTC epoch seconds.
+        shortest_hole_s: what is to be left of a hole when the time to leave it is taken off.
+    """
+    bars: dict[str, Bar] = {}
+    for trainer, took_s in slow.items():
+        needed_s = took_s + shortest_hole_s
+        short = (offer for offer in offers.offered if not _is_free_for(offer, needed_s, now_s))
+        why = (
+            f"it takes {took_s:.0f} s to leave a node when it is told to, longer than harm.limit, so it gets only "
+            "nodes that nobody will want before a time that is known so far ahead: let it end on SIGTERM"
+        )
+        bars[trainer] = Bar(frozenset(offer.name for offer in short), why)
+    return bars
+
+
+def due_of_slow(offers: Offers, slow: Mapping[str, float], now_s: float) -> Mapping[str, str]:
+    """Lent place → why it is given back by a trainer that takes long to leave."""
+    due = {}
+    for offer in offers.offered if slow else ():
+        took_s = slow.get(offer.held_by or "")
+        if took_s is not None and not _is_free_for(offer, took_s, now_s):
+            due[offer.name] = f"trainer {offer.held_by} takes {took_s:.0f} s to leave, longer than harm.limit"
+    return due
+
+
+def _is_free_for(offer: Offer, seconds: float, now_s: float) -> bool:
+    """Whether it is known who wants a place next, and that nobody does for so long."""
+    return offer.free_until_s is not None and offer.free_until_s - now_s > seconds

@@ -1,0 +1,249 @@
+"""Jobs of the site's that wait for a limit in which fragments count: they get their part of it back. Pure.
+
+If nothing were lent such a job would wait for nodes alone, so the shadow schedule plans it. Where it would start
+now, as many fragments are given back as make room for it in the limit: whatever else counts there, what they free
+is enough. Until it has started, no trainer that counts there gets a node more.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
+from math import inf
+
+from freetrain.core.amounts import Amount
+from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.job import Job, JobState, LimitOf, SharedLimit, WaitsFor
+from freetrain.lending.barred import Bar
+from freetrain.lending.facts import Facts, Request
+from freetrain.lending.rules import NodeRules
+from freetrain.lending.shadow import Shadow
+
+_SAME_S = 1.0
+"""Slurm counts in whole seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitClaim:
+    """Fragments that are given back for a job that waits for a limit.
+
+    Attributes:
+        limit: which.
+        fragments: jobs of the fragments that are, or were, given back for it.
+        tasks: how many of the job's tasks it is for.
+        gone_s: since when all of the fragments have left, UTC epoch seconds; None: some have not.
+    """
+
+    limit: SharedLimit
+    fragments: tuple[str, ...]
+    tasks: int = 1
+    gone_s: float | None = None
+
+
+LimitClaims = Mapping[str, LimitClaim]
+"""Waiting job of the site's → what is given back for it."""
+
+
+def without_limits(facts: Facts, before: LimitClaims, queue: FragmentQueue) -> Facts:
+    """The facts, where jobs that wait for a limit in which fragments count wait for nodes.
+
+    Of each limit that concerns the first jobs only: as many as what its fragments have in it is enough for.
+
+    Args:
+        facts: what the look found out.
+        before: the jobs for which fragments were given back at the looks before: they count until they start.
+        queue: where fragments wait and run.
+    """
+    limited = [job for job in facts.snapshot.limited if not queue.has(job)]
+    if not limited:
+        return facts
+    freed: dict[str, int] = {}
+    left: dict[tuple[str, str], int] = {}
+    smallest = min((node.cpus for node in facts.snapshot.nodes if node.cpus), default=1)
+    for job in sorted(limited, key=lambda job: (-job.priority, job.submitted_s)):
+        counts = _counts(job)
+        key = _whose(job), counts
+        if key not in left:
+            started = (one for one in _holders(job, facts) if one.state is not FragmentState.ASKED)
+            left[key] = sum(_part(fragment, counts, facts) for fragment in started)
+        if job.id in before:
+            freed[job.id] = min(job.tasks, before[job.id].tasks)
+        elif left[key] > 0:
+            each = max(1, _wanted(job, counts, [smallest] * job.node_count))
+            freed[job.id] = min(job.tasks, -(-left[key] // each))
+            left[key] -= each * freed[job.id]
+    if not freed:
+        return facts
+    jobs = (
+        replace(job, waits_for=WaitsFor.NODES, tasks=freed[job.id]) if job.id in freed else job
+        for job in facts.snapshot.jobs
+    )
+    return replace(facts, snapshot=replace(facts.snapshot, jobs=tuple(jobs)))
+
+
+def claims_after(before: LimitClaims, facts: Facts, shadow: Shadow, rules: NodeRules) -> LimitClaims:
+    """The claims after a look; the jobs are those that the shadow starts now.
+
+    A job keeps its claim until it has started, also where Slurm has found its part of the limit free by now: else
+    that would be lent to others while it waits for a node. More is given back for it only where it waits for the
+    limit still, and Slurm has planned, or had the time to, since what was given back is gone.
+    """
+    if not facts.snapshot.limited and not before:
+        return {}
+    open_ = {fragment.job for fragment in facts.fragments}
+    nodes: defaultdict[str, list[str]] = defaultdict(list)
+    for plan in shadow.plans:
+        is_limited = plan.job in before or facts.snapshot.job[plan.job].limit is not None
+        if is_limited and plan.start_s <= shadow.time_s:
+            nodes[plan.job] += sorted(plan.nodes)
+    claims = {id_: _still(before[id_], open_, shadow.time_s) for id_ in nodes if id_ in before}
+    claimed = {fragment for claim in claims.values() for fragment in claim.fragments}
+    for id_, names in nodes.items():
+        claim, job = claims.get(id_), facts.snapshot.job[id_]
+        if job.limit is None or (claim is not None and not _has_had_its_chance(claim, facts, rules)):
+            continue
+        more = _enough(job, names, facts, shadow, claimed)
+        claimed.update(more)
+        if more:
+            given = claim.fragments if claim is not None else ()
+            claims[id_] = LimitClaim(job.limit, (*given, *more), _tasks_on(names, job))
+    return claims
+
+
+def due_for_limits(claims: LimitClaims, facts: Facts, rules: NodeRules) -> Mapping[str, str]:
+    """Lent place → why it is given back."""
+    why = {fragment: _why(job) for job, claim in _claiming(claims, facts) for fragment in claim.fragments}
+    given = (fragment for fragment in facts.fragments if fragment.goes_on and fragment.job in why)
+    return {rules.place_of(fragment): why[fragment.job] for fragment in given}
+
+
+def bars_of_limits(claims: LimitClaims, facts: Facts, rules: NodeRules) -> Mapping[str, Bar]:
+    """Trainers that count in a limit for which a job of the site's waits: they get no node more."""
+    if not claims:
+        return {}
+    places = rules.queue.among(facts.snapshot.partitions).nodes
+    first = {job.array: job for job in reversed(facts.snapshot.jobs) if rules.queue.has(job)}
+    bars = {}
+    for request in facts.requests:
+        own = first.get(request.handed_in) or _as_a_job(request, rules.queue)
+        jobs = [job for job, _ in _claiming(claims, facts) if facts.shares_limit(job, own)]
+        if jobs:
+            bars[request.id] = Bar(places, f"{_why(jobs[0])}; it gets no more nodes until that job has started")
+    return bars
+
+
+def tell_claims(claims: LimitClaims, facts: Facts) -> Mapping[str, str]:
+    """Job of the site's → what is done for it, in sentences."""
+    return {job.id: _sentences(job, claim) for job, claim in _claiming(claims, facts)}
+
+
+def _claiming(claims: LimitClaims, facts: Facts) -> Iterator[tuple[Job, LimitClaim]]:
+    """The jobs, each with the limit that its claim is for, whatever Slurm says of it now."""
+    for id_, claim in claims.items():
+        yield replace(facts.snapshot.job[id_], limit=claim.limit), claim
+
+
+def _sentences(job: Job, claim: LimitClaim) -> str:
+    why = _why(job)
+    gone = "are gone" if claim.gone_s is not None else "are being given back for it"
+    return f"{why[0].upper()}{why[1:]} ({job.reason}). Fragments {', '.join(claim.fragments)} {gone}."
+
+
+def _holders(job: Job, facts: Facts) -> list[Fragment]:
+    """The fragments that count in the limit that a job waits for; those that are to start would count soon."""
+    jobs = facts.snapshot.job
+    return [one for one in facts.fragments if one.job in jobs and facts.shares_limit(job, jobs[one.job])]
+
+
+def _still(claim: LimitClaim, open_: Iterable[str], now_s: float) -> LimitClaim:
+    is_gone = not set(claim.fragments).intersection(open_)
+    return replace(claim, gone_s=(claim.gone_s or now_s) if is_gone else None)
+
+
+def _has_had_its_chance(claim: LimitClaim, facts: Facts, rules: NodeRules) -> bool:
+    """Whether Slurm has planned since the fragments were gone, or had the time to."""
+    if claim.gone_s is None:
+        return False
+    has_planned = facts.last_plan_s is not None and facts.last_plan_s > claim.gone_s + _SAME_S
+    return has_planned or facts.snapshot.time_s - claim.gone_s >= rules.claim_s
+
+
+def _enough(job: Job, nodes: Sequence[str], facts: Facts, shadow: Shadow, claimed: Iterable[str]) -> Sequence[str]:
+    """Jobs of the fragments that together have as much in the limit as the job will have on these nodes.
+
+    Those come first that leave anyhow: they are on their way, or a job of the site's takes their nodes. Then those
+    that lose least, the youngest of them first. Fragments that are to start are called off with the first of them.
+    """
+    claimed = set(claimed)
+    holders = [fragment for fragment in _holders(job, facts) if fragment.job not in claimed]
+    counts = _counts(job)
+    left = _wanted(job, counts, [facts.snapshot.node[name].cpus for name in nodes])
+    taken = {name for plan in shadow.plans if plan.start_s <= shadow.time_s for name in plan.nodes}
+    holders.sort(
+        key=lambda one: (one.goes_on, one.node not in taken, facts.lost_s(one), -(one.started_s or inf), one.job)
+    )
+    chosen: dict[str, None] = {}
+    for fragment in holders:
+        if fragment.state is FragmentState.ASKED:
+            chosen[fragment.job] = None
+        elif left > 0 or fragment.job in chosen:
+            chosen[fragment.job] = None
+            left -= _part(fragment, counts, facts)
+    return tuple(chosen)
+
+
+def _counts(job: Job) -> str:
+    """What of fragments and of the job is compared; nodes, where nobody knows how much it asks for."""
+    counts = job.limit.counts if job.limit is not None else ""
+    total = job.total or Amount()
+    known = {"jobs": 1, "cpu": 1, "mem": total.memory_mb, "gres": total.gpus}
+    return counts if known.get(counts) else "node"
+
+
+def _wanted(job: Job, counts: str, cpus: Sequence[int]) -> int:
+    """How much a job will have on nodes with so many CPUs.
+
+    A job that has its nodes to itself has all of their CPUs, however few it asks for.
+    """
+    tasks, total = _tasks_on(cpus, job), job.total or Amount()
+    if counts == "cpu" and (job.total is None or job.least is not None):
+        return sum(cpus)
+    each = {"jobs": 1, "cpu": total.cpus, "mem": total.memory_mb, "gres": total.gpus}
+    return each[counts] * tasks if counts in each else len(cpus)
+
+
+def _tasks_on(nodes: Sized, job: Job) -> int:
+    """How many tasks of a job these nodes are for."""
+    return max(1, len(nodes) // max(job.node_count, 1))
+
+
+def _part(fragment: Fragment, counts: str, facts: Facts) -> int:
+    """How much a fragment has in a limit."""
+    node, request = facts.snapshot.node.get(fragment.node), facts.request.get(fragment.trainer)
+    if counts in ("jobs", "node") or node is None:
+        return 1
+    amount = facts.amounts.get(fragment.job) or (request.needs.amount_on(node) if request else node.total)
+    return {"cpu": amount.cpus, "mem": amount.memory_mb, "gres": amount.gpus}[counts]
+
+
+def _as_a_job(request: Request, queue: FragmentQueue) -> Job:
+    """A training that has no job in Slurm, as one of its fragments would be."""
+    id_ = request.handed_in
+    return Job(id_, id_, request.owner, queue.partition, JobState.PENDING, account=request.account, qos=queue.qos)
+
+
+def _why(job: Job) -> str:
+    return f"job {job.id} waits for a limit of {_whose(job)} in which fragments count"
+
+
+def _whose(job: Job) -> str:
+    whose = {
+        LimitOf.ACCOUNT: f"account {job.account}",
+        LimitOf.USER: f"user {job.user} in account {job.account}",
+        LimitOf.QOS: f"QOS {job.qos}",
+        LimitOf.QOS_AND_USER: f"user {job.user} in QOS {job.qos}",
+        LimitOf.QOS_AND_ACCOUNT: f"account {job.account} in QOS {job.qos}",
+    }
+    return whose[job.limit.of] if job.limit is not None else ""

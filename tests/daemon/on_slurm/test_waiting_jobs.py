@@ -1,0 +1,68 @@
+"""Jobs of the site's that wait for what fragments have, on a real Slurm: for nodes, and for a part of a limit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.live.site import Site
+from benchmarks.live.workload import SiteJob
+from freetrain.core.harm import Harm
+from freetrain.lab import LabOptions
+from freetrain.store.store import Store
+from tests.daemon.on_slurm.site import POLL_S, daemon_that_polls_every, lent, site_of, wait_until
+
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+
+NODES, KILL_WAIT_S = 3, 10
+DEAF = "#!/bin/bash\ntrap '' TERM\nsrun --quiet bash -c 'trap \"\" TERM; while true; do sleep 1; done'\n"
+"""A program that ignores SIGTERM."""
+COMMANDS = '[slurm]\nbackend = "cli"'
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    options = LabOptions(nodes=NODES, accounting=True)
+    more = {"KillWait": str(KILL_WAIT_S)}
+    with site_of(options, more) as site, daemon_that_polls_every(POLL_S, site, NODES, more=COMMANDS):
+        yield site
+
+
+def harm_of(site: Site, job: str) -> Harm:
+    """What the meter counted of a job, once it has."""
+    ledger = Store.open_existing(site.directory / "state" / "freetrain.db").ledger()
+    wait_until(lambda: any(one.job == job for one in ledger.harms()), 60, site)
+    return next(one for one in ledger.harms() if one.job == job)
+
+
+def whole_delay_s(site: Site, job: str) -> float:
+    """From its submission to its start: where nothing is lent it starts within a second."""
+    (ran,) = [one for one in site.accounting("main") if one.id == job]
+    return ran.start_s - ran.submitted_s
+
+
+def test_the_time_in_which_a_program_ignores_sigterm_counts_as_delay(site: Site) -> None:
+    trainer = site.submit_trainer("alice", NODES, "min=1", DEAF)
+    wait_until(lambda: lent(site, trainer) == NODES, 60, site)
+    job = site.submit(SiteJob(0.0, 2, 5.0, 5))
+    harm = harm_of(site, job)
+    assert whole_delay_s(site, job) >= KILL_WAIT_S
+    assert abs(harm.delay_s - whole_delay_s(site, job)) <= 2.0
+    assert harm.leaving_s >= KILL_WAIT_S - POLL_S
+    site.run("alice", "scancel", trainer)
+    wait_until(lambda: not site.run("bob", "squeue", "-h", "-a", "-j", trainer, "-o", "%T"), 60, site)
+
+
+def test_a_job_that_waits_for_a_limit_of_its_account_gets_its_part_back(site: Site) -> None:
+    site.run("root", "sacctmgr", "-i", "modify", "account", "ml", "set", "GrpTRES=cpu=8")
+    trainer = site.submit_trainer("alice", 2, "min=1")
+    wait_until(lambda: lent(site, trainer) == 2, 60, site)
+    job = site.submit(SiteJob(0.0, 1, 30.0, 5))
+    harm = harm_of(site, job)
+    assert lent(site, trainer) == 1, "one node is idle, and one of the fragments has left for it"
+    assert harm.fragments
+    assert harm.delay_s >= whole_delay_s(site, job) - 2.0
+    said = json.loads(site.freetrain("root", "explain", job, "--json").stdout)["sentences"]
+    assert f"Job {job} is one of the site's own." in said[0]
