@@ -44,6 +44,7 @@ TABLES: dict[str, tuple[Command, str, Parse]] = {
     "layout": (queries.ask_partitions(), "", parse_partitions),
     "needs": (queries.ask_needs(QUEUE), NEEDS_HEADER, parse_asks),
     "nodes": (queries.ask_nodes(), "", parse_nodes),
+    "nodes_without_gres": (queries.ask_nodes(in_parts=True), "", parse_nodes),
     "nodes_in_parts": (queries.ask_nodes(in_parts=True), "", parse_nodes),
     "partition": (queries.ask_partitions(), "", parse_partitions),
     "qos": (queries.ask_qos(), QOS_HEADER, parse_qos),
@@ -55,6 +56,7 @@ TABLES: dict[str, tuple[Command, str, Parse]] = {
     "waiting_needs": (queries.ask_needs_of(["14"]), NEEDS_HEADER, parse_asks),
 }
 NO_ANSWERS = {
+    "README.md": "says how the answers were recorded",
     "preemption_22.05.txt": "a few lines of an answer",
     "ping_25.11.txt": "says whether the controller is up in its first line, which is looked for",
     "pyslurm_25.11.json": "JSON, of which no beginning can be read",

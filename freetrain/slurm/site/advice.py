@@ -37,8 +37,8 @@ from freetrain.slurm.site.preemption import (
     sites_on,
 )
 
-_MOST_STEPS = 40
-"""So many rounds of changes at most; each round mends at least one finding, or the premise is given up."""
+_MOST_ROUNDS = 10
+"""Each round mends what the one before uncovered; then the premise is given up."""
 _ALIKE = 0.75
 """How alike two names are of which one may be a slip of the pen; 1: equal (difflib)."""
 _A_DAY = "1-00:00:00"
@@ -184,28 +184,27 @@ def _unmended(site: Site, premise: Premise) -> list[Finding]:
 def _plan(site: Site, premise: Premise, queue: FragmentQueue) -> Plan | None:
     """What mends all that is unsafe where fragments run in this queue; None: something cannot be mended."""
     wanted = replace(premise, queue=queue)
+    settings = [setting(key, value) for key, value in _settings(premise.queue, queue)]
     first = _unmended(site, wanted)
     changes: dict[Finding, tuple[SiteChange, ...]] = {}
-    typed = [setting(key, value) for key, value in _settings(premise.queue, queue)]
-    root: Finding | None = None
-    for _ in range(_MOST_STEPS):
-        after, _ = apply(in_typing_order(typed), site, queue)
-        unsafe = [
-            finding
-            for finding in (*_unmended(after, wanted), *judge_own_jobs(site, after, queue))
-            if finding.is_unsafe
-        ]
+    typed, after = list(settings), site
+    root = found("")
+    for _ in range(_MOST_ROUNDS):
+        findings = (*_unmended(after, wanted), *judge_own_jobs(site, after, queue))
+        unsafe = [finding for finding in findings if finding.is_unsafe]
         if not unsafe:
-            root = root or found("")
-            changes[root] = (*changes.get(root, ()), *typed[: len(_settings(premise.queue, queue))])
+            changes[root] = (*changes.get(root, ()), *settings)
             return Plan(queue, after, changes)
-        finding = unsafe[0]
-        new = [change for change in finding.changes if change not in typed]
-        if not new:
+        before = len(typed)
+        for finding in unsafe:
+            # What follows from changes belongs to the finding that they mend.
+            root = finding if finding in first else root
+            new = [change for change in finding.changes if change not in typed]
+            changes[root] = (*changes.get(root, ()), *new)
+            typed += new
+        if len(typed) == before:
             return None
-        root = finding if root is None or finding in first else root
-        changes[root] = (*changes.get(root, ()), *new)
-        typed += new
+        after, _ = apply(in_typing_order(typed), site, queue)
     return None
 
 
