@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from freetrain.cli.output import print_json, print_table
-from freetrain.policies.catalogue import catalogue
+from freetrain.policies.registry import catalogue
 from freetrain.showing.words import NOTHING
 
 FORMAT = "freetrain-policies/1"

@@ -32,7 +32,7 @@ def test_what_a_placer_needs_to_know_is_said() -> None:
 def test_what_of_the_objective_each_policy_heeds_is_said() -> None:
     heeds = {name: about["heeds"] for name, about in listed().items() if about["stage"] == "policy"}
     assert heeds == dict.fromkeys(("freetrain", "greedy"), "all of it") | dict.fromkeys(
-        ("equal-share", "gadget", "gadget-log", "gadget-fair", "smd", "smd-menu"), "deadlines, energy"
+        ("equal-share", "gadget", "smd"), "deadlines, energy"
     )
     assert listed()["ring"]["heeds"] == ""
 

@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from freetrain.experiments.profiles import KINDS, PROFILES
-from freetrain.experiments.table import Table
+from freetrain.policies.experiment import Table
+from freetrain.policies.synergy.profiles import KINDS, PROFILES
 from freetrain.policies.synergy.shares import Parts, Server, SharingJob, rate_of
 from freetrain.policies.synergy.tune import place_greedily, tune
 

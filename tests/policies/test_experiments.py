@@ -9,8 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from freetrain.cli.main import cli
-from freetrain.experiments import dltap, gadget, smd, synergy
-from freetrain.experiments.table import Table
+from freetrain.policies.dltap import experiment as dltap
+from freetrain.policies.experiment import Table
+from freetrain.policies.gadget import experiment as gadget
+from freetrain.policies.smd import experiment as smd
+from freetrain.policies.synergy import experiment as synergy
 
 
 def shares(table: Table) -> dict[tuple[int, str], float]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
-from freetrain.experiments.table import Table
+from freetrain.policies.experiment import Table
 from freetrain.policies.smd.inner import Amounts, Limits, fastest, fastest_on_grid, on_the_way
 from freetrain.policies.smd.outer import Option, choose, sigmoid
 from freetrain.policies.smd.speed import ServerModel

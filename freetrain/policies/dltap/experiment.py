@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from freetrain.experiments.table import Table
 from freetrain.policies.dltap.tasks import (
     KUBERNETES,
     LEAF_AWARE,
@@ -17,6 +16,7 @@ from freetrain.policies.dltap.tasks import (
     crossing_pairs,
     place_tasks,
 )
+from freetrain.policies.experiment import Table
 
 _JOBS = 150
 _NODES_PER_LEAF = 4

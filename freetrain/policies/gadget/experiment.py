@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from freetrain.experiments.table import Table
+from freetrain.policies.experiment import Table
 from freetrain.policies.gadget.ring_model import RingModel, contended
 from freetrain.policies.gadget.servers import Books, Ring, Server
 from freetrain.policies.gadget.slot import RingJob, fill_slot, samples_in_slot
