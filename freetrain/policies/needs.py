@@ -31,7 +31,7 @@ class Need:
     Attributes:
         what: it, and who says it.
         assumed: what is assumed where it is not known, a clause; empty: nothing can be.
-        lack: a clause on trainings that lack it, as ``name no target``.
+        lack: what a training that lacks it names, as ``no target``.
         is_lacked_by: whether a training lacks it; None: it is not a matter of trainings.
     """
 
@@ -51,26 +51,28 @@ class Need:
         if not lacking:
             return ""
         named = ", ".join(lacking[:_MOST_NAMED]) + (" …" if len(lacking) > _MOST_NAMED else "")
-        return f"{len(lacking)} of {len(trainers)} trainings {self.lack} ({named}): assumed is {self.assumed}."
+        return (
+            f"{len(lacking)} of {len(trainers)} trainings name {self.lack} ({named}): assumed is {self.assumed}."
+        )
 
 
 PROGRESS = Need("samples done, from the trainings' progress")
 TARGET = Need(
     "target in the tag, target_samples in a file",
     "a day's work at its fastest rate, on an equal share of the nodes at most",
-    "name no target",
+    "no target",
     lambda trainer: trainer.target_samples is None and trainer.rescales,
 )
 GRADIENTS = Need(
     "[links], and gradients in the tag, to reserve bandwidth",
     "that it sends nothing",
-    "do not say how large their gradients are",
+    "no size of their gradients",
     lambda trainer: not trainer.bytes_per_sample and trainer.rescales,
 )
 STEP_MODEL = Need(
     "the measured steps of those with parameter servers",
     "that one server is best",
-    "use parameter servers and have no measured steps",
+    "no measured steps of their servers",
     lambda trainer: trainer.servers is not None and trainer.servers.step_s is None,
 )
 SWITCHES = Need("the switches: scontrol show topology, or nodes_per_leaf in the machine file")

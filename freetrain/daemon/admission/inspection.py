@@ -27,6 +27,7 @@ from freetrain.daemon.admission.proof import prove_rights
 from freetrain.daemon.admission.state_check import closed_state
 from freetrain.daemon.admission.wake_check import closed_wake_file
 from freetrain.daemon.state_directory import network_file_system
+from freetrain.daemon.trainers.needs import needs_of, say_missing_in_queue
 from freetrain.errors import FreetrainError
 from freetrain.slurm import queries
 from freetrain.slurm.finding import Finding
@@ -35,6 +36,7 @@ from freetrain.slurm.layout import judge
 from freetrain.slurm.layout_facts import SlurmLayout
 from freetrain.slurm.preempted_findings import what_preemption_means
 from freetrain.slurm.rate_limit import judge_rate_limit
+from freetrain.slurm.submissions import find_submissions
 from freetrain.slurm.terms import judge_terms
 from freetrain.slurm.terms_facts import QosTerms, Terms, parse_associations, parse_qos_terms
 from freetrain.slurm.terms_of_people import judge_people
@@ -138,6 +140,8 @@ def inspect(
         found += _of_people(config, layout, gateway, not_checked)
         found += find_contradictions(config, _nodes_lent(config, planned))
     found += filter(None, [unknown_nodes(config, snapshot)])
+    waiting = find_submissions(snapshot.jobs, config.slurm.queue).values()
+    found += (Finding(what, "", False) for what in say_missing_in_queue(needs_of(config), waiting))
     found += filter(None, [closed_wake_file(Path(config.state.directory), layout.settings)])
     found += _of_shares(config, layout, gateway, not_checked)
     rights = _of_rights(config, layout, gateway, account, not_checked)

@@ -26,7 +26,7 @@ def tune(servers: Iterable[Server], jobs: Sequence[SharingJob]) -> Parts:
         raise ValueError("the trainings want more GPUs than there are")
     by_id = {job.id: job for job in jobs}
     for job in sorted(jobs, key=_by_demand):
-        if not _place(board, job, within_share=False) and not _place(board, job, within_share=True):
+        if not place_one(board, job, within_share=False) and not place_one(board, job, within_share=True):
             _make_room(board, by_id, job)
     return board.parts
 
@@ -34,8 +34,10 @@ def tune(servers: Iterable[Server], jobs: Sequence[SharingJob]) -> Parts:
 def place_greedily(servers: Iterable[Server], jobs: Sequence[SharingJob]) -> Parts:
     """What TUNE is held against: each gets its whole demand or waits, and GPUs idle for want of CPUs or memory."""
     board = Board(servers)
+    free = sum(part.gpus for part in board.free.values())
     for job in jobs:
-        _place(board, job, within_share=False)
+        if free and place_one(board, job, within_share=False):
+            free -= job.gpus
     return board.parts
 
 
@@ -49,7 +51,7 @@ def _wanted(board: Board, job: SharingJob, name: str, within_share: bool) -> tup
     return job.profile.demand_within(*board.share(name)) if within_share else job.profile.demand
 
 
-def _place(board: Board, job: SharingJob, within_share: bool) -> bool:
+def place_one(board: Board, job: SharingJob, within_share: bool) -> bool:
     """On the one server with fewest free GPUs that has room for all, else GPU by GPU; whether there was room."""
     tightest = sorted(board.free, key=lambda name: (board.free[name].gpus, name))
     for name in tightest:
