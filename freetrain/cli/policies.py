@@ -9,16 +9,18 @@ from pathlib import Path
 import click
 
 from freetrain.cli.options import config_option
-from freetrain.cli.output import print_json, print_table
+from freetrain.cli.output import print_json, print_table, show_value
 from freetrain.config import Config, load_config
 from freetrain.daemon.trainers.needs import needs_of, say_missing_in_queue
 from freetrain.errors import FreetrainError
+from freetrain.policies.measured import MEASURED
 from freetrain.policies.registry import POLICIES, catalogue
 from freetrain.showing.words import NOTHING
 from freetrain.slurm.opening import open_gateway
 from freetrain.slurm.submissions import find_submissions
 
 FORMAT = "freetrain-policies/1"
+_MEASURED = ("policy", "trace", "work, node-h", "completed", "mean h to complete", "longest wait, h")
 
 
 @click.command("policies")
@@ -36,7 +38,9 @@ def policies_command(config_path: Path | None, as_json: bool) -> None:
     loaded = load_config(config_path)
     missing = dict(_missing(loaded.config)) if loaded.sources else {}
     if as_json:
-        print_json({"format": FORMAT, "policies": [asdict(one) for one in catalogue()], "missing": missing})
+        measured = [dict(zip(_MEASURED, row, strict=True)) for row in MEASURED]
+        about = [asdict(one) for one in catalogue()]
+        print_json({"format": FORMAT, "policies": about, "measured": measured, "missing": missing})
         return
     columns = ["stage", "name", "how it decides", "maximises", "options", "needs", "heeds of the objective"]
     rows = [
@@ -45,6 +49,8 @@ def policies_command(config_path: Path | None, as_json: bool) -> None:
         for one in catalogue()
     ]  # fmt: skip
     print_table(columns, rows)
+    click.echo("\nWhat each came to on three replayed traces (docs/policies.md):")
+    print_table(_MEASURED, [tuple(map(show_value, row)) for row in MEASURED], _MEASURED[2:])
     for policy, sentences in missing.items():
         for sentence in sentences:
             click.echo(f"{policy}: {sentence}")

@@ -37,7 +37,7 @@ class Profile:
         return self.demand_within(inf, inf)
 
     def demand_within(self, cpus: float, memory_gb: float) -> tuple[float, float]:
-        """The same, of at most so much: it is as fast as with all that; all of it where that is below its points."""
+        """The same, of at most so much: it is as fast as with all that; all that where it is below its points."""
         known = self._demands_within
         if (cpus, memory_gb) not in known:
             known[cpus, memory_gb] = self._find_demand(cpus, memory_gb)
