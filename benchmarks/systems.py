@@ -15,7 +15,7 @@ import click
 import freetrain.policies
 from benchmarks.systems_picture import Figure, Measured, draw
 from freetrain.cli.sweep import sweep_command
-from freetrain.policies.registry import Stage, find_entry
+from freetrain.policies.registry import VARIANTS
 from freetrain.replay.comparison import compare_sweep
 from freetrain.store import Store
 
@@ -82,7 +82,7 @@ def table(measured: Sequence[Measured]) -> Iterator[str]:
 def kept(measured: Sequence[Measured]) -> str:
     """The figures by which a policy is chosen as a module, for ``freetrain policies``."""
     rows = []
-    for one in (one for one in measured if find_entry(Stage.POLICY, one.method)):
+    for one in (one for one in measured if one.method in VARIANTS):
         hours = (f"{one.outcome[name] / 3600:.2f}" for name in ("work", "completion_mean_s", "longest_wait_s"))
         work, mean, wait = hours
         rows.append(

@@ -39,14 +39,14 @@ def policies_command(config_path: Path | None, as_json: bool) -> None:
     missing = dict(_missing(loaded.config)) if loaded.sources else {}
     if as_json:
         measured = [dict(zip(_MEASURED, row, strict=True)) for row in MEASURED]
-        about = [asdict(one) for one in catalogue()]
-        print_json({"format": FORMAT, "policies": about, "measured": measured, "missing": missing})
+        listed = [asdict(about) for about in catalogue()]
+        print_json({"format": FORMAT, "policies": listed, "measured": measured, "missing": missing})
         return
     columns = ["stage", "name", "how it decides", "maximises", "options", "needs", "heeds of the objective"]
     rows = [
-        (one.stage, one.name, one.how, one.maximises or NOTHING, " ".join(one.options) or NOTHING, one.needs,
-         one.heeds or NOTHING)
-        for one in catalogue()
+        (about.stage, about.name, about.how, about.maximises or NOTHING, " ".join(about.options) or NOTHING,
+         about.needs, about.heeds or NOTHING)
+        for about in catalogue()
     ]  # fmt: skip
     print_table(columns, rows)
     click.echo("\nWhat each came to on three replayed traces (docs/policies.md):")

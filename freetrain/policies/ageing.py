@@ -10,7 +10,7 @@ With a patience of P seconds trainings that are overdue take turns before anythi
   others have begun that need the nodes.
 
 So a training that can run is overdue after P, and has its turn at most 2 P later; that another's begins before a
-decision is made is a chance that is drawn anew in each round. Turns need no memory, and what a training says of
+decision is made is a chance that is drawn again in each round. Turns need no memory, and what a training says of
 itself cannot give it more than one in a round. Where nobody says when it was submitted it has none.
 """
 
@@ -62,7 +62,7 @@ def overdue_sizes(problem: Problem, allowed: NDArray[np.bool_], patience_s: floa
     sizes = np.zeros(len(problem.trainers), dtype=np.int64)
     if patience_s <= 0:
         return sizes
-    # A size that stays cannot be given up for a turn: who has one keeps it.
+    # A size that stays cannot be given up for a turn, so such a trainer keeps its nodes.
     stays = problem.terms.moldable & (problem.held_nodes > 0)
     left = problem.node_count - int(problem.held_nodes[stays].sum())
     overdue = [
@@ -92,7 +92,7 @@ def say_turns(problem: Problem, sizes: Sizes) -> Sequence[str]:
     """Whose turn it is, a sentence each."""
     overdue = [problem.trainers[row] for row in np.flatnonzero(sizes).tolist()]
     return [
-        f"It is the turn of {one.id}, to which {show_duration(owed_s(problem, one))} of its time are owed."
-        for one in overdue
-        if not one.moldable
+        f"It is the turn of {trainer.id}, to which {show_duration(owed_s(problem, trainer))} of its time are owed."
+        for trainer in overdue
+        if not trainer.moldable
     ]

@@ -62,20 +62,20 @@ class Comparison:
     @property
     def row(self) -> tuple[Cell, ...]:
         """Means of both, the mean ratio with its 95 % interval, and what that says."""
-        ratios = [one / other for one, other in zip(self.of_method, self.of_other, strict=True) if other]
-        ratio, half = interval(ratios)
+        ratios = [method / other for method, other in zip(self.of_method, self.of_other, strict=True) if other]
+        ratio, half = (round(number, 3) for number in interval(ratios))
         verdict = "no difference seen"
         if abs(ratio - 1) > half:
             verdict = "better" if (ratio < 1) == self.less_is_better else "worse"
         means = (float(f"{mean(values):.4g}") for values in (self.of_method, self.of_other))
         names = self.setting, self.figure, self.method, self.against
-        return (*names, *means, round(ratio, 3), round(half, 3) if math.isfinite(half) else "unknown", verdict)
+        return (*names, *means, ratio, half if math.isfinite(half) else "unknown", verdict)
 
 
 def compared(title: str, seeds: int, comparisons: Iterable[Comparison], notes: Sequence[str]) -> Table:
     """A table with a row for each comparison."""
     how = f"ratio ± half of its 95 % interval, by {seeds} seeds; where that contains 1 no difference was seen."
-    return Table(title, COLUMNS, tuple(one.row for one in comparisons), (how, *notes))
+    return Table(title, COLUMNS, tuple(comparison.row for comparison in comparisons), (how, *notes))
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:

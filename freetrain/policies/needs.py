@@ -47,7 +47,8 @@ class Need:
 
     def say_missing(self, trainers: Sequence[Trainer]) -> str:
         """How many of these lack it and what is assumed of them, a sentence; empty: none does."""
-        lacking = [one.id for one in trainers if self.is_lacked_by is not None and self.is_lacked_by(one)]
+        lacked_by = self.is_lacked_by
+        lacking = [trainer.id for trainer in trainers if lacked_by is not None and lacked_by(trainer)]
         if not lacking:
             return ""
         named = ", ".join(lacking[:_MOST_NAMED]) + (" …" if len(lacking) > _MOST_NAMED else "")
@@ -101,7 +102,7 @@ class Work:
 
 def work_of(problem: Problem) -> Work:
     """What the trainings of a problem have to do."""
-    done = np.array([problem.done_samples.get(one.id, 0.0) for one in problem.trainers])
+    done = np.array([problem.done_samples.get(trainer.id, 0.0) for trainer in problem.trainers])
     targets, most = done.copy(), np.minimum(problem.terms.most_nodes, problem.node_count)
     endless = [row for row, trainer in enumerate(problem.trainers) if trainer.target_samples is None]
     share = equal_sizes(asked_of(problem), problem.node_count, problem.held_nodes) if endless else most

@@ -85,6 +85,11 @@ class Option:
     means: str
     words: tuple[str, ...] = ()
 
+    @property
+    def shown(self) -> str:
+        """As ``utility=linear|log|fair``."""
+        return f"{self.name}={'|'.join(self.words) or 'DURATION'}"
+
     def read(self, text: str) -> str | float:
         """The value that a text stands for.
 
@@ -296,7 +301,7 @@ def _read_options(entry: Entry, name: str) -> Mapping[str, str | float]:
                 raise ValueError(f"{part!r} is not an option of it, or stands there twice")
             found[word] = known[word].read(value)
         except ValueError as error:
-            options = [f"{one.name}={'|'.join(one.words) or 'DURATION'}" for one in entry.options]
+            options = [option.shown for option in entry.options]
             hint = f"It takes {', '.join(options)}." if options else f"{entry.name} takes no options."
             raise InputError(f"The policy {name!r} cannot be: {error}.", hint) from error
     return found
@@ -325,7 +330,7 @@ def _installed(stage: Stage, name: str, *arguments: object) -> object:
     """What a package brings by this name, called with the arguments.
 
     Raises:
-        InputError: there is no such one, or it cannot be loaded.
+        InputError: there is none of this name, or it cannot be loaded.
     """
     found = tuple(entry_points(group=stage.group, name=name))
     if not found:
@@ -360,7 +365,7 @@ class About:
         name: as options and settings name it.
         stage: what it decides.
         how: how, in a line.
-        needs: what it has to be told besides the problem, and what is assumed where it is not.
+        needs: what it has to know besides the problem, and what is assumed where it does not.
         heeds: what of the objective it heeds; empty: nothing of it is its business.
         maximises: what a policy maximises; empty: nobody says.
         options: behind a policy's name, as ``utility=linear|log|fair``.
@@ -389,6 +394,6 @@ def _about(stage: Stage, name: str) -> About:
     if stage is Stage.POLICY:
         parts = heeded_by(find_policy(name))
         heeds = "all of it" if parts is None else ", ".join(sorted(parts))
-    options = tuple(f"{one.name}={'|'.join(one.words) or 'DURATION'}" for one in entry.options)
+    options = tuple(option.shown for option in entry.options)
     needs = "; ".join(need.described for need in entry.needs) or "nothing"
     return About(name, stage, entry.how, needs, heeds, entry.maximises, options)

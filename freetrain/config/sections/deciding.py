@@ -18,7 +18,7 @@ _Patience = Annotated[
 ]
 
 
-class Gadget(Section):
+class GadgetOptions(Section):
     """Options of the policy gadget."""
 
     utility: Annotated[
@@ -31,7 +31,7 @@ class Gadget(Section):
     patience: _Patience = 86400.0
 
 
-class Smd(Section):
+class SmdOptions(Section):
     """Options of the policy smd."""
 
     sizes: Annotated[
@@ -71,14 +71,14 @@ class Decide(Section):
             "learned."
         ),
     ] = 0.0
-    gadget: Gadget = Gadget()
-    smd: Smd = Smd()
+    gadget: GadgetOptions = GadgetOptions()
+    smd: SmdOptions = SmdOptions()
 
     @property
     def policy_with_options(self) -> str:
         """The policy as 'freetrain replay --policy' takes it: its options, where they differ from the defaults."""
         options = getattr(self, self.policy, None)
-        if not isinstance(options, Gadget | Smd):
+        if not isinstance(options, GadgetOptions | SmdOptions):
             return self.policy
         chosen = options.model_dump(exclude_defaults=True)
         shown = (

@@ -22,7 +22,7 @@ def needs_of(config: Config, policy: str = "") -> tuple[Need, ...]:
 
 def say_missing_in_queue(needs: Iterable[Need], submissions: Iterable[Submission]) -> Iterator[str]:
     """Sentences on how many of the trainings that are not over lack what, and what is assumed of them."""
-    tags = ((one.id, parse_tag(one.comment)) for one in submissions if not one.is_over)
+    tags = ((submission.id, parse_tag(submission.comment)) for submission in submissions if not submission.is_over)
     return say_missing(tuple(needs), [_as_described(id_, tag) for id_, tag in tags if isinstance(tag, Tag)])
 
 

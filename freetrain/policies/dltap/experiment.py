@@ -49,7 +49,7 @@ def run(seeds: int = SEEDS) -> Table:
     return compared(
         f"DLTAP: share of server-worker pairs on different nodes, {_JOBS} trainings",
         seeds,
-        (one for nodes in _NODES for one in _comparisons(nodes, seeds)),
+        (comparison for nodes in _NODES for comparison in _comparisons(nodes, seeds)),
         (
             "Kubernetes: the scores of 1.2 (least requested, balanced, spread over nodes); packing: the fullest "
             "node that has room; no spreading: without the third score.",

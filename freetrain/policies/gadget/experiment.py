@@ -63,10 +63,10 @@ class _Waiting:
 Key = Callable[[_Waiting], float]
 
 _RULES: Mapping[str, Key] = {
-    "FIFO": lambda one: one.slot,
-    "LAS": lambda one: one.attained_s,
-    "DRF": lambda one: _fixed(one.job),
-    "Tetris": lambda one: _fixed(one.job) * one.remaining_s,
+    "FIFO": lambda waiting: waiting.slot,
+    "LAS": lambda waiting: waiting.attained_s,
+    "DRF": lambda waiting: _fixed(waiting.job),
+    "Tetris": lambda waiting: _fixed(waiting.job) * waiting.remaining_s,
 }
 """Rule → whom it serves first: those of the least."""
 
@@ -76,7 +76,7 @@ def run(seeds: int = SEEDS) -> Table:
     return compared(
         "GADGET: utility of all trainings, and how many are completed",
         seeds,
-        (one for count in (40, 80, 120) for one in _comparisons(count, seeds)),
+        (comparison for count in (40, 80, 120) for comparison in _comparisons(count, seeds)),
         (
             f"{len(_SERVERS)} servers of 4 GPUs on 4 leaves, links of 3 GB/s, uplinks of 12 GB/s; a change of "
             f"ring costs {_RESCALE_S:g} s.",
@@ -91,15 +91,15 @@ def run(seeds: int = SEEDS) -> Table:
 
 def _comparisons(count: int, seeds: int) -> Iterator[Comparison]:
     arrivals = [_arrivals(random.Random(seed), count) for seed in range(seeds)]
-    elastic = [_by_slots(one, _equal_rings) for one in arrivals]
-    fixed = {rule: [_by_rule(one, key) for one in arrivals] for rule, key in _RULES.items()}
+    elastic = [_by_slots(of_seed, _equal_rings) for of_seed in arrivals]
+    fixed = {rule: [_by_rule(of_seed, key) for of_seed in arrivals] for rule, key in _RULES.items()}
     for name, utility in _UTILITIES.items():
-        gadget = [_gadget(one, utility) for one in arrivals]
+        gadget = [_gadget(of_seed, utility) for of_seed in arrivals]
         worth = partial(_worth, utility)
         best = max(fixed, key=lambda rule: sum(map(worth, fixed[rule])))
         for against, jobs in (("equal share", elastic), (f"fixed rings ({best})", fixed[best])):
             for figure, of in (("utility", worth), ("completed", _completed)):
-                figures = [of(one) for one in gadget], [of(one) for one in jobs]
+                figures = list(map(of, gadget)), list(map(of, jobs))
                 yield Comparison(f"{name}, {count} trainings", figure, "GADGET", against, *figures)
 
 
@@ -130,13 +130,13 @@ def _gadget(arrivals: Sequence[_Arrival], utility: Utility) -> list[RingJob]:
 def _by_slots(
     arrivals: Sequence[_Arrival], fill: Callable[[Books, Sequence[RingJob]], Mapping[str, Ring]]
 ) -> list[RingJob]:
-    """Slot after slot, the rings of those that are there chosen anew with bandwidth reserved."""
-    jobs = [one.job for one in arrivals]
+    """Slot after slot, the rings of those that are there chosen again with bandwidth reserved."""
+    jobs = [arrival.job for arrival in arrivals]
     for slot in range(_SLOTS):
         here = [
             row
-            for row, one in enumerate(arrivals)
-            if one.slot <= slot and jobs[row].samples < jobs[row].target_samples
+            for row, arrival in enumerate(arrivals)
+            if arrival.slot <= slot and jobs[row].samples < jobs[row].target_samples
         ]
         books = Books(_SERVERS, _LINK_BYTES_PER_S, _UPLINK_BYTES_PER_S)
         rings = fill(books, [jobs[row] for row in here])
@@ -181,14 +181,14 @@ def _embedded(books: Books, jobs: Sequence[RingJob], widths: Sequence[int]) -> M
 
 
 def _by_rule(arrivals: Sequence[_Arrival], key: Key) -> list[RingJob]:
-    """Rings of fixed width in the rule's order, decided anew in each slot."""
-    jobs = [one.job for one in arrivals]
+    """Rings of fixed width in the rule's order, decided again in each slot."""
+    jobs = [arrival.job for arrival in arrivals]
     attained_s = [0.0] * len(jobs)
     for slot in range(_SLOTS):
         waiting = {
-            row: _Waiting(one.slot, jobs[row], attained_s[row])
-            for row, one in enumerate(arrivals)
-            if one.slot <= slot and jobs[row].samples < jobs[row].target_samples
+            row: _Waiting(arrival.slot, jobs[row], attained_s[row])
+            for row, arrival in enumerate(arrivals)
+            if arrival.slot <= slot and jobs[row].samples < jobs[row].target_samples
         }
         rings = _first_fit(
             {row: _fixed(jobs[row]) for row in sorted(waiting, key=lambda row: (key(waiting[row]), row))}

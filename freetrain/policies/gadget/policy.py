@@ -29,7 +29,7 @@ class Gadget:
 
     The slot of GADGET (INFOCOM 2022) is the horizon here. How fast a ring is, is the trainer's own curve. Of
     divisions that gain the same utility until the horizon it takes the one that is done sooner: the horizon may be
-    hours away, and it is decided anew as soon as one is complete.
+    hours away, and it is decided again as soon as a trainer is complete.
 
     Args:
         utility: of the part of its target that a trainer has done, a word of ``UTILITIES``.
@@ -60,7 +60,7 @@ class Gadget:
     def weigh(self, problem: Problem) -> Table:
         """Utility gained until the horizon by size, shape (trainers, sizes); -inf: the size is not looked at."""
         terms, held_nodes, work = problem.terms, problem.held_nodes, work_of(problem)
-        slot_s = float(np.average([one.life_s for one in problem.classes], weights=problem.capacity))
+        slot_s = float(np.average([node_class.life_s for node_class in problem.classes], weights=problem.capacity))
         gains = np.zeros(terms.worth.shape)
         for row, trainer in enumerate(problem.trainers):
             done, target = float(work.done_samples[row]), float(work.target_samples[row])

@@ -97,9 +97,14 @@ def run(seeds: int = SEEDS) -> Table:
         seeds,
         (
             Comparison(
-                f"x{times}", "utility", method, other, [one[method] for one in of], [one[other] for one in of]
+                f"x{times}",
+                "utility",
+                method,
+                other,
+                [worth[method] for worth in of_seeds],
+                [worth[other] for worth in of_seeds],
             )
-            for times, of in found.items()
+            for times, of_seeds in found.items()
             for method, other in _COMPARED
         ),
         (
@@ -118,7 +123,7 @@ def _jobs(draw: random.Random) -> list[_Job]:
     jobs = []
     for _ in range(_JOBS):
         ranges = ((0.002, 0.02), (0.01, 0.05), (0.02, 0.2), (0.0005, 0.002), (0.0005, 0.002))
-        a, b, c, d, e = (draw.uniform(*each) for each in ranges)
+        a, b, c, d, e = (draw.uniform(*bounds) for bounds in ranges)
         model = ServerModel((a, b, c, d, e), draw.choice((64, 128, 256, 512)))
         worker = (float(draw.randint(1, 2)), float(draw.randint(1, 5)), float(draw.randint(4, 20)))
         server = (0.0, float(draw.randint(1, 5)), float(draw.randint(4, 20)))

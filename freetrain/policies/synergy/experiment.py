@@ -90,7 +90,7 @@ def run(seeds: int = SEEDS) -> Table:
     return compared(
         f"Synergy: mean hours from arrival to completion of {_LOOKED_AT} trainings",
         seeds,
-        (one for cell in _CELLS for one in _comparisons(*cell, seeds)),
+        (comparison for cell in _CELLS for comparison in _comparisons(*cell, seeds)),
         (
             "16 servers of 8 GPUs, 24 CPUs and 500 GB. Rates are those that Synergy's authors measured of "
             "trainings on one GPU; those on several are taken to be as fast for each of theirs.",
@@ -148,7 +148,7 @@ def arrivals(
 
 
 def mean_hours(runs: Sequence[Run], order: str, sharing: Sharing, which: slice) -> float:
-    """From arrival to completion; round by round, decided anew only where somebody came or ended.
+    """From arrival to completion; round by round, decided again only where a training came or ended.
 
     Args:
         runs: all trainings as they come.
