@@ -1,4 +1,4 @@
-"""Replays the systems side by side on public traces, and puts a table and a picture of it into docs/systems.md.
+"""Replays the systems side by side on public traces, and puts a table and a picture into docs/policies.md.
 
 python -m benchmarks.systems --data DIR
 """
@@ -12,12 +12,22 @@ from typing import Any
 
 import click
 
+import freetrain.policies
 from benchmarks.systems_picture import Figure, Measured, draw
 from freetrain.cli.sweep import sweep_command
+from freetrain.policies.registry import VARIANTS
 from freetrain.replay.comparison import compare_sweep
 from freetrain.store import Store
 
 SPEC = Path(__file__).with_name("systems.toml")
+KEPT = Path(freetrain.policies.__file__).with_name("measured.py")
+_MODULE = '''"""What policies came to on three traces (docs/policies.md), by ``python -m benchmarks.systems``."""
+
+MEASURED: tuple[tuple[str, str, float, int, float, float], ...] = (
+{rows}
+)
+"""Policy, trace, node-hours of work, completed, mean hours until then, hours of the longest wait."""
+'''
 BEGIN, END = "<!-- replayed -->\n", "<!-- replayed: end -->\n"
 
 FIGURES = (
@@ -25,6 +35,7 @@ FIGURES = (
     Figure("work, node-h", lambda found: found["work"] / 3600, "{:,.0f}"),
     Figure("completed", lambda found: found["trainers_completed"], "{:,}"),
     Figure("mean h to complete", lambda found: _hours(found["completion_mean_s"]), "{:.2f}"),
+    Figure("longest wait, h", lambda found: _hours(found["longest_wait_s"]), "{:.1f}"),
     Figure("rescales", lambda found: found["rescales"], "{:,}"),
     Figure("TB between leaves", lambda found: _tera(found.get("leaf_bytes")), "{:,.0f}"),
     Figure("links between leaves", lambda found: found["leaf_links"], "{:.2f}"),
@@ -37,7 +48,7 @@ _PICTURED = ("U", "mean h to complete", "rescales", "links between leaves")
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Where the traces are.")
 @click.option("--store", type=click.Path(path_type=Path), default=Path("benchmarks/results/systems.db"))
-@click.option("--output", type=click.Path(path_type=Path), default=Path("docs/systems.md"))
+@click.option("--output", type=click.Path(path_type=Path), default=Path("docs/policies.md"))
 def main(data: Path, store: Path, output: Path) -> None:
     """Do what is missing of the sweep, one replay after the other; write the table, and the picture beside it."""
     arguments = [str(SPEC), "--data", str(data), "--store", str(store), "--workers", "1"]
@@ -48,6 +59,7 @@ def main(data: Path, store: Path, output: Path) -> None:
     output.write_text(before + BEGIN + "\n".join(table(measured)) + "\n" + END + rest.partition(END)[2])
     pictured = [figure for figure in FIGURES if figure.name in _PICTURED]
     output.with_name("systems.svg").write_text(draw(pictured, measured))
+    KEPT.write_text(kept(measured))
 
 
 def read(store: Store) -> list[Measured]:
@@ -65,6 +77,18 @@ def table(measured: Sequence[Measured]) -> Iterator[str]:
     for log, of_log in groupby(measured, key=lambda one: one.log):
         for one in of_log:
             yield f"| {log} | {one.method} | {' | '.join(figure.show(one.outcome) for figure in FIGURES)} |"
+
+
+def kept(measured: Sequence[Measured]) -> str:
+    """The figures by which a policy is chosen as a module, for ``freetrain policies``."""
+    rows = []
+    for one in (one for one in measured if one.method in VARIANTS):
+        hours = (f"{one.outcome[name] / 3600:.2f}" for name in ("work", "completion_mean_s", "longest_wait_s"))
+        work, mean, wait = hours
+        rows.append(
+            f'    ("{one.method}", "{one.log}", {work}, {one.outcome["trainers_completed"]}, {mean}, {wait}),'
+        )
+    return _MODULE.format(rows="\n".join(rows))
 
 
 def _tera(count: float | None) -> float | None:

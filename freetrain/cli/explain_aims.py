@@ -12,7 +12,7 @@ from freetrain.core.decision import Decision
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.loop.deciding import decide
-from freetrain.policies import POLICIES, find_policy
+from freetrain.policies.registry import Stage, find_entry, find_policy
 from freetrain.showing.words import show_time
 
 _SOLVE_S = 2.0
@@ -82,7 +82,8 @@ def _done(trainer: Trainer, problem: Problem) -> float:
 
 def _size_without(word: str, trainer: Trainer, problem: Problem, decision: Decision) -> str:
     """How many nodes it would have got without this part of the objective, in words."""
-    policy = find_policy(decision.solver if decision.solver in POLICIES else "freetrain", time_limit_s=_SOLVE_S)
+    name = decision.solver if find_entry(Stage.POLICY, decision.solver) else "freetrain"
+    policy = find_policy(name, time_limit_s=_SOLVE_S)
     other = decide(policy, replace(problem, objective=without(problem.objective, word)), time.perf_counter)
     return _nodes(len(other.placement.get(trainer.id, ())))
 

@@ -12,7 +12,8 @@ from freetrain.cli.output import show_value
 from freetrain.core.decision import Decision
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.value import counts_of, total_value
-from freetrain.policies import POLICIES, Weighing, find_policy
+from freetrain.policies import Weighing
+from freetrain.policies.registry import Stage, find_entry, find_policy
 from freetrain.showing.words import show_time
 
 
@@ -47,7 +48,7 @@ def explain_decision(trainer: str, name: str, problem: Problem, decision: Decisi
 
 def _weighed(solver: str, problem: Problem, row: int, size: int) -> Iterator[str]:
     """What a policy with a value of its own made of this size, of those beside it and of the best."""
-    policy: object = find_policy(solver) if solver in POLICIES else None
+    policy: object = find_policy(solver) if find_entry(Stage.POLICY, solver) else None
     if not isinstance(policy, Weighing):
         return
     values = policy.weigh(problem)[row]

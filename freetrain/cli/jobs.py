@@ -20,6 +20,8 @@ from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.daemon.setup import launcher_of
+from freetrain.daemon.trainers.needs import lacks, needs_of
+from freetrain.policies.needs import Need
 from freetrain.showing.words import NOTHING
 from freetrain.slurm.comments import answer_in, asked_to_resume
 from freetrain.slurm.gateway import Gateway
@@ -53,8 +55,9 @@ def jobs_command(config_path: Path | None, chosen: Chosen, shape: Shape) -> None
     snapshot = gateway.snapshot()
     lent = _lent_nodes(snapshot, config, gateway)
     known = standing.trainers
+    needs = needs_of(config)
     found = (
-        (one, _facts(one, lent.get(one.id, set()), known.get(one.id), standing))
+        (one, _facts(one, lent.get(one.id, set()), known.get(one.id), standing, needs))
         for one in find_submissions(snapshot.jobs, config.slurm.queue).values()
     )
     rows = [facts for one, facts in found if _is_chosen(one, facts, known.get(one.id), chosen)]
@@ -89,7 +92,11 @@ def _lent_nodes(snapshot: Snapshot, config: Config, gateway: Gateway) -> Mapping
 
 
 def _facts(
-    submission: Submission, lent: set[str], known: TrainerStatus | None, standing: Standing
+    submission: Submission,
+    lent: set[str],
+    known: TrainerStatus | None,
+    standing: Standing,
+    needs: tuple[Need, ...],
 ) -> dict[str, Any]:
     tag = parse_tag(submission.comment)
     good = tag if isinstance(tag, Tag) else None
@@ -108,6 +115,7 @@ def _facts(
         "costs": dict(known.costs) if known else None,
         "speeds": dict(known.speeds) if known else None,
         "fault": known.fault if known else "",
+        "lacks": lacks(needs, good) if good else "",
         "state": _state(submission, tag, known, standing, len(lent), len(asked)),
     }
 
@@ -196,7 +204,8 @@ def _cells(facts: Mapping[str, Any]) -> tuple[str, ...]:
     samples = NOTHING if facts["samples"] is None else f"{facts['samples']:,.0f}"
     evictions = NOTHING if facts["ends"] is None else str(facts["ends"].get(str(End.PREEMPTED), 0))
     nodes, asked = facts["nodes"], facts["asked_nodes"]
+    state = "; ".join(filter(None, (facts["state"], facts["lacks"])))
     return (
         facts["id"], facts["name"] or NOTHING, facts["user"], str(len(nodes)), str(len(asked)), wants, samples,
-        evictions, _costs(facts["costs"]), facts["state"], fold_nodes(nodes) if nodes else NOTHING,
+        evictions, _costs(facts["costs"]), state, fold_nodes(nodes) if nodes else NOTHING,
     )  # fmt: skip

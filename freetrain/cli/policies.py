@@ -2,29 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
-from freetrain.cli.output import print_json, print_table
-from freetrain.policies.catalogue import catalogue
+from freetrain.cli.options import config_option
+from freetrain.cli.output import print_json, print_table, show_value
+from freetrain.config import Config, load_config
+from freetrain.daemon.trainers.needs import needs_of, say_missing_in_queue
+from freetrain.errors import FreetrainError
+from freetrain.policies.measured import MEASURED
+from freetrain.policies.registry import POLICIES, catalogue
 from freetrain.showing.words import NOTHING
+from freetrain.slurm.opening import open_gateway
+from freetrain.slurm.submissions import find_submissions
 
 FORMAT = "freetrain-policies/1"
+_MEASURED = ("policy", "trace", "work, node-h", "completed", "mean h to complete", "longest wait, h")
 
 
 @click.command("policies")
+@config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def policies_command(as_json: bool) -> None:
+def policies_command(config_path: Path | None, as_json: bool) -> None:
     """List the policies, placers and finishers that there are, each with what it needs to know, and what it heeds.
 
     A policy (--policy, decide.policy) says how many nodes each trainer gets, a placer (--place, decide.place)
     which; any policy goes with any placer, and with any objective (--objective, decide.objective) as far as it
     heeds that. A finisher (decide.finish) says what new tasks get of shared nodes beyond what they ask for.
-    docs/policies.md tells more, and how to add one.
+    Where there are settings of a daemon, the trainings in Slurm's queue that lack what a policy needs are counted.
+    docs/policies.md tells more: what each policy costs the others, and how to add one.
     """
+    loaded = load_config(config_path)
+    missing = dict(_missing(loaded.config)) if loaded.sources else {}
     if as_json:
-        print_json({"format": FORMAT, "policies": [asdict(about) for about in catalogue()]})
+        measured = [dict(zip(_MEASURED, row, strict=True)) for row in MEASURED]
+        listed = [asdict(about) for about in catalogue()]
+        print_json({"format": FORMAT, "policies": listed, "measured": measured, "missing": missing})
         return
-    rows = [(one.stage, one.name, one.how, one.needs, one.heeds or NOTHING) for one in catalogue()]
-    print_table(["stage", "name", "how it decides", "needs", "heeds of the objective"], rows)
+    columns = ["stage", "name", "how it decides", "maximises", "options", "needs", "heeds of the objective"]
+    rows = [
+        (about.stage, about.name, about.how, about.maximises or NOTHING, " ".join(about.options) or NOTHING,
+         about.needs, about.heeds or NOTHING)
+        for about in catalogue()
+    ]  # fmt: skip
+    print_table(columns, rows)
+    click.echo("\nWhat each came to on three replayed traces (docs/policies.md):")
+    print_table(_MEASURED, [tuple(map(show_value, row)) for row in MEASURED], _MEASURED[2:])
+    for policy, sentences in missing.items():
+        for sentence in sentences:
+            click.echo(f"{policy}: {sentence}")
+
+
+def _missing(config: Config) -> Iterator[tuple[str, list[str]]]:
+    """Each policy with sentences on trainings in the queue that lack what it needs; without Slurm none."""
+    try:
+        jobs = open_gateway(config.slurm.backend, config.slurm.timeout).snapshot().jobs
+    except FreetrainError:
+        return
+    submissions = find_submissions(jobs, config.slurm.queue).values()
+    for policy in POLICIES:
+        if sentences := list(say_missing_in_queue(needs_of(config, policy), submissions)):
+            yield policy, sentences

@@ -87,7 +87,7 @@ def as_daemon(given: Mapping[str, Any], goal: Goal, in_parts: bool = False) -> A
     rules = replace(rules, nodes=replace(rules.nodes, share=Share(given["share"]) if in_parts else Share.WHOLE))
     if path:
         decide = config.decide
-        policy = find_policy(decide.policy, given["solver"], given["time_limit_s"])
+        policy = find_policy(decide.policy_with_options, given["solver"], given["time_limit_s"])
         goal = Goal.of(policy, decide.objective)
     else:
         sharing = replace(rules.sharing, max_running=given["max_running"])

@@ -18,6 +18,7 @@ from freetrain.core.topology import FLAT, Topology
 from freetrain.errors import InputError
 from freetrain.policies import UNKNOWN_LINKS, Links, find_policy
 from freetrain.policies.aiming import unheeded
+from freetrain.policies.registry import renamed
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.foresight import Knows
 from freetrain.replay.logs import ReadOptions, parse_log_time
@@ -231,10 +232,10 @@ def warn_of_unheeded(given: Mapping[str, Any]) -> None:
     asked = {(given["policy"], given["objective"])}
     if path:
         decide = load_config(Path(path)).config.decide
-        asked.add((decide.policy, decide.objective))
+        asked.add((decide.policy_with_options, decide.objective))
     for name, objective in sorted(asked):
-        if said := unheeded(find_policy(name), name, objective):
-            click.echo(f"freetrain: {said}", err=True)
+        for sentence in filter(None, (renamed(name), unheeded(find_policy(name), name, objective))):
+            click.echo(f"freetrain: {sentence}", err=True)
 
 
 def prices(given: Mapping[str, Any]) -> Prices | None:

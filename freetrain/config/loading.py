@@ -149,6 +149,8 @@ def _merged(documents: Mapping[Path, Mapping[str, Any]]) -> tuple[dict[str, Any]
         for section, values in document.items():
             merged.setdefault(section, {}).update(values)
             origins |= {f"{section}.{name}": source for name in values}
+            tables = ((name, inner) for name, inner in values.items() if isinstance(inner, dict))
+            origins |= {f"{section}.{name}.{inner}": source for name, table in tables for inner in table}
     return merged, origins
 
 
@@ -188,7 +190,7 @@ def _mistake(details: ErrorDetails, path: Path) -> ConfigError:
     if details["type"] == "extra_forbidden":
         return ConfigError(f"{path}: there is no setting {where}.", *_did_you_mean(loc, given), path)
     said = details["msg"].removeprefix("Value error, ")
-    setting = find_setting(".".join(loc[:2]))
+    setting = find_setting(where) or find_setting(".".join(loc[:2]))
     what = f"{path}: {where}: {said} (it says {given!r})."
     if setting is None:
         together = details.get("ctx", {}).get("error")

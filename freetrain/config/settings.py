@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BeforeValidator
@@ -99,7 +99,7 @@ def find_setting(path: str) -> Setting | None:
 
 def value_of(config: Config, setting: Setting) -> object:
     """What a configuration says."""
-    return getattr(getattr(config, setting.section), setting.name)
+    return reduce(getattr, setting.path.split("."), config)
 
 
 def changed(new: Config, old: Config) -> list[Setting]:
@@ -122,7 +122,12 @@ def _key(name: str) -> str:
 
 
 def _fields(kind: type[Section]) -> Iterator[tuple[str, FieldInfo]]:
-    yield from kind.model_fields.items()
+    """The settings of a table, and those of the tables in it, as ``gadget.utility``."""
+    for name, field in kind.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield from ((f"{name}.{inner}", each) for inner, each in _fields(field.annotation))
+        else:
+            yield name, field
 
 
 def _words_of(kind: Any) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from freetrain.errors import InputError
 
 _JOULES_PER_KWH = 3.6e6
 
-WEIGHTED = frozenset({"throughput", "weighted"})
+WEIGHTED = frozenset({"throughput", "weighted", "fair-completion"})
 """Objectives that count each trainer by its weight."""
 
 

@@ -38,7 +38,20 @@ def weighted(trainer: Trainer) -> NDArray[np.float64]:
     return trainer.weight * speedup(trainer)
 
 
-OBJECTIVES: dict[str, Objective] = {"speedup": speedup, "throughput": throughput, "weighted": weighted}
+_CONCAVITY = 0.9
+
+
+def fair_completion(trainer: Trainer) -> NDArray[np.float64]:
+    """Weight times a concave power of the speed-up: those that scale worse get more, and more are completed."""
+    return trainer.weight * speedup(trainer) ** _CONCAVITY
+
+
+OBJECTIVES: dict[str, Objective] = {
+    "speedup": speedup,
+    "throughput": throughput,
+    "weighted": weighted,
+    "fair-completion": fair_completion,
+}
 
 
 @lru_cache(maxsize=64)

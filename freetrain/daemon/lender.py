@@ -111,7 +111,9 @@ class Lender:
         decide, links = self._config.decide, self._config.links
 
         def policy_for(decisions: int) -> Policy:
-            return find_policy(decide.policy, time_limit_s=max(time_limit_s / decisions, _LEAST_TIME_LIMIT_S))
+            return find_policy(
+                decide.policy_with_options, time_limit_s=max(time_limit_s / decisions, _LEAST_TIME_LIMIT_S)
+            )
 
         if self._placer is None:
             topology, rules = switches_of(self._config, self._gateway), self._loop.rules

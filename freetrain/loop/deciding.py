@@ -19,7 +19,7 @@ from freetrain.core.servers import Serving
 from freetrain.core.value import total_value
 from freetrain.core.verify import VALUE_TOLERANCE, verify, verify_counts, verify_placement
 from freetrain.policies import FIRST_NODES, Explaining, Placer, Policy
-from freetrain.policies.serving import place_servers
+from freetrain.policies.smd.serving import place_servers
 from freetrain.policies.spread import spread
 
 STAY = "stay"

@@ -1,20 +1,42 @@
-"""Policies: how many idle nodes each trainer gets, and which. One small file each, and the solvers they share."""
+"""Policies: how many idle nodes each trainer gets, which nodes, and how much of shared ones.
+
+A decision goes through three stages (``stages.py``), each chosen by name (``registry.py``, one entry each):
+
+- a *policy* gives an :class:`Allocation`: nodes of each trainer by class. ``freetrain.py`` is the exact optimum of
+  the objective, with the solvers in ``solver/``; ``equal_share.py`` and ``greedy.py`` are what it is held against.
+- a *placer* gives a placement: which nodes these are.
+- a *finisher* gives the CPUs and memory of new parts of shared nodes.
+
+Each of the other systems has a room with all that is its own, its experiment included: ``gadget/`` (policy,
+links, placer), ``smd/`` (policy, parameter servers), ``synergy/`` (finishers), ``dltap/`` (placer). Policies that
+weigh sizes by a value of their own share ``aiming.py`` (what of the objective they heed), ``needs.py`` (what they
+have to know, and what is assumed), ``ageing.py`` (nobody waits for ever), ``sizes.py`` and ``spread.py`` (from
+values to nodes of each class).
+"""
 
 from __future__ import annotations
 
 from freetrain.core.allocation import Allocation
-from freetrain.policies.finishers import AS_ASKED, Finisher
 from freetrain.policies.freetrain import Solver
-from freetrain.policies.links import UNKNOWN_LINKS, Links, with_links
-from freetrain.policies.placers.placer import FIRST_NODES, Explaining, Placer
-from freetrain.policies.policy import NEEDS_PROGRESS, Policy, Weighing
+from freetrain.policies.gadget.links import UNKNOWN_LINKS, Links, with_links
 from freetrain.policies.registry import (
     FINISHERS,
     PLACERS,
     POLICIES,
+    VARIANTS,
     find_finisher,
     find_placer,
     find_policy,
+)
+from freetrain.policies.stages import (
+    AS_ASKED,
+    FIRST_NODES,
+    NEEDS_PROGRESS,
+    Explaining,
+    Finisher,
+    Placer,
+    Policy,
+    Weighing,
 )
 
 __all__ = [
@@ -25,6 +47,7 @@ __all__ = [
     "PLACERS",
     "POLICIES",
     "UNKNOWN_LINKS",
+    "VARIANTS",
     "Allocation",
     "Explaining",
     "Finisher",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import inf
 
 from freetrain.core.trainer import Trainer
@@ -48,10 +49,11 @@ class Admission:
         return now_s if self._next.submitted_s is None else max(self._next.submitted_s, now_s)
 
     def let_in(self, least: Sequence[int], nodes: int, now_s: float) -> list[Trainer]:
-        """Those who come in now; see :meth:`next_arrival_s`."""
+        """Those who come in now, submitted now where nobody says when; see :meth:`next_arrival_s`."""
         new: list[Trainer] = []
         while self._next is not None and self.next_arrival_s(least, nodes, now_s) <= now_s:
-            new.append(self._next)
+            is_known = self._next.submitted_s is not None
+            new.append(self._next if is_known else replace(self._next, submitted_s=now_s))
             least = [*least, self._next.min_nodes]
             self._next = next(self._coming, None)
         return new

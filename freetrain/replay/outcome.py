@@ -46,6 +46,7 @@ class Outcome:
     trainers_admitted: Annotated[int, "trainers that came in"]
     trainers_completed: Annotated[int, "trainers that reached their target"]
     completion_mean_s: Annotated[float | None, "seconds from coming in to the target, of those that reached it"]
+    longest_wait_s: Annotated[float, "longest that a trainer that had come in was without a node"]
     deadlines: Annotated[int, "trainers that came in and whose deadline lies in the window"]
     deadlines_met: Annotated[int, "those of them that reached their target by then"]
     node_hours_of: Annotated[
@@ -101,6 +102,7 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> Outcome:
         trainers_admitted=len(runs),
         trainers_completed=sum(run.completed_s is not None for run in runs),
         completion_mean_s=_completion_mean_s(runs),
+        longest_wait_s=max((run.longest_wait_s for run in runs), default=0.0),
         deadlines=len(due := _due(record)),
         deadlines_met=sum(run.completed_s is not None and run.completed_s <= end_s for run, end_s in due),
         node_hours_of=_node_hours_of(runs),

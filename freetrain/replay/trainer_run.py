@@ -58,6 +58,8 @@ class TrainerRun:
         lost_s: seconds that it lost to what.
         completes_s: when it will have its target samples if nothing changes; inf: never.
         evicted_nodes: nodes that were taken from it unasked.
+        waited_s: how long it has had no node by now; 0: it has one, or is complete.
+        longest_wait_s: the longest that it had none.
     """
 
     def __init__(
@@ -94,6 +96,8 @@ class TrainerRun:
         self.losses: Counter[Loss] = Counter()
         self.lost_s: defaultdict[Loss, float] = defaultdict(float)
         self.evicted_nodes = 0
+        self.waited_s = 0.0
+        self.longest_wait_s = 0.0
         self.completes_s = inf
 
     def samples_at(self, now_s: float) -> float:
@@ -109,6 +113,9 @@ class TrainerRun:
         self.booting_node_s += len(self.booting_s) * self.counts_as * elapsed_s
         if self._watts_of:
             self.joules += sum(self._watts_of[name] for name in (*self.nodes, *self.booting_s)) * elapsed_s
+        has_none = not self.nodes and not self.booting_s and self.completed_s is None
+        self.waited_s = self.waited_s + elapsed_s if has_none else 0.0
+        self.longest_wait_s = max(self.longest_wait_s, self.waited_s)
         self.as_of_s = now_s
 
     def boot(self, nodes: Collection[str], now_s: float) -> None:

@@ -648,3 +648,21 @@ def test_the_daemon_has_an_option_that_does_the_same(new_site: Site) -> None:
     site.toml = "[lend]\nreserve_nodes = -3\n"
     site.write()
     assert CliRunner().invoke(cli, ["daemon", "--check-config", "--config", str(site.path)]).exit_code == 78
+
+
+def test_trainings_that_do_not_name_what_the_policy_needs_are_counted(new_site: Site) -> None:
+    site = new_site(Kind.TIERS)
+    site.jobs = waiting_trainer("alice", "ml")
+    assert not [found for found in findings(site) if "trainings name" in str(found["what"])]
+    site.toml += '[decide]\npolicy = "smd"\n'
+    (found,) = (found for found in findings(site) if "trainings name" in str(found["what"]))
+    assert str(found["what"]).startswith("1 of 1 trainings name no target (7): assumed is a day's work at")
+    assert not found["is_error"]
+
+
+def test_a_name_that_a_policy_had_is_a_warning_with_what_it_is_now(new_site: Site) -> None:
+    site = new_site(Kind.TIERS)
+    site.toml += '[decide]\npolicy = "gadget-log"\n'
+    (found,) = (found for found in findings(site) if "gadget-log" in str(found["what"]))
+    assert 'utility = "log" under [decide.gadget]' in str(found["what"])
+    assert not found["is_error"]

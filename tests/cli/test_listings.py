@@ -424,3 +424,18 @@ def test_the_status_says_what_the_daemon_costs_slurm_and_whether_it_is_ever_woke
     )
     site.published(replace(LOOK, calls=1440, woken_s=5.0))
     assert "Questions and commands to Slurm in the last hour: 1440.\n" in run("status").stdout
+
+
+def test_what_a_training_does_not_say_and_the_policy_needs_is_said(site: Site, tmp_path: Path) -> None:
+    site.slurm.answers("squeue", task("1_0") + task("2_0", tag="freetrain:min=1,target=1e6,servers=2"))
+    assert "names no target" not in run("jobs").stdout, "freetrain's own policy needs none"
+    config = tmp_path / "freetrain.toml"
+    config.write_text(f"{config.read_text()}[decide]\npolicy = 'smd'\n")
+    rows = {row["id"]: row["lacks"] for row in json.loads(run("jobs", "--json").stdout)["jobs"]}
+    assert rows == {"1": "names no target", "2": "names no measured steps of their servers"}
+    assert "; names no target" in run("jobs").stdout
+    listed = run("policies")
+    assert "smd: 1 of 2 trainings name no target (1): assumed is a day's work at its fastest rate" in listed.stdout
+    assert "gadget: 1 of 2 trainings name no target (1)" in listed.stdout
+    assert "gradients (" not in listed.stdout, "there are no links on which to reserve anything"
+    assert json.loads(run("policies", "--json").stdout)["missing"].keys() == {"gadget", "smd"}

@@ -130,7 +130,7 @@ def test_freetrain_is_the_best_of_all_allocations_where_all_comes_together(solve
         assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
 
 
-@pytest.mark.parametrize("policy", ["freetrain", *BASELINES, "gadget", "gadget-log", "smd", "smd-menu"])
+@pytest.mark.parametrize("policy", ["freetrain", *BASELINES, "gadget", "gadget,utility=log", "smd", "smd-menu"])
 def test_no_policy_changes_a_size_that_stays(policy: str) -> None:
     for seed in range(100):
         problem = beside_moldable_tasks(mixed_problem(seed, lives=True), seed)
@@ -223,7 +223,7 @@ def test_freetrain_is_the_best_of_all_allocations_where_nodes_differ_in_kind(sol
         assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
 
 
-@pytest.mark.parametrize("policy", ["freetrain", *BASELINES, "gadget", "gadget-log", "smd", "smd-menu"])
+@pytest.mark.parametrize("policy", ["freetrain", *BASELINES, "gadget", "gadget,utility=log", "smd", "smd-menu"])
 def test_every_policy_keeps_to_the_kinds_of_nodes_that_each_trainer_may_have(policy: str) -> None:
     for seed in range(150):
         problem = of_kinds(seed)

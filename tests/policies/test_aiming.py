@@ -12,12 +12,12 @@ from benchmarks.problems import mixed_problem, with_kinds
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.core.verify import verify
-from freetrain.policies import POLICIES, find_policy
+from freetrain.policies import VARIANTS, find_policy
 from freetrain.policies.aiming import HEEDED, asked_of, unheeded
 from tests.policies.deciding import decide
 
 CURVE = ((1, 10.0), (2, 19.0), (4, 34.0), (8, 56.0))
-OF_THEIR_OWN = tuple(name for name in POLICIES if unheeded(find_policy(name), name, "weighted,evictions=60"))
+OF_THEIR_OWN = tuple(name for name in VARIANTS if unheeded(find_policy(name), name, "weighted,evictions=60"))
 """Policies that do not maximise the objective."""
 DEAR, CHEAP = "speedup,energy=1e9", "speedup,energy=1e-6"
 
@@ -54,7 +54,7 @@ def with_aims(problem: Problem, seed: int, objective: str) -> Problem:
     return replace(problem, trainers=trainers, nodes=nodes, objective=objective)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", VARIANTS)
 def test_every_policy_keeps_the_rules_whatever_is_asked_of_it(policy: str) -> None:
     for seed in range(120):
         problem = mixed_problem(seed, lives=seed % 2 == 0)
@@ -67,17 +67,17 @@ def test_every_policy_keeps_the_rules_whatever_is_asked_of_it(policy: str) -> No
         assert again.placement == decision.placement, seed
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", VARIANTS)
 def test_who_has_a_deadline_gets_the_nodes_for_it(policy: str) -> None:
     problem = Problem(0.0, offers(8), twins(6), 3600.0, "speedup,deadlines=9")
     by_smd = {
         "smd": {"hurried": 8},
-        "smd-menu": {"calm": 3, "hurried": 5},
+        "smd,sizes=menu": {"calm": 3, "hurried": 5},
     }  # to be complete sooner is worth little
     assert sizes_of(policy, problem) == by_smd.get(policy, {"calm": 2, "hurried": 6})
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", VARIANTS)
 def test_without_a_factor_a_deadline_is_nothing_to_a_policy(policy: str) -> None:
     calm, hurried = twins(6)
     problem = Problem(0.0, offers(8), (calm, hurried), 3600.0)
@@ -85,7 +85,7 @@ def test_without_a_factor_a_deadline_is_nothing_to_a_policy(policy: str) -> None
     assert sizes_of(policy, problem) == sizes_of(policy, other)
 
 
-@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "greedy"])
+@pytest.mark.parametrize("policy", [name for name in VARIANTS if name != "greedy"])
 def test_a_deadline_never_costs_its_trainer_a_node(policy: str) -> None:
     """Greedy is close to the optimum and no more, so that with it now and then it may."""
     for seed in range(150):
@@ -104,7 +104,7 @@ def test_a_deadline_never_costs_its_trainer_a_node(policy: str) -> None:
         assert after >= before, seed
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", VARIANTS)
 def test_where_electricity_is_too_dear_nothing_is_lent(policy: str) -> None:
     nodes = tuple(replace(node, held_by="calm") for node in offers(2, 500.0)) + offers(8, 500.0)[2:]
     problem = Problem(0.0, nodes, twins(6), 3600.0)
@@ -112,7 +112,7 @@ def test_where_electricity_is_too_dear_nothing_is_lent(policy: str) -> None:
     assert sizes_of(policy, replace(problem, objective=CHEAP)) == sizes_of(policy, problem)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", VARIANTS)
 def test_no_node_is_lent_that_adds_less_than_its_electricity(policy: str) -> None:
     """Nodes of 1,000 W must add 0.7 a second each, which those up to the fourth do."""
     problem = Problem(0.0, offers(16, 1000.0), twins(6)[:1], 3600.0, "speedup,energy=2520")
@@ -149,9 +149,9 @@ def test_sizes_below_which_electricity_does_not_pay_are_none() -> None:
     late = Trainer("late", ((1, 1.0), (2, 1.2), (4, 8.0)))
     problem = Problem(0.0, offers(3, 1000.0), (late,), 3600.0, "speedup,energy=6120")
     assert asked_of(problem).fewest.tolist() == [4]
-    assert all(sizes_of(name, problem) == {} for name in POLICIES)
+    assert all(sizes_of(name, problem) == {} for name in VARIANTS)
     four = replace(problem, nodes=offers(4, 1000.0))
-    assert all(sizes_of(name, four) == {"late": 4} for name in POLICIES)
+    assert all(sizes_of(name, four) == {"late": 4} for name in VARIANTS)
 
 
 def test_what_has_no_effect_is_said() -> None:
@@ -164,7 +164,7 @@ def test_what_has_no_effect_is_said() -> None:
     assert unheeded(find_policy("smd"), "smd", "weighted,deadlines=3,energy=3600") == ""
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", VARIANTS)
 def test_what_is_not_said_to_be_heeded_changes_nothing(policy: str) -> None:
     """Evictions avoided: either the policy says so, or it does not know when nodes leave."""
     heeds = getattr(find_policy(policy), "heeds", None)

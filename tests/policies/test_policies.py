@@ -15,8 +15,8 @@ from freetrain.core.verify import verify
 from freetrain.loop import deciding
 from freetrain.policies import (
     PLACERS,
-    POLICIES,
     UNKNOWN_LINKS,
+    VARIANTS,
     Links,
     Placer,
     Policy,
@@ -64,7 +64,7 @@ def test_a_minimum_that_does_not_fit_leaves_the_nodes_to_others() -> None:
     assert equal_sizes(nothing_asked((*trainers(1, min_nodes=8), *trainers(1))), 5).tolist() == [0, 5]
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", VARIANTS)
 def test_every_policy_copes_with_nothing(policy: str) -> None:
     problem = Problem(0.0, (), ())
     decision = decide(find_policy(policy), problem)
@@ -74,13 +74,13 @@ def test_every_policy_copes_with_nothing(policy: str) -> None:
     assert verify(only_nodes, decide(find_policy(policy), only_nodes)) == ()
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", VARIANTS)
 def test_every_policy_verifies_on_a_machine_of_some_size(policy: str) -> None:
     problem = random_problem(1, 30, 300)
     assert verify(problem, decide(find_policy(policy), problem)) == ()
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", VARIANTS)
 def test_every_policy_keeps_the_rules_whatever_there_is_and_decides_alike_twice(policy: str) -> None:
     for seed in range(200):
         problem = mixed_problem(seed, lives=seed % 2 == 0)

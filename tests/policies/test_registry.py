@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from freetrain.config.sections.deciding import Decide
+from freetrain.core.problem import Problem
 from freetrain.core.topology import Topology
 from freetrain.errors import InputError
-from freetrain.policies import FINISHERS, PLACERS, POLICIES, find_finisher, find_placer, find_policy
-from freetrain.policies.catalogue import Stage, catalogue
+from freetrain.policies import FINISHERS, PLACERS, POLICIES, VARIANTS, find_finisher, find_placer, find_policy
+from freetrain.policies.registry import ENTRIES, RENAMED, Stage, catalogue, renamed
 from tests.installing import install_policy
 
 Install = Callable[[str, str, str], None]
@@ -114,3 +116,63 @@ def test_an_unknown_placer_is_refused_with_those_that_there_are() -> None:
 def test_what_cannot_decide_is_no_policy(install: Install) -> None:
     install("odd", "odd_policy", "def Still():\n    return 3\n")
     assert refusal("odd").what == "The policy 'odd' (odd_policy:Still) has no method 'decide': its type is int."
+
+
+@pytest.mark.parametrize("variant", [*VARIANTS, *RENAMED, "gadget,utility=log,patience=2h", "smd,patience=0"])
+def test_a_policy_is_chosen_with_its_options_and_by_the_names_that_it_had(variant: str) -> None:
+    assert callable(find_policy(variant).decide)
+
+
+def test_a_decision_says_which_options_it_was_made_with() -> None:
+    problem = Problem(0.0, (), ())
+    assert find_policy("gadget-log").decide(problem).solver == "gadget,utility=log"
+    assert find_policy("smd,sizes=menu,patience=2h").decide(problem).solver == "smd,sizes=menu,patience=2h"
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "hint"),
+    [
+        (
+            "gadget,utility=cube",
+            "utility is linear or log or fair, not 'cube'",
+            "It takes utility=linear|log|fair, pa",
+        ),
+        (
+            "gadget,colour=red",
+            "'colour=red' is not an option of it",
+            "It takes utility=linear|log|fair, patience=",
+        ),
+        ("smd,sizes=menu,sizes=menu", "or stands there twice", "It takes sizes=fastest|menu, patience=DURATION."),
+        ("smd,patience=soon", "'soon' is not a duration", "It takes sizes=fastest|menu, patience=DURATION."),
+        ("greedy,speed=high", "is not an option of it", "greedy takes no options."),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_with_those_that_there_are(name: str, why: str, hint: str) -> None:
+    refused = refusal(name)
+    assert refused.what.startswith(f"The policy {name!r} cannot be: ")
+    assert why in refused.what
+    assert refused.hint.startswith(hint)
+
+
+def test_a_name_that_a_policy_had_is_said_with_the_lines_that_stand_for_it() -> None:
+    assert renamed("gadget-log") == (
+        'The policy gadget-log is now an option of gadget: write policy = "gadget" under [decide] and '
+        'utility = "log" under [decide.gadget], or --policy gadget,utility=log.'
+    )
+    assert [renamed(name) for name in VARIANTS] == [""] * len(VARIANTS)
+
+
+def test_settings_have_the_options_of_policies_with_the_same_defaults() -> None:
+    for entry in (entry for entry in ENTRIES if entry.options):
+        options = getattr(Decide(), entry.name).model_dump()
+        assert list(options) == [option.name for option in entry.options]
+        spelled = ",".join(f"{word}={value}" for word, value in options.items())
+        made = (vars(find_policy(name)) for name in (entry.name, f"{entry.name},{spelled}"))
+        first, second = ({key: value for key, value in one.items() if key != "_name"} for one in made)
+        assert first == second
+
+
+def test_settings_name_a_policy_with_its_options() -> None:
+    decide = Decide.model_validate({"policy": "gadget", "gadget": {"utility": "log", "patience": "2h"}})
+    assert decide.policy_with_options == "gadget,utility=log,patience=02:00:00"
+    assert Decide.model_validate({"smd": {"sizes": "menu"}}).policy_with_options == "freetrain"

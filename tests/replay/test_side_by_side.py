@@ -12,7 +12,7 @@ from freetrain.core.holes import Holes
 from freetrain.core.topology import Topology
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, NullJournal
-from freetrain.policies import POLICIES, find_placer, find_policy
+from freetrain.policies import VARIANTS, find_placer, find_policy
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.outcome import Outcome
 from freetrain.replay.study import Costs, study
@@ -49,7 +49,7 @@ def outcome(policy: str, placer: str = "first", at_once: int = 4) -> Outcome:
 
 @pytest.fixture(scope="module")
 def by_policy() -> dict[str, Outcome]:
-    return {policy: outcome(policy) for policy in POLICIES}
+    return {policy: outcome(policy) for policy in VARIANTS}
 
 
 def test_all_have_the_same_idle_nodes_and_none_lends_more(by_policy: dict[str, Outcome]) -> None:

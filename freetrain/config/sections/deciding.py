@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from freetrain.config.sections.section import Section
 from freetrain.config.values import Duration, Period
+from freetrain.durations import show_duration
+
+_Patience = Annotated[
+    Duration,
+    Field(
+        description="A training to which so much of its time is owed has a turn once in every such time; 0: never."
+    ),
+]
+
+
+class GadgetOptions(Section):
+    """Options of the policy gadget."""
+
+    utility: Annotated[
+        Literal["linear", "log", "fair"],
+        Field(
+            description="What the policy gadget sums up, of the part of its target that a training has done; with "
+            "log, and more with fair, those that have done least gain most."
+        ),
+    ] = "linear"
+    patience: _Patience = 86400.0
+
+
+class SmdOptions(Section):
+    """Options of the policy smd."""
+
+    sizes: Annotated[
+        Literal["fastest", "menu"],
+        Field(
+            description="What the policy smd chooses from: fastest: each training's fastest size or nothing; "
+            "menu: smaller sizes, too."
+        ),
+    ] = "fastest"
+    patience: _Patience = 86400.0
 
 
 class Decide(Section):
@@ -37,6 +71,21 @@ class Decide(Section):
             "learned."
         ),
     ] = 0.0
+    gadget: GadgetOptions = GadgetOptions()
+    smd: SmdOptions = SmdOptions()
+
+    @property
+    def policy_with_options(self) -> str:
+        """The policy as 'freetrain replay --policy' takes it: its options, where they differ from the defaults."""
+        options = getattr(self, self.policy, None)
+        if not isinstance(options, GadgetOptions | SmdOptions):
+            return self.policy
+        chosen = options.model_dump(exclude_defaults=True)
+        shown = (
+            f"{name}={show_duration(value) if isinstance(value, float) else value}"
+            for name, value in chosen.items()
+        )
+        return ",".join((self.policy, *shown))
 
 
 class Pace(Section):

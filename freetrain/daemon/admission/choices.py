@@ -11,7 +11,8 @@ from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
 from freetrain.policies import find_finisher, find_placer, find_policy
 from freetrain.policies.aiming import unheeded
-from freetrain.policies.links import CanReserve
+from freetrain.policies.gadget.links import CanReserve
+from freetrain.policies.registry import renamed
 
 _SMALL = Trainer("trial", ((1, 1.0), (2, 1.9), (4, 3.5)), max_nodes=4)
 
@@ -30,7 +31,7 @@ def wrong_choices(config: Config) -> Mapping[str, ConfigError]:
     """Setting → what is wrong with it."""
     worth_per_s.cache_clear()  # the objective may have been changed since
     wrong = {
-        "decide.policy": _why_not(lambda: find_policy(config.decide.policy)),
+        "decide.policy": _why_not(lambda: find_policy(config.decide.policy_with_options)),
         "decide.place": _why_not(lambda: find_placer(config.decide.place)),
         "decide.finish": _why_not(lambda: find_finisher(config.decide.finish)),
         "decide.objective": _why_not(lambda: _check_objective(config)),
@@ -43,7 +44,7 @@ def wrong_choices(config: Config) -> Mapping[str, ConfigError]:
 def without_effect(config: Config) -> Mapping[str, str]:
     """Setting → a sentence on what of it has no effect; settings that have one, or name nothing, are left out."""
     said = {
-        "decide.policy": _unheeded(config),
+        "decide.policy": renamed(config.decide.policy) or _unheeded(config),
         "decide.finish": _nothing_to_divide(config),
         "links.node_gbit": _not_reserved(config, config.links.node_gbit),
         "links.uplink_gbit": _not_reserved(config, config.links.uplink_gbit),
@@ -53,8 +54,8 @@ def without_effect(config: Config) -> Mapping[str, str]:
 
 def _unheeded(config: Config) -> str:
     try:
-        policy = find_policy(config.decide.policy)
-        return unheeded(policy, config.decide.policy, config.decide.objective)
+        policy = find_policy(config.decide.policy_with_options)
+        return unheeded(policy, config.decide.policy_with_options, config.decide.objective)
     except InputError:
         return ""
 
@@ -69,7 +70,7 @@ def _nothing_to_divide(config: Config) -> str:
 
 def _not_reserved(config: Config, gbit: float) -> str:
     try:
-        policy = find_policy(config.decide.policy)
+        policy = find_policy(config.decide.policy_with_options)
     except InputError:
         return ""
     if not gbit or isinstance(policy, CanReserve):

@@ -22,6 +22,7 @@ from freetrain.daemon.admission.site_guard import owners_in, premise_of
 from freetrain.daemon.admission.state_check import closed_python, closed_state, closed_textfile
 from freetrain.daemon.admission.wake_check import closed_wake_file
 from freetrain.daemon.state_directory import network_file_system
+from freetrain.daemon.trainers.needs import needs_of, say_missing_in_queue
 from freetrain.errors import FreetrainError
 from freetrain.slurm.finding import Finding
 from freetrain.slurm.gateway import Gateway
@@ -30,6 +31,7 @@ from freetrain.slurm.site.facts import Site
 from freetrain.slurm.site.harm import own_nodes, what_preemption_means
 from freetrain.slurm.site.reader import ALL_QUESTIONS
 from freetrain.slurm.site.terms import judge_terms
+from freetrain.slurm.submissions import find_submissions
 
 _USUAL_ACCOUNT = "freetrain"
 
@@ -134,6 +136,8 @@ def inspect(
         found += find_contradictions(config, own_nodes(planned, queue))
     found += find_misfits(config, snapshot)
     found += filter(None, [unknown_nodes(config, snapshot)])
+    waiting = find_submissions(snapshot.jobs, config.slurm.queue).values()
+    found += (Finding(what, "", False) for what in say_missing_in_queue(needs_of(config), waiting))
     found += filter(None, [closed_wake_file(Path(config.state.directory), site.settings)])
     found += _of_shares(config, site, gateway, not_checked)
     rights = _of_rights(config, site, gateway, account, not_checked)

@@ -8,15 +8,18 @@ import numpy as np
 
 from freetrain.core.allocation import Allocation
 from freetrain.core.problem import Problem, Question
-from freetrain.core.terms import Table
+from freetrain.core.terms import Sizes, Table
 from freetrain.core.trainer import Trainer
+from freetrain.policies.ageing import PATIENCE_S, overdue_sizes, say_turns, serve_first
 from freetrain.policies.aiming import HEEDED, asked_of
+from freetrain.policies.gadget.links import Links
 from freetrain.policies.gadget.reserving import ReservingGadget
-from freetrain.policies.gadget.utility import LINEAR, Utility
-from freetrain.policies.links import Links
+from freetrain.policies.gadget.utility import FAIR, LINEAR, LOG
+from freetrain.policies.needs import TARGET, say_missing, work_of
 from freetrain.policies.sizes import best_by_tables
 
-_DAY_S = 86400.0
+UTILITIES = {"linear": LINEAR, "log": LOG, "fair": FAIR}
+"""Word → utility, the default first."""
 _HURRY = 1e-6
 """How much less it counts to be done sooner than to be done by the horizon."""
 
@@ -26,10 +29,11 @@ class Gadget:
 
     The slot of GADGET (INFOCOM 2022) is the horizon here. How fast a ring is, is the trainer's own curve. Of
     divisions that gain the same utility until the horizon it takes the one that is done sooner: the horizon may be
-    hours away, and it is decided anew as soon as one is complete.
+    hours away, and it is decided again as soon as a trainer is complete.
 
     Args:
-        utility: of the samples that a trainer has done.
+        utility: of the part of its target that a trainer has done, a word of ``UTILITIES``.
+        patience: seconds after which a trainer that has not had its turn comes first; 0: never.
         name: what its allocations say found them.
     """
 
@@ -37,41 +41,43 @@ class Gadget:
     heeds = HEEDED
     weighs = "the utility gained until the horizon"
 
-    def __init__(self, utility: Utility = LINEAR, name: str = "gadget") -> None:
-        self._utility = utility
+    def __init__(self, utility: str = "linear", patience: float = PATIENCE_S, name: str = "gadget") -> None:
+        self._utility = UTILITIES[utility]
+        self._patience_s = patience
         self._name = name
 
     def decide(self, problem: Problem) -> Allocation:
         """Sizes that gain most utility together."""
         if not problem.held.size:
             return Allocation(problem.held, self._name)
-        return best_by_tables(problem, self.weigh(problem), self._name)
+        values, notes = self._values(problem)
+        return best_by_tables(problem, values, self._name, notes)
 
     def reserving(self, links: Links, questions: Sequence[Question]) -> ReservingGadget:
         """The same with bandwidth reserved on the links, for one look."""
-        return ReservingGadget(self.weigh, self._name, links, questions)
+        return ReservingGadget(self._values, self._name, links, questions)
 
     def weigh(self, problem: Problem) -> Table:
-        """Utility gained until the horizon by size, shape (trainers, sizes); -inf where electricity forbids it."""
-        terms, held_nodes = problem.terms, problem.held_nodes
-        slot_s = float(np.average([one.life_s for one in problem.classes], weights=problem.capacity))
+        """Utility gained until the horizon by size, shape (trainers, sizes); -inf: the size is not looked at."""
+        terms, held_nodes, work = problem.terms, problem.held_nodes, work_of(problem)
+        slot_s = float(np.average([node_class.life_s for node_class in problem.classes], weights=problem.capacity))
         gains = np.zeros(terms.worth.shape)
         for row, trainer in enumerate(problem.trainers):
-            done = problem.done_samples.get(trainer.id, 0.0)
-            target = _target(trainer, done)
+            done, target = float(work.done_samples[row]), float(work.target_samples[row])
             before = self._utility.of(done, target, trainer.weight)
             for size in np.flatnonzero(terms.possible[row]).tolist():
                 more = _samples_until(trainer, int(held_nodes[row]), size, slot_s)
                 hurry = _HURRY * trainer.weight * more / target
                 gains[row, size] = self._utility.of(done + more, target, trainer.weight) - before + hurry
-        return asked_of(problem).heed(gains)
+        allowed = np.arange(terms.worth.shape[1]) <= work.most_nodes[:, None]
+        return np.where(allowed, asked_of(problem).heed(gains), -np.inf)
 
-
-def _target(trainer: Trainer, done_samples: float) -> float:
-    """Its target; of one that has none, what it would have done after another day on all nodes that it can use."""
-    if trainer.target_samples is not None:
-        return trainer.target_samples
-    return done_samples + _DAY_S * max(float(trainer.samples_per_s.max()), 1e-9)
+    def _values(self, problem: Problem) -> tuple[Table, tuple[str, ...]]:
+        """What decides, those first whose turn it is, and sentences on what was assumed and whose turn it is."""
+        values = self.weigh(problem)
+        turns: Sizes = overdue_sizes(problem, problem.terms.possible & np.isfinite(values), self._patience_s)
+        notes = (*say_missing((TARGET,), problem.trainers), *say_turns(problem, turns))
+        return serve_first(values, turns), notes
 
 
 def _samples_until(trainer: Trainer, held: int, size: int, slot_s: float) -> float:

@@ -18,11 +18,11 @@ from freetrain.core.problem import Counts, Problem, Question
 from freetrain.core.terms import Table
 from freetrain.core.topology import Topology, nodes_by_leaf, ring_order
 from freetrain.core.trainer import Trainer
+from freetrain.policies.gadget.links import Links, in_gbit
+from freetrain.policies.gadget.placer import few_leaves
 from freetrain.policies.gadget.servers import Books, Ring, Server
-from freetrain.policies.links import Links, in_gbit
-from freetrain.policies.placers.placer import say_leaves
-from freetrain.policies.placers.ring import few_leaves
 from freetrain.policies.sizes import best_by_tables
+from freetrain.policies.stages import say_leaves
 
 _MOST_ROUNDS = 8
 _LEAST_COST = 1e-12
@@ -38,7 +38,7 @@ class ReservingGadget:
        does not fit may have no more nodes than fit, and all sizes are chosen anew.
 
     Args:
-        weigh: utility of each trainer's sizes.
+        weigh: utility of each trainer's sizes, and sentences on it.
         name: what its allocations say found them.
         links: what they carry.
         questions: all that is decided in this look: the rings of others keep their bandwidth until their turn.
@@ -47,7 +47,11 @@ class ReservingGadget:
     needs_progress = True
 
     def __init__(
-        self, weigh: Callable[[Problem], Table], name: str, links: Links, questions: Sequence[Question]
+        self,
+        weigh: Callable[[Problem], tuple[Table, tuple[str, ...]]],
+        name: str,
+        links: Links,
+        questions: Sequence[Question],
     ) -> None:
         self._weigh, self._name, self._links = weigh, name, links
         self._places = Counter(node_of(one.name) for offers, _ in questions for one in offers)
@@ -59,7 +63,7 @@ class ReservingGadget:
         self._placement = {}
         if not problem.held.size:
             return Allocation(problem.held, self._name)
-        gains = self._weigh(problem)
+        gains, notes = self._weigh(problem)
         refused: dict[str, str] = {}
         own = {trainer.id for trainer in problem.trainers}
         others = {id_: ring for id_, ring in self._rings.items() if id_ not in own}
@@ -75,7 +79,7 @@ class ReservingGadget:
             if not limits:
                 break
         self._rings, self._placement = {**others, **turn.rings}, turn.placement
-        return Allocation(found.counts, self._name, notes=tuple(refused.values()))
+        return Allocation(found.counts, self._name, notes=(*notes, *refused.values()))
 
     def place(self, problem: Problem, counts: Counts) -> Placement:
         """The nodes on whose links bandwidth was reserved when it was decided how many."""

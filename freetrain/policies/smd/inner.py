@@ -36,6 +36,15 @@ class Limits:
         """What so many take."""
         return tuple(workers * w + servers * s for w, s in zip(self.worker, self.server, strict=True))
 
+    def most_workers_beside(self, servers: int) -> int:
+        """How many workers it may have with so many servers."""
+        room = (
+            (most - servers * s + 1e-9) / w
+            for w, s, most in zip(self.worker, self.server, self.most, strict=True)
+            if w
+        )
+        return max(min(self.most_workers, *map(math.floor, room)), 0)
+
     def allow(self, workers: int, servers: int) -> bool:
         """Whether it may have so many."""
         within = 1 <= workers <= self.most_workers and 1 <= servers <= self.most_servers
@@ -64,41 +73,30 @@ def best_servers(model: ServerModel, workers: int, most_servers: int) -> int:
 
 
 def fastest_on_grid(model: ServerModel, limits: Limits, epsilon: float = 0.05) -> tuple[int, int] | None:
-    """The same, within 1 + ``epsilon`` of it but for rounding, by trying ratios of workers to servers.
+    """The same within 1 + ``epsilon``, by trying few numbers of servers, each 1 + epsilon times the one before.
 
-    At a given ratio s = w/p the step is a sum of a/w, a constant and a multiple of w, whose minimum is known; each
-    ratio is 1 + epsilon times the one before.
+    With p servers the step is a·M/w + (c/p + d)·w and what does not depend on w: the best whole w lies beside
+    sqrt(a·M / (c/p + d)), within the limits. The optimum's p° lies between a p that is tried and (1 + epsilon)
+    times it: with the same w that p is allowed, as it takes less, and only c·w/p grows, by epsilon at most.
     """
-    pairs = {pair for ratio in _ratios(limits, epsilon) for pair in _pairs(model, limits, ratio)}
-    return min(pairs, key=lambda pair: (float(model.step_s(*pair)), pair), default=None)
-
-
-def _ratios(limits: Limits, epsilon: float) -> Iterator[float]:
-    ratio = 1 / limits.most_servers
-    while ratio < limits.most_workers * (1 + epsilon):
-        yield ratio
-        ratio *= 1 + epsilon
-
-
-def _pairs(model: ServerModel, limits: Limits, ratio: float) -> Iterator[tuple[int, int]]:
-    """Whole workers and servers around the best at this ratio."""
-    a, _, _, d, e = model.coefficients
-    room = (
-        most / (w + s / ratio)
-        for w, s, most in zip(limits.worker, limits.server, limits.most, strict=True)
-        if w + s > 0
-    )
-    most = min(limits.most_workers, limits.most_servers * ratio, *room)
-    fewest = max(1.0, ratio)
-    if most < fewest:
-        return
-    per_worker = d + e / ratio
-    best = math.sqrt(a * model.batch / per_worker) if per_worker > 0 else most
-    workers = min(max(best, fewest), most)
-    for w in (math.floor(workers), math.ceil(workers)):
-        for p in (math.floor(workers / ratio), math.ceil(workers / ratio)):
+    a, _, c, d, _ = model.coefficients
+    found: list[tuple[int, int]] = []
+    for p in _grid(limits.most_servers, epsilon):
+        per_worker = c / p + d
+        best = math.sqrt(a * model.batch / per_worker) if per_worker > 0 else limits.most_workers
+        most = limits.most_workers_beside(p)
+        for w in {min(max(math.floor(best), 1), most), min(max(math.ceil(best), 1), most)}:
             if limits.allow(w, p):
-                yield w, p
+                found.append((w, p))
+    return min(found, key=lambda pair: (float(model.step_s(*pair)), pair), default=None)
+
+
+def _grid(most: int, epsilon: float) -> Iterator[int]:
+    """Whole numbers from 1, each the largest within 1 + epsilon times the one before, or the next."""
+    number = 1
+    while number <= most:
+        yield number
+        number = max(number + 1, math.floor(number * (1 + epsilon)))
 
 
 def on_the_way(model: ServerModel, limits: Limits) -> Sequence[tuple[int, int]]:

@@ -8,13 +8,17 @@ import numpy as np
 
 from freetrain.core.allocation import Allocation
 from freetrain.core.problem import Problem
-from freetrain.core.terms import Table
+from freetrain.core.terms import Sizes, Table
 from freetrain.core.trainer import Trainer
+from freetrain.policies.ageing import PATIENCE_S, overdue_sizes, say_turns, serve_first
 from freetrain.policies.aiming import HEEDED, asked_of
-from freetrain.policies.serving import best_step_s
+from freetrain.policies.needs import STEP_MODEL, TARGET, say_missing, work_of
 from freetrain.policies.sizes import best_by_tables
 from freetrain.policies.smd.outer import sigmoid
+from freetrain.policies.smd.serving import best_step_s
 
+SIZES = ("fastest", "menu")
+"""Words for the sizes that may be chosen, the default first."""
 _HOUR_S = 3600.0
 _DAY_H = 24.0
 _STEEPNESS = 0.2
@@ -27,42 +31,55 @@ class Smd:
     its steps were measured, the fastest size is that of the shortest step over nodes and servers; these run
     beside the workers and take no node. What a size is worth follows from the throughput in any case. freetrain
     takes a deadline of a day from now for each: what is complete sooner is worth more, however long it has
-    waited. A trainer's own is no part of SMD's worth, by which who names an early one only loses: where the
-    objective counts deadlines, what it needs counts more often. Sizes not worth their electricity are none.
+    waited, and so it is the patience that brings long trainings on. A trainer's own deadline is no part of SMD's
+    worth, by which a training that names an early one only loses: where the objective counts deadlines, what it
+    needs counts more often. Sizes not worth their electricity are none.
 
     Args:
-        menu: smaller sizes may be chosen, too; freetrain's extension.
+        sizes: ``fastest``, or ``menu``: smaller sizes may be chosen, too, freetrain's extension.
+        patience: seconds after which a trainer that has not had its turn comes first; 0: never.
+        name: what its allocations say found them.
     """
 
     needs_progress = True
     heeds = HEEDED
     weighs = "what its completion is worth"
 
-    def __init__(self, menu: bool = False) -> None:
-        self._menu = menu
+    def __init__(self, sizes: str = "fastest", patience: float = PATIENCE_S, name: str = "smd") -> None:
+        self._menu = sizes == "menu"
+        self._patience_s = patience
+        self._name = name
 
     def decide(self, problem: Problem) -> Allocation:
-        """Sizes whose completions are worth most together."""
-        return best_by_tables(problem, self.weigh(problem), "smd-menu" if self._menu else "smd")
+        """Sizes whose completions are worth most together, those first whose turn it is."""
+        if not problem.held.size:
+            return Allocation(problem.held, self._name)
+        allowed = problem.terms.possible & asked_of(problem).may_have(problem.terms.possible.shape[1])
+        turns = overdue_sizes(problem, allowed, self._patience_s)
+        values = serve_first(self._weigh(problem, turns), turns)
+        notes = (*say_missing((TARGET, STEP_MODEL), problem.trainers), *say_turns(problem, turns))
+        return best_by_tables(problem, values, self._name, notes)
 
     def weigh(self, problem: Problem) -> Table:
         """Worth of completing at each size, shape (trainers, sizes); -inf where the size is not looked at."""
-        possible, asked = problem.terms.possible, asked_of(problem)
+        return self._weigh(problem, np.zeros(len(problem.trainers), dtype=np.int64))
+
+    def _weigh(self, problem: Problem, turns: Sizes) -> Table:
+        """The same; the sizes that trainers get because it is their turn are looked at, too."""
+        possible, asked, work = problem.terms.possible, asked_of(problem), work_of(problem)
         values, may_have = np.zeros(possible.shape), possible & asked.may_have(possible.shape[1])
-        fastest: dict[int, int] = {}
+        looked_at = np.zeros(possible.shape, dtype=bool)
         for row, trainer in enumerate(problem.trainers):
-            most = min(int(problem.terms.most_nodes[row]), problem.node_count)
-            sizes = np.flatnonzero(may_have[row, : most + 1])[1:].tolist()
+            sizes = np.flatnonzero(may_have[row, : int(work.most_nodes[row]) + 1])[1:].tolist()
+            valued = sizes
             if sizes and not self._menu:
-                fastest[row] = _fastest(trainer, sizes)
-                sizes = [int(asked.needed[row]), fastest[row]]
-            done = problem.done_samples.get(trainer.id, 0.0)
-            for size in sizes:
-                values[row, size] = _worth(trainer, done, int(problem.held_nodes[row]), size)
-        values = asked.heed(values)
-        for row, size in fastest.items():
-            values[row, 1:size] = values[row, size + 1 :] = -np.inf
-        return values
+                sizes = [fastest := _fastest(trainer, sizes), *([int(turns[row])] if turns[row] else [])]
+                valued = [int(asked.needed[row]), fastest, *sizes]
+            left = max(float(work.target_samples[row] - work.done_samples[row]), 0.0)
+            for size in valued:
+                values[row, size] = _worth(trainer, left, int(problem.held_nodes[row]), size)
+            looked_at[row, [0, *sizes]] = True
+        return np.where(looked_at, asked.heed(values), -np.inf)
 
 
 def _fastest(trainer: Trainer, sizes: Sequence[int]) -> int:
@@ -73,16 +90,13 @@ def _fastest(trainer: Trainer, sizes: Sequence[int]) -> int:
     return max(sizes, key=lambda size: (trainer.rate(size), -size))
 
 
-def _worth(trainer: Trainer, done_samples: float, held: int, size: int) -> float:
-    """Of its completion on this size; one without a target always has a day's work left."""
+def _worth(trainer: Trainer, left_samples: float, held: int, size: int) -> float:
+    """Of its completion on this size."""
     rate = trainer.rate(size)
     if rate <= 0:
         return 0.0
-    if trainer.target_samples is None:
-        left = _DAY_H * _HOUR_S * max(float(trainer.samples_per_s.max()), 1e-9)
-    else:
-        left = max(trainer.target_samples - done_samples, 0.0)
-    return sigmoid((left / rate + _lost_s(trainer, held, size)) / _HOUR_S, trainer.weight, _STEEPNESS, _DAY_H)
+    to_go_s = left_samples / rate + _lost_s(trainer, held, size)
+    return sigmoid(to_go_s / _HOUR_S, trainer.weight, _STEEPNESS, _DAY_H)
 
 
 def _lost_s(trainer: Trainer, held: int, size: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,27 @@ class Profile:
     @cached_property
     def demand(self) -> tuple[float, float]:
         """The fewest CPUs, and with them the least memory, at which it is as fast as it can be."""
-        best = max(map(max, self.rates))
+        return self.demand_within(inf, inf)
+
+    def demand_within(self, cpus: float, memory_gb: float) -> tuple[float, float]:
+        """The same, of at most so much: it is as fast as with all that; all that where it is below its points."""
+        known = self._demands_within
+        if (cpus, memory_gb) not in known:
+            known[cpus, memory_gb] = self._find_demand(cpus, memory_gb)
+        return known[cpus, memory_gb]
+
+    @cached_property
+    def _demands_within(self) -> dict[tuple[float, float], tuple[float, float]]:
+        return {}
+
+    def _find_demand(self, cpus: float, memory_gb: float) -> tuple[float, float]:
+        best = self.rate(cpus, memory_gb)
         return min(
-            (cpus, memory_gb)
-            for memory_gb, row in zip(self.memory_gb, self.rates, strict=True)
-            for cpus, rate in zip(self.cpus, row, strict=True)
-            if rate >= best - 1e-9
+            (
+                (its_cpus, its_gb)
+                for its_gb, row in zip(self.memory_gb, self.rates, strict=True)
+                for its_cpus, rate in zip(self.cpus, row, strict=True)
+                if rate >= best - 1e-9 and its_cpus <= cpus + 1e-9 and its_gb <= memory_gb + 1e-9
+            ),
+            default=(cpus, memory_gb),
         )

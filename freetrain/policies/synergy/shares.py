@@ -99,11 +99,9 @@ class Board:
             free.memory_gb += part.memory_gb
             self.on[name].discard(job)
 
-    def cut_to_share(self, job: str, name: str) -> None:
-        """Take back what a training has of a server beyond its GPUs' share."""
+    def resize(self, job: str, name: str, cpus: float, memory_gb: float) -> None:
+        """Let a training have so much of a server for each of its GPUs there."""
         part, free = self.parts[job][name], self.free[name]
-        cpus, memory_gb = self.share(name)
-        over_cpus = max(part.cpus - part.gpus * cpus, 0.0)
-        over_gb = max(part.memory_gb - part.gpus * memory_gb, 0.0)
-        part.cpus, part.memory_gb = part.cpus - over_cpus, part.memory_gb - over_gb
-        free.cpus, free.memory_gb = free.cpus + over_cpus, free.memory_gb + over_gb
+        free.cpus += part.cpus - cpus * part.gpus
+        free.memory_gb += part.memory_gb - memory_gb * part.gpus
+        part.cpus, part.memory_gb = cpus * part.gpus, memory_gb * part.gpus

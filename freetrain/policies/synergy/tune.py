@@ -7,7 +7,7 @@ its free GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from freetrain.policies.synergy.shares import Board, Parts, Server, SharingJob
 
@@ -24,26 +24,20 @@ def tune(servers: Iterable[Server], jobs: Sequence[SharingJob]) -> Parts:
     board = Board(servers)
     if sum(job.gpus for job in jobs) > sum(part.gpus for part in board.free.values()):
         raise ValueError("the trainings want more GPUs than there are")
+    by_id = {job.id: job for job in jobs}
     for job in sorted(jobs, key=_by_demand):
-        if not _place(board, job, within_share=False) and not _place(board, job, within_share=True):
-            _make_room(board, job)
+        if not place_one(board, job, within_share=False) and not place_one(board, job, within_share=True):
+            _make_room(board, by_id, job)
     return board.parts
-
-
-def finish(server: Server, jobs: Sequence[SharingJob]) -> Parts:
-    """CPUs and memory of one server for trainings that have their GPUs of it already.
-
-    Raises:
-        ValueError: they have more GPUs than it offers.
-    """
-    return tune((server,), jobs)
 
 
 def place_greedily(servers: Iterable[Server], jobs: Sequence[SharingJob]) -> Parts:
     """What TUNE is held against: each gets its whole demand or waits, and GPUs idle for want of CPUs or memory."""
     board = Board(servers)
+    free = sum(part.gpus for part in board.free.values())
     for job in jobs:
-        _place(board, job, within_share=False)
+        if free and place_one(board, job, within_share=False):
+            free -= job.gpus
     return board.parts
 
 
@@ -53,15 +47,11 @@ def _by_demand(job: SharingJob) -> tuple[float, float, float, str]:
 
 
 def _wanted(board: Board, job: SharingJob, name: str, within_share: bool) -> tuple[float, float]:
-    """CPUs and memory for each of its GPUs on this server."""
-    cpus, memory_gb = job.profile.demand
-    if not within_share:
-        return cpus, memory_gb
-    share_cpus, share_gb = board.share(name)
-    return min(cpus, share_cpus), min(memory_gb, share_gb)
+    """CPUs and memory for each of its GPUs on this server; within its share the least that is as fast as it."""
+    return job.profile.demand_within(*board.share(name)) if within_share else job.profile.demand
 
 
-def _place(board: Board, job: SharingJob, within_share: bool) -> bool:
+def place_one(board: Board, job: SharingJob, within_share: bool) -> bool:
     """On the one server with fewest free GPUs that has room for all, else GPU by GPU; whether there was room."""
     tightest = sorted(board.free, key=lambda name: (board.free[name].gpus, name))
     for name in tightest:
@@ -80,8 +70,11 @@ def _place(board: Board, job: SharingJob, within_share: bool) -> bool:
     return not missing
 
 
-def _make_room(board: Board, job: SharingJob) -> None:
-    """Cut others on the servers with free GPUs to their shares, as far as it takes, and place the training."""
+def _make_room(board: Board, jobs: Mapping[str, SharingJob], job: SharingJob) -> None:
+    """Bring others on the servers with free GPUs within their shares, as far as it takes, and place the training.
+
+    Who gives up CPUs may need memory for that, up to its share: others have that until they are within theirs.
+    """
     missing = job.gpus
     for name in _with_free_gpus(board, job.gpus):
         gpus = min(missing, board.free[name].gpus)
@@ -89,7 +82,7 @@ def _make_room(board: Board, job: SharingJob) -> None:
         for peer in _peers(board, name):
             if board.fits(name, gpus, cpus * gpus, memory_gb * gpus):
                 break
-            board.cut_to_share(peer, name)
+            board.resize(peer, name, *_wanted(board, jobs[peer], name, within_share=True))
         board.give(job.id, name, gpus, cpus * gpus, memory_gb * gpus)
         missing -= gpus
         if not missing:

@@ -95,10 +95,10 @@ def cancel_trainings(site: Site) -> bool:
         ("equal-share", "dltap"),
         ("greedy", "ring"),
         ("gadget", "ring"),
-        ("gadget-log", "dltap"),
-        ("gadget-fair", "first"),
+        ("gadget,utility=log", "dltap"),
+        ("gadget,utility=fair", "first"),
         ("smd", "dltap"),
-        ("smd-menu", "ring"),
+        ("smd,sizes=menu", "ring"),
     ],
 )
 def test_fragments_are_on_the_nodes_that_were_decided_and_on_few_leaves(

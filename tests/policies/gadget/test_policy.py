@@ -20,7 +20,7 @@ def sizes(policy: str, problem: Problem) -> dict[str, int]:
 def test_with_a_logarithm_those_get_most_that_have_done_least() -> None:
     trainers = tuple(Trainer(name, CURVE, target_samples=1e6) for name in ("young", "old"))
     problem = Problem(0.0, NODES, trainers, 3600.0, done_samples={"old": 9e5})
-    assert sizes("gadget-log", problem)["young"] > sizes("gadget-log", problem).get("old", 0)
+    assert sizes("gadget,utility=log", problem)["young"] > sizes("gadget,utility=log", problem).get("old", 0)
     assert sizes("gadget", problem) == {"young": 2, "old": 2}
 
 
@@ -28,7 +28,9 @@ def test_the_fairer_the_utility_the_more_goes_to_whom_has_done_less() -> None:
     trainers = tuple(Trainer(name, CURVE, target_samples=1e6) for name in ("young", "old"))
     done = {"young": 1.5e5, "old": 2.5e5}
     problem = Problem(0.0, NODES, trainers, 3600.0, done_samples=done)
-    of_young = [sizes(policy, problem)["young"] for policy in ("gadget", "gadget-log", "gadget-fair")]
+    of_young = [
+        sizes(policy, problem)["young"] for policy in ("gadget", "gadget,utility=log", "gadget,utility=fair")
+    ]
     assert of_young == sorted(of_young)
     assert of_young[0] < of_young[-1]
 
@@ -44,7 +46,7 @@ def test_what_would_be_done_beyond_the_target_counts_nothing() -> None:
     }
 
 
-@pytest.mark.parametrize("policy", ["gadget", "gadget-log", "gadget-fair"])
+@pytest.mark.parametrize("policy", ["gadget", "gadget,utility=log", "gadget,utility=fair"])
 def test_a_change_that_costs_more_than_it_brings_is_not_made(policy: str) -> None:
     nodes = (Offer("n0", None, "a"), Offer("n1", None, "b"), Offer("n2"))
     slow = tuple(Trainer(name, CURVE, scale_up_s=500.0, target_samples=1e6) for name in "ab")
@@ -57,7 +59,7 @@ def test_a_trainer_without_a_target_trains_as_well() -> None:
     assert sizes("gadget", Problem(0.0, NODES, (Trainer("endless", CURVE),), 3600.0)) == {"endless": 4}
 
 
-@pytest.mark.parametrize("policy", ["gadget", "gadget-log", "gadget-fair"])
+@pytest.mark.parametrize("policy", ["gadget", "gadget,utility=log", "gadget,utility=fair"])
 def test_nodes_that_add_no_utility_by_the_horizon_make_it_be_done_sooner(policy: str) -> None:
     """One node would do by the horizon, an hour away; four are done in 33 s, and then it is decided anew."""
     quick = Trainer("quick", CURVE, target_samples=1000.0)

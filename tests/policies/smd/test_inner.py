@@ -1,4 +1,4 @@
-"""How many workers and servers: the grid of ratios against trying all."""
+"""How many workers and servers: the grid against trying all."""
 
 from __future__ import annotations
 
@@ -43,6 +43,12 @@ def test_the_grid_stays_within_its_promise() -> None:
             assert limits.allow(*found)
             worst = max(worst, float(model.step_s(*found) / model.step_s(*best)))
     assert worst <= 1.05
+
+
+def test_the_grid_finds_the_only_size_that_is_allowed() -> None:
+    model = ServerModel((0.01, 0.02, 0.1, 0.001, 0.001), 64)
+    limits = Limits((6.0, 6.0, 2.0), (1.0, 6.0, 3.0), (27.0, 12.0, 8.0), 32, 32)
+    assert fastest(model, limits) == fastest_on_grid(model, limits) == (1, 1)
 
 
 @pytest.mark.parametrize("seed", range(20))

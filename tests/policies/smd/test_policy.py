@@ -25,7 +25,7 @@ def test_each_gets_its_fastest_size_or_nothing() -> None:
 
 def test_with_the_menu_the_nodes_that_are_left_are_used() -> None:
     trainers = tuple(Trainer(name, CURVE, target_samples=5e6) for name in "abc")
-    assert sum(sizes("smd-menu", trainers, 9).values()) == 9
+    assert sum(sizes("smd,sizes=menu", trainers, 9).values()) == 9
 
 
 def test_where_fewer_nodes_are_there_the_fastest_is_the_fastest_on_these() -> None:

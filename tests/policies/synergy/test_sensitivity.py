@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.experiments.profiles import PROFILES
+from freetrain.policies.synergy.profiles import PROFILES
 
 
 @pytest.mark.parametrize(

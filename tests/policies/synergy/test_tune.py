@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
-from freetrain.experiments.profiles import PROFILES
 from freetrain.guest.guest import Guest
 from freetrain.policies.programme import ProgrammeGuest
 from freetrain.policies.synergy.opt import split_optimally
+from freetrain.policies.synergy.profiles import PROFILES
 from freetrain.policies.synergy.sensitivity import Profile
 from freetrain.policies.synergy.shares import Parts, Server, SharingJob, rate_of
-from freetrain.policies.synergy.tune import finish, place_greedily, tune
+from freetrain.policies.synergy.tune import place_greedily, tune
 
 LONG_S = 30.0
 SERVER = Server("s", 8, 24.0, 500.0)
@@ -77,16 +78,41 @@ def test_with_tune_nobody_is_slower_than_with_its_share_and_no_gpu_is_stranded(s
     assert parts == tune(servers, jobs)
 
 
+def any_profile(draw: random.Random) -> Profile:
+    """Faster with CPUs and with memory, in steps of any height."""
+    cpus, memory_gb = ([0.5, 1, 2, 3, 4, 8], [5, 10, 20, 40, 80])
+    heights = [[draw.choice((0.0, 0.0, draw.random())) for _ in cpus] for _ in memory_gb]
+    rates = np.cumsum(np.cumsum(heights, axis=0), axis=1) + 0.1
+    return Profile(tuple(cpus), tuple(memory_gb), tuple(map(tuple, rates.tolist())))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_with_tune_nobody_is_slower_than_with_its_share_whatever_the_profiles(seed: int) -> None:
+    draw = random.Random(seed)
+    server = Server("s", gpus := draw.randint(1, 8), gpus * draw.uniform(1, 5), gpus * draw.uniform(6, 60))
+    jobs = [SharingJob(f"j{number}", 1, any_profile(draw)) for number in range(gpus)]
+    parts = tune((server,), jobs)
+    assert_within((server,), jobs, parts)
+    for job in jobs:
+        assert rate_of(job, parts[job.id]) >= job.profile.rate(server.cpus / gpus, server.memory_gb / gpus) - 1e-9
+
+
+def test_a_training_alone_gets_memory_up_to_its_share_where_its_cpus_do_not_suffice() -> None:
+    profile = Profile((1.0, 2.0, 4.0), (10.0, 20.0), ((0.2, 0.6, 1.0), (0.8, 0.8, 1.0)))
+    parts = tune((Server("s", 1, 3.0, 40.0),), [SharingJob("j0", 1, profile)])
+    assert rate_of(SharingJob("j0", 1, profile), parts["j0"]) == 0.8
+
+
 def test_who_can_use_more_gets_what_others_leave() -> None:
     jobs = jobs_of("alexnet bert bert bert bert bert bert bert")
-    parts = finish(SERVER, jobs)
+    parts = tune((SERVER,), jobs)
     assert rate_of(jobs[0], parts[jobs[0].id]) == 2.94
     assert all(rate_of(job, parts[job.id]) == 1.0 for job in jobs[1:])
 
 
 def test_where_all_can_use_more_the_last_gpus_still_get_their_share() -> None:
     jobs = jobs_of("alexnet " * 8)
-    parts = finish(SERVER, jobs)
+    parts = tune((SERVER,), jobs)
     assert_within((SERVER,), jobs, parts)
     assert all(rate_of(job, parts[job.id]) >= 1.0 for job in jobs)
     greedy = place_greedily((SERVER,), jobs)
@@ -105,7 +131,7 @@ def test_greedily_placed_a_training_that_wants_more_than_a_server_has_is_split()
 def test_tune_lies_between_the_shares_and_the_optimum(seed: int) -> None:
     draw = random.Random(seed)
     jobs = jobs_of(" ".join(draw.choice(list(PROFILES)) for _ in range(8)))
-    tuned, (best, _) = total(jobs, finish(SERVER, jobs)), split_optimally(SERVER, jobs, LONG_S)
+    tuned, (best, _) = total(jobs, tune((SERVER,), jobs)), split_optimally(SERVER, jobs, LONG_S)
     assert 8.0 <= tuned <= total(jobs, best) + 1e-6
     assert tuned >= 0.75 * total(jobs, best)
 
@@ -120,6 +146,6 @@ def test_where_highs_fails_everyone_gets_its_share() -> None:
 
 
 def test_more_gpus_than_there_are_are_refused() -> None:
-    for share in (lambda jobs: finish(SERVER, jobs), lambda jobs: split_optimally(SERVER, jobs, LONG_S)):
+    for share in (lambda jobs: tune((SERVER,), jobs), lambda jobs: split_optimally(SERVER, jobs, LONG_S)):
         with pytest.raises(ValueError, match="more GPUs than there are"):
             share(jobs_of("bert " * 9))

@@ -9,8 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from freetrain.core.problem import Question
 from freetrain.core.topology import FLAT, Topology
-from freetrain.policies.placers.placer import Placer
-from freetrain.policies.policy import Policy
+from freetrain.policies.stages import Placer, Policy
 
 _BYTES_OF_A_GBIT = 1e9 / 8
 

@@ -13,9 +13,10 @@ from freetrain.core.data_wait import DataWait, WaitProfile
 from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.guest.guest import Guest
 from freetrain.loop.finishing import finish
-from freetrain.policies import FINISHERS, Finisher, find_finisher, finishers
-from freetrain.policies.finishers import AsAsked
+from freetrain.policies import FINISHERS, Finisher, find_finisher
 from freetrain.policies.programme import Programme, ProgrammeGuest
+from freetrain.policies.stages import AsAsked
+from freetrain.policies.synergy import finisher as room
 from freetrain.policies.synergy.opt import split_optimally
 from tests.installing import install_policy
 
@@ -194,10 +195,10 @@ def test_whatever_is_on_a_node_nobody_gets_less_and_all_together_no_more_than_th
 
 
 def test_where_highs_is_killed_the_optimum_is_tunes(monkeypatch: pytest.MonkeyPatch) -> None:
-    guest = Guest(imports=("tests.policies.test_finishers",), patience_s=0.05)
-    killed = ProgrammeGuest(guest, "tests.policies.test_finishers:is_killed")
+    guest = Guest(imports=("tests.policies.synergy.test_finisher",), patience_s=0.05)
+    killed = ProgrammeGuest(guest, "tests.policies.synergy.test_finisher:is_killed")
     monkeypatch.setattr(
-        finishers, "split_optimally", lambda server, jobs, time_s: split_optimally(server, jobs, time_s, killed)
+        room, "split_optimally", lambda server, jobs, time_s: split_optimally(server, jobs, time_s, killed)
     )
     for seed in (1, 2, 3, 4):
         opt, tune = (find_finisher(name).finish(drawn(seed)) for name in ("synergy-opt", "synergy-tune"))
@@ -211,17 +212,16 @@ def is_killed(programme: Programme, *, left_s: Callable[[], float]) -> object:
     return ()
 
 
-def test_the_optimum_lets_one_cache_all_rather_than_nobody() -> None:
-    """Of two whose data fill all memory TUNE, which keeps each one's share for it, serves none, and OPT one."""
+def test_of_two_caches_of_which_one_fits_that_is_filled_as_its_share_is_of_no_use_to_the_other() -> None:
     two = shared(part("a", 0.5, cache_mb=60_000), part("b", 0.5, cache_mb=60_000))
-    assert find_finisher("synergy-tune").finish(two) == {}
-    assert len(find_finisher("synergy-opt").finish(two)) == 1
+    for name in ("synergy-tune", "synergy-opt"):
+        assert len(find_finisher(name).finish(two)) == 1
 
 
 def test_where_highs_fails_the_optimum_is_tunes(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = ProgrammeGuest(Guest(), "nowhere:solve")
     monkeypatch.setattr(
-        finishers, "split_optimally", lambda server, jobs, time_s: split_optimally(server, jobs, time_s, broken)
+        room, "split_optimally", lambda server, jobs, time_s: split_optimally(server, jobs, time_s, broken)
     )
     node = shared(part("a", 0.75), part("b", 0.0), spare=12)
     assert find_finisher("synergy-opt").finish(node) == find_finisher("synergy-tune").finish(node)

@@ -1,15 +1,43 @@
-"""What a placer is, and the one that needs to know nothing."""
+"""The stages of a decision: a policy (how many nodes), a placer (which), a finisher (how much of shared ones)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+from freetrain.core.allocation import Allocation
+from freetrain.core.amounts import Amount
 from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
+from freetrain.core.shared_nodes import SharedNode
+from freetrain.core.terms import Table
 from freetrain.core.topology import Topology, crossings, nodes_by_leaf, ring_order
 
+NEEDS_PROGRESS = "needs_progress"
+"""Attribute that is true of policies that decide by ``Problem.done_samples``."""
+
 _MOST_NAMED = 5
+
+
+class Policy(Protocol):
+    """Decides how many nodes each trainer gets. docs/policies.md shows a whole one."""
+
+    def decide(self, problem: Problem) -> Allocation:
+        """The policy's answer; the same problem always gets the same one."""
+
+
+@runtime_checkable
+class Weighing(Protocol):
+    """A policy that weighs sizes by a value of its own instead of the objective; 'freetrain explain' shows it.
+
+    Attributes:
+        weighs: what it weighs, a few words.
+    """
+
+    weighs: str
+
+    def weigh(self, problem: Problem) -> Table:
+        """The value of each trainer's sizes, shape (trainers, sizes); of impossible sizes it means nothing."""
 
 
 class Placer(Protocol):
@@ -53,6 +81,24 @@ class FirstNodes:
 
 
 FIRST_NODES = FirstNodes()
+
+
+class Finisher(Protocol):
+    """Decides what new parts of a node get beyond what they ask for, once it is decided who gets them."""
+
+    def finish(self, node: SharedNode) -> Mapping[str, Amount]:
+        """Place → all that it gets, never less than it asks for; places that are missing get what they ask for."""
+
+
+class AsAsked:
+    """Gives everybody what it asks for."""
+
+    def finish(self, node: SharedNode) -> Mapping[str, Amount]:
+        """Nothing more."""
+        return {}
+
+
+AS_ASKED = AsAsked()
 
 
 def say_leaves(placement: Placement, topology: Topology) -> Iterable[str]:

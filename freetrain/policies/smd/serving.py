@@ -13,9 +13,9 @@ from freetrain.core.placement import Placement
 from freetrain.core.problem import Problem
 from freetrain.core.servers import Servers, Serving
 from freetrain.core.trainer import Trainer
-from freetrain.policies.placers.placer import Placer, RatingServers
 from freetrain.policies.smd.inner import best_servers
 from freetrain.policies.smd.speed import ServerModel
+from freetrain.policies.stages import Placer, RatingServers
 
 MOVES_BEFORE_S = 300.0
 """So long before the end of its node a server moves: its nodes hear of it a moment later, and then boot one."""

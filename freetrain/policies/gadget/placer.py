@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.topology import Topology, nodes_by_leaf, ring_order
-from freetrain.policies.placers.placer import say_leaves
+from freetrain.policies.stages import say_leaves
 
 
 class Ring:

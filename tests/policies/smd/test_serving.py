@@ -15,8 +15,8 @@ from freetrain.core.topology import Topology
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.loop import deciding
-from freetrain.policies import FIRST_NODES, PLACERS, POLICIES, find_placer, find_policy
-from freetrain.policies.serving import MOVES_BEFORE_S, best_step_s, count_servers, place_servers
+from freetrain.policies import FIRST_NODES, PLACERS, VARIANTS, find_placer, find_policy
+from freetrain.policies.smd.serving import MOVES_BEFORE_S, best_step_s, count_servers, place_servers
 
 CURVE = ((1, 10.0), (8, 60.0))
 STEP_S = (1.0, 0.0, 0.02, 0.02, 0.04)
@@ -96,7 +96,7 @@ def with_servers(problem: Problem, seed: int) -> Problem:
     return replace(problem, trainers=tuple(trainers), serving={id_: names[:1] for id_, names in held})
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", VARIANTS)
 def test_whatever_there_is_servers_are_on_own_nodes_and_as_many_as_are_best(policy: str) -> None:
     placed = 0
     for seed in range(60):

@@ -9,7 +9,7 @@ from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.topology import Topology, nodes_by_leaf
 from freetrain.policies.dltap.scores import aggregation_score
-from freetrain.policies.placers.placer import say_leaves
+from freetrain.policies.stages import say_leaves
 
 
 class Dltap:

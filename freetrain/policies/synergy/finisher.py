@@ -1,10 +1,9 @@
-"""Finishers: how many CPUs and how much memory new parts of shared nodes get, once it is decided who gets them."""
+"""Synergy as a finisher: new tasks whose trainings wait for data get more CPUs and memory of a shared node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from freetrain.core.amounts import Amount
 from freetrain.core.data_wait import WAITS, DataWait, WaitProfile
@@ -12,30 +11,12 @@ from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.policies.synergy.opt import split_optimally
 from freetrain.policies.synergy.sensitivity import Profile
 from freetrain.policies.synergy.shares import Parts, Server, SharingJob, rate_of
-from freetrain.policies.synergy.tune import finish as tune
+from freetrain.policies.synergy.tune import tune
 
 _MOST_WAITING = 0.99
 _MB_OF_A_GB = 1024
 _OPT_TIME_S = 2.0
 """For one node; it takes milliseconds."""
-
-
-class Finisher(Protocol):
-    """Decides what parts of a node get beyond what they ask for."""
-
-    def finish(self, node: SharedNode) -> Mapping[str, Amount]:
-        """Place → all that it gets, never less than it asks for; places that are missing get what they ask for."""
-
-
-class AsAsked:
-    """Everybody gets what it asks for."""
-
-    def finish(self, node: SharedNode) -> Mapping[str, Amount]:
-        """Nothing more."""
-        return {}
-
-
-AS_ASKED = AsAsked()
 
 
 Split = Callable[[Server, Sequence[SharingJob]], Parts]
@@ -107,7 +88,11 @@ def _optimally(server: Server, jobs: Sequence[SharingJob]) -> Parts:
     found, why = split_optimally(server, jobs, _OPT_TIME_S)
     if not why:
         return found
-    return max(tune(server, jobs), found, key=lambda parts: sum(rate_of(job, parts[job.id]) for job in jobs))
+    return max(_tuned(server, jobs), found, key=lambda parts: sum(rate_of(job, parts[job.id]) for job in jobs))
 
 
-TUNE, OPT = Synergy(tune), Synergy(_optimally)
+def _tuned(server: Server, jobs: Sequence[SharingJob]) -> Parts:
+    return tune((server,), jobs)
+
+
+TUNE, OPT = Synergy(_tuned), Synergy(_optimally)

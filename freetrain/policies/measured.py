@@ -1,0 +1,18 @@
+"""What policies came to on three traces (docs/policies.md), by ``python -m benchmarks.systems``."""
+
+MEASURED: tuple[tuple[str, str, float, int, float, float], ...] = (
+    ("freetrain", "summit", 542.41, 24, 4.92, 3.30),
+    ("equal-share", "summit", 508.02, 25, 4.04, 3.30),
+    ("gadget", "summit", 483.80, 10, 3.60, 4.93),
+    ("gadget,utility=log", "summit", 496.91, 12, 4.80, 5.03),
+    ("smd", "summit", 346.27, 37, 2.18, 12.00),
+    ("smd,sizes=menu", "summit", 507.40, 23, 5.12, 2.54),
+    ("freetrain", "theta", 26712.51, 1620, 1.16, 0.29),
+    ("equal-share", "theta", 26313.34, 1603, 1.18, 0.00),
+    ("gadget", "theta", 25378.08, 1539, 1.22, 2.47),
+    ("gadget,utility=log", "theta", 25384.74, 1539, 1.22, 2.47),
+    ("smd", "theta", 22295.37, 1383, 1.31, 12.59),
+    ("smd,sizes=menu", "theta", 25848.23, 1570, 1.21, 0.00),
+    ("freetrain", "cerit", 2181.56, 131, 45.19, 62.36),
+)
+"""Policy, trace, node-hours of work, completed, mean hours until then, hours of the longest wait."""

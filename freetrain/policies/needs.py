@@ -1,0 +1,118 @@
+"""Needs: what a policy has to know of trainings, how many lack it, and what is assumed of these.
+
+Without a target nobody knows what a training's completion is worth. It is taken to have a day's work left at its
+fastest rate, on an equal share of the nodes at most: so the assumption is the same for all curves, and no training
+gets everything because nobody knows when it will be done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freetrain.core.problem import Problem
+from freetrain.core.terms import Sizes
+from freetrain.core.trainer import Trainer
+from freetrain.policies.aiming import asked_of
+from freetrain.policies.equal_share import equal_sizes
+
+DAY_S = 86400.0
+_LEAST_RATE = 1e-9
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that has to be known besides the problem.
+
+    Attributes:
+        what: it, and who says it.
+        assumed: what is assumed where it is not known, a clause; empty: nothing can be.
+        lack: what a training that lacks it names, as ``no target``.
+        is_lacked_by: whether a training lacks it; None: it is not a matter of trainings.
+    """
+
+    what: str
+    assumed: str = ""
+    lack: str = ""
+    is_lacked_by: Callable[[Trainer], bool] | None = None
+
+    @property
+    def described(self) -> str:
+        """It in a line, with what is assumed where it is missing."""
+        return f"{self.what} (otherwise {self.assumed})" if self.assumed else self.what
+
+    def say_missing(self, trainers: Sequence[Trainer]) -> str:
+        """How many of these lack it and what is assumed of them, a sentence; empty: none does."""
+        lacked_by = self.is_lacked_by
+        lacking = [trainer.id for trainer in trainers if lacked_by is not None and lacked_by(trainer)]
+        if not lacking:
+            return ""
+        named = ", ".join(lacking[:_MOST_NAMED]) + (" …" if len(lacking) > _MOST_NAMED else "")
+        return (
+            f"{len(lacking)} of {len(trainers)} trainings name {self.lack} ({named}): assumed is {self.assumed}."
+        )
+
+
+PROGRESS = Need("samples done, from the trainings' progress")
+TARGET = Need(
+    "target in the tag, target_samples in a file",
+    "a day's work at its fastest rate, on an equal share of the nodes at most",
+    "no target",
+    lambda trainer: trainer.target_samples is None and trainer.rescales,
+)
+GRADIENTS = Need(
+    "[links], and gradients in the tag, to reserve bandwidth",
+    "that it sends nothing",
+    "no size of their gradients",
+    lambda trainer: not trainer.bytes_per_sample and trainer.rescales,
+)
+STEP_MODEL = Need(
+    "the measured steps of those with parameter servers",
+    "that one server is best",
+    "no measured steps of their servers",
+    lambda trainer: trainer.servers is not None and trainer.servers.step_s is None,
+)
+SWITCHES = Need("the switches: scontrol show topology, or nodes_per_leaf in the machine file")
+DATA_WAIT = Need("how long trainings wait for data, from their progress; parts of nodes (lend.share)")
+
+
+def say_missing(needs: Sequence[Need], trainers: Sequence[Trainer]) -> Iterator[str]:
+    """Sentences on what trainings lack of these, and what is assumed."""
+    return filter(None, (need.say_missing(trainers) for need in needs))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What trainings have done and have to do, where that is not known as it is assumed; shape (trainers,) each.
+
+    Attributes:
+        done_samples: done so far.
+        target_samples: after which each is complete.
+        most_nodes: most nodes that each may have.
+    """
+
+    done_samples: NDArray[np.float64]
+    target_samples: NDArray[np.float64]
+    most_nodes: Sizes
+
+
+def work_of(problem: Problem) -> Work:
+    """What the trainings of a problem have to do."""
+    done = np.array([problem.done_samples.get(trainer.id, 0.0) for trainer in problem.trainers])
+    targets, most = done.copy(), np.minimum(problem.terms.most_nodes, problem.node_count)
+    endless = [row for row, trainer in enumerate(problem.trainers) if trainer.target_samples is None]
+    share = equal_sizes(asked_of(problem), problem.node_count, problem.held_nodes) if endless else most
+    for row, trainer in enumerate(problem.trainers):
+        if trainer.target_samples is not None:
+            targets[row] = trainer.target_samples
+            continue
+        sizes = np.flatnonzero(problem.terms.possible[row])
+        least = int(sizes[sizes > 0].min(initial=problem.node_count + 1))
+        most[row] = min(most[row], max(int(share[row]), least))
+        fastest = max(map(trainer.rate, sizes[sizes <= most[row]].tolist()), default=0.0)
+        targets[row] += DAY_S * max(fastest, _LEAST_RATE)
+    return Work(done, targets, most)

@@ -1,0 +1,112 @@
+"""The experiments of the other systems: how they compare, and what holds of every seed."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import product
+from statistics import mean
+
+import pytest
+from click.testing import CliRunner
+
+from freetrain.cli.main import cli
+from freetrain.policies.dltap import experiment as dltap
+from freetrain.policies.experiment import COLUMNS, Comparison, interval
+from freetrain.policies.gadget import experiment as gadget
+from freetrain.policies.smd import experiment as smd
+from freetrain.policies.synergy import experiment as synergy
+
+
+def test_an_interval_is_students() -> None:
+    """Of 20 values t is 2.093, of 10 it is 2.262."""
+    for count, t in ((20, 2.093), (10, 2.262)):
+        values = [float(number % 2) for number in range(count)]
+        half = t * (0.25 * count / (count - 1)) ** 0.5 / count**0.5
+        assert interval(values) == (0.5, pytest.approx(half, rel=2e-3))
+
+
+def test_an_interval_contains_the_truth_as_often_as_it_says() -> None:
+    draw, inside = random.Random(1), 0
+    for _ in range(400):
+        found, half = interval([draw.gauss(1.0, 0.3) for _ in range(20)])
+        inside += abs(found - 1.0) <= half
+    assert 0.92 <= inside / 400 <= 0.98
+
+
+@pytest.mark.parametrize(
+    ("of_method", "less_is_better", "verdict"),
+    [
+        ((1.1, 1.2, 1.15), False, "better"),
+        ((1.1, 1.2, 1.15), True, "worse"),
+        ((0.9, 0.8, 0.85), True, "better"),
+        ((0.9, 1.2, 0.95), False, "no difference seen"),
+        ((1.5,), False, "no difference seen"),
+    ],
+)
+def test_there_is_no_verdict_within_the_interval(
+    of_method: tuple[float, ...], less_is_better: bool, verdict: str
+) -> None:
+    other = (1.0,) * len(of_method)
+    row = Comparison("here", "work", "ours", "theirs", of_method, other, less_is_better).row
+    assert row[6] == pytest.approx(mean(of_method), abs=1e-3)
+    assert row[-1] == verdict
+
+
+def test_dltap_separates_fewer_pairs_than_kubernetes_and_packing_still_fewer() -> None:
+    ratios = {(row[0], row[2], row[3]): row[6] for row in dltap.run(seeds=2).rows}
+    for nodes in ("6 nodes", "10 nodes", "20 nodes"):
+        assert ratios[nodes, "DLTAP", "Kubernetes"] < 1
+        assert ratios[nodes, "no spreading, DLTAP", "no spreading"] < 1
+        assert ratios[nodes, "DLTAP", "packing"] > 1
+
+
+@pytest.mark.slow
+def test_gadget_gains_utility_over_every_rule() -> None:
+    gains = [row for row in gadget.run(seeds=2).rows if row[1] == "utility"]
+    assert len(gains) == 12
+    assert all(row[6] >= 1.0 for row in gains)
+
+
+def test_smd_gains_over_optimus_and_its_menu_over_all() -> None:
+    for seed, times in product(range(2), (1, 2)):
+        found = smd.utilities(seed, times)
+        assert found["SMD, grid"] == pytest.approx(found["SMD"], rel=0.05)
+        assert found["menu"] >= max(found.values()) * (1 - 1e-9), (seed, times)
+        assert found["elastic"] >= 0.9 * found["menu"]
+
+
+def test_where_trainings_take_all_that_they_may_the_two_steps_of_smd_are_exact_and_never_worse_than_esw() -> None:
+    for seed, times in product(range(6), (1, 2)):
+        found = smd.utilities(seed, times, only=("SMD, by limits", "ESW, by limits"))
+        assert found["SMD, by limits"] >= found["ESW, by limits"] * (1 - 1e-6), (seed, times)
+
+
+def test_nobody_is_slower_than_with_its_share_but_where_all_is_given_or_nothing() -> None:
+    runs = synergy.arrivals(0, (20, 70, 10), True, 8.0)
+    for first in range(0, 300, 100):
+        jobs = [run.job for run in runs[first : first + 150]]
+        shares = synergy.WAYS["shares"](jobs)
+        for way in ("TUNE", "shares, then the rest"):
+            rates = synergy.WAYS[way](jobs)
+            assert min(rates.values()) >= 1.0
+            assert rates.keys() == shares.keys()
+
+
+@pytest.mark.slow
+def test_trainings_are_done_sooner_with_tune_than_with_shares_and_later_where_all_is_given_or_nothing() -> None:
+    hours = {
+        name: synergy.mean_hours(synergy.arrivals(0, (50, 0, 50), False, 11.0), "FIFO", way, slice(400, 600))
+        for name, way in synergy.WAYS.items()
+    }
+    assert hours["TUNE"] < hours["shares, then the rest"] <= hours["shares"] < hours["all or nothing"]
+
+
+def test_the_command_prints_a_table_and_its_notes() -> None:
+    shown = CliRunner().invoke(cli, ["bench", "dltap", "--seeds", "1"])
+    assert "leaf-aware is freetrain's" in shown.stdout
+    document = json.loads(CliRunner().invoke(cli, ["bench", "dltap", "--seeds", "1", "--json"]).stdout)
+    assert document["format"] == "freetrain-bench/1"
+    assert document["columns"] == list(COLUMNS)
+    assert len(document["rows"]) == 20
+    assert CliRunner().invoke(cli, ["bench", "freetrain"]).exit_code == 2
