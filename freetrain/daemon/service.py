@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import signal
 import time
@@ -26,7 +27,7 @@ from freetrain.daemon.reports.outage import Outage
 from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.daemon.state_directory import claim, make_private
 from freetrain.daemon.timetable import Timetable
-from freetrain.errors import FreetrainError
+from freetrain.errors import FreetrainError, StateError
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
@@ -50,6 +51,11 @@ _MIGRATION_S = 1800.0
 """For a copy of a large database and its way to a new schema."""
 
 _PROGRESS_EVERY_S, _OWNERS_EVERY_S, _FORGET_EVERY_S = 5.0, 5.0, 3600.0
+
+_SHORTAGES = frozenset(
+    (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOBUFS, errno.EIO)
+)
+"""What a machine may lack for a while: processes, memory, open files, room on disks."""
 
 Reload = Callable[[], Config]
 
@@ -172,9 +178,12 @@ class Service:
         try:
             parts.admission.renew()
             decisions = parts.lender.look(time_limit_s)
-        except SlurmError as error:
-            self._outage.goes_on(error)
-            parts.publisher.silent(parts.lender, error.what, self._outage.lasts_s)
+        except (SlurmError, StateError, OSError, MemoryError) as error:
+            why = _why_given_up(error)
+            if not why:
+                raise
+            self._outage.goes_on(why)
+            parts.publisher.silent(parts.lender.judgement, why, self._outage.lasts_s)
             return []
         self._outage.ends()
         took_s = time.monotonic() - began_s
@@ -237,6 +246,15 @@ def _open_store(path: Path) -> Store:
         )
         starting(f"bringing the database from schema {schema} to {SCHEMA}", _MIGRATION_S)
     return Store.open(path)
+
+
+def _why_given_up(error: Exception) -> str:
+    """Why a look is given up and tried again, in a sentence; empty: another try cannot help."""
+    if isinstance(error, SlurmError) or (isinstance(error, StateError) and error.passes):
+        return error.what
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES):
+        return f"This machine lacks what a look needs: {getattr(error, 'strerror', None) or 'no memory is left'}."
+    return ""
 
 
 def _read_progress(lender: Lender, timetable: Timetable) -> None:

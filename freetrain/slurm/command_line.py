@@ -200,6 +200,11 @@ class CommandLine(Questions):
                 f"{' '.join(command[:3])} got no answer within {self._timeout_s:g} s.",
                 "See whether slurmctld runs.",
             ) from error
+        except (OSError, MemoryError) as error:
+            raise SlurmUnreachableError(
+                f"{command[0]} cannot be started on this machine: {getattr(error, 'strerror', None) or error}.",
+                "See whether the disk is full, or memory, processes or open files are used up.",
+            ) from error
         if ran.returncode != 0:
             failure = explain(" ".join(command[:3]), ran.stderr or ran.stdout)
             failure.return_code = ran.returncode

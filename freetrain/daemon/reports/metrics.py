@@ -40,7 +40,7 @@ class Metrics:
         self._ends = _Ends()
         registry.register(self._ends)
         self._meter = UseMeter()
-        self._calls = 0
+        self._calls = self._dropped = 0
         self._last: Judgement | None = None
 
         def counter(name: str, help_: str, labels: tuple[str, ...] = ()) -> Counter:
@@ -68,6 +68,9 @@ class Metrics:
         self._decisions = counter("decisions", "Decisions.", ("status",))
         self._solve_s = histogram("solve_seconds", "How long a decision took.", _SOLVE_S)
         self._slurm_calls = counter("slurm_calls", "Questions and commands to Slurm.")
+        self._connections_dropped = counter(
+            "connections_dropped", "Connections to metrics.listen that were closed without a whole answer."
+        )
         self._rejected = gauge("slurm_lines_not_understood", "Lines of Slurm's last answers.")
         for result in ("answered", "silent"):
             self._looks.labels(result)
@@ -124,6 +127,11 @@ class Metrics:
         """Slurm has been asked or told something so often since the daemon began."""
         self._slurm_calls.inc(max(0, total - self._calls))
         self._calls = total
+
+    def dropped(self, total: int) -> None:
+        """So many connections to the metrics have been dropped since the daemon began."""
+        self._connections_dropped.inc(total - self._dropped)
+        self._dropped = total
 
     def _count_states(self, look: LookStatus) -> None:
         nodes: Tally[str] = Tally()
