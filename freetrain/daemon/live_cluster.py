@@ -107,6 +107,7 @@ class LiveCluster:
         if missing := queue.missing(snapshot.partitions):
             raise SlurmRefusedError(f"Slurm shows no partition {missing} any more.")
         self._ended += self._books.bring_up_to_date(snapshot, queue)
+        self._executor.settle(snapshot, self._books.open)
         answered = self._housekeeping.answered
         self.registered = self._registry.look(snapshot, self._ended, told.reports, answered, told.roster_rules)
         ended, self._ended = tuple(self._ended), []

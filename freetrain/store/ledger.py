@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from sqlalchemy import Engine, delete, func, select
+from sqlalchemy import Engine, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from freetrain.core.fragment import End, Fragment, FragmentState
@@ -33,6 +33,9 @@ DAEMON_COMMAND = "freetrain daemon"
 
 DAEMON = "daemon"
 """Who did it, in the audit, where that was nobody else."""
+
+UNKNOWN = "unknown"
+"""The result of a command that Slurm is just told, or was told when the daemon ended."""
 
 
 class Ledger:
@@ -159,17 +162,20 @@ class Ledger:
         result: str,
         actor: str = DAEMON,
         return_code: int | None = None,
-    ) -> None:
-        """Add to the audit what was told to Slurm, or would have been, or what somebody did without telling Slurm.
+    ) -> int:
+        """Add to the audit what is told to Slurm, or would be, or what somebody did without telling Slurm.
 
         Args:
             time_s: when, UTC epoch seconds.
             argv: the command to Slurm; none: Slurm was told nothing by freetrain.
             why: the reason, or the command of freetrain's that was given.
             decision: that led to it, as ``run:number``.
-            result: what came of it.
+            result: what came of it; ``UNKNOWN`` until that is known.
             actor: who did it.
             return_code: what the command ended with; None: it was not given, or did not end.
+
+        Returns:
+            The number of the entry.
         """
         row = CommandRow(
             time_s=time_s,
@@ -182,6 +188,20 @@ class Ledger:
         )
         with self._writing() as session:
             session.add(row)
+            session.flush()
+            return row.id
+
+    def complete_command(self, number: int, result: str, return_code: int | None) -> None:
+        """Write down what came of a command whose result is unknown so far."""
+        query = update(CommandRow).where(CommandRow.id == number, CommandRow.result == UNKNOWN)
+        with self._writing() as session:
+            session.execute(query.values(result=result, return_code=return_code))
+
+    def unknown_commands(self) -> list[CommandRow]:
+        """The commands of which nobody has written down what came of them, oldest first."""
+        query = select(CommandRow).where(CommandRow.result == UNKNOWN).order_by(CommandRow.id)
+        with explained(self._path), Session(self._engine, expire_on_commit=False) as session:
+            return list(session.scalars(query))
 
     def commands(self, since_s: float = 0.0) -> list[CommandRow]:
         """The audit from then on, oldest first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, Float, ForeignKey, LargeBinary, MetaData, UniqueConstraint
+from sqlalchemy import JSON, Float, ForeignKey, Index, LargeBinary, MetaData, UniqueConstraint, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -122,10 +122,12 @@ class LiveTrainerRow(Base):
 class CommandRow(Base):
     """A command given to Slurm, or not given because of the mode, or what people did besides: the audit.
 
-    It is append-only: triggers refuse any change, and any removal but of what is older than ``kept_since`` says.
+    It is append-only: triggers refuse any change but that of a result that is still unknown, and any removal but
+    of what is older than ``kept_since`` says.
     """
 
     __tablename__ = "commands"
+    __table_args__ = (Index("ix_commands_unknown", "id", sqlite_where=text("result = 'unknown'")),)
 
     id: Mapped[int] = mapped_column(primary_key=True)
     time_s: Mapped[float]

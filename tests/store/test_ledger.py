@@ -14,7 +14,7 @@ from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.throughput_fit import Observation
 from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, is_finishing
-from freetrain.store.ledger import Ledger
+from freetrain.store.ledger import UNKNOWN, Ledger
 from freetrain.store.store import Store
 from freetrain.store.upkeep import back_up
 
@@ -170,6 +170,16 @@ def test_nobody_changes_replaces_or_removes_an_entry_of_the_audit(ledger: Ledger
     assert "entries go when" in wrong(ledger, "DELETE FROM commands")
     assert "no entry is replaced" in wrong(ledger, "INSERT OR REPLACE INTO commands SELECT * FROM commands")
     assert [(row.id, row.result) for row in ledger.commands()] == before
+
+
+def test_a_result_that_is_unknown_is_written_once_and_nothing_else_of_its_entry(ledger: Ledger) -> None:
+    number = ledger.record_command(1000.0, ("scontrol", "release", "7_1"), "grow", "1:3", UNKNOWN)
+    assert "no entry is changed" in wrong(ledger, "UPDATE commands SET result = 'done', why = 'shrink'")
+    assert [row.id for row in ledger.unknown_commands()] == [number]
+    ledger.complete_command(number, "done", 0)
+    ledger.complete_command(number, "refused", 1)
+    assert ledger.unknown_commands() == []
+    assert [(row.result, row.return_code) for row in ledger.commands()] == [("done", 0)]
 
 
 def test_what_is_older_than_is_kept_leaves_the_audit_and_nothing_else(ledger: Ledger) -> None:
