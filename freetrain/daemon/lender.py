@@ -159,9 +159,9 @@ class Lender:
         return self._cluster.registered.entries
 
     @property
-    def ends(self) -> Mapping[str, Mapping[End, int]]:
-        """Trainer → how often its fragments ended in which way."""
-        return self._cluster.ends
+    def end_counts(self) -> Mapping[End, int]:
+        """How often fragments ended in which way, ever."""
+        return self._cluster.end_counts
 
     @property
     def judgement(self) -> Judgement | None:

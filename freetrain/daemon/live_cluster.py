@@ -92,8 +92,13 @@ class LiveCluster:
 
     @property
     def ends(self) -> Mapping[str, Mapping[End, int]]:
-        """Trainer → how often its fragments ended in which way."""
+        """Trainer that Slurm shows → how often its fragments ended in which way."""
         return self._books.ends
+
+    @property
+    def end_counts(self) -> Mapping[End, int]:
+        """How often fragments ended in which way, ever."""
+        return self._books.end_counts
 
     def observe(self) -> Facts:
         """Ask Slurm, and bring books and trainers up to date.

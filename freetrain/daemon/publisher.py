@@ -79,7 +79,7 @@ class Publisher:
             self._notices.looked(look, judgement.memory)
         with self._guarded("metrics"):
             acts = self._config.lend.mode == "act"
-            self._metrics.looked(judgement, look, decisions, lender.ends, acts)
+            self._metrics.looked(judgement, look, decisions, lender.end_counts, acts)
             self._publish_metrics()
 
     def silent(self, judgement: Judgement | None, why: str, lasts_s: float) -> None:

@@ -21,6 +21,7 @@ from freetrain.daemon.controls.nudge import Senders
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.log_output import set_levels
 from freetrain.daemon.publisher import Publisher
+from freetrain.daemon.reports.lent_days import sum_up_days
 from freetrain.daemon.reports.notices import Notices
 from freetrain.daemon.reports.notify import monotonic_usec, notify, starting
 from freetrain.daemon.reports.outage import Outage
@@ -28,6 +29,7 @@ from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.daemon.state_directory import claim, make_private
 from freetrain.daemon.timetable import Timetable
 from freetrain.errors import FreetrainError, StateError
+from freetrain.lending.lent_time import LONGEST_LOSS_S
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
@@ -50,6 +52,7 @@ LOOK_S = 300.0
 _MIGRATION_S = 1800.0
 """For a copy of a large database and its way to a new schema."""
 
+_BREATH_S = 0.1
 _PROGRESS_EVERY_S, _OWNERS_EVERY_S, _FORGET_EVERY_S = 5.0, 5.0, 3600.0
 
 _SHORTAGES = frozenset(
@@ -135,7 +138,7 @@ class Service:
         timetable = Timetable(directory, poll_s, backfill_s, senders, self._clock_s)
         timetable.every(_PROGRESS_EVERY_S, lambda: _read_progress(lender, timetable))
         timetable.every(_OWNERS_EVERY_S, lambda: senders.admit(lender.owners))
-        timetable.every(_FORGET_EVERY_S, lambda: self._forget(ledger, book))
+        timetable.every(_FORGET_EVERY_S, lambda: self._forget(ledger, book, lender))
         return timetable
 
     def _new_run(self, settings: SlurmSettings, names: tuple[str, ...]) -> NewRun:
@@ -190,12 +193,17 @@ class Service:
         parts.publisher.looked(parts.lender, decisions, took_s, parts.timetable.woken_s)
         return decisions
 
-    def _forget(self, ledger: Ledger, book: NoticeBook) -> None:
+    def _forget(self, ledger: Ledger, book: NoticeBook, lender: Lender) -> None:
         """In another thread, where an error ends nothing: the next look finds out by itself what is wrong."""
-        before_s = self._clock_s() - self._config.state.keep
+        now_s = self._clock_s()
+        before_s = now_s - self._config.state.keep
         try:
+            sum_up_days(ledger, now_s)
             ledger.forget(before_s)
             book.forget(before_s)
+            summed_s = (ledger.summed_until_s() or 0.0) - LONGEST_LOSS_S
+            while ledger.forget_fragments(min(before_s, summed_s), [one.trainer.id for one in lender.entries]):
+                time.sleep(_BREATH_S)  # looks write in between
         except FreetrainError as error:
             log.error("%s", error.what)
 

@@ -30,6 +30,7 @@ def fragment_of(row: FragmentRow) -> Fragment:
         decision=row.decision,
         id=row.id,
         share=row.share,
+        parts=tuple(row.parts or ()),
     )
 
 
@@ -38,6 +39,7 @@ def row_of_fragment(fragment: Fragment) -> FragmentRow:
     values = asdict(fragment)
     values["state"] = str(fragment.state)
     values["end"] = str(fragment.end) if fragment.end else None
+    values["parts"] = list(fragment.parts) or None
     if not fragment.id:
         del values["id"]
     return FragmentRow(**values)

@@ -39,14 +39,14 @@ def test_a_fragment_keeps_its_number_through_its_life(ledger: Ledger) -> None:
     ledger.save_fragments([replace(saved, state=FragmentState.ENDED, end=End.PREEMPTED, ended_s=950.0)])
     assert ledger.open_fragments() == []
     assert [fragment.end for fragment in ledger.fragments(0.0)] == [End.PREEMPTED]
-    assert ledger.ends_by_trainer().get("7", {}) == {End.PREEMPTED: 1}
+    assert ledger.ends_by_trainer(["7"]).get("7", {}) == {End.PREEMPTED: 1}
 
 
 def test_the_ends_of_a_job_of_several_nodes_count_once_for_each_of_its_runs(ledger: Ledger) -> None:
     first = [replace(ended(End.PREEMPTED), node=node) for node in ("n1", "n2", "n3")]
     later = [replace(one, asked_s=2000.0, started_s=2001.0, ended_s=2100.0) for one in first[:2]]
     ledger.save_fragments([*first, *later, replace(ended(End.PREEMPTED), job="7_2")])
-    assert ledger.ends_by_trainer()["7"] == {End.PREEMPTED: 3}
+    assert ledger.ends_by_trainer(["7"])["7"] == {End.PREEMPTED: 3}
     assert sorted(ledger.evictions(0.0)) == [905.0, 905.0, 2100.0]
 
 
@@ -145,7 +145,7 @@ def test_spans_lent_are_told_with_their_users(ledger: Ledger) -> None:
         (TRAINER.owner, 100.0, 200.0, 0.25),
         (TRAINER.owner, 800.0, None, 1.0),
     ]
-    assert ledger.lent_spans(300.0) == [(TRAINER.owner, 800.0, None, 1.0)]
+    assert list(ledger.lent_spans(300.0)) == [(TRAINER.owner, 800.0, None, 1.0)]
 
 
 def test_stays_are_kept_for_each_partition_as_they_were_last(ledger: Ledger) -> None:

@@ -80,7 +80,7 @@ class Metrics:
         judgement: Judgement,
         look: LookStatus,
         decisions: Iterable[Decision],
-        ends: Mapping[str, Mapping[End, int]],
+        end_counts: Mapping[End, int],
         acts: bool,
     ) -> None:
         """Slurm answered a look.
@@ -89,7 +89,7 @@ class Metrics:
             judgement: on what it showed.
             look: what it came to.
             decisions: that were taken.
-            ends: trainer → how often its fragments ended in which way, ever.
+            end_counts: how often fragments ended in which way, ever.
             acts: whether the mode lets anything be lent.
         """
         self.noticed(judgement)
@@ -106,7 +106,7 @@ class Metrics:
         for decision in decisions:
             self._decisions.labels(str(decision.status)).inc()
             self._solve_s.observe(decision.solve_s)
-        self._ends.counts = sum((Tally(each) for each in ends.values()), Tally())
+        self._ends.counts = Tally(end_counts)
         self._count_states(look)
         self._count_use(judgement, look)
 
