@@ -44,6 +44,7 @@ UNKNOWN = "unknown"
 
 
 _AT_ONCE = 10_000
+_PAGES_AT_ONCE, _INCREMENTAL = 1000, 2
 _NONE: Mapping[End, int] = {}
 
 
@@ -207,6 +208,19 @@ class Ledger:
             session.execute(delete(LiveTrainerRow).where(LiveTrainerRow.id.in_(sorted(ids)[:_AT_ONCE])))
         return bool(dropped or ids)
 
+    def give_space_back(self) -> bool:
+        """Give some of the file's free pages back to the file system; whether there may be more.
+
+        Of a file that an earlier freetrain began there are none to be given; 'VACUUM' of SQLite's own makes it so.
+        """
+        with self._writing() as session:
+            # Each step frees a page, and SQLAlchemy makes one only of what returns no rows.
+            cursor = session.connection().connection.cursor()
+            cursor.execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
+            cursor.fetchall()
+            is_incremental = session.scalar(text("PRAGMA auto_vacuum")) == _INCREMENTAL
+            return is_incremental and bool(session.scalar(text("PRAGMA freelist_count")))
+
     def lent_spans(self, since_s: float) -> Iterator[tuple[str, float, float | None, float]]:
         """(user, start, end or None, share of the node) of fragments that ran after ``since_s``, one by one."""
         query = (
@@ -240,9 +254,10 @@ class Ledger:
             ]
 
     def _fragments(self, condition: object) -> list[Fragment]:
-        query = select(FragmentRow).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
-        with self._reading() as session:
-            return [fragment_of(row) for row in session.scalars(query)]
+        query = select(FragmentRow.__table__).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
+        # Without the session, which would look at each of very many rows.
+        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
+            return [fragment_of(row) for row in connection.execute(query)]
 
     def save_fragments(self, fragments: Iterable[Fragment], ends: Mapping[End, int] = _NONE) -> list[Fragment]:
         """Write new and changed fragments; new ones get their number.

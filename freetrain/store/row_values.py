@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 from pydantic import TypeAdapter
+from sqlalchemy import Row
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
@@ -15,7 +17,7 @@ from freetrain.store.tables import FragmentRow, LiveTrainerRow
 _COSTS = TypeAdapter(SeenCosts)
 
 
-def fragment_of(row: FragmentRow) -> Fragment:
+def fragment_of(row: FragmentRow | Row[Any]) -> Fragment:
     """The fragment of this row."""
     return Fragment(
         job=row.job,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 
@@ -132,3 +134,32 @@ def test_a_day_is_summed_up_once_nothing_of_it_changes_any_more(tmp_path: Path) 
         until_s = ledger.summed_until_s()
         assert (0 if until_s is None else (until_s - BEGIN_S) / DAY_S) == summed
     assert [one.lent.lent_s for one in ledger.lent_days(0.0, BEGIN_S + 9 * DAY_S)] == [82800.0, DAY_S, DAY_S]
+
+
+def test_what_is_forgotten_is_given_back_to_the_file_system(tmp_path: Path) -> None:
+    ended = [
+        Fragment(
+            f"{number}_{'x' * 60}",
+            "7",
+            "n1",
+            FragmentState.ENDED,
+            BEGIN_S,
+            60.0,
+            BEGIN_S,
+            BEGIN_S + 60.0,
+            End.RELEASED,
+        )
+        for number in range(5000)
+    ]
+    ledger, path = ledger_of(str(tmp_path), ended), tmp_path / "freetrain.db"
+
+    def size() -> int:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return path.stat().st_size
+
+    before = size()
+    assert ledger.forget_fragments(BEGIN_S + DAY_S, ())
+    while ledger.give_space_back():
+        pass
+    assert size() < before / 2
