@@ -48,7 +48,11 @@ class StateError(FreetrainError):
         what: one sentence on what happened and what it means.
         hint: one sentence on what to do about it.
         exit_code: another status where trying again cannot help.
+        passes: whether it may be well at another try, as where the disk is full or the file is locked.
     """
 
-    def __init__(self, what: str, hint: str = "", exit_code: ExitCode = ExitCode.STATE_IO) -> None:
+    def __init__(
+        self, what: str, hint: str = "", exit_code: ExitCode = ExitCode.STATE_IO, passes: bool = False
+    ) -> None:
         super().__init__(what, hint, exit_code)
+        self.passes = passes

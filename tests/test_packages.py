@@ -111,9 +111,44 @@ def test_it_holds_what_a_site_needs_and_nothing_of_where_it_was_made(package: Pa
 
 
 def test_the_account_is_made_before_its_directories(package: Path) -> None:
-    commands = scripts(package).splitlines()
-    account = commands.index("systemd-sysusers freetrain.conf")
-    assert account < commands.index("systemd-tmpfiles --create freetrain.conf")
+    commands = scripts(package)
+    assert commands.index("systemd-sysusers ") < commands.index("systemd-tmpfiles ")
+
+
+@needed.a_program("systemd-sysusers")
+@needed.several_people
+@pytest.mark.parametrize("has_state", [False, True])
+def test_a_debian_package_comes_and_goes_in_another_root_and_leaves_nothing_that_is_not_state(
+    package: Path, tmp_path: Path, has_state: bool
+) -> None:
+    if package.suffix != ".deb":
+        pytest.skip("RPM keeps accounts")
+    stage, root = tmp_path / "stage", tmp_path / "root"
+    subprocess.run(["dpkg-deb", "--control", package, stage / "DEBIAN"], check=True)
+    assert "procps" in (stage / "DEBIAN/control").read_text(), "ExecReload= uses its kill"
+    (stage / "DEBIAN/md5sums").unlink(missing_ok=True)
+    for name in ("sysusers", "tmpfiles"):
+        target = stage / f"usr/lib/{name}.d/freetrain.conf"
+        target.parent.mkdir(parents=True)
+        target.write_text((PROJECT / f"systemd/freetrain.{name}").read_text())
+    subprocess.run(["dpkg-deb", "--build", stage, tmp_path / "small.deb"], check=True, capture_output=True)
+    for folder in ("var/lib/dpkg/info", "var/lib/dpkg/updates", "etc", "var/log"):
+        (root / folder).mkdir(parents=True)
+    for file in ("var/lib/dpkg/status", "etc/passwd", "etc/group", "etc/shadow", "etc/gshadow"):
+        (root / file).touch()
+    dpkg = ["dpkg", f"--root={root}", "--force-script-chrootless", "--force-depends"]
+
+    def accounts() -> list[str]:
+        return [line for line in (root / "etc/passwd").read_text().splitlines() if line.startswith("freetrain:")]
+
+    subprocess.run([*dpkg, "--install", tmp_path / "small.deb"], check=True, capture_output=True)
+    assert len(accounts()) == 1
+    assert (root / "run/freetrain").is_dir()
+    if has_state:
+        (root / "var/lib/freetrain").mkdir()
+    subprocess.run([*dpkg, "--purge", "freetrain"], check=True, capture_output=True)
+    assert not (root / "run/freetrain").exists()
+    assert len(accounts()) == has_state
 
 
 def test_what_somebody_has_enabled_ends_when_it_goes(package: Path) -> None:

@@ -28,8 +28,10 @@ local freetrain = {
     wake_file = nil, -- as "/var/lib/freetrain/wake": the daemon looks at once when a job is submitted
 }
 
-local PREFIX, ANSWER, MOST_NODES = "freetrain:", " | ", 100000
-local MOST_SERVERS, MOST_STEP_S, MOST_BYTES = 16, 1e6, 1e15
+local PREFIX, ANSWER = "freetrain:", " | "
+-- As freetrain/core/bounds.py has them; a test compares what both take.
+local MOST_NODES, MOST_SERVERS, MOST_BYTES = 100000, 16, 1e15
+local MOST = { seconds = "1e9", samples = "1e18", step = "1e6" }
 
 ---- Words for a terminal ------------------------------------------------------------------------------------------
 
@@ -77,26 +79,26 @@ local function range_of_nodes(text)
     return { fewest, largest }
 end
 
-local function seconds(text)
+-- A number from least to most, both as text; above the least if it is open.
+local function number(text, least, most, open)
     local whole, rest = text:match("^([0-9]+)(.*)$")
     local fraction, power = (rest or ""):match("^%.([0-9]+)(.*)$")
     rest = power or rest
     local fits = whole and #whole <= 15 and #(fraction or "") <= 6 and (rest == "" or rest:match("^e[0-9][0-9]?$"))
-    if fits then return tonumber(text) end
-    return nil, "is not a number"
+    if not fits then return nil, "is not a number" end
+    local value = tonumber(text)
+    local within = value >= tonumber(least) and value <= tonumber(most) and not (open and value == tonumber(least))
+    if within then return value end
+    return nil, "must be " .. (open and "more than " or "from ") .. least .. (open and " and at most " or " to ") .. most
 end
 
-local function positive(text)
-    local value, why = seconds(text)
-    if value == 0 then return nil, "must be more than 0" end
-    return value, why
-end
+local function seconds(text) return number(text, "0", MOST.seconds) end
 
-local function weight(text)
-    local value, why = seconds(text)
-    if value and (value < 0.01 or value > 100) then return nil, "must be from 0.01 to 100" end
-    return value, why
-end
+local function period(text) return number(text, "0", MOST.seconds, true) end
+
+local function samples(text) return number(text, "0", MOST.samples, true) end
+
+local function weight(text) return number(text, "0.01", "100") end
 
 local function name(text)
     if #text <= 64 and text:match("^[A-Za-z0-9._%-]+$") then return text end
@@ -115,7 +117,7 @@ local function curve(text)
         local on, rate = point:match("^([^:]*):?(.*)$")
         local count, no_count = nodes(on)
         if not count then return nil, no_count end
-        local speed, no_speed = positive(rate)
+        local speed, no_speed = samples(rate)
         if not speed then return nil, no_speed end
         ascending = ascending and (#sizes == 0 or count > sizes[#sizes])
         points[#points + 1], sizes[#sizes + 1] = { count, speed }, count
@@ -149,11 +151,10 @@ local function step(text)
     local found = {}
     for part in (text .. "/"):gmatch("([^/]*)/") do found[#found + 1] = part end
     if #found ~= 5 then return nil, "must be five numbers, as 'freetrain curve' prints them" end
-    for number, part in ipairs(found) do
-        local value, why = seconds(part)
+    for place, part in ipairs(found) do
+        local value, why = number(part, "0", MOST.step)
         if not value then return nil, why end
-        if value > MOST_STEP_S then return nil, "has a number above 1e+06" end
-        found[number] = value
+        found[place] = value
     end
     return found
 end
@@ -166,11 +167,11 @@ end
 
 -- Bytes for each sample, from megabytes and samples of a step.
 local function gradients(text)
-    local size, slash, samples = text:match("^([^/]*)(/?)(.*)$")
+    local size, slash, of = text:match("^([^/]*)(/?)(.*)$")
     if slash == "" then return nil, "must be megabytes and samples, as 98/192" end
-    local sent, no_size = positive(size)
+    local sent, no_size = samples(size)
     if not sent then return nil, no_size end
-    local count, no_count = positive(samples)
+    local count, no_count = samples(of)
     if not count then return nil, no_count end
     local bytes = 1e6 * sent / count
     if bytes <= MOST_BYTES then return bytes end
@@ -207,9 +208,9 @@ local KEYS = {
     "servers", "step", "cache", "gradients", "mixed", "deadline",
 }
 local READ = {
-    min = nodes, max = nodes, name = name, dir = path, weight = weight, target = positive,
+    min = nodes, max = nodes, name = name, dir = path, weight = weight, target = samples,
     grow = seconds, shrink = seconds, start = seconds, curve = curve,
-    kind = kind, nodes = range_of_nodes, shortest = seconds, save = positive, boot = seconds, notice = yes,
+    kind = kind, nodes = range_of_nodes, shortest = seconds, save = period, boot = seconds, notice = yes,
     speed = speeds, servers = servers, step = step, cache = megabytes, gradients = gradients, mixed = yes,
     deadline = deadline,
 }

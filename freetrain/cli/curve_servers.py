@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from freetrain.cli.output import show_value
-from freetrain.core.servers import MOST_SERVERS
+from freetrain.core.bounds import SERVERS
 from freetrain.elastic.on_disk.progress_line import Rate
 from freetrain.policies.smd.inner import Limits, fastest
 from freetrain.policies.smd.speed import LEAST_POINTS, Point, ServerModel, fit_servers
@@ -48,7 +48,7 @@ def _for_the_tag(model: ServerModel, workers_each: float, seen_servers: int) -> 
     """The model by nodes instead of workers, as a submission's tag has it."""
     a, b, c, d, e = model.coefficients
     by_nodes = (a * model.batch / workers_each, b, c * workers_each, d * workers_each, e)
-    most = min(_BEYOND * seen_servers, MOST_SERVERS)
+    most = min(_BEYOND * seen_servers, SERVERS.most)
     step = "/".join(f"{value:.6f}".rstrip("0").rstrip(".") for value in by_nodes)
     return f"For its tag: servers={most},step={step}"
 

@@ -28,23 +28,33 @@ _COLUMNS = ("JOB", "TRAINER", "USER", "NODE", "STARTED", "LASTED", "END", "DECIS
 @click.option("--trainer", metavar="ID", help="Only this training's.")
 @click.option("--user", help="Only this user's.")
 @click.option("--node", "nodes", metavar="NODES", help="Only what ran on these nodes, as n07, n[07-09] or @group.")
+@click.option(
+    "--most", type=click.IntRange(1), default=10_000, show_default=True, help="Only the last so many of them."
+)
 @listing_options
 def history_command(
-    config_path: Path | None, since_s: float, nodes: str | None, shape: Shape, **only: str | None
+    config_path: Path | None,
+    since_s: float,
+    trainer: str | None,
+    user: str | None,
+    nodes: str | None,
+    most: int,
+    shape: Shape,
 ) -> None:
     """List the fragments: which node was lent to which training, for how long, and how that ended.
 
-    Each is one time; a task that was requeued has several. This is for whoever may read the daemon's database.
+    Each is one time; a task that was requeued has several. They are remembered for state.keep; the sums of
+    'freetrain ledger' go back further. This is for whoever may read the daemon's database.
     """
     chosen = None if nodes is None else read_nodes(nodes)
     config = load_config(config_path).config
     standing = find_standing(config)
     shape.begin(standing)
-    ledger, now_s = daemons_ledger(config), time.time()
-    owners = {id_: known.owner for id_, known in ledger.trainers().items()}
-    facts = [_facts(one, owners.get(one.trainer, ""), now_s) for one in ledger.fragments(since_s)]
-    rows = [each for each in facts if all(value in (None, each[key]) for key, value in only.items())]
-    rows = [each for each in rows if chosen is None or each["node"] in chosen]
+    now_s = time.time()
+    found = daemons_ledger(config).history(since_s, trainer, user, chosen, most + 1)
+    if len(found) > most:
+        click.echo(f"Only the last {most} are shown; --most shows more.", err=True)
+    rows = [_facts(fragment, owner, now_s) for fragment, owner in found[-most:]]
     document = {"format": "freetrain-history/1", "daemon": standing.document(), "fragments": rows}
     otherwise = "Nothing was lent in that time."
     shape.print(document, _COLUMNS, map(_cells, rows), right=("LASTED",), otherwise=otherwise)

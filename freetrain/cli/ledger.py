@@ -17,9 +17,9 @@ from freetrain.cli.ledger_rows import Books, Key, entries_of, read_books
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option, read_time
 from freetrain.config import Config, Prices, load_config
+from freetrain.core.lent_time import LentTime
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.errors import ExitCode, InputError
-from freetrain.lending.lent_time import LentTime
 from freetrain.replay.worth import worth_of
 from freetrain.showing.words import NOTHING, show_time
 from freetrain.slurm.opening import OpenedWhenAsked
@@ -81,7 +81,7 @@ def ledger_command(
     from_s, until_s = _range(month, from_s, until_s, now_s)
     standing = find_standing(config)
     shape.begin(standing)
-    books = read_books(daemons_ledger(config), from_s, until_s, now_s)
+    books = read_books(daemons_ledger(config), from_s, until_s, now_s, check or Key.TRAINING in keys)
     if check:
         raise SystemExit(ExitCode.FAILED if _check(books, config, standing, shape) else ExitCode.OK)
     if report_path is not None:

@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, timedelta
 from enum import StrEnum
 
-from freetrain.core.fragment import End, Fragment
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.daemon.trainers.fillers import most_lost_s
-from freetrain.lending.lent_time import (
-    LONGEST_LOSS_S,
-    ChangeCosts,
-    Lending,
-    LentTime,
-    each_node_once,
-    lent_times,
-)
-from freetrain.slurm.tags import Tag, parse_tag
-from freetrain.store.ledger import Ledger
+from freetrain.core.lent_time import LentTime
+from freetrain.daemon.reports.lent_days import costs_of, day_of, lendings_of, start_of
+from freetrain.lending.lent_time import LONGEST_LOSS_S, Lending, lent_times
+from freetrain.store.ledger import Ledger, LentDay
 
 
 class Key(StrEnum):
@@ -36,15 +28,17 @@ class Key(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What was lent about a range of time.
+    """What was lent in a range of time: whole days of it as sums, and the rest as lendings.
 
     Attributes:
         lendings: no node more than once at a time; those of a day before the range are among them.
-        trainers: by id.
+        trainers: those of the lendings, by id.
         from_s: UTC epoch seconds.
         until_s: likewise.
         now_s: until when those last that have not ended.
         harms: delays of the site's jobs that started within the range.
+        days: sums of days.
+        rest: the parts of the range, as from and until, of which there are no sums.
     """
 
     lendings: Sequence[Lending]
@@ -53,78 +47,95 @@ class Books:
     until_s: float
     now_s: float
     harms: Sequence[Harm] = ()
+    days: Sequence[LentDay] = ()
+    rest: Sequence[tuple[float, float]] = ()
 
 
-def read_books(ledger: Ledger, from_s: float, until_s: float, now_s: float) -> Books:
+def read_books(ledger: Ledger, from_s: float, until_s: float, now_s: float, one_by_one: bool = False) -> Books:
     """The books of a range.
+
+    Args:
+        ledger: knows the days that have been summed up, and fragments as far back as ``state.keep``.
+        from_s: UTC epoch seconds.
+        until_s: likewise.
+        now_s: likewise.
+        one_by_one: whether every lending is wanted, so that no sums are of use.
 
     Raises:
         StateError: the database cannot be read.
     """
-    found = (_lending(one, now_s) for one in ledger.fragments(from_s - LONGEST_LOSS_S))
-    lendings = each_node_once(one for one in found if one is not None and one.start_s < until_s)
+    summed_until_s = ledger.summed_until_s() or from_s
+    first_s, last_s = _next_start(from_s), start_of(day_of(min(until_s, summed_until_s)))
+    if one_by_one or first_s >= last_s:
+        days, rest = list[LentDay](), [(from_s, until_s)]
+    else:
+        days, rest = ledger.lent_days(first_s, last_s), [(from_s, first_s), (last_s, until_s)]
+    rest = [(begin_s, end_s) for begin_s, end_s in rest if begin_s < end_s]
+    found = {
+        one.id: one for begin_s, end_s in rest for one in ledger.fragments_between(begin_s - LONGEST_LOSS_S, end_s)
+    }
+    lendings = lendings_of(found.values(), now_s)
     harms = tuple(harm for harm in ledger.harms(from_s) if harm.started_s < until_s)
-    return Books(lendings, ledger.trainers(), from_s, until_s, now_s, harms)
+    trainers = ledger.trainers({one.trainer for one in lendings})
+    return Books(lendings, trainers, from_s, until_s, now_s, harms, days, rest)
 
 
 def entries_of(books: Books, keys: Sequence[Key]) -> list[tuple[tuple[str, ...], LentTime]]:
     """A line for each combination of the keys, in their order, with what it came to."""
     sums: defaultdict[tuple[str, ...], LentTime] = defaultdict(LentTime)
+
+    def add(day: date, account: str, user: str, training: str, lent: LentTime) -> None:
+        names = {
+            Key.MONTH: f"{day:%Y-%m}",
+            Key.DAY: f"{day}",
+            Key.ACCOUNT: account,
+            Key.USER: user,
+            Key.TRAINING: training,
+        }
+        sums[tuple(names[key] for key in keys)] += lent
+
     step = next((key for key in (Key.DAY, Key.MONTH) if key in keys), None)
     for day, by_trainer in _parts(books, step):
         for id_, lent in by_trainer.items():
             trainer = books.trainers.get(id_)
-            names = {
-                Key.MONTH: f"{day:%Y-%m}",
-                Key.DAY: f"{day}",
-                Key.ACCOUNT: trainer.account if trainer else "",
-                Key.USER: trainer.owner if trainer else "",
-                Key.TRAINING: id_,
-            }
-            sums[tuple(names[key] for key in keys)] += lent
+            add(day, trainer.account if trainer else "", trainer.owner if trainer else "", id_, lent)
+    for one in books.days:
+        add(day_of(one.day_s), one.account, one.owner, "", one.lent)
     return sorted(sums.items())
 
 
 def course_of(books: Books, step: Key) -> list[tuple[date, LentTime]]:
     """Each day or month of the range, by its first day, with what it came to; empty ones are among them."""
-    return [(day, sum(by_trainer.values(), LentTime())) for day, by_trainer in _parts(books, step)]
-
-
-def _lending(fragment: Fragment, now_s: float) -> Lending | None:
-    """None of a fragment that never ran."""
-    if fragment.started_s is None:
-        return None
-    return Lending(
-        job=fragment.job,
-        trainer=fragment.trainer,
-        node=fragment.node,
-        start_s=fragment.started_s,
-        end_s=now_s if fragment.ended_s is None else fragment.ended_s,
-        goes_on=fragment.ended_s is None,
-        was_evicted=fragment.end is End.PREEMPTED,
-        was_cut_off=fragment.end not in (None, End.COMPLETED, End.FAILED),
-        share=fragment.share,
-    )
-
-
-def _costs_of(trainer: KnownTrainer) -> ChangeCosts:
-    tag = parse_tag(trainer.tag)
-    known = tag if isinstance(tag, Tag) else Tag()
-    if known.is_filler:
-        return ChangeCosts(known.boot_s + known.start_s, 0.0, most_lost_s(known), independent=True)
-    return ChangeCosts(known.start_s, known.grow_s, known.shrink_s)
+    days = [day for day, _, _ in _steps(books.from_s, books.until_s, step)]
+    sums = dict.fromkeys(days, LentTime())
+    found = [(day, sum(by_trainer.values(), LentTime())) for day, by_trainer in _parts(books, step)]
+    for day, lent in [*found, *((day_of(one.day_s), one.lent) for one in books.days)]:
+        sums[max(first for first in days if first <= day)] += lent
+    return list(sums.items())
 
 
 def _parts(books: Books, step: Key | None) -> Iterator[tuple[date, Mapping[str, LentTime]]]:
-    """The range in days or months, or as a whole: the first day of each, and what each trainer had in it."""
-    costs = {id_: _costs_of(trainer) for id_, trainer in books.trainers.items()}
-    begin_s = books.from_s
-    while begin_s < books.until_s:
-        day = datetime.fromtimestamp(begin_s).date()
-        end_s = min(_start_of(_next(day, step)), books.until_s) if step else books.until_s
-        near = [one for one in books.lendings if one.start_s < end_s and one.end_s > begin_s - LONGEST_LOSS_S]
-        yield day, lent_times(near, costs, begin_s, end_s)
-        begin_s = end_s
+    """What is not summed up, in days or months, or as a whole: the first day, and what each trainer had."""
+    costs = {id_: costs_of(trainer) for id_, trainer in books.trainers.items()}
+    for from_s, until_s in books.rest or [(books.from_s, books.until_s)]:
+        for day, begin_s, end_s in _steps(from_s, until_s, step):
+            near = [one for one in books.lendings if one.start_s < end_s and one.end_s > begin_s - LONGEST_LOSS_S]
+            yield day, lent_times(near, costs, begin_s, end_s)
+
+
+def _steps(from_s: float, until_s: float, step: Key | None) -> Iterator[tuple[date, float, float]]:
+    """The days or months of a range: the first day of each, from when until when."""
+    while from_s < until_s:
+        day = day_of(from_s)
+        end_s = min(start_of(_next(day, step)), until_s) if step else until_s
+        yield day, from_s, end_s
+        from_s = end_s
+
+
+def _next_start(time_s: float) -> float:
+    """When the first day begins that lies wholly after a time."""
+    begins_s = start_of(day_of(time_s))
+    return time_s if begins_s == time_s else start_of(day_of(time_s) + timedelta(days=1))
 
 
 def _next(day: date, step: Key) -> date:
@@ -132,7 +143,3 @@ def _next(day: date, step: Key) -> date:
         return day + timedelta(days=1)
     year, month = divmod(day.year * 12 + day.month, 12)
     return date(year, month + 1, 1)
-
-
-def _start_of(day: date) -> float:
-    return datetime.combine(day, time()).timestamp()

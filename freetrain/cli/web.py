@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -12,8 +13,11 @@ import click
 from freetrain.cli.options import config_option
 from freetrain.config import load_config
 from freetrain.daemon.reports.notify import notify
+from freetrain.showing.ready_text import is_loopback
 from freetrain.web.live_page import LivePage
-from freetrain.web.server import PageServer
+from freetrain.web.server import page_server
+
+_STATUS_EVERY_S = 60.0
 
 
 @click.command("web")
@@ -29,12 +33,14 @@ def web_command(config_path: Path | None, host: str, port: int) -> None:
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     live_page = LivePage(load_config(config_path).config)
-    server = PageServer(host, port, live_page)
+    server = page_server(host, port, live_page)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit())
     click.echo(f"The page is at {server.url}")
-    if not server.is_local:
+    if not is_loopback(host):
         click.echo("Whoever can reach this address sees it: there is no password and no encryption.", err=True)
     notify(READY="1", STATUS=server.url)
-    with server, live_page.kept_fresh():
-        server.serve_forever()
+    with server.running(), live_page.kept_fresh():
+        while True:
+            time.sleep(_STATUS_EVERY_S)
+            notify(STATUS=f"{server.url}, {server.dropped} connections dropped")

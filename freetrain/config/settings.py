@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from freetrain.config.model import NEEDS_RESTART, Config
 from freetrain.config.sections.section import Section
+from freetrain.core.bounds import SECONDS
 from freetrain.durations import show_duration
 
 
@@ -28,7 +29,7 @@ class Setting:
         means: what it is, in a sentence or two.
         choices: the words that it, or each value of a table, may be; none: it is no word of a few.
         least: its smallest value; None: there is none that is worth mentioning.
-        most: its largest value; None: there is none.
+        most: its largest value; None: there is none that is worth mentioning.
         is_duration: whether it is given in seconds, or as Slurm writes times.
         needs_restart: whether a reload is not enough to change it.
     """
@@ -140,6 +141,7 @@ def _setting(section: str, name: str, field: FieldInfo) -> Setting:
     # A duration of this model has the bound of its kind, and may have a narrower one of its own.
     least = max((each.ge for each in field.metadata if hasattr(each, "ge")), default=None)
     most = min((each.le for each in field.metadata if hasattr(each, "le")), default=None)
+    most = None if most == SECONDS.most else most  # of all durations, and not worth mentioning
     choices = _words_of(field.annotation)
     return Setting(
         section=section,

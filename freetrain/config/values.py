@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from freetrain.config.networks import parse_networks
+from freetrain.core import bounds
 from freetrain.durations import parse_duration
 from freetrain.slurm.node_groups import expand_with_groups
 from freetrain.slurm.parsing import expand_nodes, fold_nodes, parse_amount
@@ -17,10 +18,10 @@ def _seconds(given: object) -> object:
     return parse_duration(given) if isinstance(given, str) else given
 
 
-Duration = Annotated[float, Field(ge=0), BeforeValidator(_seconds)]
+Duration = Annotated[float, bounds.SECONDS.field, BeforeValidator(_seconds)]
 """Seconds; in the file a number, or a duration as Slurm writes it."""
 
-Period = Annotated[float, Field(ge=1), BeforeValidator(_seconds)]
+Period = Annotated[float, Field(ge=1, le=bounds.SECONDS.most), BeforeValidator(_seconds)]
 """A duration of a second at least."""
 
 

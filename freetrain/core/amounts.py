@@ -48,8 +48,13 @@ class Amount:
 
     def part_of(self, whole: Amount) -> float:
         """The largest of its parts of the CPUs, the memory and the GPUs of ``whole``, at most 1."""
+        return max(self.parts_of(whole)) if whole.cpus or whole.memory_mb or whole.gpus else 1.0
+
+    def parts_of(self, whole: Amount) -> tuple[float, float, float]:
+        """Its parts of the CPUs, the memory and the GPUs of ``whole``, each at most 1; 0 where that has none."""
         pairs = ((self.cpus, whole.cpus), (self.memory_mb, whole.memory_mb), (self.gpus, whole.gpus))
-        return min(1.0, max((amount / of for amount, of in pairs if of), default=1.0))
+        cpus, memory, gpus = (min(1.0, amount / of) if of else 0.0 for amount, of in pairs)
+        return cpus, memory, gpus
 
     def __str__(self) -> str:
         """As ``2 × gpu:a100, 8 CPUs, 16000 MB``."""

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
-MOST_WATTS = 1e7
+from freetrain.core import bounds
+
 """More than any node takes."""
 
 
@@ -35,7 +36,7 @@ class Offer:
     free_until_s: Annotated[float | None, Field(alias="free_until", allow_inf_nan=False)] = None
     held_by: str | None = None
     kind: str = ""
-    watts: Annotated[float, Field(ge=0, le=MOST_WATTS)] = 0.0
+    watts: Annotated[float, bounds.WATTS.field] = 0.0
 
 
 class AlikeNodes(Sequence[Offer]):

@@ -92,6 +92,7 @@ class Fragment:
     Attributes:
         id: freetrain's own number of it; 0: not stored yet.
         share: how much of its node it has: the largest of its parts of the CPUs, the memory and the GPUs.
+        parts: these three; empty: nobody knows.
         job: Slurm's id: of the array task (``123_4``) or of the job.
         trainer: who has it.
         node: what it has.
@@ -116,6 +117,7 @@ class Fragment:
     decision: str | None = None
     id: int = 0
     share: float = 1.0
+    parts: tuple[float, ...] = ()
 
     @property
     def place(self) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from freetrain.core import bounds
 from freetrain.core.aim import read_aim
 from freetrain.core.choices import Choices, choices_of
 from freetrain.core.classes import NodeClass, Offer, first_of_life, group_nodes
@@ -22,7 +23,7 @@ from freetrain.core.deadlines import Hurries, hurries_of
 from freetrain.core.objectives import find_objective
 from freetrain.core.servers import Serving
 from freetrain.core.terms import Sizes, Terms, read_only, terms_of, with_changes, with_sizes_that_stay
-from freetrain.core.trainer import MOST_SECONDS, Trainer
+from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
 
 __all__ = ["Counts", "Offer", "Problem", "Question", "first_error", "problem_from_json", "problem_to_dict"]
@@ -57,14 +58,14 @@ class Problem:
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    now_s: Annotated[float, Field(alias="now", allow_inf_nan=False)]
+    now_s: Annotated[float, Field(alias="now"), bounds.INSTANT.field]
     nodes: Sequence[Offer]
     trainers: tuple[Trainer, ...]
-    horizon_s: Annotated[float, Field(gt=0, le=MOST_SECONDS)] = 120.0
+    horizon_s: Annotated[float, Field(gt=0, le=bounds.SECONDS.most)] = 120.0
     objective: str = "speedup"
-    done_samples: Mapping[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = field(default_factory=dict)
+    done_samples: Mapping[str, Annotated[float, bounds.SAMPLES.field]] = field(default_factory=dict)
     serving: Serving = field(default_factory=dict)
-    changes: Annotated[float, Field(ge=1, le=MOST_SECONDS)] = 1.0
+    changes: Annotated[float, Field(ge=1, le=bounds.SECONDS.most)] = 1.0
 
     @cached_property
     def classes(self) -> tuple[NodeClass, ...]:

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
-MOST_SERVERS = 16
-"""Of one trainer: their nodes have to fit into a comment of Slurm's."""
+from freetrain.core import bounds
 
 Serving = Mapping[str, tuple[str, ...]]
 """Trainer → those of its nodes that have a server, by name; trainers without one are left out."""
 
-_Coefficient = Annotated[float, Field(ge=0, le=1e9)]
+_Coefficient = Annotated[float, bounds.STEP_COEFFICIENT_S.field]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,5 +28,5 @@ class Servers:
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    most: Annotated[int, Field(ge=1, le=MOST_SERVERS)] = 1
+    most: Annotated[int, bounds.SERVERS.field] = 1
     step_s: tuple[_Coefficient, _Coefficient, _Coefficient, _Coefficient, _Coefficient] | None = None

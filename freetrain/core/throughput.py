@@ -8,13 +8,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from freetrain.core.bounds import NODES, RATE
+
 Curve = tuple[tuple[int, float], ...]
 """Measured points (nodes, samples/s) in ascending order of nodes; linear between them and from (0, 0)."""
-
-MOST_NODES = 100_000
-"""No trainer is larger: tables hold a number for each size."""
-_MOST_RATE = 1e18
-"""No trainer is faster, in samples/s: values of allocations stay finite."""
 
 
 def check_curve(curve: Curve) -> None:
@@ -24,12 +21,12 @@ def check_curve(curve: Curve) -> None:
     nodes = [point[0] for point in curve]
     if nodes[0] < 0 or any(right <= left for left, right in pairwise(nodes)):
         raise ValueError(f"throughput points must be in ascending order of nodes, got {nodes}")
-    if nodes[-1] > MOST_NODES:
-        raise ValueError(f"throughput is given at {nodes[-1]:,} nodes; {MOST_NODES:,} is the most")
+    if nodes[-1] > NODES.most:
+        raise ValueError(f"throughput is given at {nodes[-1]:,} nodes; {NODES.most:,} is the most")
     if any(rate < 0 for _, rate in curve):
         raise ValueError("throughput must not be negative")
-    if not all(rate <= _MOST_RATE for _, rate in curve):
-        raise ValueError(f"throughput must be at most {_MOST_RATE:g} samples/s")
+    if not all(rate in RATE for _, rate in curve):
+        raise ValueError(f"throughput must be at most {RATE.most:g} samples/s")
     if curve[0][0] == 0 and curve[0][1] != 0:
         raise ValueError(f"throughput at 0 nodes is 0, got {curve[0][1]}")
     if curve[-1][1] == 0:

@@ -19,12 +19,10 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from freetrain.core.bounds import NODES, SEEN_RATE, SEEN_WEIGHT
 from freetrain.core.throughput import Curve
 
 Floats = NDArray[np.float64]
-
-_MOST_NODES, _LEAST_RATE, _MOST_RATE, _LEAST_WEIGHT, _MOST_WEIGHT = 100_000, 1e-9, 1e12, 1e-9, 1e9
-"""What is believed of an observation; between these all of the fit's numbers stay finite."""
 
 
 class ScalingModel(StrEnum):
@@ -60,9 +58,9 @@ def usable(observations: Iterable[Observation]) -> tuple[Observation, ...]:
         one
         for one in observations
         if type(one.nodes) is int
-        and 1 <= one.nodes <= _MOST_NODES
-        and _LEAST_RATE <= one.samples_per_s <= _MOST_RATE
-        and _LEAST_WEIGHT <= one.weight <= _MOST_WEIGHT
+        and one.nodes in NODES
+        and one.samples_per_s in SEEN_RATE
+        and one.weight in SEEN_WEIGHT
     )
 
 
@@ -113,7 +111,7 @@ def fit_throughput(observations: Iterable[Observation], most_nodes: int) -> Fitt
     _, model, coefficients, error = min(fits, key=lambda fit: fit[0])
     sizes = np.arange(1, most_nodes + 1, dtype=np.float64)
     # A time of almost nothing, fitted to rates that differ by many orders of magnitude, is not believed either.
-    modelled = 1.0 / np.clip(_TERMS[model](sizes) @ coefficients, 1 / _MOST_RATE, 1 / _LEAST_RATE)
+    modelled = 1.0 / np.clip(_TERMS[model](sizes) @ coefficients, 1 / SEEN_RATE.most, 1 / SEEN_RATE.least)
     # Below the smallest size nothing was seen: promise no more there than the best that was.
     modelled = np.where(sizes < nodes[0], np.minimum(modelled, rates.max()), modelled)
     curve = tuple(

@@ -11,17 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, ConfigDict, Field
 
+from freetrain.core import bounds
 from freetrain.core.servers import Servers
 from freetrain.core.throughput import Curve, check_curve, rates
 
-# Far beyond anything real, and such that no sum or product of them is infinite.
-MOST_SECONDS = 1e9
-_MOST_WEIGHT = 1e9
-_MOST_SIZE = 1_000_000_000
-_MOST_SPEED = 1e6
-_MOST_BYTES = 1e15
-
-Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
+Seconds = Annotated[float, bounds.SECONDS.field]
+_Size = Annotated[int, bounds.NODES.field]
 
 
 def _epoch_s(given: object) -> object:
@@ -33,7 +28,7 @@ def _epoch_s(given: object) -> object:
     return given
 
 
-Instant = Annotated[float, BeforeValidator(_epoch_s), Field(allow_inf_nan=False)]
+Instant = Annotated[float, BeforeValidator(_epoch_s), bounds.INSTANT.field]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +43,7 @@ class KindChoice:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     kinds: Annotated[tuple[str, ...], Field(min_length=1)]
-    speed: Annotated[float, Field(gt=0, le=_MOST_SPEED)] = 1.0
+    speed: Annotated[float, bounds.SPEED.field] = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +92,21 @@ class Trainer:
 
     id: Annotated[str, Field(min_length=1)]
     throughput: Annotated[Curve, Field(min_length=1)]
-    min_nodes: Annotated[int, Field(ge=1, le=_MOST_SIZE)] = 1
-    max_nodes: Annotated[int | None, Field(ge=1, le=_MOST_SIZE)] = None
+    min_nodes: _Size = 1
+    max_nodes: _Size | None = None
     scale_up_s: Seconds = 18.0
     scale_down_s: Seconds = 12.0
     forced_loss_s: Seconds | None = None
     start_s: Seconds = 0.0
     boot_s: Seconds = 0.0
-    weight: Annotated[float, Field(gt=0, le=_MOST_WEIGHT)] = 1.0
+    weight: Annotated[float, bounds.WEIGHT.field] = 1.0
     submitted_s: Annotated[Instant | None, Field(alias="submitted")] = None
-    target_samples: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    target_samples: Annotated[float, Field(gt=0, le=bounds.SAMPLES.most)] | None = None
     independent: bool = False
     moldable: bool = False
     choices: tuple[KindChoice, ...] | None = None
     servers: Servers | None = None
-    bytes_per_sample: Annotated[float, Field(ge=0, le=_MOST_BYTES)] = 0.0
+    bytes_per_sample: Annotated[float, bounds.BYTES_PER_SAMPLE.field] = 0.0
     deadline_s: Annotated[Instant | None, Field(alias="deadline")] = None
     owner: str = ""
     account: str = ""

@@ -70,7 +70,7 @@ class Departures:
             return []
         known = self._ledger.trainers(self.unsettled)
         busy = {one.trainer for one in self._ledger.open_fragments()}
-        last = {one.trainer: one for one in self._ledger.last_ended_fragments() if one.trainer in known}
+        last = {one.trainer: one for one in self._ledger.last_ended_fragments(known)}
         settled, questions = list[Departure](), 0
         for id_, trainer in sorted(known.items()):
             departure = Departure(id_, trainer.owner, _last_end(trainer, last.get(id_)))

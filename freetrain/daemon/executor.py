@@ -1,20 +1,27 @@
-"""The one place from which Slurm is told to do something; what was told is kept."""
+"""The one place from which Slurm is told to do something; each order is kept before it is given."""
 
 from __future__ import annotations
 
 import logging
+import re
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
+from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment import Fragment
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Order
 from freetrain.slurm.patience import perform_patiently
-from freetrain.store.ledger import Ledger
+from freetrain.store.ledger import UNKNOWN, Ledger
+from freetrain.store.tables import CommandRow
 
 log = logging.getLogger(__name__)
+
+_SEPARATORS = re.compile(r"[\s,=]+")
+_MOST_SHOWN = 5
 
 
 class Mode(StrEnum):
@@ -27,6 +34,11 @@ class Mode(StrEnum):
 
 class Executor:
     """Carries out orders, as far as the mode allows.
+
+    1. An order is written into the audit, its result unknown.
+    2. Slurm is told.
+    3. The result is written down. Where the daemon ended in between it stays unknown, and :meth:`settle` writes at
+       the next look what Slurm shows then.
 
     Args:
         gateway: the way to Slurm.
@@ -49,6 +61,7 @@ class Executor:
         self._clock_s = clock_s
         self._sleep = sleep
         self._advised: dict[Order, float] = {}
+        self._may_be_unknown = True
         self.mode = mode
 
     @property
@@ -66,15 +79,17 @@ class Executor:
         if not self.acts:
             self._advise(order, decision)
             return None
+        number = self._record(order, decision, UNKNOWN)
+        self._may_be_unknown = True
         try:
             said = perform_patiently(self._gateway, order.command, order.stdin, self._sleep)
         except SlurmError as error:
-            self._record(order, decision, error.what, error.return_code)
+            self._complete(number, error.what, error.return_code)
             if not isinstance(error, (SlurmRefusedError, SlurmBusyError)):
                 raise
             log.warning("%s (to %s)", error.what, _told(order, decision))
             return None
-        self._record(order, decision, "done", 0)
+        self._complete(number, "done", 0)
         log.info("%s", _told(order, decision))
         return said
 
@@ -88,12 +103,39 @@ class Executor:
         while now_s - next(iter(self._advised.values())) >= 3600.0:  # the oldest stands first
             del self._advised[next(iter(self._advised))]
         log.info("would %s: %s", _told(order, decision), shlex.join(order.command))
-        self._record(order, decision, "advised only", None)
+        self._record(order, decision, "advised only")
 
-    def _record(self, order: Order, decision: str | None, result: str, return_code: int | None) -> None:
-        self._ledger.record_command(
-            self._clock_s(), order.command, order.why, decision, result, return_code=return_code
-        )
+    def settle(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> None:
+        """Write down what Slurm shows of the jobs of orders of which nobody knows whether it was told.
+
+        Args:
+            snapshot: what Slurm shows.
+            fragments: those that have not ended.
+        """
+        if not self._may_be_unknown:
+            return
+        for row in self._ledger.unknown_commands():
+            self._ledger.complete_command(row.id, _what_slurm_shows(row, snapshot, fragments), None)
+        self._may_be_unknown = False
+
+    def _record(self, order: Order, decision: str | None, result: str) -> int:
+        return self._ledger.record_command(self._clock_s(), order.command, order.why, decision, result)
+
+    def _complete(self, number: int, result: str, return_code: int | None) -> None:
+        self._ledger.complete_command(number, result, return_code)
+        self._may_be_unknown = False
+
+
+def _what_slurm_shows(row: CommandRow, snapshot: Snapshot, fragments: Sequence[Fragment]) -> str:
+    """Of the jobs that an order names, or, where it names none, of those that its decision lent."""
+    words = {word for argument in row.argv for word in _SEPARATORS.split(argument)}
+    named = [job for job in snapshot.jobs if job.id in words or job.array in words]
+    lent = {one.job for one in fragments if row.decision is not None and one.decision == row.decision}
+    jobs = named or [job for job in snapshot.jobs if job.id in lent]
+    shown = [f"{job.id} {job.state}" + (f" on {','.join(job.nodes)}" if job.nodes else "") for job in jobs]
+    more = f" and {len(shown) - _MOST_SHOWN} more" if len(shown) > _MOST_SHOWN else ""
+    then = ", ".join(shown[:_MOST_SHOWN]) + more or "none of its jobs"
+    return f"the daemon ended before it knew; then Slurm showed {then}"
 
 
 def _told(order: Order, decision: str | None) -> str:

@@ -57,9 +57,11 @@ class FragmentStarter:
             return
         # Written down before Slurm is told: whatever happens then, the next look finds out what became of them.
         # There may be fewer tasks than places.
-        shares = [_share(entry, nodes[one.node], amount) for one, amount in zip(wanted, amounts, strict=False)]
         fragments = self._books.save(
-            [replace(one, decision=decision, share=share) for one, share in zip(wanted, shares, strict=True)]
+            [
+                replace(_with_parts(one, entry, nodes[one.node], amount), decision=decision)
+                for one, amount in zip(wanted, amounts, strict=False)
+            ]
         )
         jobs = _by_job(fragments, amounts)
         placed = [one for its, amount in jobs if self._place(entry, its, amount, nodes, decision) for one in its]
@@ -104,8 +106,11 @@ class FragmentStarter:
         return self._launcher.place(entry.submission, its[0], node, amount, beside)
 
 
-def _share(entry: Entry, node: Node, amount: Amount | None) -> float:
-    return (amount or entry.submission.needs.amount_on(node)).part_of(node.total)
+def _with_parts(fragment: Fragment, entry: Entry, node: Node, amount: Amount | None) -> Fragment:
+    """The fragment with how much of its node it has: all that it is given, or what its task asks for."""
+    given = amount or entry.submission.needs.amount_on(node)
+    share = given.part_of(node.total)
+    return replace(fragment, share=share, parts=given.parts_of(node.total) if share < 1.0 else ())
 
 
 def _by_job(

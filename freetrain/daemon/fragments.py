@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from math import inf
 
@@ -15,7 +15,7 @@ from freetrain.core.job import Job, JobRun, JobState
 from freetrain.lending.reconcile import find_strangers, needs_history, reconcile
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
-from freetrain.slurm.tags import Tag, parse_tag
+from freetrain.slurm.tags import TAG_PREFIX, Tag, parse_tag
 from freetrain.store.ledger import Ledger
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,9 @@ def _may_have_left(fragment: Fragment, job: Job | None) -> bool:
 
 
 class Fragments:
-    """All open fragments.
+    """All open fragments, and what became of the earlier ones of the trainers that Slurm shows.
+
+    Of trainers that have left Slurm nothing stays in memory; where they come back it is read from the ledger.
 
     Args:
         ledger: where they are kept.
@@ -53,9 +55,10 @@ class Fragments:
         gateway: tells what became of those that are gone.
 
     Attributes:
-        last: trainer → its fragment that ended last.
-        some_completed: trainers of which a fragment has completed.
-        ends: trainer → how often its fragments ended in which way.
+        last: trainer that Slurm shows → its fragment that ended last.
+        some_completed: those of them of which a fragment has completed.
+        ends: trainer that Slurm shows → how often its fragments ended in which way.
+        end_counts: how often fragments of all trainers that ever were ended in which way.
     """
 
     def __init__(self, ledger: Ledger, launcher: Launcher, gateway: Gateway) -> None:
@@ -64,10 +67,12 @@ class Fragments:
         self._gateway = gateway
         self._open = {fragment.id: fragment for fragment in ledger.open_fragments()}
         self._lost_since_s: dict[int, float] = {}
-        self.last = {fragment.trainer: fragment for fragment in ledger.last_ended_fragments()}
-        self.some_completed = {fragment.trainer for fragment in ledger.last_runs(End.COMPLETED)}
-        self._preempted_s = {one.job: one.started_s for one in ledger.last_runs(End.PREEMPTED)}
-        self.ends = {trainer: Counter(counts) for trainer, counts in ledger.ends_by_trainer().items()}
+        self.last: dict[str, Fragment] = {}
+        self.some_completed: set[str] = set()
+        self.ends: dict[str, Counter[End]] = {}
+        self.end_counts = Counter(ledger.end_counts())
+        self._preempted_s: dict[str, dict[str, float | None]] = {}
+        """Trainer → job of which the last run was preempted → when that run started."""
 
     @property
     def open(self) -> tuple[Fragment, ...]:
@@ -76,18 +81,21 @@ class Fragments:
 
     def save(self, fragments: Iterable[Fragment]) -> list[Fragment]:
         """Keep new or changed ones; new ones get their number."""
-        saved = self._ledger.save_fragments(fragments)
-        counted: set[str] = set()
+        fragments = list(fragments)
+        # Those of a job of several nodes end together, once.
+        ended = {one.job: one for one in fragments if one.id in self._open and one.end and not one.holds_node}
+        saved = self._ledger.save_fragments(fragments, Counter(one.end for one in ended.values() if one.end))
+        for one in ended.values():
+            if one.end is not None:
+                self.end_counts[one.end] += 1
+                if one.trainer in self.ends:
+                    self.ends[one.trainer][one.end] += 1
         for fragment in saved:
             if fragment.holds_node:
                 self._open[fragment.id] = fragment
             else:
-                was_open = self._open.pop(fragment.id, None) is not None
-                # Those of a job of several nodes end together, once.
-                if was_open and fragment.end is not None and fragment.job not in counted:
-                    counted.add(fragment.job)
-                    self.ends.setdefault(fragment.trainer, Counter())[fragment.end] += 1
-                if fragment.started_s is not None:
+                self._open.pop(fragment.id, None)
+                if fragment.started_s is not None and fragment.trainer in self.ends:
                     self._note_end(fragment)
         return saved
 
@@ -107,6 +115,10 @@ class Fragments:
         Raises:
             SlurmUnreachableError: accounting does not answer.
         """
+        self._follow(
+            {one.trainer for one in self.open}
+            | {job.array for job in snapshot.jobs if job.comment.startswith(TAG_PREFIX)}
+        )
         self._recognise(snapshot)
         runs = self._history(snapshot)
         changed = self._blame_preemption(reconcile(self.open, snapshot, runs), snapshot)
@@ -122,21 +134,36 @@ class Fragments:
 
     def as_they_ended(self, jobs: Sequence[Job]) -> list[Job]:
         """The jobs, such that those count as preempted that left by themselves when Slurm asked them to."""
+        preempted_s = {job: at_s for jobs_of in self._preempted_s.values() for job, at_s in jobs_of.items()}
         return [
             replace(job, state=JobState.PREEMPTED)
-            if job.state in _BY_THEMSELVES and self._preempted_s.get(job.id, inf) == job.start_s
+            if job.state in _BY_THEMSELVES and preempted_s.get(job.id, inf) == job.start_s
             else job
             for job in jobs
         ]
+
+    def _follow(self, trainers: Set[str]) -> None:
+        """Have the past of these trainers in memory, and of no others."""
+        for gone in self.ends.keys() - trainers:
+            del self.ends[gone]
+            self.last.pop(gone, None)
+            self._preempted_s.pop(gone, None)
+            self.some_completed.discard(gone)
+        if new := trainers - self.ends.keys():
+            counts = self._ledger.ends_by_trainer(new)
+            self.ends |= {trainer: Counter(counts.get(trainer, {})) for trainer in new}
+            for fragment in (*self._ledger.last_runs(new), *self._ledger.last_ended_fragments(new)):
+                self._note_end(fragment)
 
     def _note_end(self, fragment: Fragment) -> None:
         self.last[fragment.trainer] = fragment
         if fragment.end is End.COMPLETED:
             self.some_completed.add(fragment.trainer)
+        preempted_s = self._preempted_s.setdefault(fragment.trainer, {})
         if fragment.end is End.PREEMPTED:
-            self._preempted_s[fragment.job] = fragment.started_s
+            preempted_s[fragment.job] = fragment.started_s
         else:
-            self._preempted_s.pop(fragment.job, None)
+            preempted_s.pop(fragment.job, None)
 
     def _recognise(self, snapshot: Snapshot) -> None:
         recognised = self._launcher.recognise(self.open, snapshot.jobs)

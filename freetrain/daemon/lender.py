@@ -86,18 +86,24 @@ class Lender:
         self._back_offs = BackOffs(ledger)
         self._drains = DrainsReader(Path(config.state.directory))
         self._pause = PauseReader(Path(config.state.directory))
+        self._journal = journal
         self._executor = Executor(gateway, ledger, Mode(config.lend.mode))
         self._launcher = launcher_of(config, gateway)
-        self._cluster = LiveCluster(gateway, self._launcher, self._executor, ledger, self._told)
-        rules = rules_of(config, settings)
         self._stays_kept_s = -float("inf")
-        before = _remembered(ledger, config.slurm.partition, clock_s(), rules.harm)
-        self._lost = before.lost.all
-        self._loop = LendingLoop(self._cluster, rules, journal, time.perf_counter, self._note, before)
+        self._remember()
         self._unusable = frozenset[str]()
-        self._placer: Placer | None = None
         self._links = UNKNOWN_LINKS
         self.last_plan_s: float | None = None
+
+    def _remember(self) -> None:
+        """Begin with what the ledger says, as a daemon does that starts."""
+        rules = rules_of(self._config, self._settings)
+        before = _remembered(self._ledger, self._config.slurm.partition, self._clock_s(), rules.harm)
+        self._lost = before.lost.all
+        self._cluster = LiveCluster(self._gateway, self._launcher, self._executor, self._ledger, self._told)
+        self._loop = LendingLoop(self._cluster, rules, self._journal, time.perf_counter, self._note, before)
+        self._placer: Placer | None = None
+        self._is_in_doubt = False
 
     def look(self, time_limit_s: float) -> list[Decision]:
         """Look, decide and act.
@@ -107,7 +113,20 @@ class Lender:
 
         Raises:
             SlurmError: Slurm did not answer; what was not done is left for the next look.
+            StateError, OSError, MemoryError: this machine lacks something, as room on its disk. The next look
+                begins with what the ledger says, for what is in memory may differ from it by then.
         """
+        if self._is_in_doubt:
+            self._remember()
+        try:
+            return self._look(time_limit_s)
+        except SlurmError:
+            raise
+        except BaseException:
+            self._is_in_doubt = True
+            raise
+
+    def _look(self, time_limit_s: float) -> list[Decision]:
         decide, links = self._config.decide, self._config.links
 
         def policy_for(decisions: int) -> Policy:
@@ -145,9 +164,9 @@ class Lender:
         return self._cluster.registered.entries
 
     @property
-    def ends(self) -> Mapping[str, Mapping[End, int]]:
-        """Trainer → how often its fragments ended in which way."""
-        return self._cluster.ends
+    def end_counts(self) -> Mapping[End, int]:
+        """How often fragments ended in which way, ever."""
+        return self._cluster.end_counts
 
     @property
     def judgement(self) -> Judgement | None:

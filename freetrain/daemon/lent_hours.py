@@ -45,6 +45,11 @@ class LentHours:
         since_s = max(self._counted_s, now_s - _REMEMBERED_HALF_LIVES * half_life_s)
         fade = 0.5 ** ((now_s - since_s) / half_life_s)
         hours = defaultdict(float, {user: each * fade for user, each in self._hours.items()})
+        # At first days that are summed up spare reading months of fragments.
+        for day in self._ledger.lent_days(since_s, now_s) if self._counted_s == -float("inf") else ():
+            middle_s = (day.day_s + day.until_s) / 2
+            hours[day.owner] += day.lent.lent_s / 3600 * 0.5 ** ((now_s - middle_s) / half_life_s)
+            since_s = max(since_s, day.until_s)
         for user, started_s, ended_s, share in self._ledger.lent_spans(since_s):
             until_s = now_s if ended_s is None else min(ended_s, now_s)
             hours[user] += share * faded_hours(max(started_s, since_s), until_s, now_s, half_life_s)

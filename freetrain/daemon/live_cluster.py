@@ -97,8 +97,13 @@ class LiveCluster:
 
     @property
     def ends(self) -> Mapping[str, Mapping[End, int]]:
-        """Trainer → how often its fragments ended in which way."""
+        """Trainer that Slurm shows → how often its fragments ended in which way."""
         return self._books.ends
+
+    @property
+    def end_counts(self) -> Mapping[End, int]:
+        """How often fragments ended in which way, ever."""
+        return self._books.end_counts
 
     def observe(self) -> Facts:
         """Ask Slurm, and bring books and trainers up to date.
@@ -112,6 +117,7 @@ class LiveCluster:
         if missing := queue.missing(snapshot.partitions):
             raise SlurmRefusedError(f"Slurm shows no partition {missing} any more.")
         self._ended += self._books.bring_up_to_date(snapshot, queue)
+        self._executor.settle(snapshot, self._books.open)
         answered = self._housekeeping.answered
         self.registered = self._registry.look(snapshot, self._ended, told.reports, answered, told.roster_rules)
         ended, self._ended = tuple(self._ended), []

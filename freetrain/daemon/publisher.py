@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+
+from prometheus_client import generate_latest
 
 from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.daemon.admission.wake_check import WakeCheck
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.reports.metrics import Metrics
-from freetrain.daemon.reports.metrics_outlets import Textfile, serving
+from freetrain.daemon.reports.metrics_outlets import MetricsOutlets
 from freetrain.daemon.reports.notices import Notices
 from freetrain.daemon.reports.notify import notify
 from freetrain.daemon.reports.status_file import StatusFile
+from freetrain.errors import FreetrainError
+from freetrain.lending.judge import Judgement
 from freetrain.slurm.gateway import Gateway
+
+log = logging.getLogger(__name__)
 
 
 class Publisher:
     """Tells each look in all the places where somebody may want to know of it.
+
+    A report that fails hinders neither the others nor the look: it is said when it begins to fail.
 
     Args:
         config: the settings.
@@ -38,13 +47,14 @@ class Publisher:
         self._status = status
         self._refused = ""
         self._metrics = Metrics()
-        self._textfile = Textfile(config.metrics.textfile, self._metrics.registry)
+        self._outlets = MetricsOutlets(config.metrics, generate_latest(self._metrics.registry))
         self._notices = notices
         self._wake_check = WakeCheck(directory, gateway)
+        self._failing: set[str] = set()
 
     def answering(self) -> AbstractContextManager[None]:
         """Answer who asks for metrics, where the settings say so."""
-        return serving(self._config.metrics, self._metrics.registry)
+        return self._outlets.answering()
 
     def change(self, config: Config) -> None:
         """Go on with other settings."""
@@ -66,34 +76,54 @@ class Publisher:
         """
         notify(READY="1", WATCHDOG="1", STATUS=self._summary(lender))
         look = lender.last_look(took_s)
-        cannot_wake = self._wake_check.problem()
-        self._status.looked(self._config, replace(look, woken_s=woken_s, cannot_wake=cannot_wake))
         judgement = lender.judgement
         assert judgement is not None
-        self._notices.looked(look, judgement.memory)
-        acts = self._config.lend.mode == "act"
-        self._metrics.looked(judgement, look, decisions, lender.ends, acts)
-        self._write_metrics()
+        with self._guarded("status.json"):
+            cannot_wake = self._wake_check.problem()
+            self._status.looked(self._config, replace(look, woken_s=woken_s, cannot_wake=cannot_wake))
+        with self._guarded("notices"):
+            self._notices.looked(look, judgement.memory)
+        with self._guarded("metrics"):
+            acts = self._config.lend.mode == "act"
+            self._metrics.looked(judgement, look, decisions, lender.end_counts, acts)
+            self._publish_metrics()
 
-    def silent(self, lender: Lender, why: str, lasts_s: float) -> None:
-        """Slurm does not answer.
+    def silent(self, judgement: Judgement | None, why: str, lasts_s: float) -> None:
+        """There was no whole look: Slurm does not answer, or this machine lacks what a look needs.
 
         Args:
-            lender: that has asked.
+            judgement: on the last look that was begun; None: there was none.
             why: in a sentence.
             lasts_s: for how long by now.
         """
         notify(WATCHDOG="1", STATUS=why)
-        self._status.silent(why)
-        self._notices.silent(lasts_s, why)
-        self._metrics.noticed(lender.judgement)
-        self._metrics.silent()
-        self._write_metrics()
+        with self._guarded("status.json"):
+            self._status.silent(why)
+        with self._guarded("notices"):
+            self._notices.silent(lasts_s, why)
+        with self._guarded("metrics"):
+            self._metrics.noticed(judgement)
+            self._metrics.silent()
+            self._publish_metrics()
 
     def _summary(self, lender: Lender) -> str:
         first_line = self._refused.partition("\n")[0]
         return lender.summary() + (f"; the last reload was refused: {first_line}" if first_line else "")
 
-    def _write_metrics(self) -> None:
+    def _publish_metrics(self) -> None:
         self._metrics.called(self._gateway.calls)
-        self._textfile.write()
+        self._metrics.dropped(self._outlets.dropped)
+        self._outlets.publish(generate_latest(self._metrics.registry))
+
+    @contextmanager
+    def _guarded(self, report: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if report not in self._failing:
+                what = error.what if isinstance(error, FreetrainError) else f"{type(error).__name__}: {error}"
+                is_known = isinstance(error, (FreetrainError, OSError, MemoryError))
+                log.error("this look is not in %s: %s", report, what, exc_info=not is_known)
+            self._failing.add(report)
+        else:
+            self._failing.discard(report)

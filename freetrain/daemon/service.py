@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import signal
 import time
@@ -20,13 +21,15 @@ from freetrain.daemon.controls.nudge import Senders
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.log_output import set_levels
 from freetrain.daemon.publisher import Publisher
+from freetrain.daemon.reports.lent_days import sum_up_days
 from freetrain.daemon.reports.notices import Notices
 from freetrain.daemon.reports.notify import monotonic_usec, notify, starting
 from freetrain.daemon.reports.outage import Outage
 from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.daemon.state_directory import claim, make_private
 from freetrain.daemon.timetable import Timetable
-from freetrain.errors import FreetrainError
+from freetrain.errors import FreetrainError, StateError
+from freetrain.lending.lent_time import LONGEST_LOSS_S
 from freetrain.lending.pace import retry_after_s
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
@@ -50,7 +53,13 @@ LOOK_S = 300.0
 _MIGRATION_S = 1800.0
 """For a copy of a large database and its way to a new schema."""
 
+_BREATH_S = 0.1
 _PROGRESS_EVERY_S, _OWNERS_EVERY_S, _FORGET_EVERY_S = 5.0, 5.0, 3600.0
+
+_SHORTAGES = frozenset(
+    (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOBUFS, errno.EIO)
+)
+"""What a machine may lack for a while: processes, memory, open files, room on disks."""
 
 Reload = Callable[[], Loaded]
 
@@ -153,7 +162,7 @@ class Service:
         timetable = Timetable(directory, poll_s, backfill_s, senders, self._clock_s)
         timetable.every(_PROGRESS_EVERY_S, lambda: _read_progress(lender, timetable))
         timetable.every(_OWNERS_EVERY_S, lambda: senders.admit(lender.owners))
-        timetable.every(_FORGET_EVERY_S, lambda: self._forget(ledger, book))
+        timetable.every(_FORGET_EVERY_S, lambda: self._forget(ledger, book, lender))
         return timetable
 
     def _new_run(self, settings: SlurmSettings, names: tuple[str, ...]) -> NewRun:
@@ -198,21 +207,33 @@ class Service:
         try:
             parts.admission.renew()
             decisions = parts.lender.look(time_limit_s)
-        except SlurmError as error:
-            self._outage.goes_on(error)
-            parts.publisher.silent(parts.lender, error.what, self._outage.lasts_s)
+        except (SlurmError, StateError, OSError, MemoryError) as error:
+            why = _why_given_up(error)
+            if not why:
+                raise
+            self._outage.goes_on(why)
+            parts.publisher.silent(parts.lender.judgement, why, self._outage.lasts_s)
             return []
         self._outage.ends()
         took_s = time.monotonic() - began_s
         parts.publisher.looked(parts.lender, decisions, took_s, parts.timetable.woken_s)
         return decisions
 
-    def _forget(self, ledger: Ledger, book: NoticeBook) -> None:
+    def _forget(self, ledger: Ledger, book: NoticeBook, lender: Lender) -> None:
         """In another thread, where an error ends nothing: the next look finds out by itself what is wrong."""
-        before_s = self._clock_s() - self._config.state.keep
+        now_s = self._clock_s()
+        before_s = now_s - self._config.state.keep
         try:
+            sum_up_days(ledger, now_s)
             ledger.forget(before_s)
             book.forget(before_s)
+            if lender.judgement is None:
+                return  # which trainers Slurm shows is not known yet
+            summed_s = (ledger.summed_until_s() or 0.0) - LONGEST_LOSS_S
+            while ledger.forget_fragments(min(before_s, summed_s), [one.trainer.id for one in lender.entries]):
+                time.sleep(_BREATH_S)  # looks write in between
+            while ledger.give_space_back():
+                time.sleep(_BREATH_S)
         except FreetrainError as error:
             log.error("%s", error.what)
 
@@ -308,6 +329,15 @@ def _open_store(path: Path) -> Store:
         )
         starting(f"bringing the database from schema {schema} to {SCHEMA}", _MIGRATION_S)
     return Store.open(path)
+
+
+def _why_given_up(error: Exception) -> str:
+    """Why a look is given up and tried again, in a sentence; empty: another try cannot help."""
+    if isinstance(error, SlurmError) or (isinstance(error, StateError) and error.passes):
+        return error.what
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES):
+        return f"This machine lacks what a look needs: {getattr(error, 'strerror', None) or 'no memory is left'}."
+    return ""
 
 
 def _read_progress(lender: Lender, timetable: Timetable) -> None:

@@ -38,18 +38,14 @@ def claim(directory: Path, mounts: str | None = None) -> IO[str]:
             raise StateError(
                 f"{directory} is on a network file system ({kind}), where locks and SQLite fail.", _HINT
             )
-        lock = (directory / LOCK_NAME).open("a+")
+        lock = _open_lock(directory / LOCK_NAME)
     except OSError as error:
         raise StateError(f"The daemon's directory {directory} cannot be used: {error.strerror}.", _HINT) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        lock.seek(0)
-        owner = lock.read().strip() or "unknown"
-        lock.close()
-        raise FreetrainError(
-            f"Another daemon (process {owner}) works in {directory}.", "Stop it first.", ExitCode.TRY_AGAIN
-        ) from error
+        with lock:
+            raise _already_locked(lock, directory) from error
     try:
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
@@ -57,6 +53,35 @@ def claim(directory: Path, mounts: str | None = None) -> IO[str]:
     except OSError as error:
         raise StateError(f"The daemon's directory {directory} cannot be used: {error.strerror}.", _HINT) from error
     return lock
+
+
+def _open_lock(path: Path) -> IO[str]:
+    """The lock file; whoever may open it may hold it, so nobody but the owner may, whatever the umask."""
+    lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+")
+    os.fchmod(lock.fileno(), 0o600)
+    return lock
+
+
+def _already_locked(lock: IO[str], directory: Path) -> FreetrainError:
+    daemon, holders = lock.read().strip(), _holders(lock)
+    if not holders or daemon in holders:
+        what, hint = f"Another daemon (process {daemon or 'unknown'}) works in {directory}.", "Stop it first."
+    else:
+        who = f"Process {', '.join(holders)}, which is not the daemon that worked there last,"
+        what = f"{who} has locked {directory / LOCK_NAME}."
+        hint = f"See what it is with 'ps -fp {','.join(holders)}', and end it if it is no daemon."
+    return FreetrainError(what, hint, ExitCode.TRY_AGAIN)
+
+
+def _holders(lock: IO[str]) -> list[str]:
+    """Processes that hold a lock on this file, as far as the kernel tells."""
+    status = os.fstat(lock.fileno())
+    which = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    try:
+        lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    except OSError:
+        return []
+    return [fields[4] for fields in lines if len(fields) > 5 and fields[5] == which and fields[1] == "FLOCK"]
 
 
 def make_private(path: Path) -> None:

@@ -1,8 +1,9 @@
 """Lent time: how many node-seconds trainings had, and how many of them were lost to changes. Pure.
 
-Of a part of a node as much is counted as it is of the node. A node-second is counted once: where intervals on one
-node overlap that are more than the node together, those that began later count from their start on. Everything is
-clipped to the range that is asked for, so ranges that lie side by side add up.
+Of a part of a node as much is counted as it is of the node: the largest of its parts of the CPUs, the memory and
+the GPUs. A node-second is counted once: where intervals on one node overlap that together have more of a resource
+than there is, those that began later count from their start on. Everything is clipped to the range that is asked
+for, so ranges that lie side by side add up.
 
 What a change costs is what the training's tag says (start, grow, shrink), as in every decision about it: for so
 long all nodes that it has then are lost. While several such times overlap, each second is lost once. The nodes of
@@ -15,7 +16,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from freetrain.core.lent_time import LentTime
+
 _ROUNDING = 1e-6
+_RESOURCES = 3
 
 LONGEST_LOSS_S = 86400.0
 """No change is taken to cost more, whatever a tag says: so far back from a range one must look."""
@@ -35,6 +39,7 @@ class Lending:
         was_evicted: whether Slurm took the node for one of the site's jobs.
         was_cut_off: whether it ended before its program did.
         share: how much of the node it is.
+        parts: its parts of the node's CPUs, memory and GPUs; empty: each is its share, as far as is known.
     """
 
     job: str
@@ -46,6 +51,7 @@ class Lending:
     was_evicted: bool = False
     was_cut_off: bool = False
     share: float = 1.0
+    parts: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,51 +67,24 @@ class ChangeCosts:
     independent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LentTime:
-    """What a range came to.
-
-    Attributes:
-        lent_s: node-seconds.
-        lost_to_starts_s: of these, those lost when nodes came, the first ones or more.
-        lost_to_ends_s: those lost when nodes went and others stayed: evicted, released or failed.
-        starts: how often a node came.
-        evictions: how often Slurm took one for the site's jobs.
-    """
-
-    lent_s: float = 0.0
-    lost_to_starts_s: float = 0.0
-    lost_to_ends_s: float = 0.0
-    starts: int = 0
-    evictions: int = 0
-
-    @property
-    def useful_s(self) -> float:
-        """Node-seconds that were not lost."""
-        return self.lent_s - self.lost_to_starts_s - self.lost_to_ends_s
-
-    def __add__(self, other: LentTime) -> LentTime:
-        return LentTime(
-            self.lent_s + other.lent_s,
-            self.lost_to_starts_s + other.lost_to_starts_s,
-            self.lost_to_ends_s + other.lost_to_ends_s,
-            self.starts + other.starts,
-            self.evictions + other.evictions,
-        )
-
-
 def each_node_once(lendings: Iterable[Lending]) -> list[Lending]:
     """The same, such that no more than a node is lent of it; those of which nothing is left are left out."""
     kept: list[Lending] = []
     on_node: defaultdict[str, list[int]] = defaultdict(list)
     for one in sorted(lendings, key=lambda each: (each.start_s, each.end_s)):
         there = [number for number in on_node[one.node] if kept[number].end_s > one.start_s]
-        while there and sum(kept[number].share for number in there) + one.share > 1.0 + _ROUNDING:
+        while there and _is_overfull([one, *(kept[number] for number in there)]):
             first = there.pop(0)
             kept[first] = replace(kept[first], end_s=one.start_s, goes_on=False)
         on_node[one.node] = [*there, len(kept)]
         kept.append(one)
     return [one for one in kept if one.end_s > one.start_s]
+
+
+def _is_overfull(lendings: Sequence[Lending]) -> bool:
+    """Whether they have more of a resource together than a node has."""
+    parts = [one.parts or (one.share,) * _RESOURCES for one in lendings]
+    return any(sum(of_resource) > 1.0 + _ROUNDING for of_resource in zip(*parts, strict=True))
 
 
 def lent_times(

@@ -196,7 +196,7 @@ class CommandLine(Questions):
             raise SlurmMissingError(
                 f"there is no {command[0]} on this machine.", "Install Slurm's client commands, or look at PATH."
             ) from error
-        except OSError as error:
+        except PermissionError as error:
             raise SlurmUnreachableError(
                 f"{command[0]} cannot be run: {error.strerror}.", "See whether this account may execute it."
             ) from error
@@ -205,6 +205,11 @@ class CommandLine(Questions):
             raise SlurmUnreachableError(
                 f"{' '.join(command[:3])} got no answer within {self._timeout_s:g} s.",
                 "See whether slurmctld runs.",
+            ) from error
+        except (OSError, MemoryError) as error:
+            raise SlurmUnreachableError(
+                f"{command[0]} cannot be started on this machine: {getattr(error, 'strerror', None) or error}.",
+                "See whether the disk is full, or memory, processes or open files are used up.",
             ) from error
         if ran.returncode != 0:
             failure = explain(" ".join(command[:3]), ran.stderr or ran.stdout)

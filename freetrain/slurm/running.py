@@ -27,6 +27,7 @@ class Run(Protocol):
         Raises:
             FileNotFoundError: there is no such command.
             subprocess.TimeoutExpired: it took longer.
+            OSError: this machine cannot start it now, as where memory or processes are used up.
         """
 
 

@@ -5,18 +5,15 @@ Each reader raises a ValueError where that is nothing, with the end of a sentenc
 
 from __future__ import annotations
 
-import math
 import re
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
-from freetrain.core.servers import MOST_SERVERS
+from freetrain.core import bounds
+from freetrain.core.bounds import Bound
 from freetrain.core.throughput import Curve, check_curve
 
-_MOST_BYTES = 1e15
-_MOST_STEP_S = 1e6
-_MOST_NODES = 100_000
-_LEAST_WEIGHT, _MOST_WEIGHT = 0.01, 100
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _TIME = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}")
 _SPAN = re.compile(r"([1-9][0-9]{0,4})([mhd])")
@@ -35,8 +32,8 @@ class Kind(StrEnum):
 
 def read_nodes(text: str) -> int:
     """A number of nodes."""
-    if not re.fullmatch(r"[0-9]{1,6}", text) or not 1 <= int(text) <= _MOST_NODES:
-        raise ValueError(f"is not a number of nodes from 1 to {_MOST_NODES}")
+    if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) not in bounds.NODES:
+        raise ValueError(f"is not a number of nodes {bounds.NODES}")
     return int(text)
 
 
@@ -50,34 +47,34 @@ def read_range_of_nodes(text: str) -> tuple[int, int]:
     return fewest, largest
 
 
-def read_positive(text: str) -> float:
-    """A number above 0."""
-    value = _number(text)
-    if value == 0:
-        raise ValueError("must be more than 0")
+def read_number(text: str, bound: Bound) -> float:
+    """A number within these bounds."""
+    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,6})?(e[0-9]{1,2})?", text):
+        raise ValueError("is not a number")
+    value = float(text)
+    if value not in bound:
+        raise ValueError(f"must be {bound}")
     return value
 
 
 def read_seconds(text: str) -> float:
     """Seconds, 0 or more."""
-    return _number(text)
+    return read_number(text, bounds.SECONDS)
 
 
-def _number(text: str) -> float:
-    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,6})?(e[0-9]{1,2})?", text):
-        raise ValueError("is not a number")
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError("is too large")
-    return value
+def read_period(text: str) -> float:
+    """Seconds, more than 0."""
+    return read_number(text, replace(bounds.SECONDS, is_open=True))
+
+
+def read_samples(text: str) -> float:
+    """Samples, more than 0."""
+    return read_number(text, replace(bounds.SAMPLES, is_open=True))
 
 
 def read_weight(text: str) -> float:
     """A weight among the trainers of one owner."""
-    value = _number(text)
-    if not _LEAST_WEIGHT <= value <= _MOST_WEIGHT:
-        raise ValueError(f"must be from {_LEAST_WEIGHT} to {_MOST_WEIGHT}")
-    return value
+    return read_number(text, bounds.OWNERS_WEIGHT)
 
 
 def read_name(text: str) -> str:
@@ -97,7 +94,9 @@ def read_path(text: str) -> str:
 def read_curve(text: str) -> Curve:
     """Throughput by nodes."""
     points = [point.partition(":") for point in text.split("/")]
-    curve = tuple((read_nodes(nodes), read_positive(rate)) for nodes, _, rate in points)
+    curve = tuple(
+        (read_nodes(nodes), read_number(rate, replace(bounds.RATE, is_open=True))) for nodes, _, rate in points
+    )
     check_curve(curve)
     return curve
 
@@ -113,14 +112,14 @@ def read_speeds(text: str) -> tuple[tuple[str, float], ...]:
 
 def read_servers(text: str) -> int:
     """A number of servers."""
-    if not re.fullmatch(r"[0-9]{1,3}", text) or not 1 <= int(text) <= MOST_SERVERS:
-        raise ValueError(f"is not a number of servers from 1 to {MOST_SERVERS}")
+    if not re.fullmatch(r"[0-9]{1,3}", text) or int(text) not in bounds.SERVERS:
+        raise ValueError(f"is not a number of servers {bounds.SERVERS}")
     return int(text)
 
 
 def read_megabytes(text: str) -> int:
     """Megabytes."""
-    if not re.fullmatch(r"[0-9]{1,8}", text) or int(text) == 0:
+    if not re.fullmatch(r"[0-9]{1,8}", text) or int(text) not in bounds.MEGABYTES:
         raise ValueError("is not a number of megabytes")
     return int(text)
 
@@ -130,9 +129,10 @@ def read_gradients(text: str) -> float:
     megabytes, slash, samples = text.partition("/")
     if not slash:
         raise ValueError("must be megabytes and samples, as 98/192")
-    size = 1e6 * read_positive(megabytes) / read_positive(samples)
-    if size > _MOST_BYTES:
-        raise ValueError(f"is more than {_MOST_BYTES:g} bytes for each sample")
+    some = replace(bounds.SAMPLES, is_open=True)
+    size = 1e6 * read_number(megabytes, some) / read_number(samples, some)
+    if size not in bounds.BYTES_PER_SAMPLE:
+        raise ValueError(f"is more than {bounds.BYTES_PER_SAMPLE.most:g} bytes for each sample")
     return size
 
 
@@ -141,15 +141,8 @@ def read_step(text: str) -> tuple[float, float, float, float, float]:
     parts = text.split("/")
     if len(parts) != 5:
         raise ValueError("must be five numbers, as 'freetrain curve' prints them")
-    a, b, c, d, e = map(_coefficient, parts)
+    a, b, c, d, e = (read_number(part, bounds.STEP_COEFFICIENT_S) for part in parts)
     return a, b, c, d, e
-
-
-def _coefficient(text: str) -> float:
-    value = read_seconds(text)
-    if value > _MOST_STEP_S:
-        raise ValueError(f"has a number above {_MOST_STEP_S:g}")
-    return value
 
 
 def read_kind(text: str) -> Kind:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from freetrain.core.servers import MOST_SERVERS
+from freetrain.core.bounds import SERVERS
 from freetrain.core.throughput import Curve
 from freetrain.slurm.comments import ANSWER
 from freetrain.slurm.tag_values import (
@@ -21,8 +21,9 @@ from freetrain.slurm.tag_values import (
     read_name,
     read_nodes,
     read_path,
-    read_positive,
+    read_period,
     read_range_of_nodes,
+    read_samples,
     read_seconds,
     read_servers,
     read_speeds,
@@ -153,7 +154,7 @@ KEYS = {
     "weight": Key("weight", read_weight, "how much it counts against your other trainers, 0.01 to 100 (1)"),
     "target": Key(
         "target_samples",
-        read_positive,
+        read_samples,
         "samples after which it is complete (when its program says so)",
         Kind.TRAINING,
     ),
@@ -172,7 +173,7 @@ KEYS = {
         "task_nodes", read_range_of_nodes, "nodes of each task, chosen when it starts, as 2-8 or 4 (1)", Kind.TASKS
     ),
     "shortest": Key("shortest_s", read_seconds, "seconds that a task must run to be of use (as save)", Kind.TASKS),
-    "save": Key("save_s", read_positive, "seconds from one checkpoint to the next (none)"),
+    "save": Key("save_s", read_period, "seconds from one checkpoint to the next (none)"),
     "boot": Key(
         "boot_s", read_seconds, "seconds that a new node needs before it is of use, as for a container (0)"
     ),
@@ -186,7 +187,7 @@ KEYS = {
     "servers": Key(
         "servers",
         read_servers,
-        f"most parameter servers it can use, 1 to {MOST_SERVERS}; it runs with --servers auto (none)",
+        f"most parameter servers it can use, 1 to {SERVERS.most}; it runs with --servers auto (none)",
         Kind.TRAINING,
     ),
     "step": Key(

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, bindparam, insert, update
+from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as insert_or_skip
 
 from freetrain.core.decision import Decision
@@ -25,12 +25,14 @@ from freetrain.store.tables import DecisionRow, RunRow, TrainerRow
 
 BATCH_DECISIONS = 256
 """Decisions per transaction: what a process that is killed outright loses at most."""
+_MOST_GONE = 1000
+"""So many trainers of earlier decisions are kept in memory."""
 
 # Ctrl-C may strike between a commit and the clearing of the buffers; the rows then come a second time.
 _INSERT_TRAINER = insert_or_skip(TrainerRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
 _INSERT_DECISION = insert_or_skip(DecisionRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
 _UPDATE_TRAINER = update(TrainerRow).where(
-    TrainerRow.run_id == bindparam("of_run"), TrainerRow.number == bindparam("of_number")
+    TrainerRow.run_id == bindparam("of_run"), TrainerRow.id == bindparam("of_id")
 )
 
 
@@ -48,6 +50,7 @@ class RunJournal:
         self._batch_decisions = batch_decisions
         self._packer = Packer(run.node_names)
         self._seen: dict[str, tuple[int, Trainer]] = {}
+        self._trainers = 0
         self._new_trainers: list[dict[str, Any]] = []
         self._new_decisions: list[dict[str, Any]] = []
         self._decisions = 0
@@ -103,6 +106,7 @@ class RunJournal:
         )
         if len(self._new_decisions) >= self._batch_decisions:
             self._flush()
+            self._forget_all_but(problem.trainers)
 
     def finish(self, outcome: dict[str, Any], trainers: Sequence[TrainerRecord], ended_s: float) -> None:
         """Mark the run complete.
@@ -113,7 +117,7 @@ class RunJournal:
             ended_s: wall time, UTC epoch seconds.
         """
         self._flush()
-        results = [self._results(record) for record in trainers if record.id in self._seen]
+        results = [self._results(record) for record in trainers]
         with explained(self._path), self._connection.begin():
             if results:
                 self._connection.execute(_UPDATE_TRAINER, results)
@@ -143,14 +147,14 @@ class RunJournal:
         numbers = []
         redefined = []
         for trainer in trainers:
-            number, known = self._seen.get(trainer.id) or self._enrol(trainer)
+            number, known = self._seen.get(trainer.id) or self._recall(trainer.id) or self._enrol(trainer)
             numbers.append(number)
             if known is not trainer and known != trainer:
                 redefined.append(trainer)
         return Roll(numbers, redefined)
 
     def _enrol(self, trainer: Trainer) -> tuple[int, Trainer]:
-        number = len(self._seen) + 1
+        self._trainers = number = self._trainers + 1
         definition = TRAINER.dump_json(trainer, by_alias=True).decode()
         self._new_trainers.append(
             {"run_id": self.run_id, "number": number, "id": trainer.id, "definition": definition}
@@ -158,10 +162,29 @@ class RunJournal:
         self._seen[trainer.id] = number, trainer
         return number, trainer
 
+    def _recall(self, id_: str) -> tuple[int, Trainer] | None:
+        """A trainer that was enrolled and then forgotten."""
+        if len(self._seen) == self._trainers:
+            return None
+        query = select(TrainerRow.number, TrainerRow.definition)
+        with explained(self._path), self._connection.begin():
+            row = self._connection.execute(
+                query.where(TrainerRow.run_id == self.run_id, TrainerRow.id == id_)
+            ).first()
+        if row is not None:
+            self._seen[id_] = row.number, TRAINER.validate_json(row.definition)
+        return self._seen.get(id_)
+
+    def _forget_all_but(self, trainers: Sequence[Trainer]) -> None:
+        """Keep in memory what is written nowhere else, and about as many trainers as there are."""
+        if len(self._seen) > _MOST_GONE + 2 * len(trainers) and not self._new_trainers:
+            present = {trainer.id for trainer in trainers}
+            self._seen = {id_: seen for id_, seen in self._seen.items() if id_ in present}
+
     def _results(self, record: TrainerRecord) -> dict[str, Any]:
         return {
             "of_run": self.run_id,
-            "of_number": self._seen[record.id][0],
+            "of_id": record.id,
             "started_s": record.started_s,
             "completed_s": record.completed_s,
             "samples": float(record.samples),

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sqlalchemy import Engine, delete, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Engine, delete, func, select, text, update
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.fragment import End, Fragment
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
+from freetrain.core.lent_time import LentTime
 from freetrain.store.engine import for_writing
 from freetrain.store.row_values import fragment_of, row_of_fragment, row_of_trainer, trainer_of
 from freetrain.store.store_errors import explained, sensible
 from freetrain.store.tables import (
+    IS_OPEN,
     CommandRow,
     DecisionRow,
+    EndCountRow,
     FragmentRow,
     HarmRow,
     KeptSinceRow,
+    LentDayRow,
     LiveTrainerRow,
     LostNodeRow,
     RunRow,
@@ -33,6 +38,35 @@ DAEMON_COMMAND = "freetrain daemon"
 
 DAEMON = "daemon"
 """Who did it, in the audit, where that was nobody else."""
+
+UNKNOWN = "unknown"
+"""The result of a command that Slurm is just told, or was told when the daemon ended."""
+
+
+_AT_ONCE = 10_000
+_PAGES_AT_ONCE, _INCREMENTAL = 1000, 2
+_NONE: Mapping[End, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class LentDay:
+    """What the trainers of a user, account and kind were lent on one day.
+
+    Attributes:
+        day_s: when the day began, UTC epoch seconds.
+        until_s: when it ended.
+        owner: the user.
+        account: to which it is charged.
+        kind: training or tasks; empty: nobody knows.
+        lent: what it came to.
+    """
+
+    day_s: float
+    until_s: float
+    owner: str
+    account: str
+    kind: str
+    lent: LentTime
 
 
 class Ledger:
@@ -54,29 +88,31 @@ class Ledger:
 
     def open_fragments(self) -> list[Fragment]:
         """Those that have not ended."""
-        return self._fragments(FragmentRow.state != str(FragmentState.ENDED))
+        return self._fragments(text(IS_OPEN))
 
     def fragments(self, since_s: float) -> list[Fragment]:
         """All that had not ended by then, in the order in which they were asked for."""
         return self._fragments(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s >= since_s))
 
-    def last_ended_fragments(self) -> list[Fragment]:
-        """Of each trainer the one that ended last, of those that ever started."""
-        newest = (
-            select(func.max(FragmentRow.id))
-            .where(FragmentRow.ended_s.is_not(None), FragmentRow.started_s.is_not(None))
-            .group_by(FragmentRow.trainer)
-        )
-        return self._fragments(FragmentRow.id.in_(newest))
+    def last_ended_fragments(self, trainers: Collection[str]) -> list[Fragment]:
+        """Of each of these trainers the one that ended last, of those that ever started."""
+        return self._newest(trainers, FragmentRow.trainer)
 
-    def last_runs(self, end: End) -> list[Fragment]:
-        """Of each job the fragment that ended last, where it ended in this way."""
-        newest = (
-            select(func.max(FragmentRow.id))
-            .where(FragmentRow.ended_s.is_not(None), FragmentRow.started_s.is_not(None))
-            .group_by(FragmentRow.job)
-        )
-        return self._fragments(FragmentRow.id.in_(newest) & (FragmentRow.end == str(end)))
+    def last_runs(self, trainers: Collection[str]) -> list[Fragment]:
+        """Of each job of these trainers the fragment that ended last, of those that ever started."""
+        return self._newest(trainers, FragmentRow.job)
+
+    def _newest(self, trainers: Collection[str], of: InstrumentedAttribute[str]) -> list[Fragment]:
+        found = []
+        for some in _some_at_once(trainers):
+            newest = (
+                select(func.max(FragmentRow.id))
+                .where(FragmentRow.trainer.in_(some))
+                .where(FragmentRow.ended_s.is_not(None), FragmentRow.started_s.is_not(None))
+                .group_by(of)
+            )
+            found += self._fragments(FragmentRow.id.in_(newest))
+        return found
 
     def evictions(self, since_s: float) -> list[float]:
         """When fragments were evicted from then on, those of one job once, UTC epoch seconds."""
@@ -88,18 +124,114 @@ class Ledger:
         with self._reading() as session:
             return [float(ended_s or 0.0) for ended_s in session.scalars(query)]
 
-    def lent_spans(self, since_s: float) -> list[tuple[str, float, float | None, float]]:
-        """(user, start, end or None, share of the node) of every fragment that ran after ``since_s``."""
+    def fragments_between(self, from_s: float, until_s: float) -> list[Fragment]:
+        """All that ran in this time, in the order in which they were asked for."""
+        has_not_ended = FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s >= from_s)
+        return self._fragments(has_not_ended & (FragmentRow.started_s < until_s))
+
+    def first_start_s(self) -> float | None:
+        """When the first fragment that is remembered started; None: there is none."""
+        with self._reading() as session:
+            return session.scalar(select(func.min(FragmentRow.started_s)))
+
+    def history(
+        self, since_s: float, trainer: str | None, user: str | None, nodes: Collection[str] | None, most: int
+    ) -> list[tuple[Fragment, str]]:
+        """The last ``most`` fragments that had not ended by then, with their users, oldest first.
+
+        Args:
+            since_s: UTC epoch seconds.
+            trainer: only this one's.
+            user: only this one's.
+            nodes: only on these.
+            most: how many.
+        """
+        query = (
+            select(FragmentRow, LiveTrainerRow.owner)
+            .join(LiveTrainerRow, LiveTrainerRow.id == FragmentRow.trainer, isouter=True)
+            .where(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s >= since_s))
+            .order_by(FragmentRow.id.desc())
+            .limit(most)
+        )
+        if trainer is not None:
+            query = query.where(FragmentRow.trainer == trainer)
+        if user is not None:
+            query = query.where(LiveTrainerRow.owner == user)
+        if nodes is not None:
+            query = query.where(FragmentRow.node.in_(nodes))
+        with self._reading() as session:
+            return [(fragment_of(row), owner or "") for row, owner in session.execute(query)][::-1]
+
+    def summed_until_s(self) -> float | None:
+        """Until when days have been summed up; None: none has been."""
+        with self._reading() as session:
+            row = session.get(KeptSinceRow, LentDayRow.__tablename__)
+            return None if row is None else row.time_s
+
+    def save_lent_day(self, day_s: float, until_s: float, sums: Iterable[LentDay]) -> None:
+        """Keep what a day came to, in place of what was kept of it."""
+        with self._writing() as session:
+            session.execute(delete(LentDayRow).where(LentDayRow.day_s == day_s))
+            for one in sums:
+                names = {"day_s": day_s, "until_s": until_s, "owner": one.owner, "account": one.account}
+                session.add(LentDayRow(**names, kind=one.kind, **asdict(one.lent)))
+            session.merge(KeptSinceRow(what=LentDayRow.__tablename__, time_s=until_s))
+
+    def lent_days(self, from_s: float, until_s: float) -> list[LentDay]:
+        """The days that lie within this time, as far as they have been summed up."""
+        query = select(LentDayRow).where(LentDayRow.day_s >= from_s, LentDayRow.until_s <= until_s)
+        with self._reading() as session:
+            return [
+                LentDay(
+                    row.day_s, row.until_s, row.owner, row.account, row.kind,
+                    LentTime(row.lent_s, row.lost_to_starts_s, row.lost_to_ends_s, row.starts, row.evictions),
+                )
+                for row in session.scalars(query.order_by(LentDayRow.day_s))
+            ]  # fmt: skip
+
+    def forget_fragments(self, before_s: float, present: Collection[str]) -> bool:
+        """Drop some of the fragments that ended before, and the trainers that have none any more.
+
+        Args:
+            before_s: UTC epoch seconds; days up to then have been summed up.
+            present: trainers that Slurm shows, which stay.
+
+        Returns:
+            Whether there were any: then there may be more.
+        """
+        old = select(FragmentRow.id).where(FragmentRow.ended_s < before_s).limit(_AT_ONCE)
+        of_some = select(FragmentRow.trainer).where(FragmentRow.trainer == LiveTrainerRow.id).exists()
+        gone = select(LiveTrainerRow.id).where(LiveTrainerRow.first_seen_s < before_s, ~of_some)
+        with self._writing() as session:
+            dropped = session.execute(delete(FragmentRow).where(FragmentRow.id.in_(old))).rowcount  # type: ignore[attr-defined]
+            ids = set(session.scalars(gone.limit(_AT_ONCE + len(present)))) - set(present)
+            session.execute(delete(LiveTrainerRow).where(LiveTrainerRow.id.in_(sorted(ids)[:_AT_ONCE])))
+        return bool(dropped or ids)
+
+    def give_space_back(self) -> bool:
+        """Give some of the file's free pages back to the file system; whether there may be more.
+
+        Of a file that an earlier freetrain began there are none to be given; 'VACUUM' of SQLite's own makes it so.
+        """
+        with self._writing() as session:
+            # Each step frees a page, and SQLAlchemy makes one only of what returns no rows.
+            cursor = session.connection().connection.cursor()
+            cursor.execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
+            cursor.fetchall()
+            is_incremental = session.scalar(text("PRAGMA auto_vacuum")) == _INCREMENTAL
+            return is_incremental and bool(session.scalar(text("PRAGMA freelist_count")))
+
+    def lent_spans(self, since_s: float) -> Iterator[tuple[str, float, float | None, float]]:
+        """(user, start, end or None, share of the node) of fragments that ran after ``since_s``, one by one."""
         query = (
             select(LiveTrainerRow.owner, FragmentRow.started_s, FragmentRow.ended_s, FragmentRow.share)
             .join(LiveTrainerRow, LiveTrainerRow.id == FragmentRow.trainer)
             .where(FragmentRow.started_s.is_not(None))
             .where(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s > since_s))
         )
-        with self._reading() as session:
-            return [
-                (owner, float(start or 0.0), end, share) for owner, start, end, share in session.execute(query)
-            ]
+        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
+            for owner, start_s, end_s, share in connection.execution_options(yield_per=1000).execute(query):
+                yield owner, float(start_s or 0.0), end_s, share
 
     def lent_nodes(self, since_s: float, most: int) -> list[tuple[str, str, float, float | None]]:
         """(node, trainer, start, end or None) of the fragments that ran after ``since_s``.
@@ -122,27 +254,42 @@ class Ledger:
             ]
 
     def _fragments(self, condition: object) -> list[Fragment]:
-        query = select(FragmentRow).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
-        with self._reading() as session:
-            return [fragment_of(row) for row in session.scalars(query)]
+        query = select(FragmentRow.__table__).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
+        # Without the session, which would look at each of very many rows.
+        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
+            return [fragment_of(row) for row in connection.execute(query)]
 
-    def save_fragments(self, fragments: Iterable[Fragment]) -> list[Fragment]:
-        """Write new and changed fragments; new ones get their number."""
+    def save_fragments(self, fragments: Iterable[Fragment], ends: Mapping[End, int] = _NONE) -> list[Fragment]:
+        """Write new and changed fragments; new ones get their number.
+
+        Args:
+            fragments: which.
+            ends: how often some of them have ended in which way by that.
+        """
         saved = []
         with self._writing() as session:
             for fragment in fragments:
                 row = session.merge(row_of_fragment(fragment))
                 session.flush()
                 saved.append(fragment_of(row))
+            for end, count in ends.items():
+                row_of_end = insert(EndCountRow).values(end=str(end), count=count)
+                more = {"count": EndCountRow.count + count}
+                session.execute(row_of_end.on_conflict_do_update(index_elements=["end"], set_=more))
         return saved
+
+    def end_counts(self) -> dict[End, int]:
+        """How often fragments ended in which way, ever; those of one job once."""
+        with self._reading() as session:
+            return {End(row.end): row.count for row in session.scalars(select(EndCountRow))}
 
     def trainers(self, ids: Collection[str] | None = None) -> dict[str, KnownTrainer]:
         """By id: these, as far as they are known, or all."""
-        query = select(LiveTrainerRow)
+        queries = [select(LiveTrainerRow)]
         if ids is not None:
-            query = query.where(LiveTrainerRow.id.in_(ids))
+            queries = [queries[0].where(LiveTrainerRow.id.in_(some)) for some in _some_at_once(ids)]
         with self._reading() as session:
-            return {row.id: trainer_of(row) for row in session.scalars(query)}
+            return {row.id: trainer_of(row) for query in queries for row in session.scalars(query)}
 
     def save_trainers(self, trainers: Iterable[KnownTrainer]) -> None:
         """Write new and changed trainers."""
@@ -159,17 +306,20 @@ class Ledger:
         result: str,
         actor: str = DAEMON,
         return_code: int | None = None,
-    ) -> None:
-        """Add to the audit what was told to Slurm, or would have been, or what somebody did without telling Slurm.
+    ) -> int:
+        """Add to the audit what is told to Slurm, or would be, or what somebody did without telling Slurm.
 
         Args:
             time_s: when, UTC epoch seconds.
             argv: the command to Slurm; none: Slurm was told nothing by freetrain.
             why: the reason, or the command of freetrain's that was given.
             decision: that led to it, as ``run:number``.
-            result: what came of it.
+            result: what came of it; ``UNKNOWN`` until that is known.
             actor: who did it.
             return_code: what the command ended with; None: it was not given, or did not end.
+
+        Returns:
+            The number of the entry.
         """
         row = CommandRow(
             time_s=time_s,
@@ -182,6 +332,20 @@ class Ledger:
         )
         with self._writing() as session:
             session.add(row)
+            session.flush()
+            return row.id
+
+    def complete_command(self, number: int, result: str, return_code: int | None) -> None:
+        """Write down what came of a command whose result is unknown so far."""
+        query = update(CommandRow).where(CommandRow.id == number, CommandRow.result == UNKNOWN)
+        with self._writing() as session:
+            session.execute(query.values(result=result, return_code=return_code))
+
+    def unknown_commands(self) -> list[CommandRow]:
+        """The commands of which nobody has written down what came of them, oldest first."""
+        query = select(CommandRow).where(CommandRow.result == UNKNOWN).order_by(CommandRow.id)
+        with explained(self._path), Session(self._engine, expire_on_commit=False) as session:
+            return list(session.scalars(query))
 
     def commands(self, since_s: float = 0.0) -> list[CommandRow]:
         """The audit from then on, oldest first."""
@@ -249,18 +413,28 @@ class Ledger:
                 delete(DecisionRow).where(DecisionRow.run_id.in_(daemons), DecisionRow.now_s < before_s)
             )
 
-    def ends_by_trainer(self) -> dict[str, dict[End, int]]:
+    def ends_by_trainer(self, trainers: Collection[str]) -> dict[str, dict[End, int]]:
         """Trainer → how often its fragments ended in which way; those of one job end together, once."""
+        counts: dict[str, dict[End, int]] = {}
+        for some in _some_at_once(trainers):
+            self._count_ends(some, counts)
+        return counts
+
+    def _count_ends(self, trainers: Collection[str], counts: dict[str, dict[End, int]]) -> None:
         began_s = func.coalesce(FragmentRow.started_s, FragmentRow.asked_s)
         runs = (
             select(FragmentRow.trainer, FragmentRow.end, FragmentRow.job, began_s)
-            .where(FragmentRow.end.is_not(None))
+            .where(FragmentRow.trainer.in_(trainers), FragmentRow.end.is_not(None))
             .distinct()
             .subquery()
         )
         query = select(runs.c.trainer, runs.c.end, func.count()).group_by(runs.c.trainer, runs.c.end)
-        counts: dict[str, dict[End, int]] = {}
         with self._reading() as session:
             for trainer, end, count in session.execute(query):
                 counts.setdefault(trainer, {})[End(str(end))] = int(count)
-        return counts
+
+
+def _some_at_once(ids: Collection[str]) -> Iterator[list[str]]:
+    """SQLite limits how many values a statement may have."""
+    every = sorted(ids)
+    yield from (every[first : first + _AT_ONCE] for first in range(0, len(every), _AT_ONCE))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 from pydantic import TypeAdapter
+from sqlalchemy import Row
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
@@ -15,7 +17,7 @@ from freetrain.store.tables import FragmentRow, LiveTrainerRow
 _COSTS = TypeAdapter(SeenCosts)
 
 
-def fragment_of(row: FragmentRow) -> Fragment:
+def fragment_of(row: FragmentRow | Row[Any]) -> Fragment:
     """The fragment of this row."""
     return Fragment(
         job=row.job,
@@ -30,6 +32,7 @@ def fragment_of(row: FragmentRow) -> Fragment:
         decision=row.decision,
         id=row.id,
         share=row.share,
+        parts=tuple(row.parts or ()),
     )
 
 
@@ -38,6 +41,7 @@ def row_of_fragment(fragment: Fragment) -> FragmentRow:
     values = asdict(fragment)
     values["state"] = str(fragment.state)
     values["end"] = str(fragment.end) if fragment.end else None
+    values["parts"] = list(fragment.parts) or None
     if not fragment.id:
         del values["id"]
     return FragmentRow(**values)

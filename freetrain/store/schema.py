@@ -16,7 +16,7 @@ from freetrain.store.store_errors import begin_anew, explained, nothing_recorded
 if TYPE_CHECKING:
     from alembic.config import Config
 
-SCHEMA = "0013"
+SCHEMA = "0015"
 """The newest migration's number."""
 
 MIGRATIONS = Path(__file__).with_name("migrations")

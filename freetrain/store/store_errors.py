@@ -35,8 +35,21 @@ _SENTENCES = {
     sqlite3.SQLITE_READONLY: _UNREADABLE,
     sqlite3.SQLITE_CANTOPEN: _UNREADABLE,
     sqlite3.SQLITE_PERM: _UNREADABLE,
+    sqlite3.SQLITE_NOMEM: ("cannot be used: memory is used up", "See what uses it on this machine."),
     sqlite3.SQLITE_IOERR: ("cannot be read or written", f"Look for disk errors in the system's log. {_ELSEWHERE}"),
 }
+_PASSES = frozenset(
+    (
+        sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
+    )
+)  # fmt: skip
+_NO_TABLE = "no such table"
+_EMPTIED = (
+    "has been removed or emptied while it was in use",
+    "Start the daemon again: it begins a new one, and finds in Slurm what it has lent. The history before that "
+    "is in the copies of 'freetrain db backup'.",
+)
 
 
 @contextmanager
@@ -91,5 +104,7 @@ def _state_error(path: Path, error: BaseException | None) -> StateError:
     # The low byte is the kind of error; the others say in which corner of SQLite it arose.
     kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
     what, hint = _SENTENCES.get(kind, ("cannot be used", _ELSEWHERE))
+    if _NO_TABLE in str(error) and (not path.exists() or not path.stat().st_size):  # asking made it again, empty
+        what, hint = _EMPTIED
     said = "" if kind in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_NOTADB) else f" ({error})"
-    return StateError(f"The store {path} {what}{said}.", hint.format(path=path))
+    return StateError(f"The store {path} {what}{said}.", hint.format(path=path), passes=kind in _PASSES)

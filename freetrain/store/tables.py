@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, Float, ForeignKey, LargeBinary, MetaData, UniqueConstraint
+from sqlalchemy import JSON, Float, ForeignKey, Index, LargeBinary, MetaData, UniqueConstraint, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -80,10 +80,19 @@ class DecisionRow(Base):
     placement: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
 
 
+IS_OPEN = "state <> 'ended'"
+"""As the partial index of open fragments has it, word by word: else SQLite does not use it."""
+
+
 class FragmentRow(Base):
     """A fragment of the daemon's, from the asking to the end."""
 
     __tablename__ = "fragments"
+    __table_args__ = (
+        Index("ix_fragments_trainer", "trainer"),
+        Index("ix_fragments_ended", "ended_s"),
+        Index("ix_fragments_open", "id", sqlite_where=text(IS_OPEN)),
+    )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     job: Mapped[str]
@@ -97,6 +106,33 @@ class FragmentRow(Base):
     end: Mapped[str | None]
     decision: Mapped[str | None]
     share: Mapped[float] = mapped_column(default=1.0, server_default="1")
+    parts: Mapped[list[float] | None] = mapped_column(JSON(none_as_null=True))
+
+
+class EndCountRow(Base):
+    """How often fragments ended in this way, ever; those of one job once."""
+
+    __tablename__ = "end_counts"
+
+    end: Mapped[str] = mapped_column(primary_key=True)
+    count: Mapped[int]
+
+
+class LentDayRow(Base):
+    """What the trainers of a user, account and kind were lent on one day of this machine's calendar."""
+
+    __tablename__ = "lent_days"
+
+    day_s: Mapped[float] = mapped_column(primary_key=True)
+    owner: Mapped[str] = mapped_column(primary_key=True)
+    account: Mapped[str] = mapped_column(primary_key=True)
+    kind: Mapped[str] = mapped_column(primary_key=True)
+    until_s: Mapped[float]
+    lent_s: Mapped[float]
+    lost_to_starts_s: Mapped[float]
+    lost_to_ends_s: Mapped[float]
+    starts: Mapped[int]
+    evictions: Mapped[int]
 
 
 class LiveTrainerRow(Base):
@@ -122,10 +158,12 @@ class LiveTrainerRow(Base):
 class CommandRow(Base):
     """A command given to Slurm, or not given because of the mode, or what people did besides: the audit.
 
-    It is append-only: triggers refuse any change, and any removal but of what is older than ``kept_since`` says.
+    It is append-only: triggers refuse any change but that of a result that is still unknown, and any removal but
+    of what is older than ``kept_since`` says.
     """
 
     __tablename__ = "commands"
+    __table_args__ = (Index("ix_commands_unknown", "id", sqlite_where=text("result = 'unknown'")),)
 
     id: Mapped[int] = mapped_column(primary_key=True)
     time_s: Mapped[float]

@@ -47,7 +47,7 @@ def _in_a_word(standing: Standing) -> tuple[str, str, Tone]:
     if status is None or not standing.is_at_work:
         return "no daemon", "No daemon is at work here", "bad"
     if status.silent_since_s is not None:
-        return "Slurm is silent", "Slurm does not answer the daemon", "bad"
+        return "cannot look", "The daemon cannot look at Slurm", "bad"
     if look is None:
         return "no look yet", "The daemon has not looked yet", "warning"
     if standing.stopped_by:

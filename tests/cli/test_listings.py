@@ -315,7 +315,7 @@ def test_a_daemon_that_was_stopped_died_or_hangs_is_not_at_work(site: Site) -> N
 def test_a_slurm_that_does_not_answer_the_daemon_is_said(site: Site) -> None:
     site.published().silent("Slurm's answer to squeue cannot be understood: \x1b[31m.")
     result = run("status")
-    assert "Slurm has not answered since 20" in result.stdout
+    assert "No look has succeeded since 20" in result.stdout
     assert "cannot be understood: ?[31m." in result.stdout
     assert result.exit_code == ExitCode.UNREACHABLE
 

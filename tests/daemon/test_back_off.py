@@ -42,7 +42,7 @@ def test_more_evictions_than_tolerated_end_all_lending_until_the_pause_is_over(s
         evict(site, 1)
         evicted_s = site.slurm.now_s
         site.look(2)
-        assert site.store.ledger().ends_by_trainer()[array][End.PREEMPTED] == 4
+        assert site.store.ledger().ends_by_trainer([array])[array][End.PREEMPTED] == 4
         assert site.slurm.running(array) == []
         assert daemon.judgement is not None
         assert daemon.judgement.back_off is not None
@@ -81,7 +81,7 @@ def test_status_and_metrics_name_the_cause(site: Site) -> None:
         assert daemon.judgement is not None
         look = daemon.last_look(0.1)
         assert look.stopped_by.startswith("backing off until ")
-        metrics.looked(daemon.judgement, look, decisions, daemon.ends, acts=True)
+        metrics.looked(daemon.judgement, look, decisions, daemon.end_counts, acts=True)
     told = {cause: metrics.registry.get_sample_value("freetrain_backs_off", {"cause": cause}) for cause in Cause}
     assert told == {Cause.DELAYS: 0, Cause.EVICTIONS: 1, Cause.LOST_NODES: 0}
 

@@ -52,11 +52,11 @@ def test_its_nodes_are_given_back_at_the_look_that_finds_it_and_kept_until_it_st
     plan(slurm, "1", "n1", "n2")
     daemon.cycle()
     assert slurm.running(array) == list(NODES[2:])
-    assert daemon.ledger.ends_by_trainer().get(array, {}) == {}, "they are leaving"
+    assert daemon.ledger.ends_by_trainer([array]).get(array, {}) == {}, "they are leaving"
     assert "job 1 of partition debug would wait for fragments on n[1-2]" in caplog.text
     daemon.cycle()
     assert slurm.running(array) == list(NODES[2:])
-    assert daemon.ledger.ends_by_trainer().get(array, {}) == {End.RELEASED: 2}
+    assert daemon.ledger.ends_by_trainer([array]).get(array, {}) == {End.RELEASED: 2}
     start(slurm, "1")
     daemon.cycle()
     slurm.finish("1")

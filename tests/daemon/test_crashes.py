@@ -55,6 +55,38 @@ def test_wherever_slurm_falls_silent_the_next_cycles_repair_it(
     assert sum(len(slurm.running(array)) for array in arrays) == len(NODES)
 
 
+@pytest.mark.parametrize("answers", range(0, 14, 3))
+def test_every_order_has_a_row_that_was_written_before_it_and_is_settled_after_a_crash(
+    slurm: FakeSlurm, start_daemon: StartDaemon, monkeypatch: pytest.MonkeyPatch, answers: int
+) -> None:
+    class KilledError(BaseException):
+        """The process ends here: nothing catches it."""
+
+    slurm.submit_array("freetrain:min=1", tasks=8)
+    daemon, perform = start_daemon(), slurm.perform
+    orders: list[tuple[str, ...]] = []
+
+    def order(command: tuple[str, ...], stdin: str = "") -> str:
+        said = perform(command, stdin)
+        if command[0] in ("scontrol", "scancel", "sbatch") and "show" not in command:
+            assert [tuple(row.argv) for row in daemon.ledger.unknown_commands()] == [command]
+            orders.append(command)
+            if len(orders) > answers:
+                raise KilledError
+        return said
+
+    monkeypatch.setattr(slurm, "perform", order)
+    with suppress(KilledError):
+        for _ in range(3):
+            daemon.cycle()
+    monkeypatch.setattr(slurm, "perform", perform)
+    assert [row.result for row in daemon.ledger.unknown_commands()] == ["unknown"] * (len(orders) > answers)
+    start_daemon().cycle()
+    assert daemon.ledger.unknown_commands() == []
+    settled = [row for row in daemon.ledger.commands() if "then Slurm showed" in row.result]
+    assert len(settled) == (len(orders) > answers)
+
+
 def test_a_lost_database_is_rebuilt_from_slurm(
     slurm: FakeSlurm, start_daemon: StartDaemon, tmp_path: Path
 ) -> None:

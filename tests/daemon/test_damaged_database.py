@@ -161,8 +161,8 @@ def test_a_database_that_is_damaged_while_the_daemon_runs_ends_it_with_a_sentenc
     assert len(slurm.running("101")) == 4
 
 
-def test_a_disk_that_becomes_full_ends_the_daemon_with_a_sentence(
-    config: Config, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+def test_a_disk_that_becomes_full_is_said_once_and_ends_nothing(
+    config: Config, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     configure = engine._configure
 
@@ -173,6 +173,6 @@ def test_a_disk_that_becomes_full_ends_the_daemon_with_a_sentence(
     monkeypatch.setattr(engine, "_configure", on_a_full_disk)
     for _ in range(400):
         slurm.submit_array("freetrain:min=1,name=" + "x" * 60, tasks=1)
-    with pytest.raises(StateError, match="cannot be written: the disk is full") as ended:
-        look(config, slurm)
-    assert ended.value.exit_code is ExitCode.STATE_IO
+    monkeypatch.setattr("freetrain.daemon.timetable.Timetable.wait", lambda *_: None)
+    Service(config, slurm, lambda: config).run(cycles=3)
+    assert caplog.text.count("cannot be written: the disk is full. Nothing is concluded from that") == 1

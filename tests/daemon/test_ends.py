@@ -197,7 +197,7 @@ def test_of_an_ordinary_array_every_task_runs_once_and_none_is_cancelled(
     assert sorted(ran) == sorted(f"{array}_{task}" for task in range(11))
     assert not [command for command in slurm.told if command[0] == "scancel" or command[1] == "requeuehold"]
     assert state_of(daemon, array) is TrainerState.COMPLETE
-    assert daemon.ledger.ends_by_trainer().get(array, {}) == {End.COMPLETED: 11}
+    assert daemon.ledger.ends_by_trainer([array]).get(array, {}) == {End.COMPLETED: 11}
 
 
 def test_tasks_of_an_ordinary_array_that_complete_one_by_one_are_replaced(

@@ -77,7 +77,7 @@ def test_a_task_whose_node_the_site_takes_back_runs_again_and_the_others_go_on(
     slurm.finish(job)
     run_out(slurm, daemon, array)
     assert completed_runs(slurm, array) == each_once(array, ALL)
-    assert daemon.ledger.ends_by_trainer()[array] == {End.COMPLETED: ALL, End.PREEMPTED: 3}
+    assert daemon.ledger.ends_by_trainer([array])[array] == {End.COMPLETED: ALL, End.PREEMPTED: 3}
 
 
 def test_a_daemon_that_is_started_again_in_the_middle_runs_no_task_twice(

@@ -80,7 +80,7 @@ def test_a_preempted_fragment_is_an_eviction_and_the_trainer_is_planned_anew(
     assert slurm.jobs[job].state is JobState.RUNNING
     daemon.cycle()
     assert len(slurm.running(array)) == 5
-    assert daemon.ledger.ends_by_trainer().get(array, {}) == {End.PREEMPTED: 3}
+    assert daemon.ledger.ends_by_trainer([array]).get(array, {}) == {End.PREEMPTED: 3}
     slurm.finish(job)
     daemon.cycle()
     daemon.cycle()
@@ -111,7 +111,7 @@ def test_nodes_are_given_back_before_a_reservation_and_lent_again_after_it(
     while slurm.now_s < begin_s - 50:
         daemon.cycle()
     assert slurm.running(array) == list(NODES[2:])
-    assert daemon.ledger.ends_by_trainer().get(array, {}) == {End.RELEASED: 2}
+    assert daemon.ledger.ends_by_trainer([array]).get(array, {}) == {End.RELEASED: 2}
     slurm.reservations.clear()
     daemon.cycle()
     assert len(slurm.running(array)) == 8
@@ -162,14 +162,14 @@ def test_a_task_that_leaves_in_good_order_during_a_grace_time_is_needed_again(
     slurm.leave_in_grace(f"{array}_0")
     slurm.leave_in_grace(f"{array}_1")
     daemon.cycle()
-    assert daemon.ledger.ends_by_trainer().get(array, {}) == {End.PREEMPTED: 2}
+    assert daemon.ledger.ends_by_trainer([array]).get(array, {}) == {End.PREEMPTED: 2}
     assert slurm.jobs[f"{array}_0"].is_held
     daemon.cycle()
     daemon.cycle()
     for task in range(2):
         slurm.finish(f"{array}_{task}")
     daemon.cycle()
-    assert daemon.ledger.ends_by_trainer().get(array, {}) == {End.PREEMPTED: 2, End.COMPLETED: 2}
+    assert daemon.ledger.ends_by_trainer([array]).get(array, {}) == {End.PREEMPTED: 2, End.COMPLETED: 2}
     assert daemon.ledger.trainers()[array].state is TrainerState.COMPLETE
 
 
@@ -191,7 +191,7 @@ def test_a_task_that_has_just_left_by_itself_when_it_is_given_back_is_needed_aga
     slurm.reservations.append(Reservation("now", frozenset(NODES), slurm.now_s + 1, slurm.now_s + 60))
     for _ in range(3):
         daemon.cycle()
-    assert daemon.ledger.ends_by_trainer().get(array, {}) == {End.PREEMPTED: 2}
+    assert daemon.ledger.ends_by_trainer([array]).get(array, {}) == {End.PREEMPTED: 2}
     assert all(slurm.jobs[f"{array}_{task}"].is_held for task in range(2))
     assert daemon.ledger.trainers()[array].state is TrainerState.ACTIVE
 

@@ -48,7 +48,7 @@ def test_each_task_runs_once_on_nodes_of_its_own_until_all_have(
     assert open_nodes(daemon) == begun
     run_out(slurm, daemon, array)
     assert completed_runs(slurm, array) == each_once(array, 7)
-    assert daemon.ledger.ends_by_trainer()[array] == daemon.cluster.ends[array] == {End.COMPLETED: 7}
+    assert daemon.ledger.ends_by_trainer([array])[array] == daemon.cluster.ends[array] == {End.COMPLETED: 7}
 
 
 def test_a_task_that_runs_keeps_its_size_though_nodes_become_idle_beside_it(

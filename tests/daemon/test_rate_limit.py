@@ -65,12 +65,12 @@ def test_the_daemon_slows_down_says_it_once_and_goes_on(
         Service(Loaded(config), CommandLine(), lambda: Loaded(config)).run(cycles=5)
     assert rests_s[1:4] == pytest.approx([10.0, 20.0, 40.0], abs=4.0), "a busy machine takes part of them"
     assert rests_s[4] <= 10.5
-    refused, answered = [text for text in caplog.messages if "Slurm limits" in text or "answers again" in text]
+    refused, answered = [text for text in caplog.messages if "Slurm limits" in text or "succeed again" in text]
     assert refused == (
         f"Slurm limits how often it is asked, and refuses squeue -a -t for now: {SAID}. "
         "Nothing is concluded from that, and nothing done."
     )
-    assert answered.startswith("Slurm answers again after")
+    assert answered.startswith("looks succeed again after")
 
 
 def test_between_its_questions_it_asks_first_what_costs_slurm_least(slurm: FakeSlurm) -> None:

@@ -5,6 +5,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +23,7 @@ from freetrain.daemon import lender, service, timetable
 from freetrain.daemon.controls.nudge import send_nudge
 from freetrain.daemon.reports.standing import find_standing
 from freetrain.daemon.service import LOOK_S, Service, wants_more_time
-from freetrain.daemon.state_directory import claim, file_system_of
+from freetrain.daemon.state_directory import LOCK_NAME, claim, file_system_of
 from freetrain.errors import ExitCode, FreetrainError, StateError
 from freetrain.lending.stays import Stays
 from freetrain.policies.freetrain import FreeTrain
@@ -541,6 +543,32 @@ def test_a_network_file_system_is_refused(tmp_path: Path) -> None:
     everywhere = MOUNTS.splitlines()[0].replace("ext4", "lustre")
     with pytest.raises(StateError, match="network file system"):
         claim(tmp_path / "state", everywhere)
+
+
+@pytest.mark.parametrize("before", [None, 0o644])
+def test_nobody_else_may_open_and_so_lock_its_lock_whatever_the_umask(tmp_path: Path, before: int | None) -> None:
+    if before is not None:
+        (tmp_path / LOCK_NAME).touch(before)
+    umask = os.umask(0)
+    try:
+        with claim(tmp_path):
+            assert (tmp_path / LOCK_NAME).stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(umask)
+
+
+def test_another_process_that_holds_the_lock_is_named_and_not_a_daemon_that_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / LOCK_NAME
+    path.write_text("4194305\n")  # no process has this number
+    hold = f"import fcntl, sys; f = open({str(path)!r}); fcntl.flock(f, fcntl.LOCK_SH); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(FreetrainError, match=f"Process {other.pid}, which is not the daemon") as refused:
+            claim(tmp_path)
+        other.kill()
+    assert f"ps -fp {other.pid}" in refused.value.hint
+    assert refused.value.exit_code is ExitCode.TRY_AGAIN
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:

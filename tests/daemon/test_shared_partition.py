@@ -51,7 +51,7 @@ def test_a_job_of_the_sites_is_given_its_nodes_before_slurm_takes_them(
     slurm.is_between_cycles = False
     daemon.cycle()
     assert slurm.jobs[job].state is JobState.RUNNING
-    assert daemon.ledger.ends_by_trainer()[array] == {End.RELEASED: 3}
+    assert daemon.ledger.ends_by_trainer([array])[array] == {End.RELEASED: 3}
 
 
 def test_a_node_that_a_job_of_the_sites_has_is_not_lent(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:

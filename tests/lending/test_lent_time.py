@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from freetrain.lending.lent_time import ChangeCosts, Lending, LentTime, each_node_once, lent_times
+from freetrain.core.lent_time import LentTime
+from freetrain.lending.lent_time import ChangeCosts, Lending, each_node_once, lent_times
 
 COSTS = ChangeCosts(start_s=10.0, grow_s=2.0, shrink_s=3.0)
 
@@ -53,6 +54,18 @@ def test_parts_of_a_node_count_beside_each_other_as_far_as_they_are_no_more_than
     ]  # fmt: skip
     whole = each_node_once([*quarters, lending("n1", 200, 300, "late")])
     assert [one.end_s for one in whole] == [200] * 4 + [300]
+
+
+def test_parts_of_different_resources_lie_beside_each_other_and_of_the_same_one_the_later_counts() -> None:
+    gpus = replace(lending("n1", 100, 300, "gpus"), share=0.75, parts=(0.25, 0.1, 0.75))
+    cpus = replace(lending("n1", 150, 300, "cpus"), share=0.5, parts=(0.5, 0.5, 0.0))
+    more_gpus = replace(lending("n1", 200, 300, "more"), share=0.5, parts=(0.1, 0.1, 0.5))
+    whole = lending("n1", 250, 300, "whole")
+    assert each_node_once([gpus, cpus]) == [gpus, cpus]
+    assert [(one.job, one.end_s) for one in each_node_once([gpus, cpus, more_gpus])] == [
+        (gpus.job, 200), (cpus.job, 300), (more_gpus.job, 300),
+    ]  # fmt: skip
+    assert [one.end_s for one in each_node_once([cpus, more_gpus, whole])] == [250, 250, 300]
 
 
 def test_of_a_part_as_much_counts_as_it_is_of_the_node() -> None:

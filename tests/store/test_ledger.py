@@ -14,7 +14,7 @@ from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.throughput_fit import Observation
 from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, is_finishing
-from freetrain.store.ledger import Ledger
+from freetrain.store.ledger import UNKNOWN, Ledger
 from freetrain.store.store import Store
 from freetrain.store.upkeep import back_up
 
@@ -39,14 +39,14 @@ def test_a_fragment_keeps_its_number_through_its_life(ledger: Ledger) -> None:
     ledger.save_fragments([replace(saved, state=FragmentState.ENDED, end=End.PREEMPTED, ended_s=950.0)])
     assert ledger.open_fragments() == []
     assert [fragment.end for fragment in ledger.fragments(0.0)] == [End.PREEMPTED]
-    assert ledger.ends_by_trainer().get("7", {}) == {End.PREEMPTED: 1}
+    assert ledger.ends_by_trainer(["7"]).get("7", {}) == {End.PREEMPTED: 1}
 
 
 def test_the_ends_of_a_job_of_several_nodes_count_once_for_each_of_its_runs(ledger: Ledger) -> None:
     first = [replace(ended(End.PREEMPTED), node=node) for node in ("n1", "n2", "n3")]
     later = [replace(one, asked_s=2000.0, started_s=2001.0, ended_s=2100.0) for one in first[:2]]
     ledger.save_fragments([*first, *later, replace(ended(End.PREEMPTED), job="7_2")])
-    assert ledger.ends_by_trainer()["7"] == {End.PREEMPTED: 3}
+    assert ledger.ends_by_trainer(["7"])["7"] == {End.PREEMPTED: 3}
     assert sorted(ledger.evictions(0.0)) == [905.0, 905.0, 2100.0]
 
 
@@ -145,7 +145,7 @@ def test_spans_lent_are_told_with_their_users(ledger: Ledger) -> None:
         (TRAINER.owner, 100.0, 200.0, 0.25),
         (TRAINER.owner, 800.0, None, 1.0),
     ]
-    assert ledger.lent_spans(300.0) == [(TRAINER.owner, 800.0, None, 1.0)]
+    assert list(ledger.lent_spans(300.0)) == [(TRAINER.owner, 800.0, None, 1.0)]
 
 
 def test_stays_are_kept_for_each_partition_as_they_were_last(ledger: Ledger) -> None:
@@ -170,6 +170,16 @@ def test_nobody_changes_replaces_or_removes_an_entry_of_the_audit(ledger: Ledger
     assert "entries go when" in wrong(ledger, "DELETE FROM commands")
     assert "no entry is replaced" in wrong(ledger, "INSERT OR REPLACE INTO commands SELECT * FROM commands")
     assert [(row.id, row.result) for row in ledger.commands()] == before
+
+
+def test_a_result_that_is_unknown_is_written_once_and_nothing_else_of_its_entry(ledger: Ledger) -> None:
+    number = ledger.record_command(1000.0, ("scontrol", "release", "7_1"), "grow", "1:3", UNKNOWN)
+    assert "no entry is changed" in wrong(ledger, "UPDATE commands SET result = 'done', why = 'shrink'")
+    assert [row.id for row in ledger.unknown_commands()] == [number]
+    ledger.complete_command(number, "done", 0)
+    ledger.complete_command(number, "refused", 1)
+    assert ledger.unknown_commands() == []
+    assert [(row.result, row.return_code) for row in ledger.commands()] == [("done", 0)]
 
 
 def test_what_is_older_than_is_kept_leaves_the_audit_and_nothing_else(ledger: Ledger) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from freetrain.core.decision import Status
-from freetrain.core.problem import Problem
+from freetrain.core.decision import Decision, Status
+from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.errors import InputError, StateError
-from freetrain.store import RunStatus, Store, default_store_path
+from freetrain.store import NewRun, RunStatus, Store, default_store_path
 from tests.store.samples import (
     BERT,
     NAMES,
@@ -213,3 +213,23 @@ def test_the_default_store_follows_the_environment(monkeypatch):
     assert default_store_path() == Path("/state/freetrain/freetrain.db")
     monkeypatch.setenv("FREETRAIN_STORE", "~/my.db")
     assert default_store_path() == Path("/home/ada/my.db")
+
+
+def test_trainers_that_are_gone_are_forgotten_and_known_again_when_they_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freetrain.store.journal._MOST_GONE", 3)
+    store = Store.open(tmp_path / "runs.db")
+    names = ("n1",)
+    trainers = [Trainer(f"t{number}", ((1, 1.0 + number),)) for number in range(20)]
+    problems = [
+        Problem(float(at_s), (Offer("n1"),), (trainer,)) for at_s, trainer in enumerate([*trainers, *trainers])
+    ]
+    decision = Decision(Status.OPTIMAL, 1.0, {}, "none", 0.0, 0.0, ())
+    run = NewRun("freetrain daemon", "1", {}, 0.0, 0.0, 0.0, names)
+    with store.begin_run(run, batch_decisions=1) as journal:
+        for problem in problems:
+            journal.record(problem, decision)
+            assert len(journal._seen) <= 6
+    assert [store.decision(journal.run_id, 1 + at)[0] for at in range(40)] == problems
+    assert store.run(journal.run_id).trainer_count == 20

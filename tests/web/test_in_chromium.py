@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.web import live_page
 from freetrain.web import page as web_page
 from freetrain.web.live_page import LivePage
-from freetrain.web.server import PageServer
+from freetrain.web.server import page_server
 from tests import needed
 from tests.web.chromium import PROGRAMS, Chromium, chromium
 from tests.web.site import LOOK, Site
@@ -29,14 +28,9 @@ FIRST_PAINT_MS = 300
 @contextmanager
 def serving(site: Site) -> Iterator[str]:
     live = LivePage(site.config)
-    with PageServer("127.0.0.1", 0, live) as server, live.kept_fresh():
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server.url
-        finally:
-            server.shutdown()
-            thread.join()
+    server = page_server("127.0.0.1", 0, live)
+    with server.running(), live.kept_fresh():
+        yield server.url
 
 
 def until(browser: Chromium, script: str) -> None:

@@ -119,7 +119,7 @@ def silent(site: Site) -> None:
     [
         (stopped, "No daemon is at work here", "it was stopped 3 s ago"),
         (gone, "No daemon is at work here", "process 4194304 is gone"),
-        (silent, "Slurm does not answer the daemon", "Slurm has not answered since"),
+        (silent, "The daemon cannot look at Slurm", "No look has succeeded since"),
     ],
 )
 def test_where_nobody_looks_the_page_tells_of_the_last_look_and_foresees_nothing(

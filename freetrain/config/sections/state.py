@@ -19,7 +19,8 @@ class State(Section):
     keep: Annotated[
         Duration,
         Field(
-            description="How long decisions, commands and delays are remembered; the report of a month needs one."
+            description="How long decisions, commands, delays and the times of single nodes are remembered; the "
+            "report of a month needs one. What users and accounts were lent on each day stays."
         ),
     ] = 35 * 86400.0
     stop_file: Annotated[

@@ -40,7 +40,7 @@ class Metrics:
         self._ends = _Ends()
         registry.register(self._ends)
         self._meter = UseMeter()
-        self._calls = 0
+        self._calls = self._dropped = 0
         self._last: Judgement | None = None
 
         def counter(name: str, help_: str, labels: tuple[str, ...] = ()) -> Counter:
@@ -68,6 +68,9 @@ class Metrics:
         self._decisions = counter("decisions", "Decisions.", ("status",))
         self._solve_s = histogram("solve_seconds", "How long a decision took.", _SOLVE_S)
         self._slurm_calls = counter("slurm_calls", "Questions and commands to Slurm.")
+        self._connections_dropped = counter(
+            "connections_dropped", "Connections to metrics.listen that were closed without a whole answer."
+        )
         self._rejected = gauge("slurm_lines_not_understood", "Lines of Slurm's last answers.")
         for result in ("answered", "silent"):
             self._looks.labels(result)
@@ -77,7 +80,7 @@ class Metrics:
         judgement: Judgement,
         look: LookStatus,
         decisions: Iterable[Decision],
-        ends: Mapping[str, Mapping[End, int]],
+        end_counts: Mapping[End, int],
         acts: bool,
     ) -> None:
         """Slurm answered a look.
@@ -86,7 +89,7 @@ class Metrics:
             judgement: on what it showed.
             look: what it came to.
             decisions: that were taken.
-            ends: trainer → how often its fragments ended in which way, ever.
+            end_counts: how often fragments ended in which way, ever.
             acts: whether the mode lets anything be lent.
         """
         self.noticed(judgement)
@@ -103,7 +106,7 @@ class Metrics:
         for decision in decisions:
             self._decisions.labels(str(decision.status)).inc()
             self._solve_s.observe(decision.solve_s)
-        self._ends.counts = sum((Tally(each) for each in ends.values()), Tally())
+        self._ends.counts = Tally(end_counts)
         self._count_states(look)
         self._count_use(judgement, look)
 
@@ -124,6 +127,11 @@ class Metrics:
         """Slurm has been asked or told something so often since the daemon began."""
         self._slurm_calls.inc(max(0, total - self._calls))
         self._calls = total
+
+    def dropped(self, total: int) -> None:
+        """So many connections to the metrics have been dropped since the daemon began."""
+        self._connections_dropped.inc(total - self._dropped)
+        self._dropped = total
 
     def _count_states(self, look: LookStatus) -> None:
         nodes: Tally[str] = Tally()

@@ -4,110 +4,84 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import socket
-import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app
-from prometheus_client.exposition import ThreadingWSGIServer
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from freetrain.config import ConfigError, Metrics
-from freetrain.config.networks import Networks, parse_networks
+from freetrain.config.networks import parse_networks
 from freetrain.daemon.whole_file import replace_file
-
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+from freetrain.showing.ready_text import Answer, ReadyTextServer, Request, sentence
 
 log = logging.getLogger(__name__)
 
-_PATIENCE_S = 10.0
-"""How long somebody who connects may be silent."""
 
-
-class Textfile:
-    """Writes the metrics for node_exporter's textfile collector, which must be able to read them.
+class MetricsOutlets:
+    """The metrics as text, made once for each look, and published by the settings.
 
     Args:
-        path: as ``metrics.textfile``; empty: nothing is written.
-        registry: what is written.
+        metrics: the settings.
+        text: to begin with.
+
+    Attributes:
+        text: what is published.
     """
 
-    def __init__(self, path: str, registry: CollectorRegistry) -> None:
-        self._path = Path(path) if path else None
-        self._registry = registry
+    def __init__(self, metrics: Metrics, text: bytes) -> None:
+        self._settings = metrics
+        self._allowed = parse_networks(metrics.allow)
         self._failed = False
+        self._server: ReadyTextServer | None = None
+        self.text = text
 
-    def write(self) -> None:
-        """Write them; that it cannot be done is said once."""
-        if self._path is None:
+    @property
+    def dropped(self) -> int:
+        """Connections to the endpoint that got no whole answer so far."""
+        return self._server.dropped if self._server is not None else 0
+
+    def publish(self, text: bytes) -> None:
+        """Answer with this text from now on, and write it where node_exporter reads it; it must be able to.
+
+        That it cannot be written is said once.
+        """
+        self.text = text
+        if not self._settings.textfile:
             return
         try:
-            replace_file(self._path, generate_latest(self._registry), 0o644)
+            replace_file(Path(self._settings.textfile), text, 0o644)
         except OSError as error:
             if not self._failed:
-                log.warning("cannot write metrics.textfile %s: %s", self._path, error.strerror)
+                log.warning("cannot write metrics.textfile %s: %s", self._settings.textfile, error.strerror)
             self._failed = True
         else:
             self._failed = False
 
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """Answer GET /metrics meanwhile, to those who are allowed to ask; without ``listen``, to nobody.
 
-@contextlib.contextmanager
-def serving(metrics: Metrics, registry: CollectorRegistry) -> Iterator[None]:
-    """Answer GET /metrics meanwhile, those who are allowed to ask.
+        Raises:
+            ConfigError: the address cannot be used.
+        """
+        if not self._settings.listen:
+            yield
+            return
+        host, _, port = self._settings.listen.rpartition(":")
+        try:
+            self._server = ReadyTextServer(host.strip("[]"), int(port), self._answer)
+        except OSError as error:
+            raise ConfigError(
+                f"metrics.listen: {self._settings.listen} cannot be used: {error.strerror}.",
+                "Give a free address and port of this machine.",
+            ) from error
+        with self._server.running():
+            yield
 
-    Args:
-        metrics: the settings; without ``listen`` nobody is answered.
-        registry: what is answered.
-
-    Raises:
-        ConfigError: the address cannot be used.
-    """
-    if not metrics.listen:
-        yield
-        return
-    host, _, port = metrics.listen.rpartition(":")
-    answers = _only_to(parse_networks(metrics.allow), make_wsgi_app(registry))
-    try:
-        server = _server(host.strip("[]"), int(port), answers)
-    except OSError as error:
-        raise ConfigError(
-            f"metrics.listen: {metrics.listen} cannot be used: {error.strerror}.",
-            "Give a free address and port of this machine.",
-        ) from error
-    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-class _Server6(ThreadingWSGIServer):
-    address_family = socket.AF_INET6
-
-
-class _Handler(WSGIRequestHandler):
-    timeout = _PATIENCE_S
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Requests are nobody's news."""
-        log.debug("%s: %s", self.address_string(), format % args)
-
-
-def _server(host: str, port: int, answers: WSGIApplication) -> WSGIServer:
-    return make_server(host, port, answers, _Server6 if ":" in host else ThreadingWSGIServer, _Handler)
-
-
-def _only_to(allowed: Networks, answers: WSGIApplication) -> WSGIApplication:
-    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        if environ.get("REMOTE_ADDR") in allowed:
-            return answers(environ, start_response)
-        start_response("403 Forbidden", [("Content-Type", "text/plain; charset=utf-8")])
-        return [b"metrics.allow of freetrain's settings does not name your address.\n"]
-
-    return answer
+    def _answer(self, request: Request) -> Answer:
+        if request.peer not in self._allowed:
+            return sentence(
+                HTTPStatus.FORBIDDEN, "metrics.allow of freetrain's settings does not name your address."
+            )
+        return Answer(self.text, {"Content-Type": CONTENT_TYPE_LATEST})

@@ -107,11 +107,11 @@ class Notices:
         self._tell()
 
     def silent(self, lasts_s: float, why: str) -> None:
-        """Slurm has not answered for so long."""
+        """No look has succeeded for so long."""
         is_news = lasts_s >= _SILENT_S and not self._outage_is_told
         self._outage_is_told = self._outage_is_told or is_news
         if is_news:
-            what = f"Slurm has not answered for {lasts_s:.0f} s: {why}"
+            what = f"no look has succeeded for {lasts_s:.0f} s: {why}"
             self._note([News(Kind.FAILURE, what)], self._noticed)
         self._tell()
 

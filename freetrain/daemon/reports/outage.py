@@ -1,11 +1,9 @@
-"""Slurm does not answer: said once, and then now and again."""
+"""No look succeeds, since Slurm does not answer or this machine lacks something: said once, then now and again."""
 
 from __future__ import annotations
 
 import logging
 import time
-
-from freetrain.slurm.errors import SlurmError
 
 log = logging.getLogger(__name__)
 
@@ -13,10 +11,10 @@ _AGAIN_S = 600.0
 
 
 class Outage:
-    """How long Slurm has not answered.
+    """How long no look has succeeded.
 
     Attributes:
-        failures: how many looks in a row it has not answered; 0: it does answer.
+        failures: how many looks in a row have failed; 0: the last one succeeded.
     """
 
     def __init__(self) -> None:
@@ -24,16 +22,20 @@ class Outage:
         self._since_s: float | None = None
         self._said_s = 0.0
 
-    def goes_on(self, error: SlurmError) -> None:
-        """Slurm does not answer, or not in a way that can be understood."""
+    def goes_on(self, why: str) -> None:
+        """A look has failed.
+
+        Args:
+            why: a sentence.
+        """
         self.failures += 1
         now_s = time.monotonic()
         if self._since_s is None:
             self._since_s = self._said_s = now_s
-            log.warning("%s Nothing is concluded from that, and nothing done.", error.what)
+            log.warning("%s Nothing is concluded from that, and nothing done.", why)
         elif now_s - self._said_s >= _AGAIN_S:
             self._said_s = now_s
-            log.warning("Slurm has not answered for %.0f s", now_s - self._since_s)
+            log.warning("no look has succeeded for %.0f s: %s", now_s - self._since_s, why)
 
     @property
     def lasts_s(self) -> float:
@@ -41,8 +43,8 @@ class Outage:
         return 0.0 if self._since_s is None else time.monotonic() - self._since_s
 
     def ends(self) -> None:
-        """Slurm has answered."""
+        """A look has succeeded."""
         self.failures = 0
         if self._since_s is not None:
-            log.info("Slurm answers again after %.0f s", time.monotonic() - self._since_s)
+            log.info("looks succeed again after %.0f s", time.monotonic() - self._since_s)
             self._since_s = None

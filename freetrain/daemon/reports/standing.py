@@ -120,7 +120,7 @@ class Standing:
             yield f"Last look {_ago(self.now_s - look.time_s)}, in {look.took_s:.1f} s."
         if status.silent_since_s is not None:
             why = printable(status.silent_why)
-            yield f"Slurm has not answered since {show_time(status.silent_since_s)}: {why}"
+            yield f"No look has succeeded since {show_time(status.silent_since_s)}: {why}"
         elif look is not None:
             yield "Slurm answers."
         if stopped_by := self._stopped_by(look):

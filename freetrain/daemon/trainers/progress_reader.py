@@ -131,7 +131,10 @@ class ProgressReader:
         for one in stuck:
             one.is_last = True
         new = _Round({trainer: place for trainer, place in places.items() if trainer not in hanging}, self._take)
-        new.start()
+        try:
+            new.start()
+        except RuntimeError:  # no thread is left, as at TasksMax: what was read last holds until there is one
+            return rounds
         return [*rounds, new]
 
     def _take(self, trainer: str, report: Report) -> None:

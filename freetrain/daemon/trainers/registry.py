@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from freetrain.core.cluster import Snapshot
@@ -57,7 +57,7 @@ class Registry:
         self._launcher = launcher
         self._ledger = ledger
         self._fragments = fragments
-        self._known = ledger.trainers()
+        self._known: dict[str, KnownTrainer] = {}
         self._faults = Faults()
 
     def look(
@@ -84,6 +84,7 @@ class Registry:
         submissions = self._reader.read(
             snapshot, jobs, rules.queue, rules.default_memory_mb, rules.share, rules.shares_out_memory
         )
+        self._know(submissions.keys())
         news = News(
             time_s=snapshot.time_s,
             known=self._known,
@@ -98,6 +99,12 @@ class Registry:
         entries = call_roll(submissions.values(), news, rules)
         self._remember(entries)
         return self._with_requests(entries, snapshot, rules)
+
+    def _know(self, ids: Set[str]) -> None:
+        """Remember these trainers, and no others."""
+        self._known = {id_: known for id_, known in self._known.items() if id_ in ids}
+        if new := ids - self._known.keys():
+            self._known |= self._ledger.trainers(new)
 
     def _find_unfit(
         self, snapshot: Snapshot, submissions: Mapping[str, Submission], queue: FragmentQueue

@@ -10,7 +10,7 @@ from pathlib import Path
 from freetrain.config import Prices
 from freetrain.core.harm import Harm
 from freetrain.core.holes import SECONDS_PER_HOUR
-from freetrain.lending.lent_time import LentTime
+from freetrain.core.lent_time import LentTime
 from freetrain.replay.report.page import fill, write_page
 from freetrain.replay.report.tile import Tile
 from freetrain.replay.worth import Worth, worth_of, worth_rows

@@ -148,7 +148,7 @@ def in_slurm(site: Site) -> dict[str, str]:
 
 def ledger_ends(site: Site, trainer: str) -> list[str]:
     ledger = Store.open_existing(site.directory / "state" / "freetrain.db").ledger()
-    return [str(end) for end in ledger.ends_by_trainer().get(trainer, {})]
+    return [str(end) for end in ledger.ends_by_trainer([trainer]).get(trainer, {})]
 
 
 def comment_of(site: Site, job: str) -> str:

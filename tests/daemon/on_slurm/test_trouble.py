@@ -26,7 +26,7 @@ from tests.daemon.on_slurm.site import (
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
-SILENT, AGAIN = "does not answer", "answers again"
+SILENT, AGAIN = "does not answer", "succeed again"
 FAILS = """#!/bin/bash
 [ -e {flag} ] || exit 1
 srun --quiet bash -c 'trap "exit 0" TERM; sleep infinity & wait'

@@ -7,6 +7,7 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from freetrain.config import Metrics as MetricsSettings
 from freetrain.core.harm import Harm
 from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.metrics import Metrics
-from freetrain.daemon.reports.metrics_outlets import Textfile, serving
+from freetrain.daemon.reports.metrics_outlets import MetricsOutlets
 from freetrain.daemon.reports.status import LookStatus
 from freetrain.daemon.service import Service
 from freetrain.lending.meter import Meter
@@ -113,7 +114,7 @@ def test_node_time_and_ends_are_counted(start_daemon: StartDaemon, slurm: FakeSl
     for _ in range(3):
         decision = daemon.cycle(after_s=10.0)
         look = look_of(daemon)
-        metrics.looked(daemon.judgement, look, [decision], daemon.cluster.ends, True)
+        metrics.looked(daemon.judgement, look, [decision], daemon.cluster.end_counts, True)
     found = read_metrics(metrics)
     assert found["freetrain_idle_node_seconds_total", ""] == 8 * 20
     assert found["freetrain_offered_node_seconds_total", ""] == 8 * 20
@@ -136,9 +137,9 @@ def test_harm_is_a_histogram_of_delays(start_daemon: StartDaemon) -> None:
 
 
 def test_what_cannot_be_written_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file = Textfile(str(tmp_path / "none" / "freetrain.prom"), Metrics().registry)
-    file.write()
-    file.write()
+    outlets = MetricsOutlets(MetricsSettings(textfile=str(tmp_path / "none" / "freetrain.prom")), b"")
+    outlets.publish(b"")
+    outlets.publish(b"")
     assert caplog.text.count("cannot write metrics.textfile") == 1
 
 
@@ -146,7 +147,7 @@ def test_a_scrape_is_answered(tmp_path: Path) -> None:
     port = free_port()
     address = f"127.0.0.1:{port}"
     with (
-        serving(MetricsSettings(listen=address), Metrics().registry),
+        serving(MetricsSettings(listen=address)),
         urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer,
     ):
         assert answer.headers["Content-Type"].startswith("text/plain")
@@ -154,7 +155,7 @@ def test_a_scrape_is_answered(tmp_path: Path) -> None:
     with (
         socket.create_server(("127.0.0.1", port)),
         pytest.raises(ConfigError, match="cannot be used"),
-        serving(MetricsSettings(listen=address), Metrics().registry),
+        serving(MetricsSettings(listen=address)),
     ):
         pass
 
@@ -174,7 +175,7 @@ def test_who_is_not_allowed_is_refused(allow: str, status: int) -> None:
 def scraped(host: str, allow: str) -> int:
     """The status that somebody on this machine gets."""
     address = f"{host}:{free_port()}"
-    with serving(MetricsSettings(listen=address, allow=allow), Metrics().registry):
+    with serving(MetricsSettings(listen=address, allow=allow)):
         try:
             with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:
                 return int(answer.status)
@@ -192,6 +193,10 @@ def test_what_is_no_network_is_refused(allow: str) -> None:
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="write an address and a port"):
         Config.model_validate({"metrics": {"listen": address}})
+
+
+def serving(settings: MetricsSettings) -> AbstractContextManager[None]:
+    return MetricsOutlets(settings, generate_latest(Metrics().registry)).answering()
 
 
 def look_of(daemon: Daemon) -> LookStatus:

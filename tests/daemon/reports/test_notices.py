@@ -90,7 +90,7 @@ def test_each_kind_has_its_own_pace_and_an_outage_is_told_once(script: Path, tmp
         notices.silent(lasts_s, "slurmctld is away.")
     lines = said(script)
     assert "failure freetrain " in lines
-    assert "Slurm has not answered for 300 s: slurmctld is away." in lines
+    assert "no look has succeeded for 300 s: slurmctld is away." in lines
     assert len(lines) == 4
 
 

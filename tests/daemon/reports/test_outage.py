@@ -4,9 +4,8 @@ import pytest
 
 from freetrain.daemon.reports import outage
 from freetrain.daemon.reports.outage import Outage
-from freetrain.slurm.errors import SlurmError
 
-ERROR = SlurmError("squeue does not answer.")
+WHY = "squeue does not answer."
 
 
 def test_a_silence_is_said_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -14,14 +13,14 @@ def test_a_silence_is_said_once_and_so_is_its_end(caplog: pytest.LogCaptureFixtu
     with caplog.at_level("INFO"):
         quiet.ends()
         for _ in range(3):
-            quiet.goes_on(ERROR)
+            quiet.goes_on(WHY)
         assert quiet.failures == 3
         quiet.ends()
         quiet.ends()
     assert quiet.failures == 0
     assert [record.message for record in caplog.records] == [
         "squeue does not answer. Nothing is concluded from that, and nothing done.",
-        "Slurm answers again after 0 s",
+        "looks succeed again after 0 s",
     ]
 
 
@@ -30,8 +29,8 @@ def test_a_long_silence_is_said_again(caplog: pytest.LogCaptureFixture, monkeypa
     monkeypatch.setattr(outage.time, "monotonic", iter(moments_s).__next__)
     quiet = Outage()
     for _ in moments_s:
-        quiet.goes_on(ERROR)
+        quiet.goes_on(WHY)
     assert [record.message for record in caplog.records][1:] == [
-        "Slurm has not answered for 601 s",
-        "Slurm has not answered for 1202 s",
+        "no look has succeeded for 601 s: squeue does not answer.",
+        "no look has succeeded for 1202 s: squeue does not answer.",
     ]

@@ -136,7 +136,7 @@ def test_a_fragment_whose_line_is_not_understood_is_not_gone(slurm: FakeSlurm, s
     daemon.cycle()
     assert states(last_look(daemon))["n[1-2]"] == f"lent {array}"
     assert len(slurm.told) == told
-    assert daemon.ledger.ends_by_trainer().get(array, {}) == {}
+    assert daemon.ledger.ends_by_trainer([array]).get(array, {}) == {}
 
 
 def test_what_users_and_slurm_say_is_published_within_bounds(

@@ -9,8 +9,8 @@ import pytest
 
 from freetrain.config import Prices
 from freetrain.core.harm import Harm
+from freetrain.core.lent_time import LentTime
 from freetrain.errors import StateError
-from freetrain.lending.lent_time import LentTime
 from freetrain.replay.report.ledger_page import LedgerReport, render_ledger, write_ledger
 
 HOUR_S = 3600.0

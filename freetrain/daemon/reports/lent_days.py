@@ -1,0 +1,95 @@
+"""Lent days: what each day lent, summed up by user, account and kind once nothing of the day changes any more.
+
+The sums stay for ever, at some rows a day, while fragments are forgotten after ``state.keep``. Days are those of
+this machine's calendar, so that months are sums of days.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import date, datetime, time, timedelta
+
+from freetrain.core.fragment import End, Fragment
+from freetrain.core.known_trainer import KnownTrainer
+from freetrain.core.lent_time import LentTime
+from freetrain.daemon.trainers.fillers import most_lost_s
+from freetrain.lending.lent_time import (
+    LONGEST_LOSS_S,
+    ChangeCosts,
+    Lending,
+    each_node_once,
+    lent_times,
+)
+from freetrain.slurm.tags import Tag, parse_tag
+from freetrain.store.ledger import Ledger, LentDay
+
+_SETTLES_S = LONGEST_LOSS_S + 7200.0
+"""So long after a day its fragments, and what their ends cost, are known; a lost one is given up after an hour."""
+
+
+def sum_up_days(ledger: Ledger, now_s: float) -> None:
+    """Sum up all days that are settled and have not been summed up yet."""
+    begin_s = ledger.summed_until_s()
+    if begin_s is None:
+        first_s = ledger.first_start_s()
+        begin_s = None if first_s is None else start_of(day_of(first_s))
+    while begin_s is not None and (end_s := start_of(day_of(begin_s) + timedelta(days=1))) + _SETTLES_S <= now_s:
+        ledger.save_lent_day(begin_s, end_s, _sums(ledger, begin_s, end_s, now_s))
+        begin_s = end_s
+
+
+def _sums(ledger: Ledger, from_s: float, until_s: float, now_s: float) -> list[LentDay]:
+    lendings = lendings_of(ledger.fragments_between(from_s - LONGEST_LOSS_S, until_s), now_s)
+    trainers = ledger.trainers({one.trainer for one in lendings})
+    costs = {id_: costs_of(trainer) for id_, trainer in trainers.items()}
+    sums: defaultdict[tuple[str, str, str], LentTime] = defaultdict(LentTime)
+    for id_, lent in lent_times(lendings, costs, from_s, until_s).items():
+        sums[_names_of(trainers.get(id_))] += lent
+    return [LentDay(from_s, until_s, *names, lent) for names, lent in sums.items()]
+
+
+def _names_of(trainer: KnownTrainer | None) -> tuple[str, str, str]:
+    if trainer is None:
+        return "", "", ""
+    tag = parse_tag(trainer.tag)
+    return trainer.owner, trainer.account, tag.kind if isinstance(tag, Tag) else ""
+
+
+def lendings_of(fragments: Iterable[Fragment], now_s: float) -> list[Lending]:
+    """Those fragments that ran, such that no more than a node is lent of it; what goes on lasts until now."""
+    return each_node_once(
+        Lending(
+            job=fragment.job,
+            trainer=fragment.trainer,
+            node=fragment.node,
+            start_s=fragment.started_s,
+            end_s=now_s if fragment.ended_s is None else fragment.ended_s,
+            goes_on=fragment.ended_s is None,
+            was_evicted=fragment.end is End.PREEMPTED,
+            was_cut_off=fragment.end not in (None, End.COMPLETED, End.FAILED),
+            share=fragment.share,
+            parts=fragment.parts,
+        )
+        for fragment in fragments
+        if fragment.started_s is not None
+    )
+
+
+def costs_of(trainer: KnownTrainer) -> ChangeCosts:
+    """What a trainer's changes cost it, as its tag says."""
+    tag = parse_tag(trainer.tag)
+    known = tag if isinstance(tag, Tag) else Tag()
+    if known.is_filler:
+        return ChangeCosts(known.boot_s + known.start_s, 0.0, most_lost_s(known), independent=True)
+    return ChangeCosts(known.start_s, known.grow_s, known.shrink_s)
+
+
+def day_of(time_s: float) -> date:
+    """The day of this machine's calendar."""
+    return datetime.fromtimestamp(time_s).date()
+
+
+def start_of(day: date) -> float:
+    """When it begins, UTC epoch seconds."""
+    return datetime.combine(day, time()).timestamp()
