@@ -14,7 +14,7 @@ from freetrain.lending.facts import Facts
 from freetrain.lending.lost_nodes import LostNodes
 from freetrain.lending.meter import Meter
 from freetrain.lending.rules import NodeRules, Rules
-from freetrain.lending.shadow import Shadow
+from freetrain.lending.shadow import NO_SEARCHES, Searches, Shadow
 from freetrain.lending.sharing.parts import LeftNodes
 from freetrain.lending.sightings import Sightings
 from freetrain.lending.size_changes import SizeChanges
@@ -34,6 +34,7 @@ class Memory:
         size_changes: how often trainers change sizes.
         left: who left nodes that he could have.
         evicted_s: when fragments were evicted, as far back as it counts, UTC epoch seconds.
+        searches: how the shadow schedule was found, so that the next look does only what has changed.
     """
 
     sightings: Sightings = field(default_factory=Sightings)
@@ -44,6 +45,7 @@ class Memory:
     size_changes: SizeChanges = field(default_factory=SizeChanges)
     left: LeftNodes = field(default_factory=dict)
     evicted_s: tuple[float, ...] = ()
+    searches: Searches = NO_SEARCHES
 
     def with_nodes(self, facts: Facts, idle_for_the_site: Nodes, rules: NodeRules) -> Memory:
         """After a look at the nodes.

@@ -37,10 +37,12 @@ _THETA = "traces/theta-2023-01/jobs.psv.gz"
 _DEAR = ("--scale-up", "60", "--scale-down", "60", "--forced-loss", "360", "--start", "60")
 
 CASES = (
-    Case("small-cluster", "small-cluster.sacct.gz", ("--until", "2024-06-05T00:00"), is_sample=True),
-    Case("small-cluster-dear", "small-cluster.sacct.gz", ("--until", "2024-06-04T00:00", *_DEAR), is_sample=True),
-    Case("small-cluster-woken", "small-cluster.sacct.gz", ("--until", "2024-06-03T18:00", "--wake"), is_sample=True),
-    Case("large-machine", "large-machine.swf.gz", ("--max-running", "10"), is_sample=True),
+    Case("small-cluster", "small-cluster.sacct.gz", ("--until", "2024-06-05T00:00"), True),
+    Case("small-cluster-dear", "small-cluster.sacct.gz", ("--until", "2024-06-04T00:00", *_DEAR), True),
+    Case(
+        "small-cluster-woken", "small-cluster.sacct.gz", ("--until", "2024-06-03T18:00", "--wake"), is_sample=True
+    ),
+    Case("large-machine", "large-machine.swf.gz", ("--max-running", "10"), True),
     Case("kth", _KTH, ("--nodes", "100", "--from", "1996-10-07", "--until", "1996-10-11")),
     Case("theta", _THETA, ("--nodes", "4392", "--from", "2023-01-11", "--until", "2023-01-11T06:00")),
     Case("cerit", "traces/cerit-2013-01/jobs.psv.gz", ("--from", "2013-01-08", "--until", "2013-01-10")),
