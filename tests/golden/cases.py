@@ -42,9 +42,9 @@ CASES = (
     Case(
         "small-cluster-woken", "small-cluster.sacct.gz", ("--until", "2024-06-03T18:00", "--wake"), is_sample=True
     ),
-    Case("large-machine", "large-machine.swf.gz", ("--max-running", "10"), True),
+    Case("large-machine", "large-machine.swf.gz", ("--max-running", "10", "--until", "2024-06-03T12:00"), True),
     Case("kth", _KTH, ("--nodes", "100", "--from", "1996-10-07", "--until", "1996-10-11")),
-    Case("theta", _THETA, ("--nodes", "4392", "--from", "2023-01-11", "--until", "2023-01-11T06:00")),
+    Case("theta", _THETA, ("--nodes", "4392", "--from", "2023-01-11", "--until", "2023-01-11T03:00")),
     Case("cerit", "traces/cerit-2013-01/jobs.psv.gz", ("--from", "2013-01-08", "--until", "2013-01-10")),
     Case(
         "cerit-shared",

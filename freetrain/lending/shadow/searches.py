@@ -1,9 +1,9 @@
 """Searches for the starts of waiting jobs, of which a look does again only those that what changed may change.
 
-A search depends on four things: the job, the nodes with the ends of what runs there, what has been planned before
-it, and the time. Where the nodes are as they were at the look before, the queue is gone through from its head: as long
-as all that was planned so far is what was planned then, what was found for a job is found again, until the moment that
-its search named. The state of the schedule is only made up when a search has to be done.
+A search depends on four things: the job, the nodes with the ends of what runs there, what has been planned
+before it, and the time. Where the nodes are as they were at the look before, the queue is gone through from its
+head: as long as all that was planned so far is what was planned then, what was found for a job is found again,
+until the moment that its search named. The state of the schedule is only made up when a search has to be done.
 """
 
 from __future__ import annotations
