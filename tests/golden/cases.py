@@ -29,7 +29,7 @@ class Case:
         path = SAMPLES / self.log if self.is_sample else data and data / self.log
         if path is None or not path.exists():
             return None
-        return (str(path), *self.options, "--quiet", "--no-store", "--no-report", "--json")
+        return (str(path), *self.options, "--exact", "--quiet", "--no-store", "--no-report", "--json")
 
 
 _KTH = "traces/kth-1996-10/jobs.psv.gz"

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from types import MappingProxyType
 
+import numpy as np
+
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.holes import Holes
@@ -83,7 +85,7 @@ class LoggedSite:
         self._change: NodeChange | None = next(self._changes, None)
         self._logged = logged
         self._names = holes.node_names
-        self._job_events = iter(_job_events(logged) if logged is not None else ())
+        self._job_events = iter(_job_events(logged, holes) if logged is not None else ())
         self._job_event = next(self._job_events, None)
         self._jobs: dict[str, Job] = {}
         self.kind_of = holes.kind_of
@@ -199,11 +201,18 @@ _SUBMITTED, _STARTED, _ENDED = range(3)
 _NOTHING = Amount()
 
 
-def _job_events(logged: LoggedJobs) -> list[tuple[float, int, int]]:
-    """(when, what, row of the job) in order; a job that starts as it is submitted is submitted first."""
+def _job_events(logged: LoggedJobs, holes: Holes) -> list[tuple[float, int, int]]:
+    """(when, what, row of the job) of the jobs that wait or run within the window, in order.
+
+    A job that starts as it is submitted is submitted first.
+    """
+    rows = np.flatnonzero((logged.end_s > holes.from_s) & (logged.submit_s < holes.until_s))
     kinds = (_SUBMITTED, logged.submit_s), (_STARTED, logged.start_s), (_ENDED, logged.end_s)
     return sorted(
-        (each, kind, row) for kind, at_s in kinds for row, each in enumerate(at_s.tolist()) if each < inf
+        (at_s, kind, row)
+        for kind, times_s in kinds
+        for row, at_s in zip(rows.tolist(), times_s[rows].tolist(), strict=True)
+        if at_s < inf
     )
 
 

@@ -54,6 +54,15 @@ def headline(study: Study) -> str:
         return f"{idle} No trainer got anywhere on them."
     nodes = count(out.dedicated_nodes, "node")
     part = f"{share(shown.u_work)} of the work that the same trainers do on {nodes} of their own"
+    if study.estimate is not None and study.estimate.work is not None:
+        work, lent_hours = study.estimate.work, study.estimate.lent_node_hours
+        lent = f"{share(_part(lent_hours.value, out.idle_node_hours))} of that"
+        reached = f"{share(work.value)} (± {share(work.within)}) of the work"
+        return (
+            f"{idle} By {count(study.estimate.blocks, 'block')} of some hours, the daemon would have lent {lent} "
+            f"and reached {reached} that the same trainers do on {nodes} of their own. They allow "
+            f"{share(out.u_work)}."
+        )
     if study.as_daemon is None:
         return f"{idle} They allow {part}." if shown.u_work else idle
     lent = f"The daemon would have lent {share(_part(shown.lent_node_hours, shown.idle_node_hours))} of that"
