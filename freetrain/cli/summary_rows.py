@@ -21,11 +21,9 @@ def work_rows(out: Outcome) -> Iterator[tuple[str, str, str]]:
 def trouble_rows(out: Outcome) -> Iterator[tuple[str, str, str]]:
     """What it cost the trainers."""
     rescale_lost_s = out.scale_up_lost_s + out.scale_down_lost_s
-    yield (
-        "evictions",
-        f"{out.evictions:,}",
-        f"nodes in {out.forced_rescales:,} forced rescales, {out.eviction_lost_s / SECONDS_PER_HOUR:,.1f} h lost",
-    )
+    lost, paused = (f"{lost_s / SECONDS_PER_HOUR:,.1f}" for lost_s in (out.eviction_lost_s, out.eviction_pause_s))
+    forced = f"nodes in {out.forced_rescales:,} forced rescales"
+    yield "evictions", f"{out.evictions:,}", f"{forced}, {lost} h of work and {paused} h of pauses lost"
     yield "rescales", f"{out.rescales:,}", f"decided, {rescale_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
     yield "starts", f"{out.starts:,}", f"{out.start_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
 

@@ -27,7 +27,7 @@ class Costs:
     """Costs in seconds that replace those of every trainer, where given; and how evictions are charged.
 
     Attributes:
-        as_published: whole, as the published method does, even if that takes more than was trained.
+        as_published: as the published method does, whole, even if that takes more than was trained.
     """
 
     scale_up_s: float | None = None
@@ -166,7 +166,7 @@ def study(
     return Study(record, dedicated, outcome_of(record, dedicated), wall_s)
 
 
-_AT_ONCE = Timing(poll_s=3600.0, wakes=None, launch_s=0.0, boot_s=0.0, leave_s=0.0, evict_s=0.0)
+AT_ONCE = Timing(poll_s=3600.0, wakes=None, launch_s=0.0, boot_s=0.0, leave_s=0.0, evict_s=0.0)
 _AS_LONG_AS_THERE_S = 1e9
 
 
@@ -205,12 +205,13 @@ def study_shapes(
         costs.apply(trainers),
         replace(rules, nodes=rules.nodes.without_caution(), fragments=fragments),
         goal,
-        _AT_ONCE,
+        AT_ONCE,
         NullJournal(),
         stopwatch_s,
         topology,
         log.places,
         as_ideal=True,
+        as_published=costs.as_published,
     )
     record = replay.run(progress)
     holes, most = log.places.holes, rules.sharing.max_running
@@ -244,6 +245,7 @@ def replay_as_daemon(
         stopwatch_s,
         topology,
         places,
+        as_published=costs.as_published,
     )
     return DaemonReplayed(replay.run(progress), stopwatch_s() - start_s)
 

@@ -43,12 +43,14 @@ class Happened:
         ended: whether jobs end, or nodes become idle.
         starts: jobs that start.
         failed: idle nodes that go out of service.
+        changes_idle: whether other nodes are idle than before, or other parts of nodes.
     """
 
     submitted: bool = False
     ended: bool = False
     starts: tuple[Start, ...] = ()
     failed: tuple[str, ...] = ()
+    changes_idle: bool = False
 
     def __bool__(self) -> bool:
         """Whether anything does."""
@@ -126,9 +128,11 @@ class LoggedSite:
             self._job_event = next(self._job_events, None)
         starting = {name: one.job for one in started for name in one.nodes}
         taken: defaultdict[str, list[str]] = defaultdict(list)
+        changes_idle = self._shared is not None and bool(kinds - {_SUBMITTED})
         while self._change is not None and self._change.at_s <= now_s:
             for name in self._change.left:
                 taken[starting.get(name, "")].append(name)
+            changes_idle = True
             if self._change.joined:
                 kinds.add(_ENDED)
             self._move(self._change)
@@ -139,7 +143,7 @@ class LoggedSite:
         if self._shared is not None:
             self._shared.advance(now_s)
             starts = tuple(started) if now_s >= self._from_s else ()
-        return Happened(_SUBMITTED in kinds, _ENDED in kinds, starts, failed)
+        return Happened(_SUBMITTED in kinds, _ENDED in kinds, starts, failed, changes_idle)
 
     def delay(self, job: str, delay_s: float) -> None:
         """A job really starts so much later; when it ends the log says all the same."""
