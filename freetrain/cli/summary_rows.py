@@ -36,12 +36,8 @@ def outcome_rows(out: Outcome) -> Iterator[tuple[str, str, str]]:
 
 def site_row(site: SiteOutcome) -> tuple[str, str, str]:
     """What the site's jobs would have felt."""
-    return (
-        "site's jobs",
-        f"{site.site_delayed:,}",
-        f"of {site.site_starts:,} that started on idle nodes waited for fragments, together "
-        f"{site.site_delay_s:,.0f} s, at most {site.site_delay_max_s:,.1f} s",
-    )
+    met = f"of {site.site_starts:,} that started on idle nodes found fragments there"
+    return "site's jobs", f"{site.site_delayed:,}", f"{met} (how much later they start: docs/harm.md)"
 
 
 def part_of(part: float | None, whole: float | None) -> str:

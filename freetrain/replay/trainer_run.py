@@ -41,10 +41,10 @@ class _Pause:
 class TrainerRun:
     """One admitted trainer. Progress is linear between changes, so it is brought up to date only then.
 
-    A change of size costs a pause: seconds × the rate before the change, charged at once (for a start: × the rate it
-    starts with). An eviction costs two things:
+    A change of size costs a pause: seconds × the rate before the change, charged at once (for a start: × the rate
+    that it has then). An eviction costs two things:
 
-    1. The pause of any change of size, always and whole. A pause that has not passed yet ends there: the rest of it
+    1. The pause of any change of size, always and whole. A pause that has not passed yet ends there: its rest
        is given back.
     2. Work: what was trained since the last save, which every change is, at most the rest of ``eviction_s``.
 

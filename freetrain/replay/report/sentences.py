@@ -16,7 +16,6 @@ from freetrain.replay.study import Study
 from freetrain.showing.words import (
     NOTHING,
     amount,
-    brief_duration,
     count,
     duration,
     large,
@@ -119,13 +118,9 @@ def _compared(study: Study, shown: Outcome, objective: str) -> str:
 
 def _felt(site: SiteOutcome) -> Tile:
     if not site.site_starts:
-        return Tile(NOTHING, "waiting for fragments", "no job of the site started on idle nodes")
-    waited = f"{number(site.site_delayed)} of {count(site.site_starts, 'job')} waited"
-    longest = f", {duration(site.site_delay_max_s)} at most" if site.site_delayed else ""
-    mean = brief_duration(site.site_delay_mean_s) if site.site_delayed else "0\N{NO-BREAK SPACE}s"
-    return Tile(
-        mean, "later for a job of the site", f"on average of those that started on idle nodes: {waited}{longest}"
-    )
+        return Tile(NOTHING, "met fragments", "no job of the site started on idle nodes")
+    met = f"{number(site.site_delayed)} of {count(site.site_starts, 'job')} that started on idle nodes"
+    return Tile(share(site.site_delayed / site.site_starts), "of the site’s jobs met fragments", met)
 
 
 def _lost(shown: Outcome, duration_s: float) -> str:
