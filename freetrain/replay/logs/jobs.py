@@ -19,7 +19,7 @@ from freetrain.replay.logs.nodelists import MOST_NODES
 from freetrain.replay.logs.parsed import MachineSize, ParsedFile, seen, take_runs, without_repeats
 from freetrain.replay.logs.placing import Placed, place_by_lists, place_by_packing
 from freetrain.replay.logs.proof import Proof, prove
-from freetrain.replay.logs.runaways import cut_by_limits, cut_by_successors
+from freetrain.replay.logs.runaways import cut_by_limits, cut_by_requeues, cut_by_successors
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.window import Window
 
@@ -60,9 +60,10 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
         tally.stop_if_mostly_bad()
         raise _no_job_ran(tally)
     cluster = _only_cluster(files)
+    runs, requeued = cut_by_requeues(runs)
     runs, past_limit = cut_by_limits(runs, proof.latest_submit_s)
     machine = described = read_machine(options.machine) if options.machine is not None else None
-    notes = [*(note for file in files for note in file.notes), *past_limit]
+    notes = [*(note for file in files for note in file.notes), *requeued, *past_limit]
     packed = not runs.select((pl.col("node_list") != "").any()).item()
     if packed:
         size = next((file.size for file in files if file.size is not None), None)
