@@ -43,7 +43,7 @@ class Start:
     nodes: NodeSet
 
 
-Shape = tuple[NodeSet, int, float, Amount | None]
+JobShape = tuple[NodeSet, int, float, Amount | None]
 """What of a job counts in a search: where it may run, on how many nodes, for how long, on how much of each."""
 
 
@@ -71,7 +71,7 @@ class Schedule:
         for one in snapshot.reservations:
             if one.end_s > self.now_s:
                 self._reserved.add(one.start_s, one.end_s, machine.sets.of(one.nodes))
-        self.not_before_s: dict[Shape, float] = {}
+        self.not_before_s: dict[JobShape, float] = {}
         self.holds_until_s = inf
 
     def fits(self, job: Job) -> bool:
@@ -84,11 +84,11 @@ class Schedule:
         taken = self._reserved.between(self.now_s, self.now_s + limit_s)
         return (possible & ~taken).bit_count() >= job.node_count
 
-    def shape_of(self, job: Job) -> Shape:
+    def shape_of(self, job: Job) -> JobShape:
         """What of it counts in a search."""
         return self._machine.possible(job), job.node_count, self._machine.limit_s(job), job.asks
 
-    def find_start(self, shape: Shape) -> Start | None:
+    def find_start(self, shape: JobShape) -> Start | None:
         """When and where Slurm would plan a job; None: not within the window, or not looked for any more.
 
         Slurm tries one stretch of time after the other. In each the nodes count that nobody has reserved from its

@@ -18,7 +18,7 @@ from freetrain.core.job import Job
 from freetrain.core.node import Nodes
 from freetrain.lending.shadow.machine import Machine
 from freetrain.lending.shadow.node_sets import NodeSet
-from freetrain.lending.shadow.schedule import Schedule, Shape, Start
+from freetrain.lending.shadow.schedule import Schedule, JobShape, Start
 
 _MOST_LATER_TASKS = 20
 """Slurm plans no more tasks of one array (its default of ``bf_max_job_array_resv``)."""
@@ -68,7 +68,7 @@ class Search:
     """
 
     job: Job
-    shape: Shape
+    shape: JobShape
     is_believed: bool
     fits: bool
     plans: tuple[PlannedStart, ...]
@@ -155,11 +155,11 @@ class Searcher:
         self._compared = number + 1
         return self._before[number] if self._is_as_before else None
 
-    def _still_holds(self, before: Search, job: Job, shape: Shape, is_believed: bool) -> bool:
+    def _still_holds(self, before: Search, job: Job, shape: JobShape, is_believed: bool) -> bool:
         is_same = before.shape == shape and before.is_believed == is_believed and before.job == job
         return is_same and self._schedule.now_s < before.holds_until_s
 
-    def _search_anew(self, job: Job, shape: Shape, is_believed: bool) -> Search:
+    def _search_anew(self, job: Job, shape: JobShape, is_believed: bool) -> Search:
         schedule = self._schedule
         for search in self._unplanned:
             for start_s, nodes in search.planned:
@@ -181,7 +181,7 @@ class Searcher:
             schedule.holds_until_s,
         )
 
-    def _starts_of(self, job: Job, shape: Shape) -> Iterator[tuple[PlannedStart, NodeSet]]:
+    def _starts_of(self, job: Job, shape: JobShape) -> Iterator[tuple[PlannedStart, NodeSet]]:
         """The job's start, or those of an array's tasks as far as Slurm plans them."""
         machine, schedule = self._machine, self._schedule
         left, left_later = job.tasks, _MOST_LATER_TASKS
