@@ -18,7 +18,7 @@ from freetrain.core.job import Job
 from freetrain.core.node import Nodes
 from freetrain.lending.shadow.machine import Machine
 from freetrain.lending.shadow.node_sets import NodeSet
-from freetrain.lending.shadow.schedule import Schedule, JobShape, Start
+from freetrain.lending.shadow.schedule import JobShape, Schedule, Start
 
 _MOST_LATER_TASKS = 20
 """Slurm plans no more tasks of one array (its default of ``bf_max_job_array_resv``)."""
