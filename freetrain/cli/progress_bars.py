@@ -27,6 +27,14 @@ def replaying(from_s: float, until_s: float, quiet: bool) -> Iterator[Callable[[
 
 
 @contextmanager
+def estimating(quiet: bool) -> Iterator[Callable[[float], None]]:
+    """Show a bar; what is yielded is told which part of the time is over."""
+    with _progress(quiet) as progress:
+        task = progress.add_task("Replaying some hours as the daemon", total=1.0)
+        yield lambda part: progress.update(task, completed=min(part, 1.0))
+
+
+@contextmanager
 def counting(all_of_them: int, there: int, quiet: bool) -> Iterator[Callable[[str], None]]:
     """Show how many are over; what is yielded is told each as it is. Where nobody looks, a line for each."""
     over = there

@@ -14,8 +14,8 @@ import click
 from freetrain import __version__
 from freetrain.cli.options import policy_options, store_option
 from freetrain.cli.output import command_line, print_json, require_place
-from freetrain.cli.progress_bars import reading, replaying
-from freetrain.cli.replay_as_daemon import Afterwards, Beside, begin, how_as_daemon
+from freetrain.cli.progress_bars import estimating, reading, replaying
+from freetrain.cli.replay_as_daemon import Afterwards, Beside, begin, daemons_record, how_as_daemon, is_long
 from freetrain.cli.replay_as_options import as_options
 from freetrain.cli.replay_document import Result, result_document
 from freetrain.cli.replay_options import (
@@ -33,7 +33,7 @@ from freetrain.cli.replay_options import (
 )
 from freetrain.cli.replay_shapes import check_own_tasks, replay_shapes
 from freetrain.cli.replay_share import share_options, task_asked
-from freetrain.cli.replay_summary import print_definitions, print_summary
+from freetrain.cli.replay_summary import print_definitions, print_first, print_summary
 from freetrain.core.holes import Holes
 from freetrain.core.objectives import find_objective
 from freetrain.core.topology import Topology
@@ -41,15 +41,18 @@ from freetrain.core.trainer import Trainer
 from freetrain.errors import FreetrainError
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_placer, find_policy
+from freetrain.replay.course import ReplayRecord
 from freetrain.replay.foresight import Foresight, Knows
 from freetrain.replay.logs import LoggedJobs, SiteLog, read_site_log
-from freetrain.replay.study import Study, study, study_as_daemon
+from freetrain.replay.study import Study, study, study_as_daemon, study_estimated
 from freetrain.replay.task_shapes import with_own_tasks
 from freetrain.replay.trainers import find_trainers
 
 if TYPE_CHECKING:
     from freetrain.cli.replay_recording import Recorder
 
+_ESTIMATE_S = 40.0
+"""So long some hours are replayed, that of a month of 200 nodes an estimate is there within a minute."""
 DEFAULT_REPORT = Path("freetrain-report.html")
 
 
@@ -104,9 +107,14 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     goal = replace(goal, placer=find_placer(given["place"], switches), links=links(given, switches))
     settings = {"logs": [path.name for path in logs], **_settings(given)}
     with recorder.journal(log.holes, settings) as journal:
-        with _asked_daemon(given, log) as pending:
+        is_estimated = how_as_daemon(given) is not None and not given["exact"] and is_long(log)
+        with nullcontext() if is_estimated else _asked_daemon(given, log) as pending:
             done = _replay(log.holes, log.logged, trainers, goal, given, journal, switches)
+            if not given["as_json"]:
+                print_first(log, done)
             done = _with_daemon(done, pending, log, given)
+        if is_estimated:
+            done = _estimated(done, log, trainers, goal, given, switches)
         if log.places is not None:  # when waiting jobs would take these only the daemon knows
             places = log.places.holes
             with _asked_daemon(given, log, in_parts=True) as pending:
@@ -150,6 +158,31 @@ def _replay(
             switches,
             draw(given),
         )
+
+
+def _estimated(
+    done: Study,
+    log: SiteLog,
+    trainers: Iterable[Trainer],
+    goal: Goal,
+    given: Mapping[str, Any],
+    switches: Topology,
+) -> Study:
+    """With what the daemon would have got, from some hours; from all of them where that is as quick."""
+    quietly = {**given, "quiet": True}
+
+    def allow(holes: Holes) -> ReplayRecord:
+        return _replay(holes, log.logged, trainers, goal, quietly, NullJournal(), switches).record
+
+    def go_as_daemon(some_hours: SiteLog) -> ReplayRecord:
+        return daemons_record(given, some_hours)
+
+    with estimating(given["quiet"]) as progress:
+        found = study_estimated(log, done.outcome, allow, go_as_daemon, _ESTIMATE_S, time.perf_counter, progress)
+    if found is not None:
+        return replace(done, estimate=found)
+    with _asked_daemon(given, log) as pending:
+        return _with_daemon(done, pending, log, given)
 
 
 def _asked_daemon(

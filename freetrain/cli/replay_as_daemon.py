@@ -17,6 +17,7 @@ from freetrain.cli.replay_options import costs, links, topology
 from freetrain.errors import FreetrainError
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_placer, find_policy
+from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs import SiteLog
 from freetrain.replay.study import AsDaemon, DaemonReplayed, replay_as_daemon
 from freetrain.replay.trainers import find_trainers
@@ -25,6 +26,10 @@ Progress = Callable[[float], None]
 
 MANY_HOLES = 20_000
 """A log with fewer is replayed sooner than another process has started."""
+_MANY_LOOKS = 20_000
+"""They take about a minute."""
+_BETWEEN_LOOKS_S = 60.0
+"""So often it looks while nothing happens."""
 _BETWEEN_NEWS_S = 0.2
 
 
@@ -38,6 +43,17 @@ def begin(given: Mapping[str, Any], log: SiteLog, in_parts: bool = False) -> Aft
     """
     holes = log.places.holes if in_parts and log.places is not None else log.holes
     return (Beside if len(holes) >= MANY_HOLES else Afterwards)(given, log, in_parts)
+
+
+def is_long(log: SiteLog) -> bool:
+    """Whether a replay as the daemon may take longer than an estimate."""
+    looks = log.holes.duration_s / _BETWEEN_LOOKS_S + len(log.holes)
+    return log.logged is not None and looks >= _MANY_LOOKS
+
+
+def daemons_record(given: Mapping[str, Any], log: SiteLog) -> ReplayRecord:
+    """A replay as the daemon would have gone, in this process."""
+    return _replay(given, log, False, lambda at_s: None).record
 
 
 def how_as_daemon(given: Mapping[str, Any], in_parts: bool = False) -> AsDaemon | None:

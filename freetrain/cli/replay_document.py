@@ -67,6 +67,7 @@ def result_document(result: Result) -> dict[str, Any]:
         "outcome": outcome_to_dict(done.outcome),
         "forecast": asdict(done.record.forecast),
         "as_daemon": done.as_daemon and daemon_document(done.as_daemon),
+        "estimate": done.estimate and asdict(done.estimate),
         "shares": share_document(log, done.on_shares),
         "worth": result.worth and asdict(result.worth),
         "wall_s": done.wall_s,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,9 @@ class Recorder:
         """Keep what came of it; the run's number."""
         as_daemon = done.as_daemon and daemon_document(done.as_daemon)
         shares = share_document(log, done.on_shares)
-        outcome = {**outcome_to_dict(done.outcome), "as_daemon": as_daemon, "shares": shares}
+        estimate = done.estimate and asdict(done.estimate)
+        played = {"as_daemon": as_daemon, "estimate": estimate, "shares": shares}
+        outcome = {**outcome_to_dict(done.outcome), **played}
         self._journal.finish(outcome, [_trainer_record(run) for run in done.record.runs], time.time())
         return self._journal.run_id
 

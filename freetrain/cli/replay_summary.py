@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import click
@@ -9,8 +10,9 @@ import click
 from freetrain.cli.output import print_figures, print_heading, print_table
 from freetrain.cli.replay_document import Result
 from freetrain.cli.summary_of_shares import print_shares
-from freetrain.cli.summary_rows import part_of, site_row, trouble_rows, work_rows
+from freetrain.cli.summary_rows import part_of, site_row, trouble_rows, u_words, work_rows
 from freetrain.core.holes import SECONDS_PER_HOUR
+from freetrain.replay.estimate import DaemonEstimate
 from freetrain.replay.full_hours import without_empty_hours
 from freetrain.replay.logs import RowCount, SiteLog
 from freetrain.replay.outcome import Outcome, SiteOutcome, definitions
@@ -28,16 +30,24 @@ def print_definitions() -> None:
     )
 
 
-def print_summary(result: Result) -> None:
-    """The outcome in a few lines."""
-    for warning in result.log.warnings:
+def print_first(log: SiteLog, done: Study) -> None:
+    """What is known first: what was read, and what the holes allow."""
+    for warning in log.warnings:
         click.echo(f"Warning: {warning}")
-    _print_rows(result.log)
+    _print_rows(log)
+    print_heading("What the holes allow")
+    print_figures(_outcome_rows(log, done))
+    sys.stdout.flush()
+
+
+def print_summary(result: Result) -> None:
+    """The rest, once that is known, too."""
     if result.study.as_daemon is not None:
         print_heading("What the daemon would have got")
         print_figures(_daemon_rows(result.study.as_daemon))
-    print_heading("What the holes allow")
-    print_figures(_outcome_rows(result.log, result.study))
+    if result.study.estimate is not None:
+        print_heading("What the daemon would have got, estimated")
+        print_figures(_estimate_rows(result.study.estimate, result.study.outcome))
     print_shares(result.log, result.study.on_shares)
     if result.prices and result.worth:
         print_heading("What it is worth")
@@ -133,6 +143,24 @@ def _daemon_rows(done: DaemonStudy) -> Iterator[tuple[str, str, str]]:
     yield from trouble_rows(out)
     yield site_row(site)
     yield "decisions", f"{out.decisions:,}", f"in {done.wall_s:,.1f} s"
+
+
+def _estimate_rows(found: DaemonEstimate, allowed: Outcome) -> Iterator[tuple[str, str, str]]:
+    idle = allowed.idle_node_hours
+    for name, hours in (("lent", found.lent_node_hours), ("useful", found.useful_node_hours)):
+        part = f"{part_of(hours.value, idle)} ± {part_of(hours.within, idle)} of idle"
+        yield name, f"{hours.value:,.0f}", f"± {hours.within:,.0f} node-hours, {part}"
+    if found.work is not None:
+        nodes = f"of the same trainers on {allowed.dedicated_nodes:,.1f} dedicated nodes"
+        yield "work", u_words(found.work.value), f"± {u_words(found.work.within)} {nodes}"
+    yield "from", f"{found.blocks:,}", _with_plain_spaces(f"of {blocks_sentence(found)}")
+    yield "--exact", "", _with_plain_spaces(f"replays all of them, in about {duration(found.whole_s)}")
+
+
+def blocks_sentence(found: DaemonEstimate) -> str:
+    """What an estimate was made from."""
+    blocks = count(found.of_blocks, "block")
+    return f"{blocks} of {duration(found.block_s)}, spread over the log (seed {found.seed}); ± is a 95 % interval"
 
 
 def _solve_words(out: Outcome) -> str:

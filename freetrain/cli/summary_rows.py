@@ -21,11 +21,9 @@ def work_rows(out: Outcome) -> Iterator[tuple[str, str, str]]:
 def trouble_rows(out: Outcome) -> Iterator[tuple[str, str, str]]:
     """What it cost the trainers."""
     rescale_lost_s = out.scale_up_lost_s + out.scale_down_lost_s
-    yield (
-        "evictions",
-        f"{out.evictions:,}",
-        f"nodes in {out.forced_rescales:,} forced rescales, {out.eviction_lost_s / SECONDS_PER_HOUR:,.1f} h lost",
-    )
+    lost, paused = (f"{lost_s / SECONDS_PER_HOUR:,.1f}" for lost_s in (out.eviction_lost_s, out.eviction_pause_s))
+    forced = f"nodes in {out.forced_rescales:,} forced rescales"
+    yield "evictions", f"{out.evictions:,}", f"{forced}, {lost} h of work and {paused} h of pauses lost"
     yield "rescales", f"{out.rescales:,}", f"decided, {rescale_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
     yield "starts", f"{out.starts:,}", f"{out.start_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
 
@@ -38,12 +36,8 @@ def outcome_rows(out: Outcome) -> Iterator[tuple[str, str, str]]:
 
 def site_row(site: SiteOutcome) -> tuple[str, str, str]:
     """What the site's jobs would have felt."""
-    return (
-        "site's jobs",
-        f"{site.site_delayed:,}",
-        f"of {site.site_starts:,} that started on idle nodes waited for fragments, together "
-        f"{site.site_delay_s:,.0f} s, at most {site.site_delay_max_s:,.1f} s",
-    )
+    met = f"of {site.site_starts:,} that started on idle nodes found fragments there"
+    return "site's jobs", f"{site.site_delayed:,}", f"{met} (how much later they start: docs/harm.md)"
 
 
 def part_of(part: float | None, whole: float | None) -> str:

@@ -30,7 +30,9 @@ class FragmentQueue:
         """Whether a job waits or runs in it: any other job is the site's own."""
         if self.qos not in ("", job.qos):
             return False
-        return job.partition == self.partition or set(job.partition.split(",")) <= set(self.partitions)
+        if job.partition == self.partition or "," not in job.partition + self.partition:
+            return job.partition == self.partition
+        return set(job.partition.split(",")) <= set(self.partitions)
 
     def missing(self, known: Container[str]) -> str:
         """The first of its partitions that is not known; empty: all are."""

@@ -188,7 +188,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     rooms, lent = _find_rooms(facts, nodes)
     memory = memory.with_nodes(facts, _idle_for_the_site(facts, rooms, lent, nodes), nodes)
     rules = _with_horizon(rules, memory)
-    shadow = shadow_of(facts.snapshot, facts.fragments, nodes, memory.sightings, lent)
+    shadow = shadow_of(facts.snapshot, facts.fragments, nodes, memory.sightings, lent, memory.searches)
     memory = memory.with_limits(facts, shadow, nodes).with_harm(facts, shadow, rules)
     back_off = find_back_off(memory.meter.harms, memory.evicted_s, memory.lost, now_s, rules.harm)
     stopped = facts.stopped or (back_off.sentence if back_off else "")
@@ -217,7 +217,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     parts = deal_parts(facts, offered, selection.competing, eligible, memory.left, rules, tasks)
     seen = memory.sightings.with_fitting(shadow, _still_held(facts, shadow, memory))
     seen = seen.with_vain(in_vain, now_s, rules.rests_s)
-    memory = replace(memory, sightings=seen, left=parts.left)
+    memory = replace(memory, sightings=seen, left=parts.left, searches=shadow.searches)
     return Judgement(facts, rules, memory, shadow, offers, selection, parts, rooms, stopped, back_off, slow, bars)
 
 

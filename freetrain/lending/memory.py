@@ -16,7 +16,7 @@ from freetrain.lending.limit_claims import LimitClaims, claims_after
 from freetrain.lending.lost_nodes import LostNodes
 from freetrain.lending.meter import Meter
 from freetrain.lending.rules import NodeRules, Rules
-from freetrain.lending.shadow import Shadow
+from freetrain.lending.shadow import NO_SEARCHES, Searches, Shadow
 from freetrain.lending.sharing.parts import LeftNodes
 from freetrain.lending.sightings import Sightings
 from freetrain.lending.size_changes import SizeChanges
@@ -38,6 +38,7 @@ class Memory:
         evicted_s: when fragments were evicted, as far back as it counts, UTC epoch seconds.
         leaving: how long fragments take to leave their nodes.
         limits: what is given back for the site's jobs that wait for a limit.
+        searches: how the shadow schedule was found, so that the next look does only what has changed.
     """
 
     sightings: Sightings = field(default_factory=Sightings)
@@ -50,6 +51,7 @@ class Memory:
     evicted_s: tuple[float, ...] = ()
     leaving: Leaving = field(default_factory=Leaving)
     limits: LimitClaims = field(default_factory=dict)
+    searches: Searches = NO_SEARCHES
 
     def with_nodes(self, facts: Facts, idle_for_the_site: Nodes, rules: NodeRules) -> Memory:
         """After a look at the nodes.

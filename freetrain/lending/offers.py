@@ -18,7 +18,7 @@ from freetrain.lending.hole_ends import HoleEnd, cached_offer, ends_of_parts, ho
 from freetrain.lending.places import Places, parts_of_nodes, whole_nodes
 from freetrain.lending.rooms import LentParts, Rooms
 from freetrain.lending.rules import NodeRules
-from freetrain.lending.shadow import Shadow, find_shadow
+from freetrain.lending.shadow import NO_SEARCHES, Searches, Shadow, find_shadow
 from freetrain.lending.sightings import Sightings
 
 
@@ -51,6 +51,7 @@ def shadow_of(
     rules: NodeRules,
     seen: Sightings,
     parts: LentParts = MappingProxyType({}),
+    before: Searches = NO_SEARCHES,
 ) -> Shadow:
     """What the site's jobs would do; whoever had its nodes for long and did not start waits for something else.
 
@@ -60,6 +61,7 @@ def shadow_of(
         rules: what the site allows.
         seen: what was seen before.
         parts: what fragments have of each node, where nodes are lent in parts.
+        before: what the look before has searched for.
     """
     if not any(job.state is JobState.PENDING for job in snapshot.jobs):
         return Shadow(snapshot.time_s, (), frozenset())
@@ -67,7 +69,7 @@ def shadow_of(
     ours = frozenset(fragment.job for fragment in fragments)
     lent_to = {one.node: one.trainer for one in fragments if one.goes_on}
     disbelieved = seen.disbelieved(snapshot.time_s, rules.claim_s)
-    return find_shadow(snapshot, rules.queue, ours, lent_to, rules.backfill, disbelieved, parts)
+    return find_shadow(snapshot, rules.queue, ours, lent_to, rules.backfill, disbelieved, parts, before)
 
 
 def find_offers(

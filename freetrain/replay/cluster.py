@@ -154,8 +154,7 @@ class ReplayedCluster:
     def observe(self) -> Idle:
         """What there is now."""
         trainers = tuple(run.trainer for run in self.running.values())
-        self.stays = self.stays.after_changes(self.now_s, sorted(self._idle.came), self._idle.gone)
-        self._idle.note_seen()
+        self.note_idle()
         self.note_sizes()
         planned = self._plans.look(self.now_s) if self._plans is not None else Planned({}, {})
         self.planned_s = planned.until_s
@@ -178,6 +177,11 @@ class ReplayedCluster:
             self.lent_nodes -= len(action.nodes)
         elif isinstance(action, Serve):
             self._serving[action.trainer] = action.nodes
+
+    def note_idle(self) -> None:
+        """Learn from the nodes that are idle now, also where there are none and nothing is decided."""
+        self.stays = self.stays.after_changes(self.now_s, sorted(self._idle.came), self._idle.gone)
+        self._idle.note_seen()
 
     def note_sizes(self) -> None:
         """Learn from the sizes that trainers have now: before a decision and after it, so that none is missed."""

@@ -123,6 +123,8 @@ class Replay:
             cluster = self._cluster
             cluster.note_sizes()
             self._course.forecasts.note(cluster.now_s, cluster.stays, cluster.planned_s.items())
+        else:
+            self._cluster.note_idle()
         self._course.note()
 
     def _judge(self, idle: Idle) -> Idle:

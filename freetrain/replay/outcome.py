@@ -66,7 +66,10 @@ class Outcome:
     forced_rescales: Annotated[int, "times a trainer paid for evictions (several nodes at once count once)"]
     rescales: Annotated[int, "times a trainer paid for a change of size that freetrain decided"]
     starts: Annotated[int, "times a trainer started from nothing"]
-    eviction_lost_s: Annotated[float, "seconds of training lost to evictions, over all trainers"]
+    eviction_lost_s: Annotated[
+        float, "seconds of training since the last save that evictions undid, over all trainers"
+    ]
+    eviction_pause_s: Annotated[float, "seconds of pauses that evictions forced, over all trainers"]
     scale_up_lost_s: Annotated[float, "seconds of training lost to growing"]
     scale_down_lost_s: Annotated[float, "seconds of training lost to shrinking"]
     start_lost_s: Annotated[float, "seconds of training lost to starting"]
@@ -114,6 +117,7 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> Outcome:
         rescales=_times(runs, Loss.SCALE_UP) + _times(runs, Loss.SCALE_DOWN),
         starts=_times(runs, Loss.START),
         eviction_lost_s=_lost_s(runs, Loss.EVICTION),
+        eviction_pause_s=_lost_s(runs, Loss.EVICTION_PAUSE),
         scale_up_lost_s=_lost_s(runs, Loss.SCALE_UP),
         scale_down_lost_s=_lost_s(runs, Loss.SCALE_DOWN),
         start_lost_s=_lost_s(runs, Loss.START),

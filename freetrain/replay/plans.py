@@ -10,6 +10,7 @@ from freetrain.core.holes import Holes
 from freetrain.lending.hole_ends import planned_ends_s
 from freetrain.lending.offers import shadow_of
 from freetrain.lending.rules import NodeRules
+from freetrain.lending.shadow import NO_SEARCHES
 from freetrain.lending.sightings import Sightings
 from freetrain.replay.as_daemon.site import LoggedSite
 from freetrain.replay.logs import LoggedJobs
@@ -41,6 +42,7 @@ class SitePlans:
     def __init__(self, holes: Holes, logged: LoggedJobs) -> None:
         self._site = LoggedSite(holes, logged, _RULES.partition)
         self._seen = Sightings()
+        self._searches = NO_SEARCHES
 
     @property
     def next_s(self) -> float:
@@ -54,6 +56,7 @@ class SitePlans:
     def look(self, now_s: float) -> Planned:
         """What Slurm would do with the jobs that wait, but for those that had nodes for long and did not start."""
         snapshot = self._site.snapshot(now_s)
-        shadow = shadow_of(snapshot, (), _RULES, self._seen)
+        shadow = shadow_of(snapshot, (), _RULES, self._seen, before=self._searches)
+        self._searches = shadow.searches
         self._seen = self._seen.with_fitting(shadow)
         return Planned(shadow.kept, planned_ends_s(snapshot, shadow))

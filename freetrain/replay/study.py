@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from freetrain.core.holes import Holes, seen_by_polls
+from freetrain.core.holes import Holes, cut, seen_by_polls
 from freetrain.core.power import NO_DRAW, PowerDraw
 from freetrain.core.topology import FLAT, Topology
 from freetrain.core.trainer import Trainer
@@ -16,6 +16,7 @@ from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.dedicated import DedicatedRecord, train_dedicated
 from freetrain.replay.driver import Replay
+from freetrain.replay.estimate import Allowed, Amounts, BlockPair, DaemonEstimate, estimate_daemon
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import LoggedJobs, SiteLog
 from freetrain.replay.outcome import Outcome, SiteOutcome, outcome_of, site_outcome_of
@@ -26,7 +27,7 @@ class Costs:
     """Costs in seconds that replace those of every trainer, where given; and how evictions are charged.
 
     Attributes:
-        as_published: whole, as the published method does, even if that takes more than was trained.
+        as_published: as the published method does, whole, even if that takes more than was trained.
     """
 
     scale_up_s: float | None = None
@@ -100,6 +101,7 @@ class Study:
         wall_s: seconds that the replay took.
         as_daemon: what the daemon would have got; None: it was not asked.
         on_shares: the same trainers on places, on nodes with jobs and without; None: it was not asked.
+        estimate: what the daemon would have got, where only some hours were replayed; None: all were, or none.
     """
 
     record: ReplayRecord
@@ -108,6 +110,7 @@ class Study:
     wall_s: float
     as_daemon: DaemonStudy | None = None
     on_shares: Study | None = None
+    estimate: DaemonEstimate | None = None
 
     @property
     def has_own_tasks(self) -> bool:
@@ -163,7 +166,7 @@ def study(
     return Study(record, dedicated, outcome_of(record, dedicated), wall_s)
 
 
-_AT_ONCE = Timing(poll_s=3600.0, wakes=None, launch_s=0.0, boot_s=0.0, leave_s=0.0, evict_s=0.0)
+AT_ONCE = Timing(poll_s=3600.0, wakes=None, launch_s=0.0, boot_s=0.0, leave_s=0.0, evict_s=0.0)
 _AS_LONG_AS_THERE_S = 1e9
 
 
@@ -202,12 +205,13 @@ def study_shapes(
         costs.apply(trainers),
         replace(rules, nodes=rules.nodes.without_caution(), fragments=fragments),
         goal,
-        _AT_ONCE,
+        AT_ONCE,
         NullJournal(),
         stopwatch_s,
         topology,
         log.places,
         as_ideal=True,
+        as_published=costs.as_published,
     )
     record = replay.run(progress)
     holes, most = log.places.holes, rules.sharing.max_running
@@ -241,8 +245,51 @@ def replay_as_daemon(
         stopwatch_s,
         topology,
         places,
+        as_published=costs.as_published,
     )
     return DaemonReplayed(replay.run(progress), stopwatch_s() - start_s)
+
+
+def study_estimated(
+    log: SiteLog,
+    allowed: Outcome,
+    allow: Callable[[Holes], ReplayRecord],
+    go_as_daemon: Callable[[SiteLog], ReplayRecord],
+    budget_s: float,
+    stopwatch_s: Callable[[], float],
+    progress: Callable[[float], None] = lambda part: None,
+) -> DaemonEstimate | None:
+    """What the daemon would have got of a long log, from some hours of it; None: all of it is replayed as soon.
+
+    Args:
+        log: what is replayed.
+        allowed: what its holes allow.
+        allow: replays some hours of it as the holes allow.
+        go_as_daemon: replays them as the daemon would have gone.
+        budget_s: how long that may take.
+        stopwatch_s: running seconds.
+        progress: is told which part of that time is over.
+    """
+
+    def replay_block(from_s: float, until_s: float) -> BlockPair:
+        holes = cut(log.holes, from_s, until_s)
+        if not len(holes):
+            return BlockPair(_NOTHING, _NOTHING)
+        return BlockPair(_amounts(allow(holes)), _amounts(go_as_daemon(replace(log, holes=holes))))
+
+    known = Allowed(allowed.u_work, allowed.lent_node_hours, allowed.useful_node_hours)
+    window = log.holes.from_s, log.holes.until_s
+    return estimate_daemon(window, known, replay_block, budget_s, stopwatch_s, progress)
+
+
+_NOTHING = Amounts(0.0, 0.0, 0.0)
+
+
+def _amounts(record: ReplayRecord) -> Amounts:
+    held_node_s = sum(run.node_s for run in record.runs)
+    lost_node_s = sum(run.booting_node_s + run.lost_node_s for run in record.runs)
+    lent_node_s = record.felt.lent_node_s if record.felt else held_node_s
+    return Amounts(sum(run.work for run in record.runs), lent_node_s, held_node_s - lost_node_s)
 
 
 def study_as_daemon(how: AsDaemon, replayed: DaemonReplayed, dedicated: DedicatedRecord) -> DaemonStudy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
 from types import MappingProxyType
@@ -20,24 +20,43 @@ class Loss(StrEnum):
     """Why a trainer lost training time."""
 
     EVICTION = "eviction"
+    EVICTION_PAUSE = "eviction_pause"
     SCALE_UP = "scale_up"
     SCALE_DOWN = "scale_down"
     START = "start"
 
 
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """A pause as it was charged: why, until when, and what a second of it cost."""
+
+    why: Loss
+    until_s: float
+    seconds: float
+    rate: float
+    worth_per_s: float
+    nodes: float
+
+
 class TrainerRun:
     """One admitted trainer. Progress is linear between changes, so it is brought up to date only then.
 
-    Costs are charged as published: seconds × the rate before the change, at once (for a start: × the rate it
-    starts with). But an eviction takes no more than what was trained since the last change: what was done before
-    that was saved then. Of an independent trainer only that part pays which the nodes are that come or go. What a
-    change costs is charged when new nodes have booted: until then the others go on, and they cost nothing to lose.
+    A change of size costs a pause: seconds × the rate before the change, charged at once (for a start: × the rate
+    that it has then). An eviction costs two things:
+
+    1. The pause of any change of size, always and whole. A pause that has not passed yet ends there: its rest
+       is given back.
+    2. Work: what was trained since the last save, which every change is, at most the rest of ``eviction_s``.
+
+    The published method charges all of ``eviction_s`` instead. Of an independent trainer only that part pays which
+    the nodes are that come or go, and no pause. What a change costs is charged when new nodes have booted: until
+    then the others go on, and they cost nothing to lose.
 
     Args:
         trainer: what is trained.
         worth: its worth per second by size.
         admitted_s: when it may have nodes, UTC epoch seconds.
-        as_published: charge evictions whole, as the published method does, even where less was trained.
+        as_published: charge evictions as the published method does.
         kind_of: node → its kind; what it has may be places on nodes.
         watts_of: node → what it takes while it is lent; empty: nobody says.
 
@@ -78,7 +97,8 @@ class TrainerRun:
         self._watts_of = watts_of
         self._worth = worth
         self._as_published = as_published
-        self._saved_samples = 0.0
+        self._trains_since_s = admitted_s
+        self._last_pause: _Pause | None = None
         self.admitted_s = admitted_s
         self.as_of_s = admitted_s
         self.started_s: float | None = None
@@ -162,10 +182,16 @@ class TrainerRun:
         nodes = nodes & self.nodes
         if not nodes:
             return
-        if self.rate > 0:
-            lost_s = min(self._eviction_s, self.trainer.known_end_s) if was_known else self._eviction_s
+        if self.rate > 0 and self._as_published:
+            lost_s = self.trainer.known_end_s if was_known else self.trainer.eviction_s
             self._lose(Loss.EVICTION, lost_s * self._part(len(nodes)))
-        self._saved_samples = self.samples
+        elif self.rate > 0:
+            unsaved_s = self._unsaved_s
+            self._end_pause(now_s)
+            pause_s = self.trainer.known_end_s if self.trainer.rescales else 0.0
+            work_s = 0.0 if was_known and self.trainer.rescales else self.trainer.eviction_s - pause_s
+            self._lose(Loss.EVICTION, min(work_s, unsaved_s) * self._part(len(nodes)))
+            self._lose(Loss.EVICTION_PAUSE, pause_s)
         self._resize(self.nodes - nodes)
 
     def rename(self, place: str, other: str) -> None:
@@ -185,11 +211,19 @@ class TrainerRun:
         self._resize(set())
 
     @property
-    def _eviction_s(self) -> float:
-        """Seconds that an eviction costs now; below 0: part of a pause that was charged had not passed yet."""
-        if self._as_published:
-            return self.trainer.eviction_s
-        return min(self.trainer.eviction_s, (self.samples - self._saved_samples) / self.rate)
+    def _unsaved_s(self) -> float:
+        """Seconds of training since the last save, or since the end of the pause that came with it."""
+        return max(0.0, self.as_of_s - self._trains_since_s)
+
+    def _end_pause(self, now_s: float) -> None:
+        """Give back the rest of a pause that has not passed yet: another one begins."""
+        pause, self._last_pause = self._last_pause, None
+        if pause is not None and pause.until_s > now_s:
+            rest_s = min(pause.until_s - now_s, pause.seconds)
+            self.samples += rest_s * pause.rate
+            self.work += rest_s * pause.worth_per_s
+            self.lost_node_s -= rest_s * pause.nodes
+            self.lost_s[pause.why] -= rest_s
 
     def _part(self, nodes: int) -> float:
         """Which part of it pays for so many of its nodes that come or go: all, unless they work each by itself."""
@@ -202,14 +236,20 @@ class TrainerRun:
     def _save(self, now_s: float) -> None:
         """Who changes its size in good order loses nothing of what it has trained."""
         self.settle(now_s)
-        self._saved_samples = self.samples
+        self._trains_since_s = now_s
 
     def _lose(self, why: Loss, seconds: float) -> None:
         self.samples -= seconds * self.rate
         self.work -= seconds * self.worth_per_s
-        self.lost_node_s += seconds * len(self.nodes) * self.counts_as
+        nodes = len(self.nodes) * self.counts_as
+        self.lost_node_s += seconds * nodes
         self.losses[why] += 1
         self.lost_s[why] += seconds
+        if why is not Loss.EVICTION:
+            self._trains_since_s = self.as_of_s + seconds
+            if not self.trainer.independent:
+                until_s = self._trains_since_s
+                self._last_pause = _Pause(why, until_s, seconds, self.rate, self.worth_per_s, nodes)
         self._look_ahead()
 
     def _resize(self, nodes: set[str]) -> None:

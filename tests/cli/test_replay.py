@@ -276,10 +276,10 @@ def test_forecasts_are_scored_for_programs_too(log: Path) -> None:
         assert set(score) == {"calibration", "learned", "planned"}
 
 
-def test_what_the_daemon_would_have_got_comes_first_unless_it_is_not_wanted(log: Path) -> None:
+def test_what_the_holes_allow_comes_first_and_then_the_daemon_unless_it_is_not_wanted(log: Path) -> None:
     said = freetrain("replay", log, "--no-report", "--no-store").stdout
-    assert said.index("What the daemon would have got") < said.index("What the holes allow")
-    assert "waited for fragments" in said
+    assert said.index("What the holes allow") < said.index("What the daemon would have got")
+    assert "found fragments there" in said
     alone = freetrain("replay", log, "--as", "ideal", "--no-report", "--no-store").stdout
     assert "the daemon" not in alone
 

@@ -13,7 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from freetrain.cli import replay_as_daemon
+from freetrain.cli import replay, replay_as_daemon
 from freetrain.cli.main import cli
 from freetrain.cli.replay import replay_command
 from freetrain.cli.replay_as_daemon import Beside
@@ -167,3 +167,39 @@ def test_where_the_command_was_killed_it_ends_without_a_word(
     replay_as_daemon._work(theirs, options(path, "--trainers", "preset:hpo"), log)
     with pytest.raises(BrokenPipeError):
         theirs.send("nobody is there")
+
+
+def small_log_as_long(monkeypatch: pytest.MonkeyPatch, budget_s: float) -> None:
+    monkeypatch.setattr(replay_as_daemon, "_MANY_LOOKS", 0)
+    monkeypatch.setattr(replay, "_ESTIMATE_S", budget_s)
+
+
+def test_a_long_log_is_estimated_unless_all_of_it_is_asked_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_log_as_long(monkeypatch, 0.001)
+    found = replayed(path)
+    assert found["as_daemon"] is None
+    assert found["estimate"]["blocks"] == found["estimate"]["of_blocks"]
+    exact = replayed(path, "--exact")
+    assert exact["estimate"] is None
+    lent = exact["as_daemon"]["outcome"]["lent_node_hours"]
+    assert found["estimate"]["lent_node_hours"]["value"] == pytest.approx(lent, rel=0.05)
+
+
+def test_a_log_that_is_replayed_as_quickly_as_estimated_is_replayed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_log_as_long(monkeypatch, 600.0)
+    found = replayed(path)
+    assert found["estimate"] is None
+    assert found["as_daemon"] is not None
+
+
+def test_what_the_holes_allow_is_printed_before_the_estimate(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_log_as_long(monkeypatch, 0.001)
+    done = CliRunner().invoke(cli, ["replay", str(path), "--trainers", "preset:hpo", "--no-store", "--no-report"])
+    assert done.exit_code == 0, done.output
+    said = done.stdout
+    assert said.index("What the holes allow") < said.index("What the daemon would have got, estimated")
+    assert "95 % interval" in said

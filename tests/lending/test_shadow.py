@@ -12,6 +12,7 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState, WaitsFor
 from freetrain.core.node import Partition, Reservation
 from freetrain.lending.shadow import (
+    NO_SEARCHES,
     BackfillRules,
     PlannedStart,
     PlansCompared,
@@ -265,3 +266,52 @@ def test_slurms_plan_is_compared_where_both_have_one() -> None:
         replace(job, id="4"),
     )
     assert compare_plans(shadow, jobs, 90.0) == PlansCompared(jobs=2, differing=1)
+
+
+@st.composite
+def looks(draw: st.DrawFn) -> list[Snapshot]:
+    """Looks at a machine whose queue, and now and then whose running jobs, change from one to the next."""
+    limits_s = st.sampled_from((60.0, 300.0, 600.0, 1800.0))
+
+    def queued(number: int) -> Job:
+        partition = draw(st.sampled_from(("main", "debug")))
+        tasks = draw(st.sampled_from((1, 1, 1, 3)))
+        return waiting(str(number), draw(st.integers(1, 6)), draw(limits_s), partition=partition, tasks=tasks)
+
+    busy = [running("1", NAMES[:4], draw(st.floats(30, 900))), running("2", NAMES[4:6], draw(st.floats(30, 900)))]
+    queue = [queued(number) for number in range(10, 10 + draw(st.integers(1, 8)))]
+    now_s, found = NOW_S, []
+    for number in range(draw(st.integers(2, 6))):
+        change = draw(st.sampled_from(("none", "none", "comes", "goes", "ends", "hurries")))
+        if change == "comes":
+            queue.append(queued(100 + number))
+        elif change == "goes" and queue:
+            queue.pop(draw(st.integers(0, len(queue) - 1)))
+        elif change == "ends" and busy:
+            busy.pop()
+        elif change == "hurries" and queue:
+            queue[-1] = replace(queue[-1], priority=5)
+        found.append(replace(snapshot(*busy, *queue), time_s=now_s))
+        now_s += draw(st.sampled_from((0.0, 1.0, 10.0, 60.0, 240.0)))
+    return found
+
+
+@given(looks(), st.booleans())
+def test_what_is_kept_of_the_look_before_changes_nothing(found: list[Snapshot], doubts: bool) -> None:
+    queue, rules, before = FragmentQueue("freetrain"), BackfillRules(window_s=1500.0), NO_SEARCHES
+    for look in found:
+        disbelieved = frozenset({"10", "11"}) if doubts else frozenset[str]()
+        anew = find_shadow(look, queue, frozenset(), {}, rules, disbelieved)
+        kept = find_shadow(look, queue, frozenset(), {}, rules, disbelieved, before=before)
+        assert kept == anew
+        before = kept.searches
+
+
+def test_a_look_at_the_same_jobs_searches_for_none_of_them_anew() -> None:
+    first = shadow_of(snapshot(running("1", NAMES[:6], 900), waiting("3", 8), waiting("4", 8), waiting("5", 4)))
+    later = replace(snapshot(running("1", NAMES[:6], 900), waiting("3", 8), waiting("4", 8), waiting("5", 4)),
+                    time_s=NOW_S + 60.0)  # fmt: skip
+    queue, rules = FragmentQueue("freetrain"), BackfillRules()
+    again = find_shadow(later, queue, frozenset(), {}, rules, before=first.searches)
+    assert len(first.searches.all) == 3
+    assert all(one is other for one, other in zip(first.searches.all, again.searches.all, strict=True))

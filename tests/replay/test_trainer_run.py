@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.trainer import Trainer
 from freetrain.replay.trainer_run import Loss, TrainerRun
@@ -17,33 +20,75 @@ def started(as_published: bool = False) -> TrainerRun:
     return run
 
 
-def test_an_eviction_takes_no_more_than_was_trained_since_the_start() -> None:
+def test_an_eviction_takes_the_pause_and_no_more_work_than_was_trained_since_the_start() -> None:
     run = started()
     run.evict({"n1"}, 160.0)
-    assert run.samples == 0.0
-    assert run.lost_s == {Loss.START: 60.0, Loss.EVICTION: 100.0}
+    assert run.samples == -5 * 10.0
+    assert run.lost_s == {Loss.START: 60.0, Loss.EVICTION: 100.0, Loss.EVICTION_PAUSE: 5.0}
 
 
 def test_what_was_trained_long_ago_is_saved() -> None:
     run = started()
     run.evict({"n1"}, 1060.0)
     assert run.samples == (1000 - 300) * 10.0
+    assert run.lost_s == {Loss.START: 60.0, Loss.EVICTION: 295.0, Loss.EVICTION_PAUSE: 5.0}
 
 
 def test_a_change_in_good_order_saves_what_was_trained_before_it() -> None:
     run = started()
     run.grow(("n2",), 160.0)
     run.evict({"n2"}, 165.0)
-    assert run.samples == 100 * 10.0, "what the second node would have cost had not been trained yet"
+    assert run.samples == (100 - 5) * 10.0 + 5 * 20.0 - 5 * 20.0, "one pause follows the other, no work is lost"
     run.evict({"n1"}, 175.0)
-    assert run.samples == 100 * 10.0, "nothing has been saved since"
+    assert run.lost_s[Loss.EVICTION] == 5.0, "what was trained between the second pause and the third"
+    assert run.lost_s[Loss.EVICTION_PAUSE] == 10.0
 
 
-def test_who_is_evicted_while_it_starts_loses_no_more_than_that_time() -> None:
+def test_a_pause_that_an_eviction_cuts_short_costs_what_has_passed_of_it() -> None:
     run = started()
     run.evict({"n1"}, 10.0)
-    assert run.samples == 0.0
-    assert sum(run.lost_s.values()) == 10.0
+    assert run.lost_s == {Loss.START: 10.0, Loss.EVICTION: 0.0, Loss.EVICTION_PAUSE: 5.0}
+    assert run.samples == -5 * 10.0
+
+
+def test_an_eviction_soon_after_growing_is_never_free() -> None:
+    run = started()
+    run.grow(("n2",), 160.0)
+    run.evict({"n2"}, 160.0)
+    assert run.lost_s[Loss.EVICTION_PAUSE] == 5.0
+
+
+def test_who_knew_the_end_has_saved_and_pays_the_pause_alone() -> None:
+    run = started()
+    run.evict({"n1"}, 1060.0, was_known=True)
+    assert run.lost_s == {Loss.START: 60.0, Loss.EVICTION: 0.0, Loss.EVICTION_PAUSE: 5.0}
+
+
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(("grow", "shrink", "evict", "evict known")), st.floats(0.0, 400.0), st.integers(1, 3)
+    ),
+    max_size=12,
+)
+
+
+@given(CHANGES, st.booleans(), st.booleans())
+def test_no_loss_is_ever_negative(
+    changes: list[tuple[str, float, int]], as_published: bool, independent: bool
+) -> None:
+    trainer = replace(TRAINER, independent=independent)
+    run, now_s = TrainerRun(trainer, worth_per_s(trainer, "throughput"), 0.0, as_published), 0.0
+    for change, later_s, count in changes:
+        now_s += later_s
+        names = [f"n{number}" for number in range(count)]
+        if change == "grow":
+            run.grow(set(names) - run.nodes, now_s)
+        elif change == "shrink":
+            run.shrink(names, now_s)
+        else:
+            run.evict(set(names) & run.nodes, now_s, was_known=change == "evict known")
+    assert all(seconds >= -1e-9 for seconds in run.lost_s.values())
+    assert run.lost_node_s >= -1e-9
 
 
 def test_the_published_method_charges_an_eviction_whole() -> None:

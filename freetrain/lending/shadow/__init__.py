@@ -1,13 +1,25 @@
 """The shadow schedule: what Slurm would do with the site's waiting jobs if no fragment existed. Pure.
 
-``starts.py`` goes through the queue, ``machine.py`` knows where a job could run, and ``schedule.py`` finds out
-when: ``running.py`` says when running jobs are over, ``reserved.py`` which nodes somebody has been planned on, and
-``node_sets.py`` counts with sets of nodes. Where jobs share nodes, ``rooms_ahead.py`` says what running jobs leave
-of each, and ``ground.py`` which lent parts are given back for who starts now.
+``starts.py`` goes through the queue, and ``searches.py`` keeps what was found for each job until something
+changes it. ``machine.py`` knows where a job could run, and ``schedule.py`` finds out when: ``running.py`` says
+when running jobs are over, ``reserved.py`` which nodes somebody has been planned on, and ``node_sets.py``
+counts with sets of nodes. Where jobs share nodes, ``rooms_ahead.py`` says what running jobs leave of each, and
+``ground.py`` which lent parts are given back for who starts now.
 """
 
 from freetrain.lending.shadow.ground import LentPart
 from freetrain.lending.shadow.schedule import BackfillRules
-from freetrain.lending.shadow.starts import PlannedStart, PlansCompared, Shadow, compare_plans, find_shadow
+from freetrain.lending.shadow.searches import NO_SEARCHES, PlannedStart, Searches
+from freetrain.lending.shadow.starts import PlansCompared, Shadow, compare_plans, find_shadow
 
-__all__ = ["BackfillRules", "LentPart", "PlannedStart", "PlansCompared", "Shadow", "compare_plans", "find_shadow"]
+__all__ = [
+    "NO_SEARCHES",
+    "BackfillRules",
+    "LentPart",
+    "PlannedStart",
+    "PlansCompared",
+    "Searches",
+    "Shadow",
+    "compare_plans",
+    "find_shadow",
+]

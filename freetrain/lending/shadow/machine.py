@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from math import inf
+from operator import or_
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from freetrain.core.job import Job, JobState
 from freetrain.core.needs import meets_constraint
 from freetrain.core.node import Nodes, NodeState, Partition
 from freetrain.lending.shadow.ground import Ground, LentPart
-from freetrain.lending.shadow.node_sets import NodeSet, NodeSets, closest
+from freetrain.lending.shadow.node_sets import NodeSet, closest, node_sets
 from freetrain.lending.shadow.rooms_ahead import Hold, RoomsAhead, in_whole_cores
 
 _UNLIMITED_S = 365 * 86400.0
@@ -46,8 +47,9 @@ class Machine:
         self._snapshot = snapshot
         self._parts = parts or {}
         self.in_parts = any(job.asks is not None for job in snapshot.jobs)
-        self.sets = NodeSets([node.name for node in snapshot.nodes])
+        self.sets = node_sets(tuple([node.name for node in snapshot.nodes]))
         self._known: dict[tuple[str, str, Amount | None], NodeSet] = {}
+        self._most_s: dict[str, float] = {}
         self._usable = self.sets.of(node.name for node in snapshot.nodes if node.starts_jobs)
         self._running = [
             job
@@ -62,7 +64,10 @@ class Machine:
 
     def limit_s(self, job: Job) -> float:
         """For how long the job may run."""
-        return min([job.limit_s, _UNLIMITED_S, *(one.max_time_s for one in partitions_of(job, self._snapshot))])
+        if job.partition not in self._most_s:
+            most_s = [one.max_time_s for one in partitions_of(job.partition, self._snapshot)]
+            self._most_s[job.partition] = min([_UNLIMITED_S, *most_s])
+        return min(job.limit_s, self._most_s[job.partition])
 
     def possible(self, job: Job) -> NodeSet:
         """Nodes that the job could ever run on: in its partitions, with its features, and those that it names.
@@ -71,28 +76,37 @@ class Machine:
         """
         wanted = (job.partition, job.features, job.least)
         if wanted not in self._known:
-            node = self._snapshot.node
-            reachable = frozenset().union(*(one.nodes for one in partitions_of(job, self._snapshot)))
-            # A constraint that is not understood is taken to be met: rather a node too many is kept free.
-            self._known[wanted] = self._usable & self.sets.of(
-                name
-                for name in reachable
-                if name in node
-                and meets_constraint(job.features, node[name].features) is not False
-                and (job.least is None or job.least.fits(node[name].total))
-            )
+            reachable = [self.sets.of(one.nodes) for one in partitions_of(job.partition, self._snapshot)]
+            known = self._usable & reduce(or_, reachable, 0)
+            known &= self._meeting(job.features) if job.features else known
+            self._known[wanted] = known & self._large_enough(job.least) if job.least else known
         known = self._known[wanted]
         return known & self.sets.of(job.required_nodes) if job.required_nodes else known
 
-    @property
+    def _meeting(self, features: str) -> NodeSet:
+        """Nodes that meet a constraint; one that is not understood is met: rather a node too many is kept free."""
+        nodes = self._snapshot.nodes
+        return self.sets.of(node.name for node in nodes if meets_constraint(features, node.features) is not False)
+
+    def _large_enough(self, least: Amount) -> NodeSet:
+        """Nodes that have at least so much."""
+        return self.sets.of(node.name for node in self._snapshot.nodes if least.fits(node.total))
+
+    @cached_property
     def ends_s(self) -> Sequence[float]:
         """Now, and the moments at which running jobs end, in order."""
         ends_s = {self._end_s(job) for job in self._running}
         return [self._snapshot.time_s, *sorted(ends_s - {inf})]
 
+    @cached_property
+    def availability(self) -> tuple[object, ...]:
+        """What searches find out about the nodes, without the time: where it is the same, so is what they find."""
+        room = self.ahead.steps if self.in_parts else ()
+        return self.sets.names_in_order, self._whole_from, self.ends_s[1:], room, self._snapshot.reservations
+
     def releases(self, part: Amount | None, moments_s: Iterable[float]) -> list[NodeSet]:
         """The nodes with room for a part, None: that nobody has, at each moment; all ends are among these."""
-        free, later = self._whole_from() if part is None else self._room_from(part)
+        free, later = self._whole_from if part is None else self._room_from(part)
         sets = []
         for moment_s in moments_s:
             free |= later.get(moment_s, 0)
@@ -149,6 +163,7 @@ class Machine:
         """When a running job is over; one whose limit is over is so at any moment."""
         return inf if job.end_s is None else max(job.end_s, self._snapshot.time_s + 1.0)
 
+    @cached_property
     def _whole_from(self) -> tuple[NodeSet, Mapping[float, NodeSet]]:
         """Nodes that nobody has, and the others by the moment at which the last of the site's jobs there ends."""
         free_from = dict.fromkeys(self._hidden, inf)
@@ -201,9 +216,9 @@ class Machine:
         return rest
 
 
-def partitions_of(job: Job, snapshot: Snapshot) -> list[Partition]:
-    """The partitions in which it may run."""
-    listed = (snapshot.partitions.get(name) for name in job.partition.split(","))
+def partitions_of(names: str, snapshot: Snapshot) -> list[Partition]:
+    """Those of the partitions of these names, with commas between, in which jobs may run."""
+    listed = (snapshot.partitions.get(name) for name in names.split(","))
     return [one for one in listed if one is not None and one.is_up]
 
 

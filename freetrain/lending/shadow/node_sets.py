@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,24 +15,38 @@ NodeSet = int
 """Bit *i* stands for the node that comes *i*-th in Slurm's order."""
 
 
+@lru_cache(maxsize=8)
+def node_sets(names: tuple[str, ...]) -> NodeSets:
+    """Sets of the nodes with these names: they are the same at nearly every look."""
+    return NodeSets(names)
+
+
 class NodeSets:
     """Turns names into sets and back.
 
     Args:
         names: of all nodes, in Slurm's order.
+
+    Attributes:
+        names_in_order: the same.
+        all: the set of all of them.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._names = tuple(names)
-        self._bit = {name: 1 << number for number, name in enumerate(self._names)}
-        self.all: NodeSet = (1 << len(self._names)) - 1
+        self.names_in_order = tuple(names)
+        self._number = {name: number for number, name in enumerate(self.names_in_order)}
+        self.all: NodeSet = (1 << len(self.names_in_order)) - 1
 
     def of(self, names: Iterable[str]) -> NodeSet:
         """The set of these nodes; names that nobody knows are left out."""
-        found = 0
-        for name in names:
-            found |= self._bit.get(name, 0)
-        return found
+        return _set_of(self, names) if isinstance(names, frozenset) else self._of(names)
+
+    def _of(self, names: Iterable[str]) -> NodeSet:
+        known = (self._number[name] for name in names if name in self._number)
+        found = bytearray(len(self._number) // 8 + 1)
+        for number in known:
+            found[number >> 3] |= 1 << (number & 7)
+        return int.from_bytes(found, "little")
 
     def of_flags(self, flags: NDArray[np.bool_]) -> NodeSet:
         """The set of the nodes that are flagged, of which there is one flag each."""
@@ -43,7 +58,13 @@ class NodeSets:
 
     def in_order(self, nodes: NodeSet) -> list[str]:
         """The same in Slurm's order."""
-        return [self._names[number] for number in numbers(nodes)]
+        return [self.names_in_order[number] for number in numbers(nodes)]
+
+
+@lru_cache(maxsize=16384)
+def _set_of(sets: NodeSets, names: frozenset[str]) -> NodeSet:
+    """That of a partition or of a job, which are the same from look to look, but for a few."""
+    return sets._of(names)
 
 
 def numbers(nodes: NodeSet) -> list[int]:

@@ -55,6 +55,11 @@ class RoomsAhead:
         self._columns = _columns(node.total for node in nodes)
         self._rooms = np.array([self._counts(room) for room in kinds], dtype=np.int64)
 
+    @property
+    def steps(self) -> Sequence[tuple[Amount, *tuple[Step, ...]]]:
+        """Node by node what is left of it now, and the moments from which on more is."""
+        return [(first[1], *later) for first, *later in self._steps]
+
     def from_s(self, part: Amount) -> NDArray[np.float64]:
         """From when on there is room for the part, node by node; inf: never, as far as anybody knows."""
         if not self._nodes:

@@ -101,6 +101,12 @@ class Running:
             left[name] = room
         return left
 
+    def free_s(self, nodes: NodeSet, count: int, part: Amount | None = None) -> float:
+        """The end after which so many of these nodes are free; inf: not all of them ever become so."""
+        free = self._free(part)
+        enough = _end_leaving(free, nodes, count)
+        return self._ends_s[enough] if enough < len(free) else inf
+
     def first_s(self, nodes: NodeSet, count: int, part: Amount | None = None) -> float:
         """When Slurm would plan a job that wants so many of these nodes; inf: not all of them ever become free."""
         free = self._free(part)
@@ -120,8 +126,9 @@ class Running:
             self._views[part] = _View(free, 0)
             self._idle[part] = free[0]
         view = self._views[part]
-        self._take_out(view.free, self._taken_until(part, self._begun[view.begun :]))
-        view.begun = len(self._begun)
+        if view.begun < len(self._begun):
+            self._take_out(view.free, self._taken_until(part, self._begun[view.begun :]))
+            view.begun = len(self._begun)
         return view.free
 
     def _taken_until(self, part: Amount | None, begun: Sequence[_Begun]) -> Mapping[float, NodeSet]:

@@ -43,6 +43,10 @@ class Start:
     nodes: NodeSet
 
 
+JobShape = tuple[NodeSet, int, float, Amount | None]
+"""What of a job counts in a search: where it may run, on how many nodes, for how long, on how much of each."""
+
+
 class Schedule:
     """What has been planned so far.
 
@@ -53,6 +57,9 @@ class Schedule:
 
     Attributes:
         now_s: the snapshot's time.
+        not_before_s: shape of jobs → the stretch before which none of them starts.
+        holds_until_s: until when the same is found, as long as nothing but time changes; whoever searches sets it
+            to inf before.
     """
 
     def __init__(self, machine: Machine, snapshot: Snapshot, rules: BackfillRules) -> None:
@@ -64,46 +71,72 @@ class Schedule:
         for one in snapshot.reservations:
             if one.end_s > self.now_s:
                 self._reserved.add(one.start_s, one.end_s, machine.sets.of(one.nodes))
-        self._not_before_s: dict[tuple[NodeSet, int, float, Amount | None], float] = {}
+        self.not_before_s: dict[JobShape, float] = {}
+        self.holds_until_s = inf
 
     def fits(self, job: Job) -> bool:
         """Whether there are nodes for it now, but for what else starts now."""
         possible = self._machine.possible(job) & self._running.room_at_first(job.asks)
         if possible.bit_count() < job.node_count:
             return False
-        taken = self._reserved.between(self.now_s, self.now_s + self._machine.limit_s(job))
+        limit_s = self._machine.limit_s(job)
+        self._holds_only_now(limit_s)
+        taken = self._reserved.between(self.now_s, self.now_s + limit_s)
         return (possible & ~taken).bit_count() >= job.node_count
 
-    def find_start(self, job: Job) -> Start | None:
-        """When and where Slurm would plan it; None: not within the window, or not looked for any more.
+    def shape_of(self, job: Job) -> JobShape:
+        """What of it counts in a search."""
+        return self._machine.possible(job), job.node_count, self._machine.limit_s(job), job.asks
+
+    def find_start(self, shape: JobShape) -> Start | None:
+        """When and where Slurm would plan a job; None: not within the window, or not looked for any more.
 
         Slurm tries one stretch of time after the other. In each the nodes count that nobody has reserved from its
         beginning for as long as the job may run; a start that lies behind the stretch is left to a later one.
         """
-        possible, count, limit_s = self._machine.possible(job), job.node_count, self._machine.limit_s(job)
-        # Plans are only added, so that an equal job finds nothing in the stretches before that of the first.
-        part = job.asks
-        shape = (possible, count, limit_s, part)
-        from_s = self._not_before_s.get(shape, self.now_s)
-        while from_s <= self.now_s + self._rules.window_s:
+        possible, count, limit_s, part = shape
+        free_s = self._running.free_s(possible, count, part)
+        if free_s == inf:
+            return None
+        # Plans are only added, so that an equal job finds nothing in the stretches before that of the first. Nor
+        # does any in a stretch that is over before so many of its nodes are free at all.
+        first_s = max(self.now_s, self.not_before_s.get(shape, self.now_s))
+        from_s = max(first_s, self._reserved.last_change_before(free_s))
+        if from_s > self.now_s:
+            self._holds_before(from_s)
+        window_s = self._rules.window_s
+        while from_s <= self.now_s + window_s:
             next_s = self._reserved.changes_after(from_s)
+            if from_s <= self.now_s:
+                self._holds_only_now(limit_s)
             usable = possible & ~self._reserved.between(from_s, from_s + limit_s)
-            start_s = (
-                max(from_s, self._running.first_s(usable, count, part)) if usable.bit_count() >= count else inf
-            )
+            # Where too few are free by then the start is later, and to find out when would be in vain.
+            is_early = (usable & self._running.free_at(next_s, part)).bit_count() >= count
+            start_s = max(from_s, self._running.first_s(usable, count, part)) if is_early else inf
             if start_s < inf and start_s <= next_s:
-                self._not_before_s[shape] = from_s
+                self.not_before_s[shape] = from_s
                 nodes = usable & self._running.free_at(start_s, part)
                 # A start behind the beginning of the stretch ends later than what was asked for.
                 if start_s > from_s:
                     nodes &= ~self._reserved.between(start_s, start_s + limit_s)
                 if nodes.bit_count() >= count:
-                    return Start(start_s, nodes) if start_s <= self.now_s + self._rules.window_s else None
+                    is_within = start_s <= self.now_s + window_s
+                    self._holds_before(start_s if is_within else start_s - window_s)
+                    return Start(start_s, nodes) if is_within else None
                 next_s = start_s
             if from_s > self.now_s and self._reserved.steps > _MOST_STEPS:
+                self._holds_before(self.now_s)
                 return None
             from_s = next_s
+        self._holds_before(from_s - window_s)
         return None
+
+    def _holds_only_now(self, limit_s: float) -> None:
+        """What follows from the nodes reserved from now on may be otherwise as soon as others are."""
+        self._holds_before(self._reserved.holds_until_s(self.now_s, limit_s))
+
+    def _holds_before(self, moment_s: float) -> None:
+        self.holds_until_s = min(self.holds_until_s, moment_s)
 
     def beside(self, job: Job, start_s: float, nodes: NodeSet) -> Mapping[str, Amount]:
         """Node → what is left of it for others when the job starts there on parts; nothing where it takes all."""

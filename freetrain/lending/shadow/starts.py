@@ -9,53 +9,21 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
 
-from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState, WaitsFor
-from freetrain.core.node import Nodes
 from freetrain.lending.shadow.ground import LentPart
 from freetrain.lending.shadow.machine import Machine, partitions_of
-from freetrain.lending.shadow.schedule import BackfillRules, Schedule, Start
+from freetrain.lending.shadow.schedule import BackfillRules, Schedule
+from freetrain.lending.shadow.searches import NO_SEARCHES, PlannedStart, Searcher, Searches
 
 _MOST_JOBS = 1000
 """Who stands further back in the queue does not start at once, however many jobs Slurm looks at."""
-
-_MOST_LATER_TASKS = 20
-"""Slurm plans no more tasks of one array (its default of ``bf_max_job_array_resv``)."""
-
-_MOST_TASKS_IN_PARTS = 100
-"""So many tasks of one array start at once on parts of nodes; those behind them at the next look."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedStart:
-    """When a job starts, and where.
-
-    Attributes:
-        job: its id.
-        start_s: when, UTC epoch seconds.
-        nodes: where.
-        by_backfill: whether it waits for Slurm's next backfill cycle, since a job before it cannot start yet.
-        part: how much of each of these nodes it has, beside others; None: all of it.
-        clear: of one that starts now on parts: nodes on which it does so without anything being given back.
-        back: and the places that are given back for it on the others.
-        beside: of one that starts later on parts: node → what is left of it for others then.
-    """
-
-    job: str
-    start_s: float
-    nodes: Nodes
-    by_backfill: bool = False
-    part: Amount | None = None
-    clear: Nodes = frozenset()
-    back: tuple[str, ...] = ()
-    beside: Mapping[str, Amount] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -66,11 +34,13 @@ class Shadow:
         time_s: now.
         plans: who starts now, and later, in Slurm's order; those tasks of an array together that start together.
         fitting: jobs for which there are nodes now that no job before them waits for, whoever starts on them now.
+        searches: how that was found, for the next look.
     """
 
     time_s: float
     plans: tuple[PlannedStart, ...]
     fitting: frozenset[str]
+    searches: Searches = field(default=NO_SEARCHES, compare=False, repr=False)
 
     @cached_property
     def kept(self) -> Mapping[str, str]:
@@ -130,6 +100,7 @@ def find_shadow(
     rules: BackfillRules,
     disbelieved: frozenset[str] = frozenset(),
     parts: Mapping[str, Sequence[LentPart]] = MappingProxyType({}),
+    before: Searches = NO_SEARCHES,
 ) -> Shadow:
     """What would happen to the site's jobs.
 
@@ -149,57 +120,28 @@ def find_shadow(
         disbelieved: jobs that did not start although their nodes were free: they wait for something that is not
             known here, and get no nodes.
         parts: node → the parts of it that fragments have, where nodes are lent in parts.
+        before: the searches of the look before, by the same rules, of which those are not done again that hold.
     """
     queue = in_slurms_order(snapshot, ours)[: min(rules.most_jobs, _MOST_JOBS)]
     if not queue:
         return Shadow(snapshot.time_s, (), frozenset())
     machine = Machine(snapshot, fragments, lent, parts)
     schedule = Schedule(machine, snapshot, rules)
+    searcher = Searcher(machine, schedule, lent, before)
     plans: list[PlannedStart] = []
-    fitting: set[str] = set()
     blocked: set[str] = set()
     for job in queue:
-        if schedule.fits(job):
-            fitting.add(job.id)
-        if job.id in disbelieved:
+        search = searcher.search(job, is_believed=job.id not in disbelieved)
+        if not search.is_believed:
             continue
         in_partitions = set(job.partition.split(","))
-        starts = list(_starts_of(job, machine, schedule, lent))
-        plans += [replace(one, by_backfill=in_partitions <= blocked) for one in starts]
-        if not starts or starts[-1].start_s > snapshot.time_s:
+        is_late = in_partitions <= blocked
+        plans += [replace(plan, by_backfill=True) for plan in search.plans] if is_late else search.plans
+        if not search.plans or search.plans[-1].start_s > snapshot.time_s:
             blocked |= in_partitions
-    return Shadow(snapshot.time_s, tuple(plans), frozenset(fitting))
-
-
-def _starts_of(job: Job, machine: Machine, schedule: Schedule, lent: Mapping[str, str]) -> Iterator[PlannedStart]:
-    """The job's start, or those of an array's tasks as far as Slurm plans them."""
-    left, left_later = job.tasks, _MOST_LATER_TASKS
-    if job.asks is not None:
-        left = min(left, _MOST_TASKS_IN_PARTS)
-    while left and left_later and (found := schedule.find_start(job)) is not None:
-        is_now = found.start_s <= schedule.now_s
-        together = 1
-        if job.asks is None or not is_now:
-            together = min(left if is_now else min(left, left_later), found.nodes.bit_count() // job.node_count)
-        left, left_later = left - together, left_later - (0 if is_now else together)
-        if is_now and job.asks is not None:
-            plan = _start_on_parts(job, job.asks, machine, found)
-            nodes = machine.sets.of(plan.nodes)
-        else:
-            choose = partial(machine.choose_now, lent=lent) if is_now else machine.choose
-            nodes = choose(found.nodes, together * job.node_count, job)
-            beside = schedule.beside(job, found.start_s, nodes)
-            plan = PlannedStart(job.id, found.start_s, machine.sets.names(nodes), part=job.asks, beside=beside)
-        schedule.plan(job, found.start_s, nodes)
-        yield plan
-
-
-def _start_on_parts(job: Job, part: Amount, machine: Machine, found: Start) -> PlannedStart:
-    """One task's start now, with what has to be given back for it."""
-    chosen = machine.choose_parts_now(found.nodes, job, part)
-    back = tuple(one.place for parts in chosen.values() for one in parts)
-    clear = frozenset(name for name, parts in chosen.items() if not parts)
-    return PlannedStart(job.id, found.start_s, frozenset(chosen), part=part, clear=clear, back=back)
+    fitting = frozenset(search.job.id for search in searcher.done if search.fits)
+    searches = Searches(snapshot.time_s, machine.availability, tuple(searcher.done))
+    return Shadow(snapshot.time_s, tuple(plans), fitting, searches)
 
 
 def in_slurms_order(snapshot: Snapshot, ours: FragmentQueue) -> list[Job]:
@@ -213,7 +155,8 @@ def in_slurms_order(snapshot: Snapshot, ours: FragmentQueue) -> list[Job]:
         and job.node_count > 0
         and not job.is_held
     ]
-    return sorted(ready, key=lambda job: (-_tier(job, snapshot), -job.priority, job.submitted_s, _number(job)))
+    tiers = {name: _tier(name, snapshot) for name in {job.partition for job in ready}}
+    return sorted(ready, key=lambda job: (-tiers[job.partition], -job.priority, job.submitted_s, _number(job)))
 
 
 def _number(job: Job) -> int:
@@ -221,5 +164,5 @@ def _number(job: Job) -> int:
     return int(digits) if digits.isdecimal() else 0
 
 
-def _tier(job: Job, snapshot: Snapshot) -> int:
-    return max((one.priority_tier for one in partitions_of(job, snapshot)), default=0)
+def _tier(partition: str, snapshot: Snapshot) -> int:
+    return max((one.priority_tier for one in partitions_of(partition, snapshot)), default=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from math import inf
 from types import MappingProxyType
@@ -38,6 +38,7 @@ class SimulatedCluster:
         now_s: the first instant.
         watts_of: node → what it takes while it is lent; empty: nobody says.
         shared: what jobs have of nodes that are lent in parts; None: nodes are lent whole.
+        as_published: charge evictions as the published method does.
 
     Attributes:
         now_s: the instant, UTC epoch seconds.
@@ -55,8 +56,10 @@ class SimulatedCluster:
         now_s: float,
         watts_of: Mapping[str, float] = MappingProxyType({}),
         shared: SharedNodes | None = None,
+        as_published: bool = False,
     ) -> None:
         self._watts_of = watts_of
+        self._as_published = as_published
         self._shared = shared
         self._past_use = PastUse(rules.sharing.half_life_s, now_s)
         self._site = site
@@ -165,9 +168,8 @@ class SimulatedCluster:
         if happened:
             self._cycles.note_change(self.now_s)
         self.lent.lose(happened.failed, self.now_s)
-        for start in happened.starts:
-            self._started += 1
-            delay_s = self._take(start)
+        self._started += len(happened.starts)
+        for start, delay_s in zip(happened.starts, self._take(happened.starts), strict=True):
             if delay_s > 0:
                 self._site.delay(start.job, delay_s)
                 self._delays_s.append(delay_s)
@@ -176,7 +178,7 @@ class SimulatedCluster:
     def admit(self, trainer: Trainer) -> TrainerRun:
         """Let a trainer compete for nodes from now on."""
         worth = worth_per_s(trainer, self._objective)
-        run = TrainerRun(trainer, worth, self.now_s, kind_of=self._site.kind_of, watts_of=self._watts_of)
+        run = TrainerRun(trainer, worth, self.now_s, self._as_published, self._site.kind_of, self._watts_of)
         if self._shared is not None:
             run.request = replace(run.request, needs=self._shared.needs_of_task(run.request.needs, trainer))
             run.counts_as = self._shared.shapes.counts_as(trainer)
@@ -199,13 +201,14 @@ class SimulatedCluster:
     def _idle(self) -> Set[str]:
         return self._shared.idle if self._shared is not None else self._site.idle
 
-    def _take(self, start: Start) -> float:
-        """One of the site's jobs starts; how many seconds it waits for fragments."""
+    def _take(self, starts: Sequence[Start]) -> list[float]:
+        """Jobs of the site's start; how many seconds each waits for fragments."""
         if self._shared is None:
             if not self._site.tells_of_jobs:  # else the judge sees the job and does so
-                self.lent.call_off(start.nodes, self.now_s)
-            return self.lent.take(start.nodes, self.now_s)
-        return self.lent.make_room({name: self._shared.left_of(name) for name in start.nodes}, self.now_s)
+                self.lent.call_off([name for start in starts for name in start.nodes], self.now_s)
+            return self.lent.take([start.nodes for start in starts], self.now_s)
+        left_of = self._shared.left_of
+        return self.lent.make_room([{name: left_of(name) for name in start.nodes} for start in starts], self.now_s)
 
     def _has_room(self, fragment: Fragment) -> bool:
         if self._shared is None:

@@ -45,6 +45,7 @@ class DaemonReplay:
         topology: the switches.
         places: room for tasks, on nodes with jobs and without, where nodes are lent in parts.
         as_ideal: look whenever something has happened, and see no job before it starts: what the holes allow.
+        as_published: charge evictions as the published method does.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class DaemonReplay:
         topology: Topology = FLAT,
         places: Places | None = None,
         as_ideal: bool = False,
+        as_published: bool = False,
     ) -> None:
         self._as_ideal = as_ideal
         # Why a job waited although nodes were free the log does not say: that is no harm of freetrain's.
@@ -73,7 +75,9 @@ class DaemonReplay:
         )
         self._site = LoggedSite(holes, logged, rules.nodes.partition, shared, shows_waiting=not as_ideal)
         watts = {} if shared is not None else watts_of(holes, rules.draw)
-        self._cluster = SimulatedCluster(self._site, rules, timing, goal.objective, holes.from_s, watts, shared)
+        self._cluster = SimulatedCluster(
+            self._site, rules, timing, goal.objective, holes.from_s, watts, shared, as_published
+        )
         self._course = Course(
             self._cluster,
             places.holes if places is not None else holes,
@@ -99,7 +103,7 @@ class DaemonReplay:
             if happened := is_event and self._take_in_events():
                 course.events += 1
                 progress(at_s)
-            looked = at_s >= self._look_s and self._look()
+            looked = at_s >= self._look_s and not self._goes_on_now() and self._look()
             if looked or happened:
                 course.note()
             if looked or is_event:
@@ -108,6 +112,10 @@ class DaemonReplay:
         for trainer in self._cluster.running:
             self._cluster.lent.complete(trainer, self._until_s)
         return replace(course.outcome(self._cluster.felt), lent_times=tuple(self._cluster.lent.times))
+
+    def _goes_on_now(self) -> bool:
+        """Whether more happens at this instant before what the holes allow is looked at: one look answers all."""
+        return self._as_ideal and self._next_event_s() <= self._cluster.now_s
 
     def _next_event_s(self) -> float:
         return min(self._site.next_s, self._cluster.next_s, self._course.next_s())
@@ -124,7 +132,9 @@ class DaemonReplay:
         if self._timing.wakes is not None:
             self._wake(self._timing.wakes, site.submitted, site.ended or freed)
         # That a fragment runs or trains by now, or has made room for the next, changes nothing for the judge.
-        has_news = completed or bool(site) or admitted or freed
+        # What the holes allow changes only with the nodes that are idle, not with jobs that nobody sees waiting.
+        changed = site.changes_idle if self._as_ideal else bool(site)
+        has_news = completed or changed or admitted or freed
         self._has_news = self._has_news or has_news
         if self._as_ideal and has_news:
             self._look_at_once()

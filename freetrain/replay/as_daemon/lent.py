@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from itertools import count
@@ -145,9 +145,9 @@ class LentNodes:
             for one in fragments:
                 self._leave(one, End.RELEASED, now_s + self._timing.leave_s)
 
-    def take(self, nodes: Iterable[str], now_s: float) -> float:
-        """One of the site's jobs starts on these nodes; how many seconds it waits for fragments."""
-        return self._give_way([self._on[node] for node in nodes if node in self._on], now_s)
+    def take(self, starts: Sequence[Iterable[str]], now_s: float) -> list[float]:
+        """Jobs of the site's start on these nodes, job by job; how many seconds each waits for fragments."""
+        return self._give_way([[self._on[node] for node in nodes if node in self._on] for nodes in starts], now_s)
 
     def call_off(self, nodes: Iterable[str], now_s: float) -> None:
         """What has not begun on these nodes never does."""
@@ -160,21 +160,26 @@ class LentNodes:
         running = self._taken([self._on[node] for node in nodes if node in self._on], now_s)
         self._evict([number for number in running if number not in self._gone_s], End.NODE_FAILED, now_s, now_s)
 
-    def make_room(self, left: Mapping[str, Amount], now_s: float) -> float:
-        """One of the site's jobs starts on parts of nodes; how many seconds it waits for fragments.
+    def make_room(self, starts: Sequence[Mapping[str, Amount]], now_s: float) -> list[float]:
+        """Jobs of the site's start on parts of nodes; how many seconds each waits for fragments.
 
         Those that leave already make way first, then the youngest.
 
         Args:
-            left: node → what the site's jobs leave of it, this one included.
+            starts: job by job, node → what the site's jobs leave of it, all of these included.
             now_s: UTC epoch seconds.
         """
-        way: list[int] = []
-        for node, room in left.items():
-            on = sorted(self._running_on[node], key=lambda one: (one not in self._gone_s, -one))
-            while on and not self._sum(on).fits(room):
-                way.append(on.pop(0))
-        return self._give_way(way, now_s)
+        leaving = set(self._gone_s)
+        ways: list[list[int]] = []
+        for left in starts:
+            way: list[int] = []
+            for node, room in left.items():
+                on = sorted(self._running_on[node], key=lambda number: (number not in leaving, -number))
+                while on and not self._sum(on).fits(room):
+                    way.append(on.pop(0))
+            leaving.update(way)
+            ways.append(way)
+        return self._give_way(ways, now_s)
 
     def running_on(self, node: str) -> Amount:
         """What fragments have of a node that Slurm has started there and that are not gone."""
@@ -184,12 +189,15 @@ class LentNodes:
         each = self._each or {}
         return sum((each[self._fragments[number].trainer] for number in numbers), Amount())
 
-    def _give_way(self, numbers: Iterable[int], now_s: float) -> float:
-        """These fragments are in the way of one of the site's jobs; how many seconds it waits for them."""
-        running = self._taken(numbers, now_s)
-        evicted = [number for number in running if number not in self._gone_s]
+    def _give_way(self, ways: Sequence[Sequence[int]], now_s: float) -> list[float]:
+        """Fragments are in the way of jobs of the site's, which start at one instant; how long each job waits.
+
+        A training that loses nodes to several of them is hurt once.
+        """
+        running = [self._taken(way, now_s) for way in ways]
+        evicted = dict.fromkeys(number for way in running for number in way if number not in self._gone_s)
         self._evict(evicted, End.PREEMPTED, now_s, now_s + self._timing.evict_s)
-        return max([now_s, *(self._gone_s[number] for number in running)]) - now_s
+        return [max([now_s, *(self._gone_s[number] for number in way)]) - now_s for way in running]
 
     def _taken(self, numbers: Iterable[int], now_s: float) -> list[int]:
         """Those of these fragments that run, and whose nodes count as lent no longer; the others go on waiting."""

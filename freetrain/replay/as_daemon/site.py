@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from types import MappingProxyType
 
+import numpy as np
+
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.holes import Holes
@@ -41,12 +43,14 @@ class Happened:
         ended: whether jobs end, or nodes become idle.
         starts: jobs that start.
         failed: idle nodes that go out of service.
+        changes_idle: whether other nodes are idle than before, or other parts of nodes.
     """
 
     submitted: bool = False
     ended: bool = False
     starts: tuple[Start, ...] = ()
     failed: tuple[str, ...] = ()
+    changes_idle: bool = False
 
     def __bool__(self) -> bool:
         """Whether anything does."""
@@ -83,7 +87,7 @@ class LoggedSite:
         self._change: NodeChange | None = next(self._changes, None)
         self._logged = logged
         self._names = holes.node_names
-        self._job_events = iter(_job_events(logged) if logged is not None else ())
+        self._job_events = iter(_job_events(logged, holes) if logged is not None else ())
         self._job_event = next(self._job_events, None)
         self._jobs: dict[str, Job] = {}
         self.kind_of = holes.kind_of
@@ -124,9 +128,11 @@ class LoggedSite:
             self._job_event = next(self._job_events, None)
         starting = {name: one.job for one in started for name in one.nodes}
         taken: defaultdict[str, list[str]] = defaultdict(list)
+        changes_idle = self._shared is not None and bool(kinds - {_SUBMITTED})
         while self._change is not None and self._change.at_s <= now_s:
             for name in self._change.left:
                 taken[starting.get(name, "")].append(name)
+            changes_idle = True
             if self._change.joined:
                 kinds.add(_ENDED)
             self._move(self._change)
@@ -137,7 +143,7 @@ class LoggedSite:
         if self._shared is not None:
             self._shared.advance(now_s)
             starts = tuple(started) if now_s >= self._from_s else ()
-        return Happened(_SUBMITTED in kinds, _ENDED in kinds, starts, failed)
+        return Happened(_SUBMITTED in kinds, _ENDED in kinds, starts, failed, changes_idle)
 
     def delay(self, job: str, delay_s: float) -> None:
         """A job really starts so much later; when it ends the log says all the same."""
@@ -199,11 +205,18 @@ _SUBMITTED, _STARTED, _ENDED = range(3)
 _NOTHING = Amount()
 
 
-def _job_events(logged: LoggedJobs) -> list[tuple[float, int, int]]:
-    """(when, what, row of the job) in order; a job that starts as it is submitted is submitted first."""
+def _job_events(logged: LoggedJobs, holes: Holes) -> list[tuple[float, int, int]]:
+    """(when, what, row of the job) of the jobs that wait or run within the window, in order.
+
+    A job that starts as it is submitted is submitted first.
+    """
+    rows = np.flatnonzero((logged.end_s > holes.from_s) & (logged.submit_s < holes.until_s))
     kinds = (_SUBMITTED, logged.submit_s), (_STARTED, logged.start_s), (_ENDED, logged.end_s)
     return sorted(
-        (each, kind, row) for kind, at_s in kinds for row, each in enumerate(at_s.tolist()) if each < inf
+        (at_s, kind, row)
+        for kind, times_s in kinds
+        for row, at_s in zip(rows.tolist(), times_s[rows].tolist(), strict=True)
+        if at_s < inf
     )
 
 

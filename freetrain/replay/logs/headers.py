@@ -18,12 +18,14 @@ _NAMES = frozenset({
     "jobid", "jobidraw", "jobname", "user", "uid", "group", "gid", "account", "cluster", "partition", "qos",
     "state", "exitcode", "submit", "eligible", "start", "end", "elapsed", "elapsedraw", "timelimit",
     "nnodes", "allocnodes", "reqnodes", "ncpus", "alloccpus", "reqcpus", "alloctres", "nodelist",
+    # as in public traces: Acme, Helios
+    "job_id", "submit_time", "start_time", "end_time", "node_num",
 })
 # fmt: on
-_FIRST_TWO = re.compile(r"\s*[A-Za-z]\w*(?:%-?\d+)?[ ]*([^\w\s%]+|\t)\s*[A-Za-z]")
+_FIRST_TWO = re.compile(r",?\s*[A-Za-z]\w*(?:%-?\d+)?[ ]*([^\w\s%]+|\t)\s*[A-Za-z]")
 _MARKS = "\ufeff# "
 """What may stand before a header: a file's byte-order mark, also where files were joined, and a comment's sign."""
-_JOB_COLUMN = re.compile(r"jobid", re.IGNORECASE)
+_JOB_COLUMN = re.compile(r"job_?id", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

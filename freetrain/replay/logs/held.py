@@ -14,11 +14,14 @@ _UNITS = {"K": _MIB / 1024, "M": _MIB, "G": _MIB * 1024, "T": _MIB * 1024**2, "P
 _MEMORY = r"(?:^|,)\s*mem=([\d.]+)([KMGTP]?)"
 _GPUS = r"gres/gpu[:=][^,\s]*"
 _SHARDS = "gres/shard"
+_MPS = r"gres/mps(?::[^=,\s]+)?=(\d+)"
+_MPS_OF_A_GPU = 100
+"""As Slurm counts it unless gres.conf says otherwise."""
 _ONE_KIND = re.compile(r"gres/gpu(?::([^=]+))?=(\d+)")
 
 
 def add_held(rows: pl.DataFrame) -> pl.DataFrame:
-    """Add ``memory_bytes``, ``gpus``, ``gpu_types`` and ``shards`` to rows with the column ``tres``.
+    """Add ``memory_bytes``, ``gpus``, ``gpu_types``, ``shards`` and ``mps`` to rows with the column ``tres``.
 
     A list that names no GPUs is of a job that has none; where there is no list, nothing is known. Memory without a
     unit is in MiB. GPUs that are listed both by type and without one are the same; those of a type are counted as
@@ -34,15 +37,23 @@ def _held(lists: pl.DataFrame) -> pl.DataFrame:
     held = lists.select(
         (number.cast(pl.Float64, strict=False) * unit.replace_strict(_UNITS, default=_MIB)).alias("memory_bytes"),
         pl.when(said).then(pl.col("tres").str.contains(_SHARDS, literal=True)).alias("shards"),
+        pl.when(said).then(pl.col("tres").str.extract(_MPS).cast(pl.Int64, strict=False)).alias("mps"),
         pl.when(said).then(pl.col("tres").str.extract_all(_GPUS).list.join(",")).alias("gpu_text"),
     )
     known = {text: _gpus(text) for text in held["gpu_text"].drop_nulls().unique().to_list()}
     counts = {text: count for text, (count, _) in known.items() if count <= MOST_COUNTED}
     types = {text: names for text, (_, names) in known.items()}
-    return held.with_columns(
-        _looked_up("gpu_text", counts, pl.Int64).alias("gpus"),
-        _looked_up("gpu_text", types, pl.String).fill_null("").alias("gpu_types"),
-    ).drop("gpu_text")
+    return (
+        held.with_columns(
+            _looked_up("gpu_text", counts, pl.Int64).alias("whole_gpus"),
+            _looked_up("gpu_text", types, pl.String).fill_null("").alias("gpu_types"),
+        )
+        .with_columns(
+            (pl.col("whole_gpus") + -(-pl.col("mps").fill_null(0) // _MPS_OF_A_GPU)).alias("gpus"),
+            (pl.col("mps") > 0).alias("mps"),
+        )
+        .drop("gpu_text", "whole_gpus")
+    )
 
 
 def _looked_up(column: str, values: dict[str, int] | dict[str, str], kind: type[pl.DataType]) -> pl.Expr:

@@ -19,7 +19,7 @@ from freetrain.replay.logs.nodelists import MOST_NODES
 from freetrain.replay.logs.parsed import MachineSize, ParsedFile, seen, take_runs, without_repeats
 from freetrain.replay.logs.placing import Placed, place_by_lists, place_by_packing
 from freetrain.replay.logs.proof import Proof, prove
-from freetrain.replay.logs.runaways import cut_by_limits, cut_by_successors
+from freetrain.replay.logs.runaways import cut_by_limits, cut_by_requeues, cut_by_successors
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.window import Window
 
@@ -60,9 +60,10 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
         tally.stop_if_mostly_bad()
         raise _no_job_ran(tally)
     cluster = _only_cluster(files)
+    runs, requeued = cut_by_requeues(runs)
     runs, past_limit = cut_by_limits(runs, proof.latest_submit_s)
     machine = described = read_machine(options.machine) if options.machine is not None else None
-    notes = [*(note for file in files for note in file.notes), *past_limit]
+    notes = [*(note for file in files for note in file.notes), *requeued, *past_limit]
     packed = not runs.select((pl.col("node_list") != "").any()).item()
     if packed:
         size = next((file.size for file in files if file.size is not None), None)
@@ -86,8 +87,8 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
     return JobsOnNodes(placed, packed, (*notes, *placed.notes), name, kinds, sizes), proof
 
 
-def settle_window(jobs: JobsOnNodes, window: Window, tally: RowTally) -> list[str]:
-    """Count runs outside the window as ignored, and say what else the window does to the jobs."""
+def settle_window(jobs: JobsOnNodes, window: Window, tally: RowTally) -> tuple[list[str], list[str]]:
+    """Count runs outside the window as ignored; notes on what else it does to the jobs, and warnings."""
     start_s, end_s = jobs.placed.busy.start_s, jobs.placed.busy.end_s
     inside = (end_s > window.from_s) & (start_s < window.until_s)
     tally.ignore("outside the window", int((~inside).sum()))
@@ -104,7 +105,42 @@ def settle_window(jobs: JobsOnNodes, window: Window, tally: RowTally) -> list[st
     short_h = float((jobs.placed.missing_nodes * within_s).sum()) / SECONDS_PER_HOUR
     if short_h > 0:
         notes.append(f"Packing found no room for {short_h:,.1f} node-hours of the jobs; they are left out.")
-    return notes
+    return notes, _unlike_the_machine(jobs.placed, jobs.packed, inside, within_s, short_h)
+
+
+def _unlike_the_machine(
+    placed: Placed, packed: bool, inside: NDArray[np.bool_], within_s: NDArray[np.float64], short_h: float
+) -> list[str]:
+    """Warnings where the jobs within the window and the machine do not belong together.
+
+    Args:
+        placed: the jobs on their nodes.
+        packed: whether the log names no nodes.
+        inside: which of them are within the window.
+        within_s: for how long each is.
+        short_h: node-hours of jobs for which there was no room.
+    """
+    asked = np.ceil(placed.count + placed.missing_nodes).astype(np.int64)
+    asked_h = float((asked * within_s)[inside].sum()) / SECONDS_PER_HOUR
+    nodes = len(placed.busy.node_names)
+    peak = peak_in_use(placed.busy.start_s[inside], placed.busy.end_s[inside], asked[inside])
+    if short_h > _MUCH * asked_h:
+        return [
+            f"{100 * short_h / asked_h:.0f} % of the jobs' node-hours found no room on the {nodes:,} nodes of the "
+            f"machine: the log has up to {peak:,} in use at once. Give --nodes {peak} or more, or --machine FILE."
+        ]
+    if packed and inside.any() and peak < _USUAL_PEAK * nodes:
+        return [
+            f"The log never has more than {peak:,} of the machine's {nodes:,} nodes in use at once: if it is a "
+            f"part of what ran there, the others only look idle. Give --nodes {peak}, or a log of all jobs."
+        ]
+    return []
+
+
+_MUCH = 0.01
+"""Of the jobs' node-hours so much may find no room: one that is larger than the machine, by mistake."""
+_USUAL_PEAK = 0.7
+"""Whole machines are in use to this part at least, at some time of a window."""
 
 
 def _assumed_machine(runs: pl.DataFrame, nodes: int | None, size: MachineSize | None) -> Machine:

@@ -1,8 +1,9 @@
 """Mending sacct rows that free text has broken.
 
-sacct escapes nothing. A newline in a job's name or comment cuts its row in two; a pipe adds a field. Such
-lines have the wrong number of separators: too few, and the row goes on in the lines below; too many, and some
-free-text column owns the surplus.
+sacct escapes nothing. A newline in a job's name or comment cuts its row in two; a pipe adds a field. Such lines
+have the wrong number of separators: too few, and the row goes on in the lines below; too many, and some free-
+text column owns the surplus. Where both come together the number may be right by chance; the fields are not
+then.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Mended:
 
 
 def mend(lines: Lines, broken: NDArray[np.int64], layout: Layout) -> Mended:
-    """Mend what can be mended of the broken lines (ascending), none of which has the right separator count."""
+    """Mend what can be mended of the broken lines (ascending), by their separators or by their fields."""
     mended = Mended()
     runs = _Runs(lines, broken, layout.separators)
     at = 0
@@ -98,7 +99,8 @@ class _Runs:
     def __post_init__(self) -> None:
         counts = self.lines.separators[self.broken]
         object.__setattr__(self, "total", np.concatenate([[0], np.cumsum(counts)]))
-        short = counts < self.expected
+        # One with separators enough is here because its fields are not what they should be.
+        short = counts <= self.expected
         # A run ends where the next line is sound, or broken by too many separators.
         goes_on = short[1:] & short[:-1] & (np.diff(self.broken) == 1)
         ends = np.append(np.flatnonzero(~goes_on) + 1, len(self.broken))

@@ -90,7 +90,8 @@ def _read_reservations(path: Path, options: ReadOptions) -> _Outages:
     if "ReservationName=" in text:
         for record in re.split(r"(?=ReservationName=)", text):
             shown = _SHOWN.match(record)
-            if shown:
+            # Reservations of licences alone name no nodes.
+            if shown and shown["nodes"] not in ("", "(null)"):
                 outages.add(shown.groupdict())
         return outages
     for row in _rows(path, "sacctmgr show reservation -P format=Cluster,NodeNames,Start,End"):

@@ -99,9 +99,10 @@ def _site_log(
     machine: _Machine, kind: LogFormat, options: ReadOptions, tally: RowTally, progress: Progress
 ) -> SiteLog:
     progress("finding holes")
-    warnings = tally.warnings()
     window = choose_window(machine.proof, options.from_s, options.until_s)
-    busy, notes = _busy_times(machine, window, options, tally)
+    busy, notes, warnings = _busy_times(machine, window, options, tally)
+    # Bad rows are held against those of the window.
+    warnings = [*tally.warnings(), *warnings]
     if options.failures is not None:
         busy, about = with_failures(busy, window, options.failures)
         notes.append(about)
@@ -154,13 +155,13 @@ def _idle_shares(
 
 def _busy_times(
     machine: _Machine, window: Window, options: ReadOptions, tally: RowTally
-) -> tuple[BusyTimes, list[str]]:
-    """When nodes had jobs or were out of service, and notes."""
+) -> tuple[BusyTimes, list[str], list[str]]:
+    """When nodes had jobs or were out of service, notes, and warnings."""
     if machine.jobs is None:
-        return machine.busy, [*machine.notes, *machine.proof.notes]
-    settled = settle_window(machine.jobs, window, tally)
+        return machine.busy, [*machine.notes, *machine.proof.notes], []
+    settled, warnings = settle_window(machine.jobs, window, tally)
     busy, out_of_service = take_out(machine.busy, window, options)
-    return busy, [*window.notes, *machine.notes, *settled, *out_of_service]
+    return busy, [*window.notes, *machine.notes, *settled, *out_of_service], warnings
 
 
 def _check(paths: Sequence[Path], options: ReadOptions) -> None:

@@ -14,6 +14,7 @@ _NEWLINE = 10
 _BYTES_AT_ONCE = 1 << 20
 """What stays in the processor's cache is looked through in half the time."""
 _UNIT_SEPARATOR = "\x1f"
+_HEAD_BYTES, _MOST_LINES_LOOKED_AT = 1 << 16, 20
 _OF_SPREADSHEETS = (",", ";", "\t")
 
 
@@ -48,7 +49,8 @@ def one_byte_separated(data: bytes, separator: str) -> tuple[bytes, str]:
 
     Separators of several bytes are replaced, and so are those of spreadsheets, which put fields into quotes.
     """
-    quoted = separator in _OF_SPREADSHEETS and b'"' in data
+    # What sacct prints has quotes of its own in free text: only where each line begins with one they are a form.
+    quoted = b'"' in data and (separator in _OF_SPREADSHEETS or _begins_each_line(data, b'"'))
     if len(separator.encode()) == 1 and not quoted:
         return data, separator
     data = data.replace(_UNIT_SEPARATOR.encode(), b" ")
@@ -56,6 +58,11 @@ def one_byte_separated(data: bytes, separator: str) -> tuple[bytes, str]:
         return data.replace(separator.encode(), _UNIT_SEPARATOR.encode()), _UNIT_SEPARATOR
     lines = data.decode(errors="replace").split("\n")
     return "\n".join(_unquoted(line, separator) for line in lines).encode(errors="replace"), _UNIT_SEPARATOR
+
+
+def _begins_each_line(data: bytes, mark: bytes) -> bool:
+    lines = data[:_HEAD_BYTES].split(b"\n", _MOST_LINES_LOOKED_AT)[:_MOST_LINES_LOOKED_AT]
+    return all(line.startswith(mark) for line in lines if line.strip())
 
 
 def _unquoted(line: str, separator: str) -> str:

@@ -39,6 +39,18 @@ def cut_by_limits(runs: pl.DataFrame, last_s: float) -> tuple[pl.DataFrame, list
     return runs.with_columns(end.alias("end_s")), [note]
 
 
+def cut_by_requeues(runs: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """End runs without an end where the same job begins again: it was requeued then at the latest."""
+    has_no_end = pl.col("end_s").is_infinite()
+    again_s = pl.col("start_s").shift(-1).over("job", order_by="start_s")
+    over = has_no_end & (again_s > pl.col("start_s"))
+    if not runs["end_s"].is_infinite().any() or not runs.select(over.any()).item():
+        return runs, []
+    gone = runs.filter(over)
+    note = _named(gone, "count until they began again (requeued, as after a node failed)")
+    return runs.with_columns(pl.when(over).then(again_s).otherwise(pl.col("end_s")).alias("end_s")), [note]
+
+
 def cut_by_successors(placed: Placed) -> tuple[Placed, list[str]]:
     """End jobs without an end or a limit where others began, and ended, on nodes that they had for themselves.
 

@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from freetrain.errors import InputError
 from freetrain.replay.logs.headers import Header, find_headers, further_headers
 from freetrain.replay.logs.mend import mend
-from freetrain.replay.logs.rows import one_byte_separated, read_fields, split_lines, text_frame
+from freetrain.replay.logs.rows import Lines, one_byte_separated, read_fields, split_lines, text_frame
 from freetrain.replay.logs.sacct_form import Form, form_of, form_without_header
 
 _MOST_OPEN_BYTES = 1 << 25
@@ -57,7 +58,7 @@ def read_sacct_text(
     """
     pieces = iter(pieces)
     head = next(pieces, b"")
-    headers = list(find_headers(head, delimiter))
+    headers = _renamed(list(find_headers(head, delimiter)), columns, name)
     begin = headers[0].begin if headers else len(head)
     form = None
     if columns and begin:
@@ -66,6 +67,23 @@ def read_sacct_text(
     banner = sum(bool(line.strip()) for line in head[:begin].split(b"\n"))
     sections = _Sections(begin, form, headers, delimiter, name)
     return _texts(chain([head], pieces), sections, int(form is None)), banner
+
+
+def _renamed(headers: list[Header], columns: tuple[str, ...], name: str) -> list[Header]:
+    """The headers, the first with the names that the user gives where it is the file's first line.
+
+    Raises:
+        InputError: they are not as many.
+    """
+    if not columns or not headers or headers[0].begin:
+        return headers
+    own = headers[0].names
+    if len(own) != len(columns):
+        raise InputError(
+            f"{name} has a header of {len(own)} columns, and --columns names {len(columns)}.",
+            "Give a name for each column of the header, or leave --columns out.",
+        )
+    return [replace(headers[0], text=headers[0].separator.join(columns)), *headers[1:]]
 
 
 class _Sections:
@@ -146,6 +164,7 @@ def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> t
     headers = [own.count(b"\n", 0, begin - section.begin) for begin in section.headers]
     is_sound = lines.separators == form.layout.separators
     is_sound[headers] = True
+    is_sound &= ~_is_sound_by_chance(lines, is_sound, headers, form, goes_on)
     open_end = _open_end(own, is_sound) if goes_on else b""
     body = np.delete(np.arange(len(lines) - open_end.count(b"\n")), headers)
     sound, mended = body[is_sound[body]], mend(lines, body[~is_sound[body]], form.layout)
@@ -157,6 +176,23 @@ def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> t
     first_line = lines_before + data.count(b"\n", 0, section.begin)
     lost = [(first_line + line + 1, reason) for line, reason in mended.lost]
     return SacctText(rows.with_columns(pl.col("line") + first_line), lost, len(headers)), open_end
+
+
+def _is_sound_by_chance(
+    lines: Lines, is_sound: NDArray[np.bool_], headers: list[int], form: Form, goes_on: bool
+) -> NDArray[np.bool_]:
+    """Lines with as many separators as a row, whose start is no time, where the line after them is broken.
+
+    A newline and separators in free text have made up for each other. What follows the last line is not known
+    where the text goes on.
+    """
+    found = np.zeros(len(is_sound), bool)
+    before_broken = np.flatnonzero(is_sound & np.append(~is_sound[1:], goes_on)[: len(is_sound)])
+    suspects = np.setdiff1d(before_broken, headers)
+    if form.layout.free and len(suspects):
+        rows = read_fields(lines, suspects, form.positions)
+        found[suspects[~rows["start"].str.contains(r"\d|(?i)unknown|none|^\s*$").to_numpy()]] = True
+    return found
 
 
 def _open_end(data: bytes, is_sound: NDArray[np.bool_]) -> bytes:

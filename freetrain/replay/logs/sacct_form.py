@@ -16,17 +16,17 @@ from freetrain.replay.logs.rows import Lines, one_byte_separated, split_lines
 from freetrain.replay.logs.times import MISSING_WORDS
 
 _ALIASES: Mapping[str, tuple[str, ...]] = {
-    "job": ("jobid", "jobidraw"),
-    "submit": ("submit",),
-    "start": ("start",),
-    "end": ("end",),
-    "elapsed": ("elapsedraw", "elapsed"),
+    "job": ("jobid", "jobidraw", "job_id"),
+    "submit": ("submit", "submit_time"),
+    "start": ("start", "start_time"),
+    "end": ("end", "end_time"),
+    "elapsed": ("elapsedraw", "elapsed", "duration"),
     "limit": ("timelimitraw", "timelimit"),
     "state": ("state",),
     "partition": ("partition",),
-    "nodes": ("nnodes", "allocnodes"),
+    "nodes": ("nnodes", "allocnodes", "node_num"),
     "asked_nodes": ("reqnodes",),
-    "cores": ("ncpus", "alloccpus", "reqcpus"),
+    "cores": ("ncpus", "alloccpus", "reqcpus", "cpu_num"),
     "tres": ("alloctres", "reqtres"),
     "node_list": ("nodelist",),
     "suspended": ("suspended",),
@@ -44,7 +44,7 @@ _WITH_COMMAS = ("nodelist", "alloctres", "reqtres")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,6}|\d{9,11}|0")
 # What the content of a column looks like, in rows that were split rightly.
 _SHAPES: Mapping[str, re.Pattern[str]] = {
-    **dict.fromkeys(("jobid", "jobidraw"), re.compile(r"\d+([_+.].*)?")),
+    **dict.fromkeys(("jobid", "jobidraw"), re.compile(r"\d+([_+.].*)?|[A-Za-z][\w-]*\d[\w-]*")),
     **dict.fromkeys(("submit", "eligible", "start", "end"), _TIME),
     **dict.fromkeys(
         ("nnodes", "allocnodes", "reqnodes", "ncpus", "alloccpus", "reqcpus"), re.compile(r"\d*(\.\d*)?[KM]?")

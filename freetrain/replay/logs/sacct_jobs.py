@@ -22,9 +22,12 @@ _TEXT_COLUMNS = (
     "job", "submit", "start", "end", "elapsed", "suspended", "limit", "state", "partition", "account", "cluster",
     "nodes", "asked_nodes", "cores", "tres", "node_list",
 )  # fmt: skip
-_SAID_BESIDE = ("cluster", "shards", "lasted_s", "says_end", "says_suspended")
+_SAID_BESIDE = ("cluster", "shards", "mps", "lasted_s", "says_end", "says_suspended")
 """What is looked at of a run and not kept."""
+_JOB_ID = r"^\s*(\d|[A-Za-z][\w-]*\d[\w-]*\s*$)"
+"""As Slurm has it; other systems begin with letters."""
 _SHARDS = "Jobs held shards of GPUs (gres/shard), which are not counted: GPUs shared so look idle."
+_MPS = "Jobs held parts of GPUs (gres/mps): each hundred of them, or less, counts as a GPU that nobody else has."
 _NOT_THE_SITE_S = "of an ignored partition or account"
 
 
@@ -40,7 +43,7 @@ def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptio
     """
     named, notes = _Named(options, name), TimeNotes(name)
     runs, unused = [], []
-    others, clusters, has_shards = set[str](), set[str](), False
+    others, clusters, has_shards, has_mps = set[str](), set[str](), False, False
     for rows in _rows(pieces, name, file, options, tally):
         checked = _checked(_typed(named.chosen(_whole_jobs(rows, tally), tally), options), options)
         unused.append(seen(checked.filter(pl.col("ignored").is_not_null())))
@@ -49,12 +52,13 @@ def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptio
         notes.add(sound)
         clusters.update(sound["cluster"].unique())
         has_shards |= bool(sound["shards"].any())
+        has_mps |= bool(sound["mps"].any())
         runs.append(as_runs(sound))
     named.stop_if_of_no_cluster()
     return ParsedFile(
         runs,
         pl.concat(unused),
-        notes=(*notes.said(), *named.never(), *([_SHARDS] if has_shards else [])),
+        notes=(*notes.said(), *named.never(), *([_SHARDS] if has_shards else []), *([_MPS] if has_mps else [])),
         clusters=tuple(sorted(clusters - {""})),
         other_lists=tuple(sorted(others - {""})),
     )
@@ -173,9 +177,10 @@ def _checked(rows: pl.DataFrame, options: ReadOptions) -> pl.DataFrame:
             (start.is_null(), "never started"),
             ((end == start) & end.is_finite(), "ended when it started"),
             (not_the_site_s, _NOT_THE_SITE_S),
+            ((pl.col("node_count") == 0) & (pl.col("node_list") == ""), "had no nodes"),
         ],
         bad=[
-            (~pl.col("job").str.contains(r"^\s*\d"), pl.format("JobID '{}' is not a job id", _short("job"))),
+            (~pl.col("job").str.contains(_JOB_ID), pl.format("JobID '{}' is not a job id", _short("job"))),
             *((pl.col(f"{name}_s").is_nan(), _no_time(name)) for name in ("submit", "start", "end")),
             (
                 end.is_infinite() & ~pl.col("runs_on") & _unread("elapsed", "elapsed_s"),

@@ -11,7 +11,7 @@ from freetrain.replay.logs.distinct import of_distinct
 from freetrain.replay.logs.times import LATEST_S, find_zone, parse_times
 
 _STILL_ON_NODES = ("RUNNING", "SUSPENDED", "STOPPED")
-_CLOCK = r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$"
+_CLOCK = r"^(?:(\d+)(?:-| days? ))?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$"
 _TOLERANCE_S = 60.0
 """Start, End and Elapsed are taken at slightly different instants."""
 _HOUR_S = 3600.0

@@ -28,6 +28,9 @@ _RELATIVE = re.compile(
     r"|\d{1,2} [a-z]{3,9}( \d{4}| \d{1,2}:\d\d)?",
     re.IGNORECASE,
 )
+_IN_UTC = re.compile(r"\s*\.?(UTC|GMT)$")
+"""What ``SLURM_TIME_FORMAT='%F %T.%Z'`` adds where clocks show UTC."""
+_WITH_ZONE = re.compile(r"[\d-]+[T ][\d:]+\s*\.?[A-Z]{3,5}")
 _SLASHED = re.compile(r"\d{1,4}/\d{1,2}(/\d{1,4})?([ T-]\d{1,2}:\d\d(:\d\d)?)?")
 
 
@@ -87,6 +90,11 @@ def form_hint(text: str) -> str:
         return (
             f"{text!r} is a time as SLURM_TIME_FORMAT=relative prints it, which depends on the day: run sacct "
             "again with SLURM_TIME_FORMAT=standard."
+        )
+    if _WITH_ZONE.fullmatch(text.strip()):
+        return (
+            f"{text!r} names a time zone in letters, which may mean several: run sacct again with "
+            "SLURM_TIME_FORMAT=standard."
         )
     if _SLASHED.fullmatch(text.strip()):
         return (
@@ -158,7 +166,7 @@ def _seconds(text: str, zone: tzinfo, later: bool) -> float | None:
     if _EPOCH.fullmatch(text):
         return float(text)
     try:
-        time = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(_IN_UTC.sub("+00:00", text))
         if time.tzinfo is None:
             time = time.replace(tzinfo=zone, fold=int(later))
         return time.timestamp()

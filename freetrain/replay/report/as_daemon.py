@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from freetrain.replay.outcome import Outcome, SiteOutcome
-from freetrain.showing.words import amount, count, duration, large, number, share
+from freetrain.showing.words import amount, count, large, number, share
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +21,15 @@ def price(site: SiteOutcome) -> str:
     """What the site's jobs would have felt, in a sentence or two."""
     if not site.site_starts:
         return "None of the site’s jobs started on a node that had been idle."
-    waited = (
+    met = (
         f"Of {count(site.site_starts, 'job')} of the site that started on idle nodes, {number(site.site_delayed)} "
-        "would have waited for a fragment to leave"
+        "would have found a fragment on some of them"
     )
     if not site.site_delayed:
-        return f"{waited}."
-    longest, mean = duration(site.site_delay_max_s), duration(site.site_delay_mean_s)
+        return f"{met}."
     return (
-        f"{waited}, {longest} at most; that is {mean} for each of those that started. What follows from such "
-        "delays further back in the queue is not in it."
+        f"{met}. How much later these would start, and those behind them in the queue, a log cannot tell: "
+        "docs/harm.md says what was measured on real queues."
     )
 
 

@@ -16,7 +16,6 @@ from freetrain.replay.study import Study
 from freetrain.showing.words import (
     NOTHING,
     amount,
-    brief_duration,
     count,
     duration,
     large,
@@ -54,6 +53,15 @@ def headline(study: Study) -> str:
         return f"{idle} No trainer got anywhere on them."
     nodes = count(out.dedicated_nodes, "node")
     part = f"{share(shown.u_work)} of the work that the same trainers do on {nodes} of their own"
+    if study.estimate is not None and study.estimate.work is not None:
+        work, lent_hours = study.estimate.work, study.estimate.lent_node_hours
+        lent = f"{share(_part(lent_hours.value, out.idle_node_hours))} of that"
+        reached = f"{share(work.value)} (± {share(work.within)}) of the work"
+        return (
+            f"{idle} By {count(study.estimate.blocks, 'block')} of some hours, the daemon would have lent {lent} "
+            f"and reached {reached} that the same trainers do on {nodes} of their own. They allow "
+            f"{share(out.u_work)}."
+        )
     if study.as_daemon is None:
         return f"{idle} They allow {part}." if shown.u_work else idle
     lent = f"The daemon would have lent {share(_part(shown.lent_node_hours, shown.idle_node_hours))} of that"
@@ -110,13 +118,9 @@ def _compared(study: Study, shown: Outcome, objective: str) -> str:
 
 def _felt(site: SiteOutcome) -> Tile:
     if not site.site_starts:
-        return Tile(NOTHING, "waiting for fragments", "no job of the site started on idle nodes")
-    waited = f"{number(site.site_delayed)} of {count(site.site_starts, 'job')} waited"
-    longest = f", {duration(site.site_delay_max_s)} at most" if site.site_delayed else ""
-    mean = brief_duration(site.site_delay_mean_s) if site.site_delayed else "0\N{NO-BREAK SPACE}s"
-    return Tile(
-        mean, "later for a job of the site", f"on average of those that started on idle nodes: {waited}{longest}"
-    )
+        return Tile(NOTHING, "met fragments", "no job of the site started on idle nodes")
+    met = f"{number(site.site_delayed)} of {count(site.site_starts, 'job')} that started on idle nodes"
+    return Tile(share(site.site_delayed / site.site_starts), "of the site’s jobs met fragments", met)
 
 
 def _lost(shown: Outcome, duration_s: float) -> str:

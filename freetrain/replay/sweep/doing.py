@@ -31,7 +31,7 @@ class Finished:
 
 def command_of(cell: Cell) -> list[str]:
     """The command that does a replay of a sweep, and prints its outcome."""
-    quietly = ("--json", "--quiet", "--no-store", "--no-report")
+    quietly = ("--exact", "--json", "--quiet", "--no-store", "--no-report")
     return [sys.executable, "-m", "freetrain", "replay", *cell.arguments, *quietly]
 
 

@@ -67,7 +67,7 @@ def test_what_is_called_off_never_starts_and_what_runs_goes_on() -> None:
 def test_nobody_waits_for_a_fragment_that_slurm_has_not_started() -> None:
     lent, run = begun("n1")
     lent.advance(2.0)
-    assert lent.take(["n1"], 3.0) == 0.0
+    assert lent.take([["n1"]], 3.0) == [0.0]
     assert [one.state for one in lent.open] == [FragmentState.ASKED]
     lent.release(["n1"], None, 4.0)
     at(lent, 5.0)
@@ -82,7 +82,7 @@ def test_what_runs_on_a_node_that_goes_down_ends_at_once() -> None:
     lent.advance(20.0)
     assert [(one.node, one.end, one.ended_s) for one in lent.ended] == [("n1", End.NODE_FAILED, 20.0)]
     assert ([one.node for one in lent.open], run.nodes) == (["n2"], {"n2"})
-    assert run.losses == {Loss.START: 1, Loss.EVICTION: 1}
+    assert run.losses == {Loss.START: 1, Loss.EVICTION: 1, Loss.EVICTION_PAUSE: 1}
 
 
 def test_a_node_trains_when_slurm_has_started_it_and_it_has_booted() -> None:
@@ -105,7 +105,7 @@ def test_what_is_given_back_is_free_a_moment_later() -> None:
     lent.release(["n1"], "a", 20.0)
     assert run.nodes == {"n2"}
     assert lent.holder_of("n1") == "a", "not free yet"
-    assert lent.take(["n1"], 20.4) == 0.6000000000000014
+    assert lent.take([["n1"]], 20.4) == [0.6000000000000014]
     at(lent, 21.0)
     assert lent.holder_of("n1") is None
     (ended,) = lent.ended
@@ -116,18 +116,18 @@ def test_what_is_given_back_is_free_a_moment_later() -> None:
 def test_a_job_waits_for_what_slurm_evicts_and_the_training_loses() -> None:
     lent, run = begun("n1", "n2")
     at(lent, 2.0, 10.0)
-    assert lent.take(["n1", "n3"], 30.0) == 3.0
+    assert lent.take([["n1", "n3"]], 30.0) == [3.0]
     assert run.nodes == {"n2"}
     assert run.lost_s[Loss.EVICTION] == 5.0
     at(lent, 33.0)
     assert [one.end for one in lent.ended] == [End.PREEMPTED]
-    assert lent.take(["n1"], 40.0) == 0.0
+    assert lent.take([["n1"]], 40.0) == [0.0]
 
 
 def test_a_node_that_is_taken_while_it_boots_never_trains() -> None:
     lent, run = begun("n1")
     at(lent, 2.0)
-    assert lent.take(["n1"], 5.0) == 3.0
+    assert lent.take([["n1"]], 5.0) == [3.0]
     at(lent, 8.0, 10.0)
     assert run.nodes == set()
     assert run.losses == {}

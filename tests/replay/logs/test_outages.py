@@ -83,3 +83,19 @@ def test_a_list_that_comes_again_and_again_is_read_once(write: Write) -> None:
     begin_s = time.process_time()
     read(write(LOG), node_states=events(write, *rows))
     assert time.process_time() - begin_s < 5  # a hundred times as long would be a minute
+
+
+SHOWN = """ReservationName=weekend StartTime={day}04:00:00 EndTime={day}06:00:00 Duration=02:00:00
+   Nodes=c[1-2] NodeCnt=2 Flags=MAINT,SPEC_NODES
+"""
+LICENCES = """ReservationName={name} StartTime={day}02:00:00 EndTime={day}23:00:00 Duration=21:00:00
+   Nodes=(null) NodeCnt=0 Flags=ANY_NODES Licenses=solver@server:10 State=ACTIVE
+"""
+
+
+def test_reservations_of_licences_take_no_node_out(write: Write) -> None:
+    licences = [LICENCES.format(name=f"lic{number}", day=DAY) for number in range(2)]
+    alone = read(write(LOG), reservations=write("\n".join(licences)))
+    assert holes_of(alone, "c1") == holes_of(read(write(LOG)), "c1")
+    mixed = read(write(LOG), reservations=write("\n".join([SHOWN.format(day=DAY), *licences])))
+    assert holes_of(mixed, "c1") == [(0, 1), (2, 4), (6, 24)]

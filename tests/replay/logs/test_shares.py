@@ -220,3 +220,13 @@ def test_json_tells_what_jobs_hold_too(write: Write) -> None:
     assert shares.gpus is not None
     assert (shares.cpus.size[0], shares.memory_bytes.size[0], shares.gpus.size[0]) == (8, 2**31, 4)
     assert shares.gpu_types == ("a100",)
+
+
+def test_a_gpu_serves_whole_or_in_parts_never_both(write: Write) -> None:
+    """Each hundred of gres/mps is a GPU, which none of those is that other jobs have as whole ones."""
+    rows = (row("1", tres="cpu=4,mem=1G,gres/mps=150"), row("2", tres="cpu=4,mem=1G,gres/gpu=2"))
+    log = read(write(with_tres(*rows)))
+    gpus = shares_of(log).gpus
+    assert gpus is not None
+    assert gpus.size.tolist() == [4.0]
+    assert any("gres/mps" in note for note in log.notes)

@@ -53,3 +53,36 @@ def test_a_window_that_shows_nothing_is_refused(
 def test_job_logs_always_say_that_they_show_no_down_nodes(write: Write) -> None:
     assert any("down or drained" in note for note in read(write(sacct(*ROWS))).notes)
     assert DAY in ROWS[0]
+
+
+def counted(*jobs: tuple[str, str, int]) -> str:
+    """A log that names no nodes: starts, ends and numbers of nodes."""
+    rows = (
+        f"{number}|COMPLETED|{DAY}00:00:00|{DAY}{start}:00:00|{DAY}{end}:00:00|{nodes}"
+        for number, (start, end, nodes) in enumerate(jobs, 1)
+    )
+    return "\n".join(("JobID|State|Submit|Start|End|NNodes", *rows)) + "\n"
+
+
+def test_a_machine_that_is_too_small_for_its_log_is_a_warning_with_what_mends_it(write: Write) -> None:
+    log = read(write(counted(*[("01", "05", 4)] * 6)), nodes=6)
+    (warning,) = (one for one in log.warnings if "found no room" in one)
+    assert "up to 24 in use at once" in warning
+    assert "--nodes 24" in warning
+    assert not any("no room" in one for one in read(write(counted(("01", "05", 4))), nodes=4).warnings)
+
+
+def test_a_log_that_never_fills_its_machine_is_a_warning(write: Write) -> None:
+    log = read(write(counted(("01", "05", 4), ("06", "09", 20))), nodes=100)
+    (warning,) = (one for one in log.warnings if "never has more" in one)
+    assert "20 of the machine's 100 nodes" in warning
+    assert not any("never has" in one for one in read(write(counted(("01", "05", 4))), nodes=5).warnings)
+
+
+def test_bad_rows_are_judged_within_the_window(write: Write) -> None:
+    """Of many rows of other days and few of this one: what is bad among the few counts."""
+    other_day = [row(str(number), start="01", end="02").replace(DAY, "2024-06-02T") for number in range(10, 400)]
+    bad = [row(str(number), start="soon") for number in range(3)]
+    good = [row(str(number), start="01", end="02") for number in range(5, 10)]
+    log = read(write(sacct(*other_day, *bad, *good)))
+    assert any("3 rows could not be used, 38 % of those that count" in one for one in log.warnings)

@@ -57,7 +57,7 @@ def test_each_replay_is_a_task_and_its_answer_comes_back(tmp_path: Path) -> None
     assert done["key1"].document is None
     assert done["key1"].why == "freetrain: There is no preset 'nas'."
     assert len(done) == 3
-    assert "replay 'a b.psv' --json" in (tmp_path / "key2.sh").read_text()
+    assert "replay 'a b.psv' --exact --json" in (tmp_path / "key2.sh").read_text()
 
 
 def test_who_asks_again_waits_for_what_slurm_still_has(tmp_path: Path) -> None:

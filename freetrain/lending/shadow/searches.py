@@ -1,0 +1,216 @@
+"""Searches for the starts of waiting jobs, of which a look does again only those that what changed may change.
+
+A search depends on four things: the job, the nodes with the ends of what runs there, what has been planned
+before it, and the time. Where the nodes are as they were at the look before, the queue is gone through from its
+head: as long as all that was planned so far is what was planned then, what was found for a job is found again,
+until the moment that its search named. The state of the schedule is only made up when a search has to be done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+
+from freetrain.core.amounts import Amount
+from freetrain.core.job import Job
+from freetrain.core.node import Nodes
+from freetrain.lending.shadow.machine import Machine
+from freetrain.lending.shadow.node_sets import NodeSet
+from freetrain.lending.shadow.schedule import JobShape, Schedule, Start
+
+_MOST_LATER_TASKS = 20
+"""Slurm plans no more tasks of one array (its default of ``bf_max_job_array_resv``)."""
+
+_MOST_TASKS_IN_PARTS = 100
+"""So many tasks of one array start at once on parts of nodes; those behind them at the next look."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStart:
+    """When a job starts, and where.
+
+    Attributes:
+        job: its id.
+        start_s: when, UTC epoch seconds.
+        nodes: where.
+        by_backfill: whether it waits for Slurm's next backfill cycle, since a job before it cannot start yet.
+        part: how much of each of these nodes it has, beside others; None: all of it.
+        clear: of one that starts now on parts: nodes on which it does so without anything being given back.
+        back: and the places that are given back for it on the others.
+        beside: of one that starts later on parts: node → what is left of it for others then.
+    """
+
+    job: str
+    start_s: float
+    nodes: Nodes
+    by_backfill: bool = False
+    part: Amount | None = None
+    clear: Nodes = frozenset()
+    back: tuple[str, ...] = ()
+    beside: Mapping[str, Amount] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What was found for one job.
+
+    Attributes:
+        job: the job.
+        shape: what of it counted.
+        is_believed: whether its starts were looked for.
+        fits: whether there were nodes for it, but for what else starts now.
+        plans: its starts.
+        planned: when and on which nodes they were put into the schedule.
+        not_before_s: the stretch before which no job of its shape starts; None: that is not known.
+        holds_until_s: until when the same is found, as long as nothing but time changes.
+    """
+
+    job: Job
+    shape: JobShape
+    is_believed: bool
+    fits: bool
+    plans: tuple[PlannedStart, ...]
+    planned: tuple[tuple[float, NodeSet], ...]
+    not_before_s: float | None
+    holds_until_s: float
+
+    @property
+    def effect(self) -> tuple[object, ...]:
+        """What it leaves behind for the searches after it."""
+        return self.shape, self.planned, self.not_before_s
+
+
+@dataclass(frozen=True, slots=True)
+class Searches:
+    """All of a look, in Slurm's order.
+
+    Attributes:
+        time_s: the look.
+        availability: the nodes, as far as they count: see :attr:`Machine.availability`.
+        all: the searches.
+    """
+
+    time_s: float
+    availability: tuple[object, ...]
+    all: tuple[Search, ...]
+
+
+NO_SEARCHES = Searches(inf, (), ())
+
+
+class Searcher:
+    """Searches for one job after the other.
+
+    Args:
+        machine: the nodes.
+        schedule: nothing is planned in it yet.
+        lent: node → the trainer that has it.
+        before: the searches of the look before.
+
+    Attributes:
+        done: the searches so far.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        schedule: Schedule,
+        lent: Mapping[str, str],
+        before: Searches,
+    ) -> None:
+        self._machine = machine
+        self._schedule = schedule
+        self._lent = lent
+        is_alike = before.time_s <= schedule.now_s and before.availability == machine.availability
+        self._before = before.all if is_alike else ()
+        self._number_of = {search.job.id: number for number, search in enumerate(self._before)}
+        self._compared = 0
+        self._is_as_before = is_alike
+        self._unplanned: list[Search] = []
+        self.done: list[Search] = []
+
+    def search(self, job: Job, is_believed: bool) -> Search:
+        """Find its starts, and plan them."""
+        shape = self._schedule.shape_of(job)
+        before = self._search_before(job)
+        if before is not None and self._still_holds(before, job, shape, is_believed):
+            self._unplanned.append(before)
+            found = before
+        else:
+            found = self._search_anew(job, shape, is_believed)
+            has_effect = bool(found.planned) or found.not_before_s is not None
+            self._is_as_before &= found.effect == before.effect if before is not None else not has_effect
+        self.done.append(found)
+        return found
+
+    def _search_before(self, job: Job) -> Search | None:
+        """That of the look before, if all that was planned before it then has been planned again."""
+        number = self._number_of.get(job.id)
+        if number is None or not self._is_as_before:
+            return None
+        left_out = self._before[self._compared : number]
+        self._is_as_before = number >= self._compared and not any(search.planned for search in left_out)
+        self._compared = number + 1
+        return self._before[number] if self._is_as_before else None
+
+    def _still_holds(self, before: Search, job: Job, shape: JobShape, is_believed: bool) -> bool:
+        is_same = before.shape == shape and before.is_believed == is_believed and before.job == job
+        return is_same and self._schedule.now_s < before.holds_until_s
+
+    def _search_anew(self, job: Job, shape: JobShape, is_believed: bool) -> Search:
+        schedule = self._schedule
+        for search in self._unplanned:
+            for start_s, nodes in search.planned:
+                schedule.plan(search.job, start_s, nodes)
+            if search.not_before_s is not None:
+                schedule.not_before_s[search.shape] = search.not_before_s
+        self._unplanned.clear()
+        schedule.holds_until_s = inf
+        fits = schedule.fits(job)
+        starts = list(self._starts_of(job, shape)) if is_believed else []
+        return Search(
+            job,
+            shape,
+            is_believed,
+            fits,
+            tuple(plan for plan, _ in starts),
+            tuple((plan.start_s, nodes) for plan, nodes in starts),
+            schedule.not_before_s.get(shape),
+            schedule.holds_until_s,
+        )
+
+    def _starts_of(self, job: Job, shape: JobShape) -> Iterator[tuple[PlannedStart, NodeSet]]:
+        """The job's start, or those of an array's tasks as far as Slurm plans them."""
+        machine, schedule = self._machine, self._schedule
+        left, left_later = job.tasks, _MOST_LATER_TASKS
+        if job.asks is not None:
+            left = min(left, _MOST_TASKS_IN_PARTS)
+        while left and left_later and (found := schedule.find_start(shape)) is not None:
+            is_now = found.start_s <= schedule.now_s
+            together = 1
+            if job.asks is None or not is_now:
+                together = min(
+                    left if is_now else min(left, left_later), found.nodes.bit_count() // job.node_count
+                )
+            left, left_later = left - together, left_later - (0 if is_now else together)
+            if is_now and job.asks is not None:
+                plan = _start_on_parts(job, job.asks, machine, found)
+                nodes = machine.sets.of(plan.nodes)
+            else:
+                choose = partial(machine.choose_now, lent=self._lent) if is_now else machine.choose
+                nodes = choose(found.nodes, together * job.node_count, job)
+                beside = schedule.beside(job, found.start_s, nodes)
+                names = machine.sets.names(nodes)
+                plan = PlannedStart(job.id, found.start_s, names, part=job.asks, beside=beside)
+            schedule.plan(job, found.start_s, nodes)
+            yield plan, nodes
+
+
+def _start_on_parts(job: Job, part: Amount, machine: Machine, found: Start) -> PlannedStart:
+    """One task's start now, with what has to be given back for it."""
+    chosen = machine.choose_parts_now(found.nodes, job, part)
+    back = tuple(one.place for parts in chosen.values() for one in parts)
+    clear = frozenset(name for name, parts in chosen.items() if not parts)
+    return PlannedStart(job.id, found.start_s, frozenset(chosen), part=part, clear=clear, back=back)

@@ -1,0 +1,72 @@
+"""Rows of a replay: what each look concluded, ordered and decided."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from freetrain.loop.cycle import Goal
+from freetrain.loop.lending_loop import LendingLoop, Look
+
+Row = str
+"""One line of JSON: time of the look, what is recorded, its name, its value."""
+
+
+class LookRecorder:
+    """Turns looks into rows.
+
+    Args:
+        keep: is given each row.
+    """
+
+    def __init__(self, keep: Callable[[Row], None]) -> None:
+        self._keep = keep
+        self._before: dict[str, Mapping[str, Any]] = {}
+
+    def record(self, look: Look) -> None:
+        """Add the rows of a look; of verdicts those that differ from the look before."""
+        judgement = look.judgement
+        now_s = judgement.now_s
+        verdicts = {
+            "offered": {one.name: [one.free_until_s, one.held_by, one.kind] for one in judgement.offers.offered},
+            "due": judgement.offers.due,
+            "withheld": judgement.offers.withheld,
+            "planned": {plan.job: [plan.start_s, sorted(plan.nodes)] for plan in judgement.shadow.plans},
+            "expected": judgement.memory.meter.expected,
+            "waits": look.waits_for,
+        }
+        for kind, now in verdicts.items():
+            before = self._before.get(kind, {})
+            for name in sorted(now.keys() | before.keys()):
+                if now.get(name) != before.get(name):
+                    self._row(now_s, kind, name, now.get(name))
+            self._before[kind] = dict(now)
+        self._row(now_s, "horizon", "", judgement.horizon_s)
+        for order in judgement.orders:
+            self._row(now_s, "order", type(order).__name__, str(order))
+        for number, decision in enumerate(look.decisions):
+            placement = {trainer: list(names) for trainer, names in decision.placement.items()}
+            self._row(now_s, "decision", str(number), [decision.objective, decision.solver, placement])
+
+    def _row(self, now_s: float, kind: str, name: str, value: Any) -> None:
+        self._keep(json.dumps([now_s, kind, name, value], default=str))
+
+
+@contextmanager
+def recorded(keep: Callable[[Row], None]) -> Iterator[None]:
+    """Record every look of every lending loop meanwhile."""
+    look = LendingLoop.look
+    recorder = LookRecorder(keep)
+
+    def look_and_record(self: LendingLoop, goal: Goal) -> Look:
+        done = look(self, goal)
+        recorder.record(done)
+        return done
+
+    LendingLoop.look = look_and_record  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        LendingLoop.look = look  # type: ignore[method-assign]

@@ -1,0 +1,58 @@
+"""The daemon's own loop, where nothing takes any time, comes to what the holes allow."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from freetrain.config import Config
+from freetrain.daemon.rules import rules_of
+from freetrain.loop.cycle import Goal, NullJournal
+from freetrain.policies import find_policy
+from freetrain.replay.as_daemon.driver import DaemonReplay
+from freetrain.replay.course import ReplayRecord
+from freetrain.replay.driver import Replay
+from freetrain.replay.foresight import Foresight
+from freetrain.replay.logs import ReadOptions, SiteLog, parse_log_time, read_site_log
+from freetrain.replay.presets import PRESETS
+from freetrain.replay.study import AT_ONCE, Costs
+from freetrain.slurm.settings import SlurmSettings
+
+SMALL = Path(__file__).parents[2] / "sample_logs" / "small-cluster.sacct.gz"
+SLURM = SlurmSettings("", "", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
+COSTS = Costs(60.0, 60.0, 360.0, 60.0)
+GOAL = Goal.of(find_policy("freetrain"), "speedup")
+
+
+def as_the_holes_allow(log: SiteLog) -> ReplayRecord:
+    trainers = COSTS.apply(PRESETS["mix"])
+    return Replay(log.holes, trainers, GOAL, Foresight(), 20, NullJournal(), time.perf_counter).run()
+
+
+def as_a_daemon_without_time(log: SiteLog) -> ReplayRecord:
+    rules = rules_of(Config(), SLURM)
+    rules = replace(
+        rules,
+        nodes=rules.nodes.without_caution(),
+        fragments=replace(rules.fragments, longest_s=1e9, planning_s=0.0),
+        sharing=replace(rules.sharing, max_running=20),
+        objective="speedup",
+        horizon_s=0.0,
+        by_age=False,
+    )
+    replay = DaemonReplay(
+        log.holes, log.logged, COSTS.apply(PRESETS["mix"]), rules, GOAL, AT_ONCE, NullJournal(), time.perf_counter,
+        as_ideal=True,
+    )  # fmt: skip
+    return replay.run()
+
+
+def test_both_replays_come_to_the_same_where_nothing_takes_time() -> None:
+    log = read_site_log([SMALL], ReadOptions(until_s=parse_log_time("2024-06-03T16:00", "UTC")))
+    allowed, daemon = as_the_holes_allow(log), as_a_daemon_without_time(log)
+    assert [run.trainer.id for run in daemon.runs] == [run.trainer.id for run in allowed.runs]
+    assert [run.samples for run in daemon.runs] == pytest.approx([run.samples for run in allowed.runs])
+    assert [run.lost_s for run in daemon.runs] == [pytest.approx(run.lost_s) for run in allowed.runs]
