@@ -47,7 +47,7 @@ class Worker:
         try:
             self._process = subprocess.Popen(
                 list(command),
-                env={**os.environ, **environment, "LOCAL_RANK": str(index)},
+                env={**os.environ, **environment},
                 start_new_session=True,
                 preexec_fn=_die_with_parent,
             )

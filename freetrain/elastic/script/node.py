@@ -18,6 +18,7 @@ from freetrain.elastic.membership.identity import (
     use_interface_of_this_address,
 )
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
+from freetrain.elastic.on_disk.members import LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.worlds.device import device
 from freetrain.elastic.worlds.meeting import open_store
@@ -66,13 +67,13 @@ def _join() -> None:
         )
     timeouts = Timeouts.from_environment()
     use_interface_of_this_address()
-    name, shards = os.environ.get(REPLICA_VARIABLE, ""), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    name, shards = os.environ.get(REPLICA_VARIABLE, ""), int(os.environ.get(LOCAL_WORLD_SIZE_VARIABLE, "1"))
     root = trainer_from_environment()
     store: dist.Store
     if not name or root is None:
         name, shard, shards, store = new_id(), 0, 1, dist.HashStore()
     else:
-        shard = int(os.environ["LOCAL_RANK"])
+        shard = int(os.environ[LOCAL_RANK_VARIABLE])
         store = _meet(TrainerDirectory.open(root), name, shard, timeouts.start_timeout_s)
     backend = "gloo" if device().type == "cpu" else "cpu:gloo,cuda:nccl"
     this_replica().join(name, shard, shards, store, backend, timeouts.start_timeout_s)

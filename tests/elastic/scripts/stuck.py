@@ -50,8 +50,12 @@ def main(way: str) -> None:
     os.waitpid(process, os.WUNTRACED)
     collectives: Collectives = world._collectives
     sent = torch.ones(FLOATS_TOO_MANY_FOR_THE_SOCKET)
-    ddp = world.ddp_group().broadcast([sent], dist.BroadcastOptions())
-    (work,) = collectives._under_way
+    options = dist.BroadcastOptions()
+    options.rootRank = options.rootTensor = 0
+    spare = sent if way == "gradients" else None
+    work = collectives.start(
+        lambda: dist.distributed_c10d._get_default_group()._inner.broadcast([sent], options), spare
+    )
     lost: list[BaseException] = []
     out = threading.Event()
 
@@ -62,13 +66,14 @@ def main(way: str) -> None:
     time.sleep(0.2)
     since_s = time.monotonic()
     threading.Thread(target=cut_until_out, daemon=True).start()
-    if way in ("finish", "ddp"):
-        try:
-            collectives.finish(work) if way == "finish" else ddp.wait()
-        except (LostRankError, RuntimeError) as error:
-            lost.append(error)
-    else:
-        collectives.promise([work], sent, lost.append).wait()
+    try:
+        if way == "script":
+            world.on_script_loss = lost.append
+            dist.all_reduce(torch.ones(1))
+        else:
+            collectives.finish(work)
+    except LostRankError as error:
+        lost.append(error)
     world.leave()
     out.set()
     left_s = time.monotonic() - since_s
