@@ -83,7 +83,7 @@ class Ranks:
         """It is there, and does nothing."""
         self._processes[place].send_signal(signal.SIGSTOP)
 
-    def await_world(self, size: int, patience_s: float = 40.0) -> bool:
+    def await_world(self, size: int, patience_s: float = 120.0) -> bool:
         """Whether a world of this size trains within this time."""
         return self._await(lambda: self._told_world() == size, patience_s)
 

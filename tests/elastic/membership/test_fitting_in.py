@@ -40,7 +40,8 @@ def test_who_is_not_hears_why(reason: str) -> None:
 
 
 def test_who_comes_looks_at_those_who_train_and_not_at_the_size_of_their_nodes() -> None:
-    alien, wider = (OTHERS[next(reason for reason in OTHERS if word in reason)] for word in ("another", "4 workers"))
+    words = ("another", "4 workers")
+    alien, wider = (OTHERS[next(reason for reason in OTHERS if word in reason)] for word in words)
     assert why_foreign_to(seen("a"), ALIKE) is None
     assert (why_foreign_to(seen("a"), alien) or "").startswith("another training runs there")
     assert why_foreign_to(seen(), alien) is None
