@@ -83,7 +83,7 @@ class Session:
         self._was_in_a_world = False
         self._timeouts = timeouts
         self._backend = backend
-        self._stores = Stores(self.member.address)
+        self._stores = Stores(self.member.address, directory.secret.derive)
         self._last_error = _NOBODY_MISSING
         self._breaks = Breaks()
         self._say_waiting_s = _SAY_WAITING_AFTER_S
@@ -155,12 +155,12 @@ class Session:
 
     def _form(self, generation: Generation) -> World:
         """The world of this generation, watched from the beginning; raises AbandonedError if it does not come."""
-        prefix = self.directory.secret.derive(generation.nonce)
+        word = self.directory.secret.derive(generation.nonce)
         form_timeout_s, ports = self._timeouts.form_timeout_s, self._stores.ports
         world = World(
             generation,
             self.member.id,
-            prefix,
+            word,
             self._backend,
             form_timeout_s,
             ports,

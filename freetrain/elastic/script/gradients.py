@@ -175,7 +175,7 @@ class Gradients:
         self._shards = [each for each in parameters if is_sharded(each)]
         self._packs = list(_packs([each for each in reversed(parameters) if not is_sharded(each)]))
         self._pack_of = {each: pack for pack in self._packs for each in pack.parameters}
-        shapes = [(tuple(local(each).shape), str(each.dtype)) for each in parameters]
+        shapes = [(tuple(each.shape), str(each.dtype)) for each in parameters]
         self._digest = digest_of(shapes, list(places))
 
     def _arrived(self, parameter: torch.Tensor) -> None:

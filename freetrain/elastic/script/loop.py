@@ -120,6 +120,11 @@ class Loop(InTraining):
         self._drawing, place = self._drawing_of(
             data, sampler, order.batch, makes_own=batch is None and makes_own_batches(data)
         )
+        if scaling is not None and any(map(is_sharded, module.parameters())):
+            raise InputError(
+                "AdaScale cannot measure the gradients of a sharded model.",
+                "Leave out scaling=..., or do not shard.",
+            )
         rounds = _rounds_of(local, self._optimizers, (also or {}).values())
         own: dict[str, Stateful] = {**place}
         own |= {_OUTER: rounds.outer} if rounds is not None else {}

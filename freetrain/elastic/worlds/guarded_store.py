@@ -1,8 +1,8 @@
 """The store at which ranks meet: it talks only to those who prove that they know the world's own word.
 
-Torch's TCPStore answers whoever reaches its port, lists its keys, and takes what it is given. Here both sides prove
-first that they know the word, which is derived from the trainer's secret; a connection that does not is closed after
-some bytes. A store on a service host knows no word: there the words themselves keep trainers apart.
+Torch's TCPStore answers anybody who reaches its port, lists its keys, and takes what it is given. Here both sides
+prove first that they know the word, which is derived from the trainer's secret; any other connection is closed
+after some bytes. A store on a service host knows no word: there the words keep trainers apart.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class StoreServer:
 
 
 class GuardedStore(dist.Store):
-    """A rank's side.
+    """A rank's side. Torch holds only the C++ half of it: keep the object as long as a process group may ask it.
 
     Args:
         host: of the server.
@@ -155,9 +155,7 @@ class GuardedStore(dist.Store):
         RuntimeError: the server cannot be reached, or does not know the word.
     """
 
-    def __init__(
-        self, host: str, port: int, word: str, timeout: timedelta, *, knows_word: bool = True
-    ) -> None:
+    def __init__(self, host: str, port: int, word: str, timeout: timedelta, *, knows_word: bool = True) -> None:
         super().__init__()
         self._where = (host, port, word, knows_word)
         self._timeout_s = timeout.total_seconds()
@@ -174,7 +172,12 @@ class GuardedStore(dist.Store):
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def _ask(self, do: str, keys: Sequence[str], values: Sequence[bytes] = (), **more: Any) -> dict[str, Any]:
-        request = {"do": do, "keys": list(keys), "values": [bytes(each).decode("latin-1") for each in values], **more}
+        request = {
+            "do": do,
+            "keys": list(keys),
+            "values": [bytes(each).decode("latin-1") for each in values],
+            **more,
+        }
         with self._lock:
             try:
                 self._connection.settimeout(self._timeout_s + _PATIENCE_S)
@@ -186,7 +189,9 @@ class GuardedStore(dist.Store):
             raise RuntimeError("the store has gone")
         return answer
 
-    def _values(self, do: str, keys: Sequence[str], values: Sequence[bytes] = (), **more: Any) -> list[bytes | None]:
+    def _values(
+        self, do: str, keys: Sequence[str], values: Sequence[bytes] = (), **more: Any
+    ) -> list[bytes | None]:
         found = self._ask(do, keys, values, **more)["values"]
         return [None if value is None else value.encode("latin-1") for value in found]
 

@@ -33,7 +33,7 @@ class World:
     Args:
         generation: what to form.
         member: this process.
-        prefix: prefix of the store's keys, unguessable for outsiders.
+        word: that all members know, and nobody else.
         backend: as ``torch.distributed`` names it.
         form_timeout_s: how long connecting may take once all have arrived.
         stores: ports of the stores in this process, of whatever generation.
@@ -57,7 +57,7 @@ class World:
         self,
         generation: Generation,
         member: str,
-        prefix: str,
+        word: str,
         backend: str,
         form_timeout_s: float,
         stores: Callable[[], Collection[int]] = tuple,
@@ -73,7 +73,7 @@ class World:
         self._wires = Wires(stores)
         self._timeout = timedelta(seconds=form_timeout_s)
         self._backend = backend
-        self._prefix = prefix
+        self._word = word
         self._store: dist.Store | None = None
         self._collectives = Collectives(while_waiting)
         self._turn_out = turn_out
@@ -110,7 +110,7 @@ class World:
 
     def _form(self, newer: Callable[[], bool]) -> None:
         try:
-            self._store = meet(self.generation, self.rank, self._prefix, self._timeout, newer)
+            self._store = meet(self.generation, self.rank, self._word, self._timeout, newer)
             self._connect(self._store)
         except AbandonedError:
             self.leave()

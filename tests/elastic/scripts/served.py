@@ -13,7 +13,7 @@ import torch
 
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.on_disk.members import Generation, this_host
-from freetrain.elastic.worlds.meeting import open_store
+from freetrain.elastic.worlds.guarded_store import StoreServer
 from freetrain.elastic.worlds.world import World
 
 WORKERS = ("a", "b")
@@ -75,7 +75,7 @@ def main(servers: int) -> None:
             else:
                 serve(world, writes)
             return
-    store = open_store()
+    store = StoreServer(words=["prefix"])
     for each in ports.values():
         os.write(each, str(store.port).encode())
     world = world_of(servers, "a", store.port)

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.on_disk.members import Generation, this_host
 from freetrain.elastic.worlds.collectives import Collectives
-from freetrain.elastic.worlds.meeting import open_store
+from freetrain.elastic.worlds.guarded_store import StoreServer
 from freetrain.elastic.worlds.world import World
 
 FLOATS_TOO_MANY_FOR_THE_SOCKET = 16 << 20
@@ -44,7 +44,7 @@ def main(way: str) -> None:
     process = os.fork()
     if process == 0:
         peer(int(os.read(reads, 10)))
-    store = open_store()
+    store = StoreServer(words=["prefix"])
     os.write(writes, str(store.port).encode())
     world = world_of(("a", "b"), "a", store.port)
     os.waitpid(process, os.WUNTRACED)
@@ -77,7 +77,7 @@ def main(way: str) -> None:
     world.leave()
     out.set()
     left_s = time.monotonic() - since_s
-    alone_store = open_store()
+    alone_store = StoreServer(words=["prefix"])
     alone = world_of(("a",), "a", alone_store.port)
     total = alone.start_sum([2.0]).wait()
     alone.leave()
