@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
+from types import TracebackType
 
 from freetrain.errors import ExitCode, FreetrainError, InputError, StateError
 
@@ -25,6 +28,19 @@ class CheckpointError(StateError):
 
 class LostRankError(Exception):
     """A member of the world went away in the middle of a step; the runtime handles it, users never see it."""
+
+
+class OddRankError(LostRankError):
+    """Another rank differs from those that were there before it, and is ended.
+
+    Args:
+        what: the difference, in a sentence.
+        was_there_first: whether it was one of the first, so that it may be the others that are wrong.
+    """
+
+    def __init__(self, what: str, *, was_there_first: bool) -> None:
+        super().__init__(what)
+        self.was_there_first = was_there_first
 
 
 class OddOneOutError(InputError):
@@ -76,6 +92,24 @@ EVICTED_STATUS = 75
 
 ODD_STATUS = 78
 """Exit status of a newcomer that differs from the others: the same script, started anew, would differ again."""
+
+
+@contextlib.contextmanager
+def told_plainly() -> Iterator[None]:
+    """Errors of what a script gave in here show their sentences and no traceback, if nobody catches them."""
+    try:
+        yield
+    except FreetrainError as error:
+        hook, plain = sys.excepthook, error
+
+        def tell(kind: type[BaseException], raised: BaseException, trace: TracebackType | None) -> None:
+            if raised is plain:
+                as_exit(plain)
+            else:
+                hook(kind, raised, trace)
+
+        sys.excepthook = tell
+        raise
 
 
 def as_exit(error: FreetrainError) -> SystemExit:

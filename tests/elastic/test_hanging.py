@@ -35,8 +35,10 @@ def test_a_rank_that_does_nothing_is_given_up_and_the_others_go_on(tmp_path: Pat
 def test_steps_that_are_lost_with_a_killed_worker_do_not_end_with_status_0(tmp_path: Path) -> None:
     trainer = Agents(tmp_path, "hanging.py", SLEEPS="all")
     try:
-        name = trainer.start_agent("--nproc", "1", "--leave-timeout", "2")
+        logs = tmp_path / "logs"
+        name = trainer.start_agent("--nproc", "1", "--leave-timeout", "2", "--logs", str(logs))
         trainer.wait_until(lambda: trainer.last_step() > 3, "steps")
+        assert len(list(logs.glob("*-0.log"))) == 1
         (trainer.out / "sleep").touch()
         trainer.processes[name].send_signal(signal.SIGTERM)
         assert trainer.finish(name) == {name: 1}

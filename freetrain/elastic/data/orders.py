@@ -139,7 +139,10 @@ class _Listed:
 
 def _known(batch: FixedBatch | ScaledBatch | None) -> FixedBatch | ScaledBatch:
     if batch is None:
-        raise InputError("nothing says how many samples a batch has.", "For example: batch=FixedBatch(64).")
+        raise InputError(
+            "nothing says how many samples a batch has.",
+            "For example batch=FixedBatch(64); where it gives whole batches, DataLoader(data, batch_size=None).",
+        )
     return batch
 
 

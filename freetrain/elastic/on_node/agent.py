@@ -131,7 +131,10 @@ class Agent:
         name = f"{self.id}-{self._started}"
         self._started += 1
         environment = self._environment(name, index, is_server=is_server)
-        self._workers.append(Worker(self._options.command, name, index, environment, is_server=is_server))
+        worker = Worker(
+            self._options.command, name, index, environment, is_server=is_server, logs=self._options.logs
+        )
+        self._workers.append(worker)
 
     def _tend_server(self) -> None:
         """Run a server, or none."""

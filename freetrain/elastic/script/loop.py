@@ -18,7 +18,7 @@ from freetrain.elastic.data.own_batches import OwnBatches, makes_own_batches
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.data.step_batches import Draw, StepBatches
 from freetrain.elastic.data.streaming import Streaming, is_stream
-from freetrain.elastic.errors import LostRankError, as_exit
+from freetrain.elastic.errors import LostRankError, as_exit, told_plainly
 from freetrain.elastic.script.adascale import AdaScale
 from freetrain.elastic.script.hooks import Hooks, Resize, StepResult
 from freetrain.elastic.script.in_training import InTraining, RankLog
@@ -85,6 +85,7 @@ class Loop(InTraining):
     _name = "run.epochs()"
     """What the script's loop is over."""
 
+    @told_plainly()
     def __init__(
         self,
         model: torch.nn.Module | Sequence[torch.nn.Module],

@@ -78,13 +78,13 @@ def count(asked: Asked, step: int, shards: int = 1) -> Verdict:
 
 
 def _compare_rates(asked: Asked, calls: Sequence[Call], rows: Sequence[tuple[float, ...]], step: int) -> None:
-    told = {id(call): _few(row[5 : 5 + COMPARED]) for call, row in zip(calls, rows, strict=True)}
+    told = {id(call): row[5 : 5 + COMPARED] for call, row in zip(calls, rows, strict=True)}
     asked.turn_out_odd(
         calls,
         [row[3:5] for row in rows],
         lambda odd, right: (
-            f"its learning rates in step {step} are {told[id(odd)]}, and the others' {told[id(right)]}: a "
-            "schedule that is not in also={...}, or a rate changed by hand"
+            f"its learning rates in step {step} are {_few(told[id(odd)])}, and the others' "
+            f"{_few(told[id(right)])}: a schedule that is not in also={...}, or a rate changed by hand"
         ),
         _rates_alike,
     )
@@ -93,13 +93,13 @@ def _compare_rates(asked: Asked, calls: Sequence[Call], rows: Sequence[tuple[flo
 def _compare_values(
     asked: Asked, calls: Sequence[Call], values: Sequence[tuple[float, ...]], ranks: Sequence[int], step: int
 ) -> None:
-    told = {id(call): _few(row) for call, row in zip(calls, values, strict=True)}
+    told = {id(call): row for call, row in zip(calls, values, strict=True)}
     asked.turn_out_odd(
         calls,
         values,
         lambda odd, right: (
-            f"its parameters differ before step {step}, some being {told[id(odd)]}, and the others' "
-            f"{told[id(right)]}: they have to be changed by the optimizer alone, or alike on all ranks"
+            f"its parameters differ before step {step}, some being {_few(told[id(odd)])}, and the others' "
+            f"{_few(told[id(right)])}: they have to be changed by the optimizer alone, or alike on all ranks"
         ),
         _values_alike,
         ranks,

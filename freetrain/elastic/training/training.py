@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from freetrain.elastic.errors import Departed, LostRankError, OddOneOutError, as_exit
+from freetrain.elastic.errors import Departed, LostRankError, OddOneOutError, OddRankError, as_exit
 from freetrain.elastic.feeding.fitness import wants_to_be_fed
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
@@ -195,7 +195,12 @@ class Training:
             LostRankError: a rank was lost, or differs and is ended.
             OddOneOutError: this one differs from those that were there before.
         """
-        self._verdict = count(asked, self.state.step + 1, self.world.shards)
+        try:
+            self._verdict = count(asked, self.state.step + 1, self.world.shards)
+        except OddRankError as error:
+            # It may be these ranks that are wrong: what they agree on is kept, whatever comes.
+            self.wants_checkpoint |= error.was_there_first
+            raise
 
     def conclude(self) -> Verdict:
         """The step is complete, but for what all know of it.

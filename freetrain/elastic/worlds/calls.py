@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from freetrain.elastic.errors import LostRankError, OddOneOutError
+from freetrain.elastic.errors import OddOneOutError, OddRankError
 
 PAYLOAD_BYTES = 176
 """Room for what ranks say beside the call itself."""
@@ -116,7 +116,7 @@ class Asked:
             LostRankError: another rank differs.
             OddOneOutError: this one does.
         """
-        compared = list(range(len(calls)) if ranks is None else ranks)
+        compared = range(len(calls)) if ranks is None else ranks
         right, odd = odd_ranks(
             [calls[rank].joined for rank in compared], [marks[rank] for rank in compared], alike
         )
@@ -132,7 +132,11 @@ class Asked:
             for rank, reason in reasons.items():
                 self._turn_out(rank, f"it differs from the others: {reason}")
         named = "; ".join(f"rank {rank}: {reason}" for rank, reason in reasons.items())
-        raise LostRankError(f"some ranks differ from the others ({named})")
+        first = min(call.joined for call in calls)
+        raise OddRankError(
+            f"some ranks differ from the others ({named})",
+            was_there_first=any(calls[rank].joined == first for rank in reasons),
+        )
 
     def _difference(self, odd: Call, right: Call) -> str:
         if odd.what != right.what:
@@ -152,10 +156,10 @@ def odd_ranks(
     otherwise what the first says.
     """
     is_alike = alike or (lambda one, other: one == other)
+    if all(is_alike(marks[0], mark) for mark in marks):
+        return 0, []
     ranks, oldest = range(len(marks)), min(joined)
     with_me = [[other for other in ranks if is_alike(marks[rank], marks[other])] for rank in ranks]
-    if all(len(mine) == len(marks) for mine in with_me):
-        return 0, []
 
     def weight(rank: int) -> tuple[int, int, int]:
         old = sum(joined[other] == oldest for other in with_me[rank]) if joined[rank] == oldest else 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import random
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,17 @@ WRONG = {
     "trains layers in turn": "sums other parameters, than the others",
 }
 RIGHT = ("halves the rate once", "unfreezes", "adds a group", "grows a buffer")
+
+
+MORE = (
+    "changes a rate by hand",
+    "changes values by hand",
+    "leaves a step out",
+    "breaks out early",
+    "has another batch",
+    "has another model",
+    "fails",
+)
 
 
 def steps_of(trainer: Workers, name: str) -> list[int]:
@@ -35,7 +48,7 @@ def start_in_the_middle_of_an_epoch(trainer: Workers, **environment: str) -> Non
     trainer.start(2, FREETRAIN_MIN_MEMBERS="2")
     trainer.wait_until(lambda: trainer.last_step() > 22, "second epoch")
     trainer.pace(slow=True)
-    trainer.start(1, **environment)
+    trainer.start(1, SHIFT="1", **environment)
 
 
 @pytest.mark.parametrize("way", WRONG)
@@ -75,3 +88,23 @@ def test_what_is_changed_on_the_way_is_carried_to_a_newcomer(tmp_path: Path, way
             name: {record["step"]: record["rate"] for record in trainer.records(name)} for name in ("w0", "w2")
         }
         assert all(rates["w0"].get(step, rate) == rate for step, rate in rates["w2"].items())
+
+
+@pytest.mark.soak
+def test_no_old_worker_ends_or_steps_back_where_every_other_newcomer_is_wrong(tmp_path: Path) -> None:
+    """SOAK_CHANGES of them, 200 by default; right ones come and go between."""
+    ways = random.Random(int(os.environ.get("SOAK_SEED", "11")))
+    with workers(tmp_path, "differing.py", WAY="plain") as trainer:
+        trainer.start(2, FREETRAIN_MIN_MEMBERS="2")
+        trainer.await_world(2)
+        for _ in range(int(os.environ.get("SOAK_CHANGES", "200")) // 2):
+            way = ways.choice([*WRONG, *MORE])
+            (wrong,) = trainer.start(1, WAY=way, SHIFT="1")
+            assert trainer.finish(wrong)[wrong] in (1, 78), f"{way}: {trainer.error_of(wrong)}"
+            (right,) = trainer.start(1)
+            trainer.await_world(3)
+            trainer.leave(right) if ways.random() < 0.5 else trainer.kill(right)
+            trainer.await_world(2)
+        (trainer.out / "done").touch()
+        assert trainer.finish("w0", "w1") == {"w0": 0, "w1": 0}, trainer.errors()
+        assert_never_stepped_back(trainer)

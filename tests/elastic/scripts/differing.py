@@ -24,7 +24,8 @@ class Growing(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(3))
+        layers = 4 if WAY == "has another model" else 3
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(layers))
         self.register_buffer("seen", torch.zeros(0))
 
     def forward(self, values):
@@ -58,6 +59,13 @@ def in_a_step(place, loss):
     if place % 5 == 4 and WAY == "gathers by itself":
         rows = [torch.zeros(1) for _ in range(dist.get_world_size())]
         dist.all_gather(rows, torch.ones(1))
+    if WAY == "changes a rate by hand":
+        optimizer.param_groups[0]["lr"] *= 1.01
+    if WAY == "changes values by hand":
+        with torch.no_grad():
+            model.layers[0].weight.mul_(1.5)
+    if WAY == "fails":
+        raise RuntimeError("an error of the script")
     if WAY == "trains layers in turn":
         for number, layer in enumerate(model.layers):
             layer.requires_grad_(number == (place + 1) % 3)
@@ -82,7 +90,7 @@ if WAY == "unfreezes":
     model.layers[2].requires_grad_(False)
 rate = float(os.environ.get("RATE", "0.01"))
 optimizer = torch.optim.Adam(parameters, rate)
-batch = elastic.FixedBatch(8)
+batch = elastic.FixedBatch(16 if WAY == "has another batch" else 8)
 with elastic.Loop(
     model, optimizer, 8 * PER_EPOCH, batch, epochs=10_000, share_buffers=WAY != "grows a buffer"
 ) as run:
@@ -94,5 +102,9 @@ with elastic.Loop(
             loss = model(ids[:, None] / 100 * torch.ones(4))
             loss.backward()
             # A newcomer's own count, made to be another one wherever it comes in.
-            in_a_step(run.step + (ME == "w2"), loss.detach())
+            in_a_step(run.step + int(os.environ.get("SHIFT", "0")), loss.detach())
+            if WAY == "leaves a step out":
+                continue
             optimizer.step()
+            if WAY == "breaks out early":
+                break

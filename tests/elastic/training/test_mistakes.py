@@ -28,6 +28,8 @@ def test_a_rank_that_goes_a_way_of_its_own_is_told_and_ends_alone(tmp_path: Path
         assert SENTENCES[mistake] in trainer.error_of(odd)
         assert "Traceback" not in trainer.error_of(odd)
         assert trainer.finish(right) == {right: 0}
+        kept = [int(path.stem.partition("-")[2]) for path in (trainer.root / "checkpoints").glob("step-*")]
+        assert len(kept) == 2, "after the difference, and at the end"
 
 
 def test_a_schedule_that_is_not_carried_along_is_told(tmp_path: Path) -> None:
