@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from freetrain.elastic.script.loop import Loop
     from freetrain.elastic.script.node import node_mesh
     from freetrain.elastic.script.run import Run, Step
+    from freetrain.elastic.script.stop_signal import StopSignal
     from freetrain.elastic.worlds.device import device
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "ScaledBatch",
     "Step",
     "StepResult",
+    "StopSignal",
     "device",
     "node_mesh",
     "scale_learning_rate",
@@ -56,6 +58,7 @@ _HOMES = {
     "ScaledBatch": "data.batching",
     "Step": "script.run",
     "StepResult": "script.hooks",
+    "StopSignal": "script.stop_signal",
     "device": "worlds.device",
     "node_mesh": "script.node",
     "scale_learning_rate": "script.hooks",
