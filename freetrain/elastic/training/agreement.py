@@ -84,7 +84,7 @@ def _compare_rates(asked: Asked, calls: Sequence[Call], rows: Sequence[tuple[flo
         [row[3:5] for row in rows],
         lambda odd, right: (
             f"its learning rates in step {step} are {_few(told[id(odd)])}, and the others' "
-            f"{_few(told[id(right)])}: a schedule that is not in also={...}, or a rate changed by hand"
+            f"{_few(told[id(right)])}: a schedule that is not in also={{...}}, or a rate changed by hand"
         ),
         _rates_alike,
     )

@@ -38,8 +38,9 @@ def test_a_rank_that_is_off_is_told_in_what_and_the_others_that_it_is(
     world: int, other: Ballot, difference: str
 ) -> None:
     ballots = [ALIKE] * (world - 1) + [other]
-    with pytest.raises(OddOneOutError, match=difference):
+    with pytest.raises(OddOneOutError, match=difference) as caught:
         counted(*ballots, rank=world - 1)
+    assert "Ellipsis" not in str(caught.value)
     with pytest.raises(LostRankError, match=f"rank {world - 1}: its {difference}"):
         counted(*ballots)
 
