@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from freetrain.elastic.worlds.world import World
 
 _WATCHED = (
+    "all_gather_single",
+    "all_gather_single_coalesced",
+    "all_to_all_single",
     "allreduce",
     "allreduce_coalesced",
     "allgather",
@@ -32,11 +35,16 @@ _WATCHED = (
     "gather",
     "reduce",
     "reduce_scatter",
+    "reduce_scatter_single",
+    "reduce_scatter_single_coalesced",
     "_reduce_scatter_base",
     "reduce_scatter_tensor_coalesced",
     "scatter",
 )
-_WITH_OUTPUTS = ("allgather", "_allgather_base", "gather")
+_PASSED_ON = ("recv", "recv_anysource", "send")
+"""Between two ranks, of which the others need to know nothing."""
+
+_WITH_OUTPUTS = ("all_gather_single", "allgather", "_allgather_base", "gather")
 """What these give where a rank was lost is filled in; the others work in place, or leave their outputs alone."""
 
 
@@ -87,8 +95,14 @@ def _watching(name: str) -> Callable[..., Work]:
     return watched
 
 
-for _name in _WATCHED:
+def _passing(name: str) -> Callable[..., Any]:
+    return lambda self, *args, **kwargs: getattr(self._inner, name)(*args, **kwargs)
+
+
+for _name in _WATCHED:  # the newer names and the older ones
     setattr(ScriptsGroup, _name, _watching(_name))
+for _name in _PASSED_ON:
+    setattr(ScriptsGroup, _name, _passing(_name))
 
 
 class _Done(Work):
