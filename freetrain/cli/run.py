@@ -104,6 +104,12 @@ def _server_count(context: click.Context, option: click.Parameter, given: str) -
     metavar="NAME,…",
     help="Network interface by which the nodes reach each other, as ib0; of several the first that this node has.",
 )
+@click.option(
+    "--logs",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write each worker's output into a file of its own in this folder.",
+)
 @click.option("--leave-on", "leave_on", metavar="SIGNAL", help="One more signal to leave on, for example USR2.")
 @click.option("-v", "--verbose", is_flag=True, help="Say what happens.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
@@ -120,6 +126,7 @@ def run_command(
     leave_timeout_s: float | None,
     save_timeout_s: float | None,
     interface: str | None,
+    logs: Path | None,
     leave_on: str | None,
     verbose: bool,
     command: tuple[str, ...],
@@ -142,7 +149,9 @@ def run_command(
     _check_servers(restart, servers)
     if interface:
         use_interface(interface)
-    options = AgentOptions(command, nproc or count_gpus() or 1, max_restarts, end_timeout_s, servers)
+    if logs is not None:
+        logs.mkdir(parents=True, exist_ok=True)
+    options = AgentOptions(command, nproc or count_gpus() or 1, max_restarts, end_timeout_s, servers, logs)
     if min_members is not None:
         os.environ["FREETRAIN_MIN_MEMBERS"] = str(min_members)
     steps = _watched(restart, steps_path, steps_pattern)

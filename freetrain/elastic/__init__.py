@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from freetrain.elastic.script.local_steps import LocalSteps
     from freetrain.elastic.script.loop import Loop
     from freetrain.elastic.script.node import node_mesh
-    from freetrain.elastic.script.run import Run
-    from freetrain.elastic.script.step import Step
+    from freetrain.elastic.script.run import Run, Step
+    from freetrain.elastic.script.stop_signal import StopSignal
     from freetrain.elastic.worlds.device import device
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "ScaledBatch",
     "Step",
     "StepResult",
+    "StopSignal",
     "device",
     "node_mesh",
     "scale_learning_rate",
@@ -55,12 +56,18 @@ _HOMES = {
     "Resize": "script.hooks",
     "Run": "script.run",
     "ScaledBatch": "data.batching",
-    "Step": "script.step",
+    "Step": "script.run",
     "StepResult": "script.hooks",
+    "StopSignal": "script.stop_signal",
     "device": "worlds.device",
     "node_mesh": "script.node",
     "scale_learning_rate": "script.hooks",
 }
+
+
+def __dir__() -> list[str]:
+    """The public names, which are imported when they are used."""
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
+from types import TracebackType
 
 from freetrain.errors import ExitCode, FreetrainError, InputError, StateError
 
@@ -27,6 +30,39 @@ class LostRankError(Exception):
     """A member of the world went away in the middle of a step; the runtime handles it, users never see it."""
 
 
+class OddRankError(LostRankError):
+    """Another rank differs from those that were there before it, and is ended.
+
+    Args:
+        what: the difference, in a sentence.
+        was_there_first: whether it was one of the first, so that it may be the others that are wrong.
+    """
+
+    def __init__(self, what: str, *, was_there_first: bool) -> None:
+        super().__init__(what)
+        self.was_there_first = was_there_first
+
+
+class OddOneOutError(InputError):
+    """This rank differs from those that were there before it, so that it ends and they go on.
+
+    Args:
+        what: the difference, in a sentence.
+        is_new: whether it came later than others; if so, another one in its place would differ, too.
+    """
+
+    def __init__(self, what: str, *, is_new: bool) -> None:
+        super().__init__(what, ODD_HINT)
+        self.is_new = is_new
+
+
+ODD_HINT = (
+    "All ranks have to take the same way through the script: let it follow run.step, run.batches.numbered() and "
+    "what is in also={...} rather than counts of its own, and put what a newcomer must not do again under "
+    "run.first_time()."
+)
+
+
 class AbandonedError(Exception):
     """A generation was given up before its world had formed; the runtime goes on to the next one."""
 
@@ -36,21 +72,53 @@ class BrokenWorldError(RuntimeError):
 
 
 class Departed(SystemExit):
-    """This worker's part in the training has ended while the training goes on elsewhere."""
+    """This worker's part in the training has ended while the training goes on elsewhere.
 
-    def __init__(self, reason: str, status: int = 0) -> None:
+    Args:
+        reason: in words.
+        status: of the process.
+        in_step: whether it ends within a step, which others did not come to.
+    """
+
+    def __init__(self, reason: str, status: int = 0, *, in_step: bool = False) -> None:
         super().__init__(status)
         self.reason = reason
+        self.in_step = in_step
 
 
 EVICTED_STATUS = 75
 """Exit status of a worker that the others gave up for lost although it lived (EX_TEMPFAIL: try again)."""
 
 
+ODD_STATUS = 78
+"""Exit status of a newcomer that differs from the others: the same script, started anew, would differ again."""
+
+
+@contextlib.contextmanager
+def told_plainly() -> Iterator[None]:
+    """Errors of what a script gave in here show their sentences and no traceback, if nobody catches them."""
+    try:
+        yield
+    except FreetrainError as error:
+        hook, plain = sys.excepthook, error
+
+        def tell(kind: type[BaseException], raised: BaseException, trace: TracebackType | None) -> None:
+            if raised is plain:
+                as_exit(plain)
+            else:
+                hook(kind, raised, trace)
+
+        sys.excepthook = tell
+        raise
+
+
 def as_exit(error: FreetrainError) -> SystemExit:
     """The error as the end of a training script: its sentences on standard error, no traceback.
 
-    The status is 1, or 74 where the trainer's directory cannot be used, which no other worker would change.
+    The status is 1, 74 where the trainer's directory cannot be used, or 78 for a newcomer that differs from the
+    others: no other worker in its place would change either.
     """
     print(f"freetrain: {error.what}" + (f"\n  {error.hint}" if error.hint else ""), file=sys.stderr)
+    if isinstance(error, OddOneOutError) and error.is_new:
+        return SystemExit(ODD_STATUS)
     return SystemExit(ExitCode.STATE_IO if isinstance(error, StateError) else ExitCode.FAILED)

@@ -51,15 +51,15 @@ def answering_service() -> tuple[str, int] | None:
 
 def main(arguments: list[str]) -> int:
     """Serve until a signal."""
-    from freetrain.elastic.worlds.meeting import open_store
+    from freetrain.elastic.worlds.guarded_store import StoreServer
 
     if len(arguments) != 1 or not arguments[0].isdigit():
         print("usage: python -m freetrain.elastic.service PORT", file=sys.stderr)
         return 2
     try:
-        store = open_store(int(arguments[0]))
-    except RuntimeError as error:
-        print(f"cannot listen on port {arguments[0]}: {str(error).splitlines()[0]}", file=sys.stderr)
+        store = StoreServer(int(arguments[0]))
+    except OSError as error:
+        print(f"cannot listen on port {arguments[0]}: {error.strerror}", file=sys.stderr)
         return 1
     print(f"serving on port {store.port}", flush=True)
     with contextlib.suppress(KeyboardInterrupt):

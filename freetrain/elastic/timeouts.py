@@ -25,8 +25,8 @@ class Timeouts:
         form_timeout_s: how long members that have all arrived may take to find each other's addresses; gloo waits
             five times as long for connections, if a member is lost in that very moment.
         start_timeout_s: how long a newcomer waits for its first world; boots of large models take minutes.
-        hung_after_s: a member for which all others have waited so long within a step is lost. Nobody knows how
-            long a step of the script may take, so that by default nobody is given up for that.
+        hung_after_s: a member for which the others have waited so long within a step, while it neither came to its
+            next collective nor computed anything, is lost.
         min_members: members needed to start from nothing.
     """
 
@@ -36,7 +36,7 @@ class Timeouts:
     cut_after_s: float = 0.1
     form_timeout_s: float = 5.0
     start_timeout_s: float = 3600.0
-    hung_after_s: float = inf
+    hung_after_s: float = 300.0
     min_members: int = 1
 
     @classmethod

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import linecache
+import logging
+import re
+import sys
 from collections.abc import Iterator
 from typing import Any, Protocol
+
+log = logging.getLogger(__name__)
+
+_ZIP = re.compile(r"\bzip(_longest)?\(")
 
 
 class Source(Protocol):
@@ -27,6 +35,7 @@ class Batches:
     def __init__(self, source: Source, dataset: Any) -> None:
         self.dataset = dataset
         self._source = source
+        self._has_warned = False
 
     def __len__(self) -> int:
         """Batches of the epoch."""
@@ -34,8 +43,22 @@ class Batches:
 
     def __iter__(self) -> Iterator[Any]:
         """Batch by batch."""
+        self._look_for_zip()
         for _, batch in self.numbered():
             yield batch
+
+    def _look_for_zip(self) -> None:
+        """Whether the script reads something else beside it, of which each rank would read all."""
+        caller = sys._getframe(2)
+        line = linecache.getline(caller.f_code.co_filename, caller.f_lineno)
+        if not self._has_warned and _ZIP.search(line):
+            self._has_warned = True
+            log.warning(
+                "%s:%d zips run.batches with something else, which is not divided among the ranks: each reads all "
+                "of it. Give several loaders as one: elastic.Loop(model, optimizer, [loader, other]).",
+                caller.f_code.co_filename,
+                caller.f_lineno,
+            )
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """In place of ``enumerate``: numbers are the same on all ranks, and again where a step is made again."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import torch
 from torch.utils.data import DataLoader
@@ -14,6 +14,7 @@ from freetrain.elastic.data.batching import FixedBatch, ScaledBatch, share_of
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.data.step_batches import Draw, StepBatches
 from freetrain.elastic.worlds.world import World
+from freetrain.errors import InputError
 
 _KEPT = (
     "num_workers",
@@ -28,6 +29,21 @@ _KEPT = (
 """Of the script's DataLoader; which samples its batches have is decided here."""
 
 
+class Stream(Protocol):
+    """Fetches batches in the order that it is told."""
+
+    dataset: Any
+
+    def restart(self, draws: Iterator[Draw]) -> None:
+        """From now on these come; what was fetched otherwise is forgotten."""
+
+    def next(self) -> tuple[Draw, Any] | None:
+        """The next batch, or None where there is none."""
+
+    def close(self) -> None:
+        """Fetch no more."""
+
+
 class Drawing(StepBatches):
     """Batches of samples that can be asked for by number.
 
@@ -37,7 +53,7 @@ class Drawing(StepBatches):
         stream: fetches them.
     """
 
-    def __init__(self, sampler: Sampler, batch: FixedBatch | ScaledBatch, stream: BatchStream) -> None:
+    def __init__(self, sampler: Sampler, batch: FixedBatch | ScaledBatch, stream: Stream) -> None:
         super().__init__(stream.dataset, sampler, batch)
         self._stream = stream
         self._is_stale = True
@@ -54,13 +70,17 @@ class Drawing(StepBatches):
         asked_s = time.perf_counter()
         drawn = self._stream.next()
         self.wait_s += time.perf_counter() - asked_s
+        self.is_at_end = drawn is None
         if drawn is not None:
             self.taken.append(drawn[0])
         return drawn
 
-    def batches_per_epoch(self, world_size: int) -> int:
+    def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
         """How many there are in this epoch, if the world does not change."""
-        sampler, per_batch = self._sampler, self._batch.per_step(world_size)
+        sampler = self._sampler
+        per_batch = (
+            self._batch.samples if isinstance(self._batch, FixedBatch) else self._batch.per_step(world_size())
+        )
         left = sampler.samples - sampler.position
         return sampler.batches + (left // per_batch if sampler.drop_last else -(-left // per_batch))
 
@@ -72,6 +92,12 @@ class Drawing(StepBatches):
         """What is left of the epoch; asked for ahead of the training, whose position moves meanwhile."""
         sampler = self._sampler
         start, per_batch = sampler.position, self._batch.per_step(world.size)
+        if sampler.drop_last and sampler.samples < per_batch:
+            raise InputError(
+                f"a step takes {per_batch} samples, and an epoch has only {sampler.samples}: with drop_last=True "
+                "nothing is left to train on.",
+                "Take smaller steps, or do without drop_last.",
+            )
         while ids := sampler.peek(per_batch, skip=start - sampler.position):
             yield Draw(ids, share_of(ids, world.rank, world.size))
             start += len(ids)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +10,7 @@ import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
 from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
+from freetrain.elastic.data.own_batches import makes_own_batches, same_random_numbers
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.data.streaming import is_stream
 from freetrain.errors import InputError
@@ -64,16 +63,23 @@ class Order:
                 "at_most_per_pass has no meaning where the script makes the passes.",
                 "Take several smaller batches before each optimizer.step().",
             )
+        if (
+            isinstance(data, DataLoader)
+            and data.batch_size is None
+            and data.sampler is not None
+            and batch is not None
+        ):
+            raise InputError(
+                "the DataLoader makes its own batches, and batch=... says otherwise what a batch is.",
+                "Leave out batch=..., so that batches are as the loader makes them, or give it a batch_size.",
+            )
+        if makes_own_batches(data) and batch is None:
+            return cls(_ENDLESS, FixedBatch(1), shuffle=False, drop_last=False)
         if is_stream(data):
             return cls._of_stream(data, batch, drop_last=drop_last)
         if not isinstance(data, DataLoader):
             samples = _checked(data if isinstance(data, int) else len(data))
             return cls(samples, _known(batch), shuffle, drop_last)
-        if data.batch_size is None and batch is None:
-            raise InputError(
-                "the DataLoader has no batch_size: its batches could not be divided among the ranks.",
-                "Give it a batch_size in place of a batch_sampler, or say batch=FixedBatch(64).",
-            )
         batch = batch or FixedBatch(data.batch_size or 1)
         sampler: Any = data.sampler
         dataset: Any = data.dataset
@@ -117,17 +123,12 @@ class _Listed:
         return self._ids
 
     def _list(self, epoch: int) -> list[int]:
-        digest = hashlib.blake2b(f"{self._seed}/{epoch}".encode(), digest_size=7).digest()
-        number, before = int.from_bytes(digest, "big"), random.getstate()
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(number)
-            random.seed(number)
+        with same_random_numbers(self._seed, epoch):
             if getattr(self._sampler, "generator", None) is not None:
-                self._sampler.generator.manual_seed(number)
+                self._sampler.generator.manual_seed(torch.initial_seed())
             ids = [int(id_) for id_ in self._sampler]
-        random.setstate(before)
         if len(ids) != len(self._sampler):
             raise InputError(
                 f"the sampler has a length of {len(self._sampler)}, and epoch {epoch} has {len(ids)} samples.",
@@ -138,7 +139,10 @@ class _Listed:
 
 def _known(batch: FixedBatch | ScaledBatch | None) -> FixedBatch | ScaledBatch:
     if batch is None:
-        raise InputError("nothing says how many samples a batch has.", "For example: batch=FixedBatch(64).")
+        raise InputError(
+            "nothing says how many samples a batch has.",
+            "For example batch=FixedBatch(64); where it gives whole batches, DataLoader(data, batch_size=None).",
+        )
     return batch
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,11 +47,15 @@ class StepBatches(ABC):
         taken: batches of the step under way.
         wait_s: seconds spent waiting for them.
         dataset: what the samples come from.
+        is_at_end: whether the epoch has no more batches.
+        mark: of the data that all ranks have read in the step under way, where each reads all of it.
     """
 
     def __init__(self, dataset: Any, sampler: Sampler, batch: FixedBatch | ScaledBatch) -> None:
         self.taken: list[Draw] = []
         self.wait_s = 0.0
+        self.is_at_end = False
+        self.mark = 0
         self.dataset = dataset
         self._sampler = sampler
         self._batch = batch
@@ -65,8 +69,8 @@ class StepBatches(ABC):
         """One batch more for the step under way; None at the end of the epoch."""
 
     @abstractmethod
-    def batches_per_epoch(self, world_size: int) -> int:
-        """How many there are in this epoch, if the world does not change."""
+    def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
+        """How many there are in this epoch in a world of this size, which is asked for only where it matters."""
 
     @abstractmethod
     def close(self) -> None:
@@ -76,6 +80,7 @@ class StepBatches(ABC):
         """The step is over."""
         self.taken = []
         self.wait_s = 0.0
+        self.mark = 0
 
     @property
     def samples(self) -> int:

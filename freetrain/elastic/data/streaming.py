@@ -75,7 +75,8 @@ class Streaming(StepBatches):
         wanted = self._batch.per_step(world.size)
         items = list(islice(self._iterator, wanted))
         self._has_read = bool(items)
-        if not items or (self._sampler.drop_last and len(items) < wanted):
+        self.is_at_end = not items or (self._sampler.drop_last and len(items) < wanted)
+        if self.is_at_end:
             return None
         place = self._sampler.position + self.samples
         ids = range(place, place + len(items))
@@ -85,7 +86,7 @@ class Streaming(StepBatches):
         self.wait_s += time.perf_counter() - asked_s
         return draw, batch
 
-    def batches_per_epoch(self, world_size: int) -> int:
+    def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
         """Nobody knows before the end."""
         raise TypeError("data that can only be read in order has no length")
 

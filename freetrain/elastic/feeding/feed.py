@@ -9,7 +9,6 @@ from freetrain.elastic.feeding.errors import FeedError
 from freetrain.elastic.feeding.link import Link, let_go
 from freetrain.elastic.feeding.packets import Packet, size_of
 from freetrain.elastic.feeding.parts import Parts
-from freetrain.elastic.training.buckets import Buckets
 from freetrain.elastic.training.skeleton import Contents, hollow
 from freetrain.elastic.training.state import TrainingState, hyperparameters
 
@@ -36,7 +35,6 @@ class Feed:
         self._packet = Packet(memory)
         self._arrived = 0
         self._unread = 0
-        self._has_buckets: Buckets | None = None
         self._versions = self._parts.versions()
 
     def send_update(self, place: int) -> None:
@@ -62,16 +60,15 @@ class Feed:
         """The optimizer has stepped."""
         self._versions = self._parts.versions()
 
-    def send_state(self, buckets: Buckets | None) -> None:
+    def send_state(self) -> None:
         """Some more parameters; with the last ones, and from then on, the rest.
-
-        Args:
-            buckets: that the newcomer should have, too.
 
         Raises:
             FeedError: that cannot be.
         """
         self._check_versions()
+        if Parts(self._state).layout != self._parts.layout:
+            raise FeedError("the script has changed which parameters it trains, or in which groups")
         rest = self._state.capture_rest()
         if size_of(rest) > _MOST_REST_BYTES:
             raise FeedError("buffers, or what is in also={...}, are large")
@@ -85,9 +82,7 @@ class Feed:
             parts.append(self._parts.put(self._arrived, self._packet))
             self._arrived += 1
         is_whole = self._arrived == len(self._parts)
-        new = list(buckets) if buckets is not None and buckets != self._has_buckets else None
-        self._has_buckets = buckets
-        self._send(start, kind="state", parts=parts, rest=rest if is_whole else None, buckets=new)
+        self._send(start, kind="state", parts=parts, rest=rest if is_whole else None, layout=self._parts.layout)
 
     def end(self, why: str = "") -> None:
         """The newcomer needs no more, or gets no more; or it cannot be fed, and why."""

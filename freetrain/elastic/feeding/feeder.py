@@ -14,7 +14,6 @@ from freetrain.elastic.feeding.feed import Feed
 from freetrain.elastic.feeding.offer import Offer
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.members import Generation
-from freetrain.elastic.training.buckets import Buckets
 from freetrain.elastic.training.state import TrainingState
 
 log = logging.getLogger(__name__)
@@ -26,13 +25,11 @@ class Feeder:
     Args:
         state: of the training.
         session: knows who wants to be fed.
-        buckets: that this member's model is wrapped with; None while there are none that last.
     """
 
-    def __init__(self, state: TrainingState, session: Session, buckets: Callable[[], Buckets | None]) -> None:
+    def __init__(self, state: TrainingState, session: Session) -> None:
         self._state = state
         self._session = session
-        self._buckets = buckets
         self._feeds: dict[str, Feed] = {}
         self._answered: set[tuple[str, int]] = set()
         self._hooks: list[Any] = []
@@ -46,7 +43,7 @@ class Feeder:
         """The step is complete, and so is what the script does after it."""
         self._answer()
         for name, feed in list(self._feeds.items()):
-            self._try(name, partial(feed.send_state, self._buckets()))
+            self._try(name, feed.send_state)
         self._watch_optimizers()
 
     def release(self, generation: Generation) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from freetrain.elastic.feeding.errors import FeedError, LinkLostError
@@ -16,7 +16,6 @@ from freetrain.elastic.feeding.packets import Packet
 from freetrain.elastic.feeding.parts import Parts
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.next_generation import View
-from freetrain.elastic.training.buckets import Buckets
 from freetrain.elastic.training.state import TrainingState
 
 log = logging.getLogger(__name__)
@@ -36,17 +35,15 @@ class Newcomer:
     Args:
         state: of this worker.
         session: its membership.
-        prepare: wraps the model as the source's is.
 
     Attributes:
         is_mixed: whether it has some of the training's state, and not all.
     """
 
-    def __init__(self, state: TrainingState, session: Session, prepare: Callable[[Buckets], None]) -> None:
+    def __init__(self, state: TrainingState, session: Session) -> None:
         self.is_mixed = False
         self._state = state
         self._session = session
-        self._prepare = prepare
         self._is_whole = False
         self._is_ready = False
 
@@ -161,10 +158,10 @@ class Newcomer:
         else:
             self._take_state(message, parts, packet)
         link.say_done()
-        if message.get("buckets"):
-            self._prepare(Buckets(*message["buckets"]))
 
     def _take_state(self, message: dict[str, Any], parts: Parts, packet: Packet) -> None:
+        if message["layout"] != parts.layout:
+            raise FeedError("the source trains other parameters, or in other groups, than the script at its start")
         self.is_mixed = True
         for part in message["parts"]:
             parts.take(part, packet)

@@ -9,8 +9,10 @@ import torch
 
 from freetrain.elastic.feeding.errors import FeedError
 from freetrain.elastic.feeding.packets import Packet, Slot, room_for
+from freetrain.elastic.training.layout import layout_of
 from freetrain.elastic.training.shards import is_sharded, local, with_local
 from freetrain.elastic.training.state import TrainingState, set_hyperparameters
+from freetrain.elastic.worlds.calls import digest_of
 
 _PLAIN = (int, float, bool, str, type(None))
 
@@ -32,6 +34,7 @@ class Parts:
         }
         every = dict.fromkeys([*self._optimizer_of, *state.module.parameters()])
         self.parameters: list[torch.Tensor] = list(every)
+        self.layout = digest_of(layout_of(state.module, state.optimizers))
 
     def __len__(self) -> int:
         return len(self.parameters)

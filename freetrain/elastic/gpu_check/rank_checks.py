@@ -12,7 +12,7 @@ def two_ranks_on_one_device(device: torch.device) -> str:
     """Whether a GPU can have more than one worker."""
     with Ranks(device, same_device=True) as ranks:
         ranks.start(2)
-        if ranks.await_world(2, 30.0):
+        if ranks.await_world(2):
             return "two ranks train on one device"
         if ranks.said("Duplicate GPU"):
             raise NotPossibleError("NCCL refuses two ranks on one device, so that a GPU can have one worker only")

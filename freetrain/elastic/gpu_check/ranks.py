@@ -17,6 +17,7 @@ from typing import IO, Any, Self
 import torch
 
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
+from freetrain.elastic.on_disk.members import LOCAL_RANK_VARIABLE
 
 _LOST_AFTER_S = 3
 _WORKER = "freetrain.elastic.gpu_check.worker"
@@ -61,7 +62,7 @@ class Ranks:
                 TRAINER_VARIABLE: str(self._trainer),
                 "FREETRAIN_MEMBER": f"rank-{place}",
                 "FREETRAIN_LOST_AFTER_S": str(_LOST_AFTER_S),
-                "LOCAL_RANK": "0" if self._same_device else str(place % max(1, torch.cuda.device_count())),
+                LOCAL_RANK_VARIABLE: "0" if self._same_device else str(place % max(1, torch.cuda.device_count())),
                 "OMP_NUM_THREADS": "1",
             }
             log = (self._root / f"rank-{place}.log").open("wb")
@@ -82,7 +83,7 @@ class Ranks:
         """It is there, and does nothing."""
         self._processes[place].send_signal(signal.SIGSTOP)
 
-    def await_world(self, size: int, patience_s: float = 40.0) -> bool:
+    def await_world(self, size: int, patience_s: float = 120.0) -> bool:
         """Whether a world of this size trains within this time."""
         return self._await(lambda: self._told_world() == size, patience_s)
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from freetrain.elastic.gpu_check.outcomes import NotPossibleError
 from freetrain.elastic.on_disk.members import Generation, this_host
 from freetrain.elastic.worlds.groups import abort_nccl
-from freetrain.elastic.worlds.meeting import open_store
+from freetrain.elastic.worlds.guarded_store import StoreServer
 from freetrain.elastic.worlds.world import World
 
 _WORLDS = 20
@@ -19,7 +19,7 @@ _ABORT_S = 10.0
 
 
 def _world(number: int, backend: str) -> tuple[World, Any]:
-    store = open_store()
+    store = StoreServer(words=[f"world {number}"])
     generation = Generation(number, ("me",), this_host(), "localhost", store.port, "", "start")
     world = World(generation, "me", f"world {number}", backend, 10.0, lambda: [store.port])
     world.form(lambda: False)

@@ -37,6 +37,13 @@ def _difference_of_nodes(member: Member, newcomer: Member) -> str | None:
 def _difference(member: Member, newcomer: Member) -> str | None:
     if newcomer.torch != member.torch:
         return f"it runs torch {newcomer.torch}, the others {member.torch}"
-    if newcomer.fingerprint != member.fingerprint:
-        return "another training runs there (model, data set or batch differ), and two cannot share a directory"
+    mine, theirs = (
+        dict(part.partition("=")[::2] for part in each.fingerprint.split()) for each in (member, newcomer)
+    )
+    differing = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
+    if differing == ["script"]:
+        return "its script is not the one that the others run: it has been edited since, or is another one"
+    if differing:
+        named = " and ".join(name for name in differing if name != "script")
+        return f"another training runs there, whose {named} differ, and two cannot share a directory"
     return None

@@ -22,6 +22,7 @@ from freetrain.elastic.membership.fitting_in import FOREIGN_HINT, why_foreign, w
 from freetrain.elastic.membership.identity import this_member, use_interface_of_this_address
 from freetrain.elastic.membership.signals import leave_signals_to_agent
 from freetrain.elastic.membership.stores import Stores
+from freetrain.elastic.membership.waiting import Progress
 from freetrain.elastic.membership.watcher import Guard, Watcher
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation
@@ -37,6 +38,12 @@ _BROKEN_AFTER_S = 1.0
 """A world that fails although nobody is missing is reported after this time: losses are found sooner."""
 
 _REPORT_AGAIN_S = 10.0
+
+_SAY_WAITING_AFTER_S, _SAY_WAITING_AGAIN_S = 30.0, 60.0
+_LEAVES_WAITING_AFTER_S = 5.0
+"""A worker that is asked to leave waits so long for the others to end the step with it, as a slow step may be."""
+
+_MOST_NAMED = 4
 
 _NOBODY_MISSING = "its collectives failed with nobody missing"
 
@@ -76,9 +83,11 @@ class Session:
         self._was_in_a_world = False
         self._timeouts = timeouts
         self._backend = backend
-        self._stores = Stores(self.member.address)
+        self._stores = Stores(self.member.address, directory.secret.derive)
         self._last_error = _NOBODY_MISSING
         self._breaks = Breaks()
+        self._say_waiting_s = _SAY_WAITING_AFTER_S
+        self._leaving_since_s = 0.0
         may_join = partial(why_foreign, self.member)
         self._watcher = Watcher(directory, self.member, timeouts, self._stores.open, may_join)
 
@@ -146,9 +155,18 @@ class Session:
 
     def _form(self, generation: Generation) -> World:
         """The world of this generation, watched from the beginning; raises AbandonedError if it does not come."""
-        prefix = self.directory.secret.derive(generation.nonce)
+        word = self.directory.secret.derive(generation.nonce)
         form_timeout_s, ports = self._timeouts.form_timeout_s, self._stores.ports
-        world = World(generation, self.member.id, prefix, self._backend, form_timeout_s, ports)
+        world = World(
+            generation,
+            self.member.id,
+            word,
+            self._backend,
+            form_timeout_s,
+            ports,
+            self._while_waiting,
+            self._turn_out,
+        )
         guard = Guard(generation, world.cut, lambda: world.started)
         self._watcher.guard(guard)
         world.form(lambda: self.view.number > generation.number)
@@ -158,6 +176,42 @@ class Session:
         self.nodes = self._count_nodes(generation)
         self._last_error = _NOBODY_MISSING
         return world
+
+    def _turn_out(self, member: str, reason: str) -> None:
+        """A member of the world differs from the others; it ends by itself, if it can."""
+        log.warning("%s is ended: %s", member, reason)
+        with contextlib.suppress(DirectoryError):
+            self.directory.mark_gone(member, reason)
+
+    def _while_waiting(self, waited_s: float) -> None:
+        """The others have been waited for so long in a collective.
+
+        Raises:
+            Departed: this worker is to leave, and the others do not come to the end of the step.
+        """
+        if waited_s < _SAY_WAITING_AFTER_S:
+            self._say_waiting_s = _SAY_WAITING_AFTER_S
+        elif self.world is not None and waited_s >= self._say_waiting_s:
+            self._say_waiting_s += _SAY_WAITING_AGAIN_S
+            log.warning("waiting for %.0f s, in %s: %s", waited_s, self.world.awaits, self._behind(self.world))
+        is_leaving = self.member.id in self.view.leaving
+        self._leaving_since_s = self._leaving_since_s if is_leaving else waited_s
+        if is_leaving and waited_s - self._leaving_since_s > _LEAVES_WAITING_AFTER_S:
+            raise Departed(
+                "left, as asked, in the middle of a step for which the others did not come", in_step=True
+            )
+
+    def _behind(self, world: World) -> str:
+        """Who has not come to this worker's place, in words."""
+        members = world.generation.members
+        progress = {id_: Progress.of(self.directory.last_beat(id_)) for id_ in members}
+        missing = [id_ for id_ in members if progress[id_].started < world.started and id_ != self.member.id]
+        named = [f"rank {members.index(id_)} ({id_})" for id_ in missing[:_MOST_NAMED]]
+        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+        hint = (
+            f"a rank that does nothing for {self._timeouts.hung_after_s:g} s is given up (FREETRAIN_HUNG_AFTER_S)"
+        )
+        return f"{', '.join(named) or 'somebody'}{more} has not come there; {hint}"
 
     def leave_world(self) -> None:
         """Leave the present world; the process lives on."""
@@ -179,7 +233,12 @@ class Session:
         old = [id_ for id_ in world.generation.members if id_ not in view.gone]
         first = view.members.get(old[0]) if old else None
         is_first = first is not None and (first.replica or first.id) == (self.member.replica or self.member.id)
-        return not set(old) & set(view.ranks) and is_first
+        return not self.goes_on(world) and is_first
+
+    def goes_on(self, world: World) -> bool:
+        """Whether some worker of this world stays."""
+        view = self.view
+        return bool((set(world.generation.members) - set(view.gone)) & set(view.ranks) - view.leaving)
 
     def wait_for_leavers(self) -> None:
         """Wait until nobody is left who may still be writing the last checkpoint."""

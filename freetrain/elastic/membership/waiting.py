@@ -21,24 +21,26 @@ class Progress:
         generation: number of its world; 0 before the first.
         started: sums, broadcasts and the like that it has begun in that world; all begin the same ones.
         waited_ms: that it has waited in that world for the sums of its steps.
+        computed_s: whole seconds that its main thread has computed.
     """
 
     generation: int = 0
     started: int = 0
     waited_ms: int = 0
+    computed_s: int = 0
 
     @classmethod
     def of(cls, beat: str) -> Progress:
         """As a sign of life tells it, after the count of these."""
         try:
-            _, generation, started, waited_ms = map(int, beat.split())
+            _, generation, started, waited_ms, computed_s = map(int, beat.split())
         except ValueError:
             return cls()
-        return cls(generation, started, waited_ms)
+        return cls(generation, started, waited_ms, computed_s)
 
     def __str__(self) -> str:
         """As a sign of life has it: always as long."""
-        return f"{self.generation:12d} {self.started:20d} {self.waited_ms:20d}"
+        return f"{self.generation:10d} {self.started:14d} {self.waited_ms:14d} {self.computed_s:13d}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Findings:
     """What a look came to.
 
     Attributes:
-        hung_s: for how long those have not moved for whom others have been waiting for too long.
+        hung_s: for how long those have neither moved nor computed for whom others have been waiting for too long.
         slow: by which share of the last minute the others have waited more than those did; told once a minute.
     """
 
@@ -64,7 +66,7 @@ class Waiting:
     def __init__(self, hung_after_s: float) -> None:
         self._hung_after_s = hung_after_s
         self._generation = 0
-        self._behind: dict[str, tuple[int, float]] = {}
+        self._behind: dict[str, tuple[Progress, float]] = {}
         self._first: Mapping[str, Progress] = {}
         self._first_s = 0.0
 
@@ -87,8 +89,9 @@ class Waiting:
         before, self._behind = self._behind, {}
         for id_, one in here.items():
             if one.started < furthest:
-                started, since_s = before.get(id_, (-1, now_s))
-                self._behind[id_] = (one.started, since_s if started == one.started else now_s)
+                known, since_s = before.get(id_, (Progress(), now_s))
+                stands = (known.started, known.computed_s) == (one.started, one.computed_s)
+                self._behind[id_] = (one, since_s if stands else now_s)
         waits_s = {id_: now_s - since_s for id_, (_, since_s) in self._behind.items()}
         return {id_: wait_s for id_, wait_s in waits_s.items() if wait_s > self._hung_after_s}
 

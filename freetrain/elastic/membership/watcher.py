@@ -87,6 +87,7 @@ class Watcher:
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="freetrain-watcher", daemon=True)
         self._guard: Guard | None = None
+        self._main_thread = threading.main_thread().ident or 0
         self._unsettled: tuple[Proposal, float] | None = None
         self._complained_s = float("-inf")
         self._say_missing_s: float | None = None
@@ -181,7 +182,8 @@ class Watcher:
         guard = self._guard
         if guard is None or not guard.formed:
             return Progress()
-        return Progress(guard.generation.number, guard.started(), int(1000 * guard.waited_s))
+        computed_s = int(time.clock_gettime(time.pthread_getcpuclockid(self._main_thread)))
+        return Progress(guard.generation.number, guard.started(), int(1000 * guard.waited_s), computed_s)
 
     def _look_for_whom_all_wait(self, view: View) -> None:
         """Rank 0 does, as it looks at everybody's signs of life anyway."""

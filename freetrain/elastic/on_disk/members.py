@@ -10,6 +10,10 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE = "FREETRAIN_LOCAL_RANK", "FREETRAIN_LOCAL_WORLD_SIZE"
+"""A worker's place on its node, and how many there are. Under torchrun's names, which come with others, libraries
+would take this for a run of torchrun."""
+
 Record = TypeVar("Record", bound="Member | Generation")
 
 
@@ -25,7 +29,7 @@ class Member:
         pid: its process there.
         started_ticks: when that process started, so that a reused pid is not taken for it.
         torch: version of torch.
-        fingerprint: digest of what all members must have in common (model, data, batch).
+        fingerprint: digests of what all members must have in common (model, data, batch, script).
         joined_s: when it was ready to join.
         slots: processes it stands for (more than one only where whole agents are members).
         is_fed: whether it gets the state before it joins a world, where there is one.

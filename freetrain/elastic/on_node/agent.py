@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import time
 from collections.abc import Mapping
 
-from freetrain.elastic.errors import EVICTED_STATUS, DirectoryError
+from freetrain.elastic.errors import EVICTED_STATUS, ODD_STATUS, DirectoryError
 from freetrain.elastic.membership.hosting import Hosting
 from freetrain.elastic.membership.identity import (
     AGENT_VARIABLE,
@@ -17,10 +18,11 @@ from freetrain.elastic.membership.identity import (
     new_id,
 )
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
+from freetrain.elastic.on_disk.members import LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE
 from freetrain.elastic.on_node.options import AgentOptions, Ending
 from freetrain.elastic.on_node.server_duty import ServerDuty
 from freetrain.elastic.on_node.signals import Signals
-from freetrain.elastic.on_node.workers import Worker, describe
+from freetrain.elastic.on_node.workers import Worker, count_gpus, describe
 from freetrain.errors import ExitCode
 
 log = logging.getLogger(__name__)
@@ -29,10 +31,11 @@ _POLL_S = 0.05
 _GONE_BUT_ALIVE_S = 2.0
 """A worker that the others gave up gets this long to notice and end by itself."""
 
-_NEVER_JOINED = (
-    "the script ended, with status 0, and never joined the trainer: let it train with freetrain.elastic "
-    "(docs/elastic.md), or give --restart where it is one for torchrun"
+_FOR_TORCHRUN = (
+    "the script never joined the trainer: let it train with freetrain.elastic (docs/elastic.md), or give "
+    "--restart where it is one for torchrun"
 )
+_NEVER_JOINED = f"{_FOR_TORCHRUN}. It ended with status 0"
 
 
 class Agent:
@@ -58,7 +61,9 @@ class Agent:
         self._untold: list[tuple[Worker, int]] = []
         self._unusable = ""
         self._strangers = 0
+        self._killed = 0
         self._leaving: str | None = None
+        self._leaving_since_s = 0.0
         self._server_duty = ServerDuty(directory, self.id, options.servers)
         self._complaint = ""
 
@@ -93,7 +98,7 @@ class Agent:
             self._take_along()
         self._tell_of_the_dead()
         if self._signals.received is not None and self._leaving is None:
-            self._leaving = self._signals.received
+            self._leaving, self._leaving_since_s = self._signals.received, time.time()
             for worker in self._workers:
                 self._ask_to_leave(worker)
         if self._leaving is None:
@@ -125,8 +130,11 @@ class Agent:
     def _start(self, index: int, *, is_server: bool = False) -> None:
         name = f"{self.id}-{self._started}"
         self._started += 1
-        environment = self._environment(name, is_server=is_server)
-        self._workers.append(Worker(self._options.command, name, index, environment, is_server=is_server))
+        environment = self._environment(name, index, is_server=is_server)
+        worker = Worker(
+            self._options.command, name, index, environment, is_server=is_server, logs=self._options.logs
+        )
+        self._workers.append(worker)
 
     def _tend_server(self) -> None:
         """Run a server, or none."""
@@ -139,14 +147,18 @@ class Agent:
         if wanted is Hosting.RUN and may_start:
             self._start(0, is_server=True)
 
-    def _environment(self, name: str, *, is_server: bool) -> Mapping[str, str]:
+    def _environment(self, name: str, index: int, *, is_server: bool) -> Mapping[str, str]:
         environment = {
             TRAINER_VARIABLE: str(self._directory.root),
             MEMBER_VARIABLE: name,
             AGENT_VARIABLE: self.id,
             REPLICA_VARIABLE: self._replica,
-            "LOCAL_WORLD_SIZE": str(self._options.nproc),
+            LOCAL_RANK_VARIABLE: str(index),
+            LOCAL_WORLD_SIZE_VARIABLE: str(self._options.nproc),
         }
+        if gpus := count_gpus():
+            # Accelerate would take the first one in each worker.
+            environment["ACCELERATE_TORCH_DEVICE"] = f"cuda:{index % gpus}"
         if self._options.nproc > 1 and "OMP_NUM_THREADS" not in os.environ:
             # Each of several workers taking all cores is slower by far.
             environment["OMP_NUM_THREADS"] = "1"
@@ -168,6 +180,10 @@ class Agent:
         if self._broken and self._is_bound():
             return
         why = "given up for lost" if status == EVICTED_STATUS else describe(status)
+        if status == -signal.SIGKILL:
+            why += " (which the system sends when memory runs out: ask for more of it, or take smaller batches)"
+        if status == ODD_STATUS:
+            why += ": it differs from the others, as its own message says, and another in its place would, too"
         self._broken = True
         self._failures.append(f"{worker.name}: {why}")
         log.warning("worker %s failed: %s", worker.name, why)
@@ -202,10 +218,10 @@ class Agent:
         self._missing = []
 
     def _ought_to_be_replaced(self, worker: Worker, status: int) -> bool:
-        """Not who fared as another would: by failing before it joined, or for want of room in the directory."""
+        """Whether another one in its place would fare better: it had joined, had room, and was like the others."""
         return (
             not worker.is_server
-            and status not in (0, ExitCode.STATE_IO)
+            and status not in (0, ExitCode.STATE_IO, ODD_STATUS)
             and worker.told_to_leave_s is None
             and len(self._failures) <= self._options.max_restarts
             and self._was_member(worker)
@@ -239,6 +255,7 @@ class Agent:
             and (now_s - worker.gone_since_s > _GONE_BUT_ALIVE_S)
         )
         if overdue or lost:
+            self._killed += overdue and not worker.is_server and worker.poll() is None
             worker.kill()
 
     def _is_lost(self, worker: Worker) -> bool:
@@ -266,6 +283,18 @@ class Agent:
                     if worker.name == request.get("member") and self._directory.claim(path):
                         worker.kill()
 
+    def _has_members(self) -> bool:
+        """Whether anybody has joined the trainer."""
+        view = self._directory.view()
+        return bool(view.members or view.gone)
+
+    def _has_lost_steps(self) -> bool:
+        """Whether workers were killed whose steps nobody has in memory, or in a checkpoint since then."""
+        if not self._killed or self._directory.view().current:
+            return False
+        written_s = [path.stat().st_mtime for path in self._directory.checkpoints.glob("step-*")]
+        return max(written_s, default=0.0) < self._leaving_since_s
+
     def _report(self, state: str, reason: str) -> None:
         self._directory.write_agent(
             self.id, {"state": state, "reason": reason, "pid": os.getpid(), "time_s": time.time()}
@@ -276,10 +305,20 @@ class Agent:
             self._unusable = f"the trainer's directory {self._directory.root} cannot be written"
         if self._unusable and not self._directory.finished_path.exists():
             return Ending(ExitCode.STATE_IO, self._unusable)
+        if self._leaving is not None and self._has_lost_steps():
+            return Ending(
+                1,
+                f"left on {self._leaving}; {self._killed} workers had not come to the end of a step within "
+                f"{self._options.end_timeout_s:g} s (--leave-timeout) and were killed: with nobody else there, "
+                "what they had trained since the newest checkpoint is lost",
+            )
         if self._leaving is not None:
             return Ending(0, f"left on {self._leaving}; the training can go on without this node")
         if self._failures and not self._directory.finished_path.exists():
-            return Ending(1, f"{len(self._failures)} of {self._started} workers failed, last {self._failures[-1]}")
+            hint = "" if self._has_members() else f"; {_FOR_TORCHRUN}"
+            return Ending(
+                1, f"{len(self._failures)} of {self._started} workers failed, last {self._failures[-1]}{hint}"
+            )
         if self._directory.finished_path.exists():
             return Ending(0, "the training is complete")
         if self._strangers:

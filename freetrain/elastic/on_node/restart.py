@@ -122,7 +122,8 @@ class RestartAgent:
         log.info("generation %d: starting %d workers", view.number, self._options.nproc)
         for index in range(self._options.nproc):
             environment = torchrun_environment(view, self._me.id, index, self._directory.root.name)
-            self._workers.append(Worker(self._options.command, f"{self._me.id}-{index}", index, environment))
+            name = f"{self._me.id}-{index}"
+            self._workers.append(Worker(self._options.command, name, index, environment, logs=self._options.logs))
         if view.generation.rank_of(self._me.id) == 0:
             self._progress.start(view.generation, sum(view.members[id_].slots for id_ in view.ranks))
 

@@ -26,6 +26,7 @@ class Worker:
         index: its place on this node, which says which GPU it has.
         environment: what it needs to know.
         is_server: whether it adds up the gradients of workers.
+        logs: folder for a file with its output; None: that goes where this process's goes.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Worker:
         environment: Mapping[str, str],
         *,
         is_server: bool = False,
+        logs: Path | None = None,
     ) -> None:
         self.name = name
         self.index = index
@@ -45,12 +47,16 @@ class Worker:
         self.is_taken_along = False
         self.started_s = time.monotonic()
         try:
-            self._process = subprocess.Popen(
-                list(command),
-                env={**os.environ, **environment, "LOCAL_RANK": str(index)},
-                start_new_session=True,
-                preexec_fn=_die_with_parent,
-            )
+            with contextlib.ExitStack() as stack:
+                log = stack.enter_context((logs / f"{name}.log").open("ab")) if logs is not None else None
+                self._process = subprocess.Popen(
+                    list(command),
+                    env={**os.environ, **environment},
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    preexec_fn=_die_with_parent,
+                )
         except OSError as error:
             raise InputError(
                 f"cannot start {command[0]}: {error.strerror}.", "Look at what follows '--' on the command line."

@@ -60,6 +60,10 @@ class AdaScale:
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
 
+    def follows(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether it is this one's learning rates that follow."""
+        return optimizer is self._optimizer
+
     def squared_norm(self, gradients: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
         """Of gradients, given in pairs with their parameters, as the optimizer scales them; a scalar."""
         squares = [self._squared(parameter, gradient.detach()) for parameter, gradient in gradients]

@@ -56,7 +56,6 @@ class Hooks:
     Args:
         batch: samples per step.
         on_resize: called in every new world before its first step.
-        before_update: called with the model between backward and optimizer step.
         on_step: called after every completed step.
     """
 
@@ -64,12 +63,10 @@ class Hooks:
         self,
         batch: FixedBatch | ScaledBatch,
         on_resize: Callable[[Resize], object] | None,
-        before_update: Callable[[torch.nn.Module], object] | None,
         on_step: Callable[[StepResult], object] | None,
     ) -> None:
         self._batch = batch
         self._on_resize = on_resize
-        self._before_update = before_update
         self._on_step = on_step
         self._world = 0
 
@@ -80,10 +77,9 @@ class Hooks:
             before = self._batch.per_step(old) if old else 0
             self._on_resize(Resize(old, world, before, self._batch.per_step(world)))
 
-    def updating(self, module: torch.nn.Module) -> None:
-        """The optimizer is about to step."""
-        if self._before_update is not None:
-            self._before_update(module)
+    def samples_per_step(self, world: int) -> int:
+        """Over all ranks of a world of this size."""
+        return self._batch.per_step(world)
 
     def completed(self, result: StepResult) -> None:
         """A step is complete."""

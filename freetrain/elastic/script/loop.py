@@ -1,11 +1,12 @@
-"""An elastic training whose script keeps its loop: its own batches, backward passes and optimizers."""
+"""An elastic training as its script sees it: batches, optimizers whose gradients are added up, changing worlds."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 
@@ -13,30 +14,40 @@ from freetrain.elastic.data.batches import Batches
 from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
 from freetrain.elastic.data.drawing import BatchStream, Drawing
 from freetrain.elastic.data.orders import Order
+from freetrain.elastic.data.own_batches import OwnBatches, makes_own_batches
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.data.step_batches import StepBatches
+from freetrain.elastic.data.step_batches import Draw, StepBatches
 from freetrain.elastic.data.streaming import Streaming, is_stream
-from freetrain.elastic.errors import LostRankError
-from freetrain.elastic.script.hooks import Hooks, Resize
-from freetrain.elastic.script.in_training import InTraining
-from freetrain.elastic.script.kept_steps import KeptSteps
+from freetrain.elastic.errors import LostRankError, as_exit, told_plainly
+from freetrain.elastic.script.adascale import AdaScale
+from freetrain.elastic.script.hooks import Hooks, Resize, StepResult
+from freetrain.elastic.script.in_training import InTraining, RankLog
 from freetrain.elastic.script.local_steps import LocalSteps, Rounds
+from freetrain.elastic.script.prepared import loader_in, optimizer_in
 from freetrain.elastic.script.sharding import check_sharding
-from freetrain.elastic.script.updates import Updates, parameters_of
+from freetrain.elastic.script.steps import Steps
+from freetrain.elastic.script.updates import Taken, Updates, parameters_of
+from freetrain.elastic.training.agreement import Verdict
 from freetrain.elastic.training.optimizers import Optimizers
 from freetrain.elastic.training.records import RecordOptions
 from freetrain.elastic.training.shards import is_sharded
 from freetrain.elastic.training.state import Stateful, TrainingState
 from freetrain.elastic.training.training import Training
-from freetrain.elastic.worlds.exchange import decode_all, encode, gather_bytes
+from freetrain.elastic.worlds.exchange import decode_all, encode, gather_said
 from freetrain.elastic.worlds.replica import lost_replica
-from freetrain.errors import InputError
+from freetrain.elastic.worlds.world import World
+from freetrain.errors import FreetrainError, InputError
+
+log = logging.getLogger(__name__)
 
 _DATA = "freetrain.data"
 """The name under which the place in data that can only be read in order is carried along."""
 
 _OUTER = "freetrain.outer"
 """That of the optimizer that steps when ranks meet after steps of their own."""
+
+_SCALING = "freetrain.scaling"
+"""That of what learning rates follow."""
 
 
 class Loop(InTraining):
@@ -48,8 +59,8 @@ class Loop(InTraining):
     Args:
         model: on its device already, or several of them.
         optimizer: of their parameters, or several of them.
-        data: a DataLoader, a data set with length and items or one that can only be iterated over, or the number
-            of samples (batches are then tensors of ids).
+        data: a DataLoader, or several, whose batches then come together; a data set with length and items or one
+            that can only be iterated over; or the number of samples (batches are then tensors of ids).
         batch: samples per batch, over all ranks; the DataLoader's ``batch_size`` if it is not given.
         epochs: passes over the data.
         seed: of the order of the samples.
@@ -58,8 +69,11 @@ class Loop(InTraining):
         also: more to carry along by name: anything with ``state_dict`` and ``load_state_dict``.
         local: let each rank make several steps by itself before the ranks meet: :class:`LocalSteps`; a step of the
             training is then a round of these.
-        share_buffers: give all ranks rank 0's buffers (running means and the like) at the start of each step.
+        scaling: lets learning rates follow steps that grow with the world: :class:`AdaScale`.
+        overlap: sum gradients during the backward pass: each is followed by a step of the optimizer, the only one.
+        share_buffers: give all ranks rank 0's buffers (running means and the like) in each step.
         on_resize: called in every new world before its first step.
+        on_step: called after every completed step.
         checkpoint_every_s: seconds between two checkpoints.
         keep_checkpoints: how many of the newest to keep.
         background_checkpoints: rank 0 writes a copy of the state while the training goes on; False: all wait, and
@@ -68,6 +82,10 @@ class Loop(InTraining):
         trainer: the trainer's directory; the agent's by default, a temporary one without agent.
     """
 
+    _name = "run.epochs()"
+    """What the script's loop is over."""
+
+    @told_plainly()
     def __init__(
         self,
         model: torch.nn.Module | Sequence[torch.nn.Module],
@@ -81,46 +99,73 @@ class Loop(InTraining):
         drop_last: bool = False,
         also: Mapping[str, Stateful] | None = None,
         local: LocalSteps | None = None,
+        scaling: AdaScale | None = None,
+        overlap: bool = False,
         share_buffers: bool = True,
         on_resize: Callable[[Resize], object] | None = None,
+        on_step: Callable[[StepResult], object] | None = None,
         checkpoint_every_s: float = 600.0,
         keep_checkpoints: int = 3,
         background_checkpoints: bool = True,
         progress_every_s: float = 5.0,
         trainer: Path | None = None,
     ) -> None:
+        data = loader_in(data)
         order = Order.of(data, batch, seed, shuffle=shuffle, drop_last=drop_last)
         sampler = order.sampler(epochs, seed)
         module = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
         check_sharding(module, (also or {}).values())
-        self._optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
+        optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
+        self._optimizers = [optimizer_in(each) for each in optimizers]
         together = cast(torch.optim.Optimizer, Optimizers(self._optimizers))
-        self._drawing, place = _drawing_of(data, sampler, order.batch)
+        self._drawing, place = self._drawing_of(
+            data, sampler, order.batch, makes_own=batch is None and makes_own_batches(data)
+        )
+        if scaling is not None and any(map(is_sharded, module.parameters())):
+            raise InputError(
+                "AdaScale cannot measure the gradients of a sharded model.",
+                "Leave out scaling=..., or do not shard.",
+            )
         rounds = _rounds_of(local, self._optimizers, (also or {}).values())
-        outer = {} if rounds is None else {_OUTER: rounds.outer}
-        self.state = TrainingState(module, together, sampler, {**place, **outer, **(also or {})})
-        self._updates = Updates(self.state, self._optimizers, lambda: self._training.vote(), rounds)
-        for item in (also or {}).values():
-            if isinstance(item, torch.amp.GradScaler):
-                self._updates.sum_before_unscaling(item)
+        own: dict[str, Stateful] = {**place}
+        own |= {_OUTER: rounds.outer} if rounds is not None else {}
+        own |= {_SCALING: scaling} if scaling is not None else {}
+        self.model: Any = model
+        self.state = TrainingState(module, together, sampler, {**own, **(also or {})})
         records = RecordOptions(progress_every_s, checkpoint_every_s, keep_checkpoints, background_checkpoints)
         self._training = Training(
-            self.state, self._updates, order.batch, can_be_fed=rounds is None, trainer=trainer, records=records
+            self.state,
+            order.batch,
+            can_be_fed=rounds is None,
+            trainer=trainer,
+            records=records,
+            on_world=lambda world: self._on_world(world),
         )
-        self._steps = KeptSteps(
+        self._updates = Updates(
+            self.state,
+            self._optimizers,
+            self._training,
+            lambda: Taken(self._drawing.samples, self._drawing.share, self._drawing.mark),
+            rounds=rounds,
+            scaling=scaling,
+            share_buffers=share_buffers,
+        )
+        self._watch_scalers((also or {}).values())
+        self._steps = Steps(
             self.state,
             self._training,
             self._optimizers,
             self._updates,
             self._drawing,
-            also or {},
-            share_buffers=share_buffers,
+            self.state.also,
+            self._completed,
         )
-        self._check_schedules = self._steps.check_schedules
-        self._hooks = Hooks(order.batch, on_resize, None, None)
-        self._is_in_a_world = False
-        self._catches_up = True
+        self._hooks = Hooks(order.batch, on_resize, on_step)
+        self._overlaps = overlap
+        self._is_in_epochs = False
+        self._catches_up = False
         self.batches = Batches(self, self._drawing.dataset)
+        self.log = RankLog(self)
 
     # -- what scripts ask
 
@@ -132,9 +177,8 @@ class Loop(InTraining):
         """
         training = self._training
         with training.ending_the_process():
-            self._enter_world()
-            self._is_in_a_world = True
-            self._catches_up = not training.worlds.sees_it_through
+            self._begin()
+            self._is_in_epochs = True
             while not training.over:
                 self._drawing.restart()
                 yield self.state.sampler.epoch
@@ -162,13 +206,15 @@ class Loop(InTraining):
             value: a number, a string, a tensor, or plain containers of these.
         """
         content = encode(value)
-        if self._catches_up or self._updates.lost is not None:
-            return [value]
         with self._training.ending_the_process():
+            self._begin()
+            if self._is_alone or self._updates.lost is not None:
+                return [value]
             if self._steps.is_under_way:
                 try:
-                    return decode_all(gather_bytes(content, self._training.world))
-                except LostRankError:
+                    return decode_all(gather_said(content, self._training.world))
+                except LostRankError as error:
+                    self._updates.lose(error)
                     return [value]
             contents, is_new_world = self._training.exchange(content)
             if is_new_world:
@@ -188,13 +234,22 @@ class Loop(InTraining):
 
     # -- context
 
+    def __enter__(self) -> Self:
+        """Join the trainer."""
+        try:
+            self._steps.check_schedules()
+            self._training.join()
+        except FreetrainError as error:
+            raise as_exit(error) from None
+        return self
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Leave the trainer."""
         self._drawing.close()
         is_replica_lost = self._training.is_replica_lost(error)
-        self._training.leave(error, "run.epochs()")
+        self._training.leave(error, self._name)
         if is_replica_lost:
             raise lost_replica() from None
 
@@ -207,34 +262,67 @@ class Loop(InTraining):
 
     def batches_per_epoch(self) -> int:
         """How many there are in this epoch, if the world does not change."""
-        return self._drawing.batches_per_epoch(self.world_size)
+        return self._drawing.batches_per_epoch(lambda: self.world_size)
 
     def _take(self) -> tuple[int, Any] | None:
-        if not self._is_in_a_world:
+        if not self._is_in_epochs:
             raise InputError("run.batches gives batches only within 'for epoch in run.epochs():'.")
-        if self._steps.is_over and not self._steps.conclude():
+        if self._steps.is_over:
+            self._conclude()
+        self._catches_up, self.state.is_begun = False, True
+        if self._training.broke_with is not None:  # while the script itself exchanged something
             self._enter_world()
-        self._catches_up = False
         if self._training.settle():
             self._begin_world()
         while not self._training.over:
             taken = self._steps.next_batch()
             if taken is not None or not self._steps.is_begun:
+                if taken is not None and self._overlaps:
+                    self._updates.begin_backward()
                 return taken
             # The epoch ends within a round of steps, whose batches come again if it is lost.
-            if not self._steps.conclude():
-                self._enter_world()
+            self._conclude()
         return None
 
+    def _conclude(self) -> None:
+        """The step is over; what follows may be another world."""
+        if not self._steps.conclude():
+            self._enter_world()
+
+    def _completed(self, verdict: Verdict, batches: Sequence[Draw], epoch: int) -> None:
+        world = self._training.world
+        ids = [id_ for draw in batches for id_ in draw.ids]
+        mine = [id_ for draw in batches for id_ in draw.mine]
+        self._hooks.completed(StepResult(self.step, epoch, ids, mine, verdict.loss, world.size, world.rank))
+
     # -- worlds and epochs
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether the others have passed the place where the script of this newcomer is."""
+        return self._catches_up
 
     def _enter_world(self) -> None:
         self._training.enter_world()
         self._begin_world()
 
+    def _on_world(self, world: World | None) -> None:
+        """All ranks of this world have the same state; None: the world is about to end."""
+        if world is not None:
+            world.is_script_alone = lambda: self._catches_up
+            world.on_script_loss = self._lose_in_script
+        self._updates.enter(world)
+
+    def _lose_in_script(self, error: LostRankError) -> None:
+        """A rank was lost while the script, or a library, exchanged something by itself."""
+        if self._steps.is_under_way:
+            self._updates.lose(error)
+        else:
+            self._training.lose_step(error)
+
     def _begin_world(self) -> None:
         self._drawing.restart()
-        self._hooks.resized(self.world_size)
+        self._hooks.resized(self._training.world.size)
 
     def _await_all(self) -> None:
         """Nobody ends before all have come to the end: who is to write that down may be lost on the way there."""
@@ -249,11 +337,34 @@ class Loop(InTraining):
         Who joins now begins with that one: it must not do again what the script has done at the end of this one.
         """
         stays = not self._steps.is_begun or self._steps.conclude()
+        if not self._training.over and not self._drawing.is_at_end and stays:
+            self._say_left_out()
         self._steps.forget()
         if not self._training.over:
             self.state.sampler.end_epoch()
-        if not stays:
+            self.state.is_begun = False
+        if not stays or self._training.broke_with is not None:
             self._enter_world()
+
+    def _say_left_out(self) -> None:
+        sampler = self.state.sampler
+        log.warning(
+            "the script left the loop over run.batches after %d batches of epoch %d: the rest of the epoch is "
+            "left out. To end the training there, call run.stop() in place of 'break'.",
+            sampler.batches,
+            sampler.epoch,
+        )
+
+    def _drawing_of(
+        self, data: Any, sampler: Sampler, batch: FixedBatch | ScaledBatch, *, makes_own: bool
+    ) -> tuple[StepBatches, Mapping[str, Stateful]]:
+        """The batches of each step, and what says how far they are besides the sampler."""
+        if makes_own:
+            return OwnBatches(data, sampler, sampler.seed), {}
+        if is_stream(data):
+            stream = Streaming(data, sampler, batch)
+            return stream, {_DATA: stream}
+        return Drawing(sampler, batch, BatchStream(data)), {}
 
 
 def _rounds_of(
@@ -274,13 +385,3 @@ def _rounds_of(
             "Leave out local=..., so that the gradients of each step are added up.",
         )
     return Rounds(local, parameters)
-
-
-def _drawing_of(
-    data: Any, sampler: Sampler, batch: FixedBatch | ScaledBatch
-) -> tuple[StepBatches, Mapping[str, Stateful]]:
-    """The batches of each step, and what says how far they are besides the sampler."""
-    if is_stream(data):
-        stream = Streaming(data, sampler, batch)
-        return stream, {_DATA: stream}
-    return Drawing(sampler, batch, BatchStream(data)), {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,10 @@ from freetrain.elastic.membership.identity import (
     use_interface_of_this_address,
 )
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
+from freetrain.elastic.on_disk.members import LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.worlds.device import device
-from freetrain.elastic.worlds.meeting import open_store
+from freetrain.elastic.worlds.guarded_store import GuardedStore, StoreServer
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.errors import FreetrainError, InputError
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 _LOOK_S = 0.01
+_STORE_TIMEOUT = timedelta(seconds=300)
 
 
 @lru_cache(maxsize=1)
@@ -66,13 +69,13 @@ def _join() -> None:
         )
     timeouts = Timeouts.from_environment()
     use_interface_of_this_address()
-    name, shards = os.environ.get(REPLICA_VARIABLE, ""), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    name, shards = os.environ.get(REPLICA_VARIABLE, ""), int(os.environ.get(LOCAL_WORLD_SIZE_VARIABLE, "1"))
     root = trainer_from_environment()
     store: dist.Store
     if not name or root is None:
         name, shard, shards, store = new_id(), 0, 1, dist.HashStore()
     else:
-        shard = int(os.environ["LOCAL_RANK"])
+        shard = int(os.environ[LOCAL_RANK_VARIABLE])
         store = _meet(TrainerDirectory.open(root), name, shard, timeouts.start_timeout_s)
     backend = "gloo" if device().type == "cpu" else "cpu:gloo,cuda:nccl"
     this_replica().join(name, shard, shards, store, backend, timeouts.start_timeout_s)
@@ -82,10 +85,11 @@ def _meet(directory: TrainerDirectory, name: str, shard: int, patience_s: float)
     """The store of this node's workers, which the first of them opens."""
     directory.bind(name)
     if shard == 0:
-        own = open_store()
         nonce = secrets.token_hex(16)
-        directory.call_replica(name, {"port": own.port, "nonce": nonce})
-        return dist.PrefixStore(directory.secret.derive(nonce), own)
+        word = directory.secret.derive(nonce)
+        port = StoreServer(words=[word]).port
+        directory.call_replica(name, {"port": port, "nonce": nonce})
+        return GuardedStore("127.0.0.1", port, word, _STORE_TIMEOUT)
     until_s = time.monotonic() + patience_s
     while (meeting := directory.meeting_of(name)) is None:
         if time.monotonic() > until_s:
@@ -94,5 +98,5 @@ def _meet(directory: TrainerDirectory, name: str, shard: int, patience_s: float)
                 "All workers of a node have to call it.",
             )
         time.sleep(_LOOK_S)
-    theirs = dist.TCPStore("127.0.0.1", int(meeting["port"]), is_master=False, wait_for_workers=False)
-    return dist.PrefixStore(directory.secret.derive(str(meeting["nonce"])), theirs)
+    word = directory.secret.derive(str(meeting["nonce"]))
+    return GuardedStore("127.0.0.1", int(meeting["port"]), word, _STORE_TIMEOUT)

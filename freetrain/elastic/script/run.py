@@ -1,109 +1,59 @@
-"""The training script's side of an elastic training."""
+"""An elastic training whose steps the runtime makes: a thin layer over :class:`Loop`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 import torch
 
 from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
-from freetrain.elastic.data.loading import Loader
+from freetrain.elastic.data.drawing import Drawing
+from freetrain.elastic.data.passes import Passes, PassStream
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.errors import LostRankError
-from freetrain.elastic.script.adascale import AdaScale
-from freetrain.elastic.script.hooks import Hooks, Resize, StepResult
-from freetrain.elastic.script.in_training import InTraining
-from freetrain.elastic.script.model import ElasticModel
-from freetrain.elastic.script.sharding import check_unsharded
-from freetrain.elastic.script.step import Step
-from freetrain.elastic.script.steps import Steps
-from freetrain.elastic.training.mistakes import Schedules
-from freetrain.elastic.training.records import RecordOptions
-from freetrain.elastic.training.state import Stateful, TrainingState
-from freetrain.elastic.training.training import Training
-from freetrain.elastic.worlds.world import World
+from freetrain.elastic.data.step_batches import Draw, StepBatches
+from freetrain.elastic.script.loop import Loop
+from freetrain.elastic.training.state import Stateful
 from freetrain.errors import InputError
 
-_SCALING = "freetrain.scaling"
-"""The name under which what learning rates follow is carried along."""
 
-
-class Run(InTraining):
+class Run(Loop):
     """An elastic training; use it as a context, iterate over :meth:`steps`.
 
     Each step the runtime adds up the ranks' gradients, calls ``optimizer.step()`` and clears the gradients; the
     script only computes losses and calls ``step.backward(loss)``.
 
     Args:
-        model: on its device already.
-        optimizer: of its parameters.
+        model: on its device already, or several of them.
+        optimizer: of its parameters, or several, each of which steps in each step.
         data: a data set with length and items, or the number of samples (steps then yield tensors of ids).
         batch: samples per step: :class:`FixedBatch` or :class:`ScaledBatch`.
-        epochs: passes over the data.
         data_threads: that fetch the next step's data meanwhile; 0 fetches in the training's own thread.
-        seed: of the order of the samples.
-        shuffle: False keeps the data set's order.
-        drop_last: leave out the last step of an epoch where too few samples are left for a whole one.
-        also: more to carry along by name: anything with ``state_dict`` and ``load_state_dict``.
-        on_resize: called in every new world before its first step.
         before_update: called with the model between backward and optimizer step: gradient clipping.
-        on_step: called after every completed step: logging, learning rate schedules.
-        checkpoint_every_s: seconds between two checkpoints.
-        keep_checkpoints: how many of the newest to keep.
-        background_checkpoints: rank 0 writes a copy of the state while the training goes on; False: all wait, and
-            no memory is needed for a copy.
-        progress_every_s: seconds between two lines of progress.
-        trainer: the trainer's directory; the agent's by default, a temporary one without agent.
-        ddp_options: for ``DistributedDataParallel``.
-        scaling: lets learning rates follow steps that grow with the world: :class:`AdaScale`.
+        options: those of :class:`Loop`.
     """
+
+    _name = "run.steps()"
 
     def __init__(
         self,
-        model: torch.nn.Module,
-        optimizer: torch.optim.Optimizer,
+        model: torch.nn.Module | Sequence[torch.nn.Module],
+        optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
         data: Any,
         batch: FixedBatch | ScaledBatch,
         *,
-        epochs: int = 1,
         data_threads: int = 1,
-        seed: int = 0,
-        shuffle: bool = True,
-        drop_last: bool = False,
-        also: Mapping[str, Stateful] | None = None,
-        on_resize: Callable[[Resize], object] | None = None,
         before_update: Callable[[torch.nn.Module], object] | None = None,
-        on_step: Callable[[StepResult], object] | None = None,
-        checkpoint_every_s: float = 600.0,
-        keep_checkpoints: int = 3,
-        background_checkpoints: bool = True,
-        progress_every_s: float = 5.0,
-        trainer: Path | None = None,
-        ddp_options: Mapping[str, Any] | None = None,
-        scaling: AdaScale | None = None,
+        **options: Any,
     ) -> None:
-        check_unsharded()
+        self._stream = PassStream(data, data_threads, batch.at_most_per_pass)
+        self._before_update = before_update
+        self._latest: Step | None = None
         samples = data if isinstance(data, int) else len(data)
-        if samples < 1:
-            raise InputError("the data set is empty: there is nothing to train on.")
-        self.model = ElasticModel(model, **(ddp_options or {}))
-        self.batch = batch
-        sampler = Sampler(samples, epochs, seed, shuffle=shuffle, drop_last=drop_last)
-        carried = {} if scaling is None else {_SCALING: scaling}
-        self.state = TrainingState(model, optimizer, sampler, {**carried, **(also or {})})
-        records = RecordOptions(progress_every_s, checkpoint_every_s, keep_checkpoints, background_checkpoints)
-        self._training = Training(self.state, self.model, batch, trainer=trainer, records=records)
-        self._loader = Loader(data, data_threads)
-        self._check_schedules = Schedules(optimizer, self.state.also).check
-        self._steps = Steps(self.state, batch, self.model, self._loader, self._training.vote)
-        self._hooks = Hooks(batch, on_resize, before_update, on_step)
-        self._scaling = scaling
-        self.model.measure = None if scaling is None else scaling.squared_norm
-
-    # -- what scripts ask
+        super().__init__(model, optimizer, samples, dataclasses.replace(batch, at_most_per_pass=None), **options)
 
     def steps(self) -> Iterator[Step]:
         """The training's steps, until all epochs are through or the script stops it.
@@ -111,69 +61,121 @@ class Run(InTraining):
         If this worker has to leave before, or joined when all was done, the process ends here with status 0: what
         follows the loop is for those who see the training through.
         """
-        training = self._training
-        with training.ending_the_process():
-            self._enter_world()
-            while (step := self._next()) is not None:
+        for _ in self.epochs():
+            for passes in self.batches:
+                self._latest = step = Step(self, self._drawing.taken[-1], passes)
                 yield step
-                if not self._complete(step):
-                    self._enter_world()
-            training.finish()
-
-    # -- context
+                step.check_done()
+                self._complete()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Leave the trainer."""
-        self._loader.close()
-        if error is not None:
-            self._steps.explain(error)
-        self._training.leave(error, "run.steps()")
+        if isinstance(error, Exception) and self._latest is not None:
+            self._latest.explain(error)
+        super().__exit__(kind, error, trace)
 
-    # -- steps
+    def _complete(self) -> None:
+        """Apply the step."""
+        with self._training.ending_the_process():
+            if self._updates.lost is None:
+                self.sync()
+            if self._updates.lost is None and self._before_update is not None:
+                self._before_update(self.state.module)
+            for optimizer in self._optimizers:
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+            self._conclude()
 
-    def _enter_world(self) -> None:
-        self._hooks.resized(self._training.enter_world().size)
+    def _drawing_of(
+        self,
+        data: Any,
+        sampler: Sampler,
+        batch: FixedBatch | ScaledBatch,
+        *,
+        makes_own: bool,
+    ) -> tuple[StepBatches, Mapping[str, Stateful]]:
+        return Drawing(sampler, batch, self._stream), {}
 
-    def _next(self) -> Step | None:
-        """The next step; None when all ranks have come to the end."""
-        training = self._training
-        while training.over or (step := self._steps.next(training.world)) is None:
-            if training.meets_all():
-                return None
-            self._enter_world()
-        return step
 
-    def _complete(self, step: Step) -> bool:
-        """Apply the step; True if the next one takes place in the same world, or none follows."""
-        training, world = self._training, self._training.world
-        if self.model.lost is not None:
-            training.lose_step(self.model.lost)
-            return False
-        step.check_done()
-        try:
-            self._scale(step, world)
-        except LostRankError as error:
-            training.lose_step(error)
-            return False
-        self._hooks.updating(self.model.module)
-        self._check_schedules()
-        self.state.complete_step(len(step.ids))
-        verdict = training.conclude()
-        self._hooks.completed(
-            StepResult(step.number, step.epoch, step.ids, step.my_ids, verdict.loss, world.size, world.rank)
-        )
-        training.record(len(step.ids), step.wait_s, step.exposed_s)
-        training.worlds.feeder.after_step()
-        return not verdict.change
+class Step:
+    """This rank's part of one step: iterate over its passes, call :meth:`backward` in each.
 
-    def _scale(self, step: Step, world: World) -> None:
-        """Let learning rates follow the size of the step; raises LostRankError if a rank was lost meanwhile."""
-        if self._scaling is not None:
-            weight = len(step.my_ids) / len(step.ids)
-            # The gradients are weighted by the rank's share of the samples already.
-            local = float(self.model.measured) / weight if weight else 0.0
-            self.model.measured = torch.zeros(())
-            (local,) = world.start_sum([local]).wait()
-            self._scaling.observe(local, len(step.ids), min(world.size, len(step.ids)))
+    If another rank vanishes meanwhile the iteration ends early without an error, the step does not count, and the
+    runtime yields the same samples again in the world that remains.
+
+    Args:
+        run: whose step it is.
+        draw: its samples.
+        passes: this rank's samples, pass by pass; a rank without samples has one empty pass.
+
+    Attributes:
+        number: from 1.
+        epoch: from 0.
+        ids: samples of the whole world.
+        my_ids: of this rank.
+    """
+
+    def __init__(self, run: Run, draw: Draw, passes: Passes) -> None:
+        self.number = run.step + 1
+        self.epoch = run.state.sampler.epoch
+        self.ids = list(draw.ids)
+        self.my_ids = list(draw.mine)
+        self._run = run
+        self._passes = passes
+        self._place = -1
+        self._loss: float | torch.Tensor = 0.0
+        self._is_done = False
+
+    def __iter__(self) -> Iterator[Any]:
+        """Data of each pass."""
+        drawing = self._run._drawing
+        for place, ids in enumerate(self._passes):
+            self._place = place
+            if self._run._updates.lost is not None:
+                return
+            asked_s = time.perf_counter()
+            # All ranks take part in every step: who has no sample repeats one, which does not count.
+            data = self._run._stream.loader.get(ids or self.ids[:1])
+            drawing.wait_s += time.perf_counter() - asked_s
+            yield data
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Back-propagate the mean loss of the pass's samples, weighted by their share of the step.
+
+        What the script's own functions and hooks raise in there is raised here.
+        """
+        updates = self._run._updates
+        if updates.lost is not None:
+            return
+        ids = self._passes[self._place]
+        self._loss = self._loss + loss.detach() * (len(ids) / len(self.ids))
+        if self._place == len(self._passes) - 1 and not self._is_done:
+            self._is_done = True
+            updates.loss_share = float(self._loss)
+            updates.begin_backward()
+        share = len(ids) / len(self.my_ids) if self.my_ids else 1.0
+        (loss * share).backward()  # type: ignore[no-untyped-call,unused-ignore]
+
+    def check_done(self) -> None:
+        """Whether the script did what a step needs.
+
+        Raises:
+            InputError: it did not.
+        """
+        if not self._is_done and self._run._updates.lost is None:
+            raise InputError(
+                f"step {self.number} ended without step.backward(loss) in its last pass.",
+                "Iterate over the whole step ('for batch in step:') and call step.backward(loss) for every batch.",
+            )
+
+    def explain(self, error: Exception) -> None:
+        """Add to an error of the script's what may be its reason: some layers cannot train on one sample."""
+        has_lone_sample = any(len(ids) <= 1 for ids in self._passes)
+        if has_lone_sample and len(self.ids) < self._run._hooks.samples_per_step(self._run._training.world.size):
+            error.add_note(
+                f"freetrain: step {self.number}, the last of its epoch, has only {len(self.ids)} samples, and "
+                "this rank has one of them at a time. Some layers, BatchNorm for one, cannot train on that: "
+                "elastic.Run(..., drop_last=True) leaves such steps out."
+            )

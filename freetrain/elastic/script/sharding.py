@@ -52,19 +52,6 @@ def check_sharding(module: torch.nn.Module, also: Iterable[object] = ()) -> None
         )
 
 
-def check_unsharded() -> None:
-    """Whether workers are independent of each other.
-
-    Raises:
-        InputError: they are not.
-    """
-    if this_replica().is_joined:
-        raise InputError(
-            "elastic.Run cannot train models that are sharded, nor any after elastic.node_mesh() was called.",
-            "Use elastic.Loop, in which the script keeps its loop.",
-        )
-
-
 def weigh_shards(module: torch.nn.Module, weight: Callable[[], float | None]) -> bool:
     """Let the workers of the node add up their gradients, each times its weight, in place of a mean of them.
 

@@ -1,79 +1,123 @@
-"""The next step of a training: which samples, and which of them are this rank's."""
+"""Steps of a script: from the first batch to the first one after an optimizer's step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from freetrain.elastic.data.batching import FixedBatch, ScaledBatch, passes_of, share_of
-from freetrain.elastic.data.loading import Loader
-from freetrain.elastic.script.model import ElasticModel
-from freetrain.elastic.script.step import Step
-from freetrain.elastic.training.state import TrainingState
-from freetrain.elastic.worlds.world import World
+import torch
+
+from freetrain.elastic.data.step_batches import Draw, StepBatches
+from freetrain.elastic.script.updates import Updates
+from freetrain.elastic.training.agreement import Verdict
+from freetrain.elastic.training.mistakes import Schedules
+from freetrain.elastic.training.state import Stateful, TrainingState
+from freetrain.elastic.training.training import Training
 from freetrain.errors import InputError
 
 
 class Steps:
-    """Makes one step after the other, while the data of the one after it are fetched.
+    """Begins steps, and concludes them when the script has come to the next one.
 
     Args:
-        state: of the training, whose sampler says what comes next.
-        batch: samples per step.
-        model: the model.
-        loader: of the data.
-        vote: begins the agreement of each step.
+        state: of the training.
+        training: this worker's part in it.
+        optimizers: that the script steps.
+        updates: which add up their gradients.
+        drawing: the step's batches.
+        also: what the script carries along.
+        completed: told of each step that is complete: of its verdict, its batches and its epoch.
     """
 
     def __init__(
         self,
         state: TrainingState,
-        batch: FixedBatch | ScaledBatch,
-        model: ElasticModel,
-        loader: Loader,
-        vote: Callable[[float], None],
+        training: Training,
+        optimizers: Sequence[torch.optim.Optimizer],
+        updates: Updates,
+        drawing: StepBatches,
+        also: Mapping[str, Stateful],
+        completed: Callable[[Verdict, Sequence[Draw], int], object],
     ) -> None:
         self._state = state
-        self._batch = batch
-        self._model = model
-        self._loader = loader
-        self._vote = vote
-        self._latest: Step | None = None
-        self._is_short = False
+        self._training = training
+        self._updates = updates
+        self._drawing = drawing
+        self._completed = completed
+        self._schedules = [Schedules(each, also) for each in optimizers]
 
-    def next(self, world: World) -> Step | None:
-        """The step that comes now; None: what is left is not enough for one.
+    def check_schedules(self) -> None:
+        """Raises InputError if learning rate schedules are not carried along."""
+        for each in self._schedules:
+            each.check()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the script has taken a batch of a step that is not concluded."""
+        return bool(self._drawing.taken)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the script has come to the end of a step that is not concluded."""
+        return self._updates.is_complete
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether an optimizer has stepped in a step that is not concluded."""
+        return self._updates.count > 0
+
+    def next_batch(self) -> tuple[int, Any] | None:
+        """This rank's part of one batch more for the step, and its number; None at the end of the epoch.
 
         Raises:
-            InputError: not even a whole epoch is.
+            InputError: no optimizer has stepped in a whole epoch.
         """
-        sampler, per_step = self._state.sampler, self._batch.per_step(world.size)
-        if sampler.drop_last and sampler.samples < per_step:
+        begins = not self.is_under_way
+        drawn = self._drawing.next(self._training.world)
+        if drawn is None:
+            if not self.is_begun:
+                self._drop_unfinished()
+            return None
+        draw, batch = drawn
+        if begins:
+            self._updates.begin_step()
+        self._updates.weigh(draw.weight)
+        return self._drawing.number, batch
+
+    def conclude(self) -> bool:
+        """True if the next step takes place in the same world, or none follows."""
+        training, updates = self._training, self._updates
+        updates.finish_round()
+        if updates.lost is not None:
+            updates.take_back()
+            training.lose_step(updates.lost)
+            self.forget()
+            if self._state.updates:  # which newcomers have made, too
+                training.worlds.feeder.after_step()
+            return False
+        samples, wait_s, exposed_s = self._drawing.samples, self._drawing.wait_s, updates.exposed_s
+        batches, epoch = list(self._drawing.taken), self._state.sampler.epoch
+        self.check_schedules()
+        self._state.note_step(samples, len(batches))
+        self.forget()
+        verdict = training.conclude()
+        self._completed(verdict, batches, epoch)
+        training.record(samples, wait_s, exposed_s)
+        training.worlds.feeder.after_step()
+        return not verdict.change
+
+    def forget(self) -> None:
+        """No step is under way."""
+        self._updates.end_step()
+        self._drawing.forget_step()
+
+    def _drop_unfinished(self) -> None:
+        """Batches at the end of an epoch after which no optimizer stepped take no part."""
+        if self.is_under_way and self._state.sampler.position == 0:
             raise InputError(
-                f"a step takes {per_step} samples, and an epoch has only {sampler.samples}: with drop_last=True "
-                "nothing is left to train on.",
-                "Take smaller steps, or do without drop_last.",
+                "an epoch ended without a step of the optimizer that elastic.Loop was given.",
+                "Give it the optimizers that the script steps, and step them within each epoch.",
             )
-        while not (ids := sampler.peek(per_step)):
-            sampler.end_epoch()
-            if sampler.finished:
-                return None
-        passes = self._passes(ids, world)
-        self._loader.prepare([*passes, *self._passes(sampler.peek(per_step, skip=per_step), world)])
-        self._is_short = len(ids) < per_step
-        number, get = self._state.step + 1, self._loader.get
-        self._latest = Step(number, sampler.epoch, ids, passes, self._model, get, self._vote)
-        return self._latest
-
-    def explain(self, error: BaseException) -> None:
-        """Add to an error of the script's what may be its reason: some layers cannot train on one sample."""
-        step = self._latest
-        if isinstance(error, Exception) and step is not None and self._is_short and step.has_lone_sample:
-            error.add_note(
-                f"freetrain: step {step.number}, the last of its epoch, has only {len(step.ids)} samples, and "
-                "this rank has one of them at a time. Some layers, BatchNorm for one, cannot train on that: "
-                "elastic.Run(..., drop_last=True) leaves such steps out."
-            )
-
-    def _passes(self, ids: Sequence[int], world: World) -> list[Sequence[int]]:
-        """This rank's part of a step, pass by pass."""
-        return passes_of(share_of(ids, world.rank, world.size), self._batch.at_most_per_pass)
+        if self.is_under_way:
+            self._state.optimizer.zero_grad(set_to_none=True)
+        self.forget()

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 
 from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.script.adascale import AdaScale
 from freetrain.elastic.script.closures import Arguments, call_first
+from freetrain.elastic.script.gradients import Gradients, weighted
 from freetrain.elastic.script.local_steps import Rounds
 from freetrain.elastic.script.sharding import weigh_shards
-from freetrain.elastic.training.buckets import Buckets
-from freetrain.elastic.training.shards import is_sharded, local
 from freetrain.elastic.training.state import TrainingState, hyperparameters, set_hyperparameters
-from freetrain.elastic.worlds.exchange import add_up_tensors
+from freetrain.elastic.training.training import Training
+from freetrain.elastic.worlds.exchange import broadcast_tensors
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
+
+
+class Taken(NamedTuple):
+    """The samples of the step under way.
+
+    Attributes:
+        samples: over all ranks.
+        share: of them, that this rank has.
+        mark: of their data, where each rank reads all of it.
+    """
+
+    samples: int
+    share: float
+    mark: int = 0
 
 
 class Updates:
@@ -31,35 +47,41 @@ class Updates:
     Args:
         state: of the training.
         optimizers: that the script steps.
-        vote: begins the agreement on what comes after the step; raises LostRankError.
+        training: this worker's part in it.
+        taken: what the step under way has of the data.
         rounds: of steps that each rank makes by itself; None: gradients are added up for each step.
+        scaling: lets learning rates follow steps that grow with the world.
+        share_buffers: give all ranks rank 0's buffers (running means and the like) with each step's first update.
 
     Attributes:
         lost: why the step under way does not count; None if it does.
         count: of the updates that the script has asked for in this step.
         exposed_s: seconds spent waiting for the other ranks in this step.
-        wrapped_in: 0, since nothing is wrapped.
-        buckets: None, likewise.
+        loss_share: this rank's part of the mean loss, where it is known.
     """
-
-    wrapped_in = 0
-    buckets = None
 
     def __init__(
         self,
         state: TrainingState,
         optimizers: Sequence[torch.optim.Optimizer],
-        vote: Callable[[], None],
+        training: Training,
+        taken: Callable[[], Taken],
+        *,
         rounds: Rounds | None = None,
+        scaling: AdaScale | None = None,
+        share_buffers: bool = True,
     ) -> None:
         self.lost: BaseException | None = None
         self.count = 0
         self.exposed_s = 0.0
+        self.loss_share = math.nan
         self._state = state
         self._optimizers = optimizers
+        self._training = training
+        self._taken = taken
         self._rounds = rounds
-        self._vote = vote
-        self._has_voted = False
+        self._scaling = scaling
+        self._share_buffers = share_buffers
         self._lacks_samples = False
         self._world: World | None = None
         self._weight: float | None = None
@@ -68,28 +90,37 @@ class Updates:
         self._aside: dict[torch.Tensor, torch.Tensor] = {}
         self._before: dict[str, Any] = {}
         self._made_already: dict[str, Any] | None = None
+        self._begun: torch.optim.Optimizer | None = None
         self._adds_up_shards = weigh_shards(state.module, lambda: self._weight)
+        self._gradients = {optimizer: self._gradients_of(optimizer) for optimizer in optimizers}
         for optimizer in optimizers:
             optimizer.register_step_pre_hook(self._before_update)
 
+    def _gradients_of(self, optimizer: torch.optim.Optimizer) -> Gradients:
+        training, scaling = self._training, self._scaling
+        return Gradients(
+            lambda what, digest, loss_share: training.ask(what, digest + self._taken().mark, loss_share),
+            lambda asked: training.agree(asked),
+            self._buffers,
+            adds_up_shards=self._adds_up_shards,
+            measure=scaling.squared_norm if scaling is not None and scaling.follows(optimizer) else None,
+        )
+
+    def _buffers(self) -> Iterable[torch.Tensor]:
+        """Those that all ranks are to have alike after this update."""
+        return self._state.module.buffers() if self._share_buffers and not self._state.updates else ()
+
     # -- worlds
 
-    def enter(self, world: World) -> None:
-        """From now on gradients are added up in this world."""
+    def enter(self, world: World | None) -> None:
+        """From now on gradients are added up in this world; None: in none."""
         self._world = world
-
-    def unwrap(self) -> None:
-        """There is no wrapper."""
-
-    def prepare(self, buckets: Buckets) -> None:
-        """Nothing is wrapped anywhere."""
-
-    def leave(self) -> None:
-        """The world is about to end."""
-        self._world = None
-        self.end_step()
-        if self._rounds is not None:
-            self._rounds.take_back()
+        if world is None:
+            for gradients in self._gradients.values():
+                gradients.forget_world()
+            self.end_step()
+            if self._rounds is not None:
+                self._rounds.take_back()
 
     # -- steps
 
@@ -106,12 +137,14 @@ class Updates:
         if self._rounds is not None:
             self._rounds.begin()
 
-    def finish_round(self, share: float) -> None:
-        """Meet the other ranks, where they have not met in each update; this one had this share of the samples."""
+    def finish_round(self) -> None:
+        """Meet the other ranks, where they have not met in each update."""
         if self._rounds is not None and self.lost is None:
             begun_s = time.perf_counter()
             try:
-                self._rounds.finish(share, cast(World, self._world))
+                self._training.agree(self._training.ask("meeting after local steps", has_same_parameters=False))
+                self._rounds.finish(self._taken().share, cast(World, self._world))
+                broadcast_tensors(self._buffers(), 0, cast(World, self._world))
             except LostRankError as error:
                 self.lose(error)
             self.exposed_s += time.perf_counter() - begun_s
@@ -120,12 +153,12 @@ class Updates:
         """What optimizers do until the next step begins is the script's own affair."""
         self.lost = None
         self.count = 0
-        self._has_voted = False
+        self._begun = None
         self._weight = None
         self._lacks_samples = False
         self._summed.clear()
         self._void.clear()
-        self._aside.clear()
+        self._aside = {}
 
     def weigh(self, weight: float) -> None:
         """Gradients of the batch that comes now count so much: this rank's share of its samples."""
@@ -191,14 +224,58 @@ class Updates:
                 self._made_already = None
             begun_s = time.perf_counter()
             try:
-                self._add_up(list(parameters_of(optimizer)), self._weight)
+                if self._begun is not optimizer:
+                    self._begin(optimizer)
+                self._gradients[optimizer].finish()
+                self._scale(optimizer)
                 self._state.updates = self.count
             except LostRankError as error:
                 self.lose(error)
+            self._begun = None
             self.exposed_s += time.perf_counter() - begun_s
             if self.lost is None:
                 return
         self._void.add(optimizer)
+
+    def begin_backward(self) -> None:
+        """The backward pass that comes is the last one before the optimizer's step: sum gradients meanwhile.
+
+        Of several optimizers all are summed afterwards: their gradients come in any order.
+        """
+        (optimizer, *others) = self._optimizers
+        if others or self._rounds is not None or self.lost is not None or self.count < self._state.updates:
+            return
+        try:
+            self._begin(optimizer, during_backward=True)
+        except LostRankError as error:
+            self.lose(error)
+
+    def _begin(self, optimizer: torch.optim.Optimizer, *, during_backward: bool = False) -> None:
+        parameters = list(parameters_of(optimizer))
+        every = (each for group in optimizer.param_groups for each in group["params"])
+        places = [place for place, each in enumerate(every) if _takes_part(each)]
+        aside = {each: self._aside.pop(each) for each in parameters if each in self._aside}
+        self._gradients[optimizer].begin(
+            parameters,
+            places,
+            cast(World, self._world),
+            cast(float, self._weight),
+            loss_share=self.loss_share,
+            during_backward=during_backward,
+            aside=aside,
+        )
+        self._begun = optimizer
+
+    def _scale(self, optimizer: torch.optim.Optimizer) -> None:
+        """Let learning rates follow the size of the step; raises LostRankError if a rank was lost meanwhile."""
+        scaling, world = self._scaling, cast(World, self._world)
+        if scaling is None or not scaling.follows(optimizer):
+            return
+        samples, share, _ = self._taken()
+        # The gradients are weighted by the rank's share of the samples already.
+        local = float(self._gradients[optimizer].measured) / share if share else 0.0
+        (local,) = world.start_sum([local]).wait()
+        scaling.observe(local, samples, min(world.size, samples))
 
     def _before_update(
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -229,49 +306,23 @@ class Updates:
             optimizer.zero_grad(set_to_none=True)
         self._lacks_samples = False
 
-    def _add_up(self, parameters: list[torch.Tensor], weight: float) -> None:
-        """A parameter that no rank has a gradient for gets none."""
-        world = cast(World, self._world)
-        if not self._has_voted:
-            self._has_voted = True
-            self._vote()
-        flags = [float(each.grad is not None or each in self._aside) for each in parameters]
-        present = world.start_sum(flags)
-        with torch.no_grad():
-            for parameter in parameters:
-                parameter.grad = self._weighted(parameter, weight)
-        gradients = [cast(torch.Tensor, each.grad) for each in parameters]
-        add_up_tensors([each for each in gradients if not is_sharded(each)], world)
-        add_up_tensors([local(each) for each in gradients if is_sharded(each)], world.peers)
-        for parameter, count in zip(parameters, present.wait(), strict=True):
-            if not count:
-                parameter.grad = None
-
-    def _weighted(self, parameter: torch.Tensor, weight: float) -> torch.Tensor:
-        gradient = parameter.grad
-        if gradient is None:
-            gradient = torch.zeros_like(parameter)
-        elif gradient.layout is not torch.strided:
-            raise InputError("some gradients are sparse, which cannot be added up.", "Use sparse=False.")
-        elif is_sharded(gradient) and self._adds_up_shards:
-            pass  # each rank's part was weighted before the node's were added up
-        elif weight == 0.0:
-            gradient.zero_()  # a repeated sample's may be infinite
-        else:
-            gradient.mul_(weight)
-        before = self._aside.pop(parameter, None)
-        return gradient if before is None else gradient.add_(before)
-
     def _put_aside(self, weight: float) -> None:
         """What batches of another weight have left."""
         with torch.no_grad():
             for parameter in dict.fromkeys(each for one in self._optimizers for each in parameters_of(one)):
                 if parameter.grad is not None:
-                    self._aside[parameter] = self._weighted(parameter, weight)
+                    mine = weighted(parameter, weight, self._adds_up_shards)
+                    before = self._aside.get(parameter)
+                    self._aside[parameter] = mine if before is None else mine.add_(before)
                     parameter.grad = None
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
     """What it may change, each once."""
     every = (each for group in optimizer.param_groups for each in group["params"])
-    return dict.fromkeys(each for each in every if each.requires_grad)
+    return dict.fromkeys(each for each in every if _takes_part(each))
+
+
+def _takes_part(parameter: torch.Tensor) -> bool:
+    """Optimizers also step with a gradient that came before a parameter was frozen."""
+    return parameter.requires_grad or parameter.grad is not None

@@ -1,23 +1,23 @@
-"""What the ranks tell each other with the one sum that they make in every step: pure arithmetic."""
+"""What the ranks tell each other in every step, with the call that comes before its sums: pure arithmetic."""
 
 from __future__ import annotations
 
-import itertools
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+
+from freetrain.elastic.worlds.calls import PAYLOAD_BYTES, Asked, Call
+
+COMPARED = 8
+"""Learning rates, and values of the model, that each step compares: so few cost some microseconds."""
 
 _RATE_TOLERANCE = 1e-4
 _VALUE_TOLERANCE = 1e-3
-"""Relative. Ranks on processors of different makes may differ in the last digits and drift apart a bit, and sums
-over thousands of ranks round; a rank that goes a way of its own differs by more before long."""
+"""Relative. Ranks on processors of different makes may differ in the last digits and drift apart a bit; a rank
+that goes a way of its own differs by more before long."""
 
-
-class Difference(StrEnum):
-    """In what the ranks differ although they must not."""
-
-    RATES = "learning rates"
-    VALUES = "parameters"
+_LAYOUT = struct.Struct(f"<??ddd{COMPARED}d{COMPARED}d")
+assert _LAYOUT.size <= PAYLOAD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,8 @@ class Ballot:
         change: whether it knows of a newer world that waits.
         stop: whether its script wants the training to end.
         loss_share: its part of the step's mean loss.
-        rates: its learning rates.
-        values: some of its parameters; each rank the same ones.
-        shard: which shard of the model it has; values are compared with those of ranks that have the same.
-        shards: how many there are.
+        rates: its learning rates; all are compared, and the first are told.
+        values: some of its parameters; each rank with the same shard of the model has the same ones.
     """
 
     change: bool
@@ -39,64 +37,95 @@ class Ballot:
     loss_share: float
     rates: Sequence[float] = ()
     values: Sequence[float] = ()
-    shard: int = 0
-    shards: int = 1
 
-    def numbers(self) -> list[float]:
-        """As they are summed."""
-        flags = [float(self.change), float(self.stop), self.loss_share]
-        values = [_NO_MARKS] * self.shards
-        values[self.shard] = _marks(self.values)
-        return [*flags, *_marks(self.rates), *itertools.chain(*values)]
+    def pack(self) -> bytes:
+        """As bytes, always as many."""
+        weighted = sum(place * rate for place, rate in enumerate(self.rates, 1))
+        size = sum(place * abs(rate) for place, rate in enumerate(self.rates, 1))
+        return _LAYOUT.pack(
+            self.change, self.stop, self.loss_share, weighted, size, *_eight(self.rates), *_eight(self.values)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What all ranks know after the sum, each the same.
+    """What all ranks know after each has heard all, each the same.
 
     Attributes:
         change: whether the world changes now.
         stop: whether the training ends now.
         loss: mean over the step's samples.
-        difference: in what the ranks differ although they must not; None: in nothing.
     """
 
     change: bool
     stop: bool
     loss: float
-    difference: Difference | None = None
 
 
-def count(sums: Sequence[float], world: int, shards: int = 1) -> Verdict:
-    """What the ballots of all ranks of a world come to, of whom so many have the shards of one model."""
-    changes, stops, loss, *marks = sums
-    rates, *values = (marks[start : start + 3] for start in range(0, len(marks), 3))
-    difference = None
-    if any(_differ(each, world // shards, _VALUE_TOLERANCE) for each in values):
-        difference = Difference.VALUES
-    if _differ(rates, world, _RATE_TOLERANCE):
-        difference = Difference.RATES
-    return Verdict(changes > 0, stops > 0, loss, difference)
+def count(asked: Asked, step: int, shards: int = 1) -> Verdict:
+    """What the ballots of all ranks come to, of whom so many have the shards of one model.
 
-
-_NO_MARKS = (0.0, 0.0, 0.0)
-
-
-def _marks(values: Sequence[float]) -> tuple[float, float, float]:
-    """Numbers whose sums tell whether all ranks have the same values: a weighted sum, its square, and its size."""
-    weighted = [place * value for place, value in enumerate(values, 1)]
-    total = sum(weighted)
-    return total, total * total, sum(map(abs, weighted))
-
-
-def _differ(sums: Sequence[float], world: int, tolerance: float) -> bool:
-    """Whether the marks of the ranks were not all the same.
-
-    For n ranks with marks x, n Σx² − (Σx)² is 0 if all are equal, and (n − 1) d² if one is off by d. What is
-    not a number differs from nothing: it is the script's to look for.
+    Raises:
+        LostRankError: a rank was lost, or differs and is ended.
+        OddOneOutError: this rank differs from those that were there before.
     """
-    total, squares, size = sums
-    if world < 2:
-        return False
-    off_squared = (world * squares - total * total) / (world - 1)
-    return off_squared > (tolerance * size / world) ** 2
+    calls = asked.wait()
+    rows = [_LAYOUT.unpack_from(call.payload.ljust(_LAYOUT.size, b"\0")) for call in calls]
+    _compare_rates(asked, calls, rows, step)
+    for shard in range(shards):
+        _compare_values(asked, calls, [row[5 + COMPARED :] for row in rows], range(shard, len(rows), shards), step)
+    return Verdict(any(row[0] for row in rows), any(row[1] for row in rows), sum(row[2] for row in rows))
+
+
+def _compare_rates(asked: Asked, calls: Sequence[Call], rows: Sequence[tuple[float, ...]], step: int) -> None:
+    told = {id(call): row[5 : 5 + COMPARED] for call, row in zip(calls, rows, strict=True)}
+    asked.turn_out_odd(
+        calls,
+        [row[3:5] for row in rows],
+        lambda odd, right: (
+            f"its learning rates in step {step} are {_few(told[id(odd)])}, and the others' "
+            f"{_few(told[id(right)])}: a schedule that is not in also={{...}}, or a rate changed by hand"
+        ),
+        _rates_alike,
+    )
+
+
+def _compare_values(
+    asked: Asked, calls: Sequence[Call], values: Sequence[tuple[float, ...]], ranks: Sequence[int], step: int
+) -> None:
+    told = {id(call): row for call, row in zip(calls, values, strict=True)}
+    asked.turn_out_odd(
+        calls,
+        values,
+        lambda odd, right: (
+            f"its parameters differ before step {step}, some being {_few(told[id(odd)])}, and the others' "
+            f"{_few(told[id(right)])}: they have to be changed by the optimizer alone, or alike on all ranks"
+        ),
+        _values_alike,
+        ranks,
+    )
+
+
+def _rates_alike(one: object, other: object) -> bool:
+    (mine, size), (theirs, _) = one, other  # type: ignore[misc]
+    return not abs(mine - theirs) > _RATE_TOLERANCE * size  # type: ignore[has-type]
+
+
+def _values_alike(one: object, other: object) -> bool:
+    """What is not a number differs from nothing: it is the script's to look for."""
+    mine: Sequence[float] = one  # type: ignore[assignment]
+    theirs: Sequence[float] = other  # type: ignore[assignment]
+    pairs = list(zip(mine, theirs, strict=True))
+    size = sum(abs(a) + abs(b) for a, b in pairs) / 2
+    return not sum(abs(a - b) for a, b in pairs) > _VALUE_TOLERANCE * size
+
+
+def _eight(numbers: Sequence[float]) -> list[float]:
+    return [*numbers[:COMPARED], *[0.0] * (COMPARED - len(numbers))]
+
+
+def _few(numbers: Sequence[float]) -> str:
+    shown = [f"{number:g}" for number in numbers]
+    while len(shown) > 1 and shown[-1] == "0":
+        shown.pop()
+    return ", ".join(shown[:3]) + (" …" if len(shown) > 3 else "")

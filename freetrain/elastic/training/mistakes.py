@@ -7,38 +7,15 @@ from typing import Any
 
 import torch
 
-from freetrain.elastic.training.agreement import Difference
+from freetrain.elastic.training.agreement import COMPARED
 from freetrain.elastic.training.shards import local
 from freetrain.errors import InputError
-
-_VALUES = 8
-"""How many values of the model each step compares: so few cost some microseconds."""
 
 _SAMPLED_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _SCHEDULED = ("_wrapped_by_lr_sched", "_with_counter")
 """How torch's schedules mark the step function of their optimizer, in newer and in older versions."""
 
 _DEPTH = 4
-
-_HINTS = {
-    Difference.RATES: "Put every schedule into also={...}, so that newcomers get its state, and change learning "
-    "rates alike on all ranks: by what all of them know, as the loss that on_step is told.",
-    Difference.VALUES: "Change parameters alike on all ranks: by run.model(...) and the optimizer, or by what all "
-    "of them know.",
-}
-
-
-def check_difference(difference: Difference | None, step: int) -> None:
-    """Whether all ranks had the same before this step.
-
-    Raises:
-        InputError: they had not.
-    """
-    if difference is not None:
-        raise InputError(
-            f"the ranks' {difference} differ in step {step}: each would train a model of its own.",
-            _HINTS[difference],
-        )
 
 
 class Schedules:
@@ -67,7 +44,7 @@ class Schedules:
             raise InputError(
                 "the optimizer has a learning rate schedule that is not in also={...}: newcomers and resumed "
                 "trainings would begin it anew.",
-                'Pass it to elastic.Run, for example also={"schedule": schedule}.',
+                'Say also={"schedule": schedule}, or run.carry(schedule=schedule) before the first step.',
             )
 
 
@@ -116,4 +93,4 @@ class Samples:
         values = local(self._parameters[step % len(self._parameters)].detach())
         while values.dim() > 1:
             values = values[step % len(values)]
-        return [float(value) for value in values.reshape(-1)[:_VALUES].tolist()]
+        return [float(value) for value in values.reshape(-1)[:COMPARED].tolist()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.training.layout import layout_of, take_layout, take_shapes_of_buffers
 from freetrain.elastic.training.optimizers import each_of
 from freetrain.elastic.training.shards import is_sharded, local
 from freetrain.elastic.training.skeleton import Contents, fill, hollow
@@ -38,6 +38,7 @@ class TrainingState:
         samples_done: in these.
         updates: made in the step under way, where a step has several.
         exchanges: of the script's values between epochs, completed.
+        is_begun: whether the script has come past the top of the present epoch.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class TrainingState:
         self.samples_done = 0
         self.updates = 0
         self.exchanges = 0
+        self.is_begun = False
 
     @property
     def optimizers(self) -> list[torch.optim.Optimizer]:
@@ -64,12 +66,6 @@ class TrainingState:
     def mesh(self) -> DeviceMesh:
         """Over which the model is sharded."""
         return next(each.device_mesh for each in self.module.parameters() if is_sharded(each))
-
-    def complete_step(self, samples: int) -> None:
-        """Apply the gradients of a step of so many samples, and clear them."""
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=False)
-        self.note_step(samples)
 
     def note_step(self, samples: int, batches: int = 1) -> None:
         """A step of so many samples is complete, its gradients applied."""
@@ -93,13 +89,16 @@ class TrainingState:
             "samples_done": self.samples_done,
             "updates": self.updates,
             "exchanges": self.exchanges,
+            "is_begun": self.is_begun,
             "sampler": self.sampler.state_dict(),
             "also": {name: item.state_dict() for name, item in self.also.items()},
             "random": _random_state(),
+            "layout": layout_of(self.module, self.optimizers),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a captured state."""
+        self._take_layout(state)
         self.module.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self._restore_progress(state)
@@ -113,7 +112,13 @@ class TrainingState:
         self.samples_done = state["samples_done"]
         self.updates = state.get("updates", 0)
         self.exchanges = state.get("exchanges", 0)
+        self.is_begun = state.get("is_begun", True)
         _set_random_state(state["random"])
+
+    def _take_layout(self, state: dict[str, Any]) -> None:
+        take_shapes_of_buffers(self.module, state["model"])
+        if "layout" in state:
+            take_layout(self.module, self.optimizers, state["layout"])
 
     def capture_rest(self) -> dict[str, Any]:
         """All but the parameters and what the optimizer knows of each."""
@@ -127,6 +132,7 @@ class TrainingState:
 
     def restore_rest(self, rest: dict[str, Any]) -> None:
         """Go on from there, with the parameters that belong to it."""
+        self._take_layout(rest)
         self.module.load_state_dict(rest["model"], strict=False)
         set_hyperparameters(self.optimizer, rest["groups"])
         self._restore_progress(rest)
@@ -141,14 +147,6 @@ def set_hyperparameters(optimizer: torch.optim.Optimizer, groups: list[dict[str,
     """Take these in place of its own."""
     for group, facts in zip(optimizer.param_groups, groups, strict=True):
         group.update(facts)
-
-
-def fingerprint(module: torch.nn.Module, *facts: object) -> str:
-    """Digest of what all members must have in common: the model's shape and the facts."""
-    digest = hashlib.sha256(repr(facts).encode())
-    for name, tensor in module.state_dict().items():
-        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype};".encode())
-    return digest.hexdigest()[:16]
 
 
 def _random_state() -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from freetrain.elastic.errors import Departed, LostRankError, as_exit
+from freetrain.elastic.errors import Departed, LostRankError, OddOneOutError, OddRankError, as_exit
 from freetrain.elastic.feeding.fitness import wants_to_be_fed
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
@@ -16,15 +16,16 @@ from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.training.agreement import Ballot, Verdict, count
 from freetrain.elastic.training.departure import Departure
 from freetrain.elastic.training.device_check import check_device
-from freetrain.elastic.training.mistakes import Samples, check_difference, learning_rates
+from freetrain.elastic.training.fingerprint import fingerprint
+from freetrain.elastic.training.mistakes import Samples, learning_rates
 from freetrain.elastic.training.records import RecordOptions, Records
 from freetrain.elastic.training.serving import serve
-from freetrain.elastic.training.state import TrainingState, fingerprint
+from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.training.warming import warm_up
-from freetrain.elastic.training.worlds import ModelOfWorlds, Worlds
+from freetrain.elastic.training.worlds import Worlds
+from freetrain.elastic.worlds.calls import Asked, digest_of
 from freetrain.elastic.worlds.device import backend_for, device_of
 from freetrain.elastic.worlds.memory import keep_memory
-from freetrain.elastic.worlds.ranks import Sum
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import FreetrainError
@@ -38,11 +39,11 @@ class Training:
 
     Args:
         state: of the training.
-        model: told of every world.
         batch: samples per step.
         can_be_fed: whether a newcomer could follow the updates of the others.
         trainer: the trainer's directory; the agent's if None, a temporary one without agent.
         records: how often to write what.
+        on_world: told of every world, once all have the same state; None: there is none any more.
 
     Attributes:
         world: the present one.
@@ -54,12 +55,12 @@ class Training:
     def __init__(
         self,
         state: TrainingState,
-        model: ModelOfWorlds,
         batch: object,
         *,
         trainer: Path | None,
         can_be_fed: bool = True,
         records: RecordOptions,
+        on_world: Callable[[World | None], object],
     ) -> None:
         self.state = state
         self.wants_checkpoint = False
@@ -69,8 +70,9 @@ class Training:
         self.session: Session
         self.worlds: Worlds
         self._samples = Samples(state.module)
-        self._agreement: Sum | None = None
-        self._model = model
+        self._verdict: Verdict | None = None
+        self._on_world = on_world
+        self._departed: Departed | None = None
         self._batch = batch
         self._can_be_fed = can_be_fed
         self._trainer = trainer or trainer_from_environment()
@@ -85,7 +87,17 @@ class Training:
         return self.worlds.over
 
     @property
-    def _present_world(self) -> World | None:
+    def is_joined(self) -> bool:
+        """Whether this worker has said that it is here."""
+        return hasattr(self, "worlds")
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether this worker has been in a world."""
+        return self.present_world is not None
+
+    @property
+    def present_world(self) -> World | None:
         """None before the first one."""
         return getattr(self, "world", None)
 
@@ -101,12 +113,12 @@ class Training:
             self._temporary = tempfile.TemporaryDirectory(prefix="freetrain-")
             self._trainer = Path(self._temporary.name)
         directory = TrainerDirectory.open(self._trainer)
-        module, sampler = self.state.module, self.state.sampler
-        mark = fingerprint(module, sampler.samples, self._batch, sampler.shuffle, sampler.drop_last)
+        module = self.state.module
+        mark = fingerprint(module, self.state.sampler, self._batch)
         self._records = Records(directory, self.state, self._record_options)
         is_fed = self._can_be_fed and wants_to_be_fed(self.state)
         self.session = Session(directory, Timeouts.from_environment(), backend_for(module), mark, is_fed=is_fed)
-        self.worlds = Worlds(self.state, self._model, self.session, self._records)
+        self.worlds = Worlds(self.state, self._on_world, self.session, self._records)
         self._departure = Departure(self.session, self.worlds, self._records)
         # All workers of a replica, or none: they clip together.
         if this_replica().any(bool(directory.view().current)):
@@ -118,7 +130,7 @@ class Training:
         if self.session.member.is_server:
             serve(self.session)
         broke_with, self.broke_with = self.broke_with, None
-        self._agreement = None
+        self._verdict = None
         self.world = self.worlds.enter(broke_with)
         return self.world
 
@@ -139,7 +151,7 @@ class Training:
     def meets_all(self) -> bool:
         """Wait for all ranks; False if one is lost, so that another world has to be entered."""
         try:
-            self.world.gather([1])
+            self.ask("end of the training").wait()
         except LostRankError as error:
             self.broke_with = error
             self._records.pause()
@@ -152,23 +164,43 @@ class Training:
         self.broke_with = error
         self._records.pause()
 
-    def vote(self, loss_share: float = 0.0) -> None:
-        """Begin to agree on what comes after this step.
+    def ask(
+        self, what: str, digest: int = 0, loss_share: float = 0.0, *, has_same_parameters: bool = True
+    ) -> Asked:
+        """Begin to agree on what all do now, and on what comes after this step.
 
-        Done before its gradients are summed, it takes no time of its own. What this worker learns or is told
-        afterwards waits for the next step.
+        Where a backward pass follows, or sums of gradients, it takes no time of its own. What this worker learns
+        or is told afterwards waits for the next step.
 
         Args:
+            what: kind of what follows.
+            digest: of all that has to be the same on all ranks, but for the place in the training.
             loss_share: this rank's part of the step's mean loss.
+            has_same_parameters: whether the ranks have the same ones just now.
 
         Raises:
             LostRankError: a rank was lost meanwhile.
         """
-        world, state = self.world, self.state
+        state, sampler = self.state, self.state.sampler
         rates, values = learning_rates(state.optimizer), self._samples.at(state.step + 1)
-        shard, change = world.rank % world.shards, self.session.change_due
-        ballot = Ballot(change, self.wants_stop, loss_share, rates, values, shard, world.shards)
-        self._agreement = world.start_sum(ballot.numbers())
+        values = values if has_same_parameters else []
+        ballot = Ballot(self.session.change_due, self.wants_stop, loss_share, rates, values)
+        place = digest_of(state.step, state.updates, sampler.epoch, sampler.position, digest)
+        return self.world.ask(what, place, payload=ballot.pack())
+
+    def agree(self, asked: Asked) -> None:
+        """Hear what all said.
+
+        Raises:
+            LostRankError: a rank was lost, or differs and is ended.
+            OddOneOutError: this one differs from those that were there before.
+        """
+        try:
+            self._verdict = count(asked, self.state.step + 1, self.world.shards)
+        except OddRankError as error:
+            # It may be these ranks that are wrong: what they agree on is kept, whatever comes.
+            self.wants_checkpoint |= error.was_there_first
+            raise
 
     def conclude(self) -> Verdict:
         """The step is complete, but for what all know of it.
@@ -177,29 +209,23 @@ class Training:
             What all know; ``change`` says whether this worker now has to enter another world.
 
         Raises:
-            InputError: the ranks are not what they should be.
+            OddOneOutError: this rank differs from those that were there before.
         """
         verdict = Verdict(change=True, stop=False, loss=float("nan"))
         if self.broke_with is None:
             try:
-                verdict = self._agreed()
-                check_difference(verdict.difference, self.state.step)
+                if self._verdict is None:  # gradients were summed in the world before
+                    self.agree(self.ask("end of a step"))
+                verdict = self._verdict or verdict
                 self.worlds.stopped |= verdict.stop
             except LostRankError as error:
                 self.broke_with = error
+        self._verdict = None
         self.worlds.step_done()
         change = self.broke_with is not None or (verdict.change and not self.over)
         if change:
             self._records.pause()
         return dataclasses.replace(verdict, change=change)
-
-    def _agreed(self) -> Verdict:
-        """What the ranks have agreed on; where gradients were summed in the world before they vote only now."""
-        if self._agreement is None:
-            self.vote()
-        assert self._agreement is not None
-        agreement, self._agreement = self._agreement, None
-        return count(agreement.wait(), self.world.size, self.world.shards)
 
     def record(self, samples: int, wait_s: float, exposed_s: float) -> None:
         """Rank 0 notes the step; it, or its replica, writes what is due."""
@@ -226,8 +252,14 @@ class Training:
         except FreetrainError as error:
             raise as_exit(error) from None
         except Departed as departed:
-            self._departure.depart(departed, self._present_world)
+            self._depart(departed)
             raise
+
+    def _depart(self, departed: Departed) -> None:
+        """Once, wherever the script is then."""
+        if self._departed is not departed:
+            self._departed = departed
+            self._departure.depart(departed, self.present_world)
 
     def is_replica_lost(self, error: BaseException | None) -> bool:
         """Whether an error of the script comes from the loss of a worker that has another shard of its model."""
@@ -247,11 +279,14 @@ class Training:
         if isinstance(error, FreetrainError) and error.hint:
             error.add_note(error.hint)  # where it is raised within the script's own step, its traceback is shown
         self.worlds.feeder.close()
-        self._model.leave()
-        self._model.unwrap()
+        self._on_world(None)
         try:
             if error is None:
-                self._departure.end_well(self._present_world, self.state.step, loop)
+                self._departure.end_well(self.present_world, self.state.step, loop)
+            elif isinstance(error, OddOneOutError):
+                raise error
+            elif isinstance(error, Departed):
+                self._depart(error)
         except FreetrainError as unfinished:
             raise as_exit(unfinished) from None
         finally:

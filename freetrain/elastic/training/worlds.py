@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from freetrain.elastic.errors import EVICTED_STATUS, Departed, LostRankError
 from freetrain.elastic.feeding.feeder import Feeder
 from freetrain.elastic.feeding.newcomer import Newcomer
 from freetrain.elastic.membership.session import Session
-from freetrain.elastic.training.buckets import Buckets
 from freetrain.elastic.training.records import Records
 from freetrain.elastic.training.state import (
     TrainingState,
@@ -18,38 +18,14 @@ from freetrain.elastic.training.state import (
     broadcast_state,
     part_random_streams,
 )
-from freetrain.elastic.worlds.exchange import broadcast_bytes, decode, encode, gather_bytes
+from freetrain.elastic.worlds.exchange import broadcast_bytes, decode, encode, gather_bytes, gather_said
 from freetrain.elastic.worlds.memory import give_back_memory
 from freetrain.elastic.worlds.world import World
 
 log = logging.getLogger(__name__)
 
 _SETTLED_AFTER_STEPS = 3
-"""By then DDP has made its buckets anew, as it does in the second step of each world, and freed the first ones."""
-
-
-class ModelOfWorlds(Protocol):
-    """What is to be told of every world: the wrapper of the model."""
-
-    @property
-    def wrapped_in(self) -> int:
-        """What ranks have in common whose models are wrapped alike; 0: this one is to be wrapped anew."""
-
-    @property
-    def buckets(self) -> Buckets | None:
-        """With which newcomers can be wrapped alike; None if they cannot."""
-
-    def prepare(self, buckets: Buckets) -> None:
-        """This worker is new and may be wrapped as the others are."""
-
-    def unwrap(self) -> None:
-        """Not all ranks of the next world have the same wrapper."""
-
-    def enter(self, world: World) -> None:
-        """All ranks of this world have the same state; raises LostRankError if one was lost meanwhile."""
-
-    def leave(self) -> None:
-        """The world is about to end."""
+"""By then a world has all the memory that it needs."""
 
 
 class Row(NamedTuple):
@@ -64,7 +40,6 @@ class Row(NamedTuple):
         stopped: whether it knows that the training was asked to end.
         fed: whether it has the state by being fed, and no world has taken it in before.
         broke: whether it comes out of a world that broke in the middle of a step.
-        wrapped_in: of its model.
     """
 
     has_state: int
@@ -75,7 +50,6 @@ class Row(NamedTuple):
     stopped: int
     fed: int
     broke: int
-    wrapped_in: int
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -96,7 +70,7 @@ class Worlds:
 
     Args:
         state: of this worker; that of all once it is in a world.
-        model: wrapped for each world.
+        on_world: told of every world, once all have the same state; None: there is none any more.
         session: forms the worlds.
         records: of the training.
 
@@ -107,21 +81,24 @@ class Worlds:
         sees_it_through: whether it has made a step, or was there when the training started or resumed.
     """
 
-    def __init__(self, state: TrainingState, model: ModelOfWorlds, session: Session, records: Records) -> None:
-        self.feeder = Feeder(state, session, lambda: model.buckets)
+    def __init__(
+        self, state: TrainingState, on_world: Callable[[World | None], object], session: Session, records: Records
+    ) -> None:
+        self.feeder = Feeder(state, session)
         self.has_state = False
         self.stopped = False
         self.sees_it_through = False
         self._state = state
-        self._model = model
+        self._on_world = on_world
         self._session = session
         self._records = records
-        self._newcomer = Newcomer(state, session, model.prepare)
+        self._newcomer = Newcomer(state, session)
         self._has_others_random = False
         self._was_fed = False
         self._broke = False
         self._is_settled = False
         self._steps_here = 0
+        self._joined: int | None = None
         self._exchange: Exchange | None = None
         self._last_results: list[bytes] = []
 
@@ -149,8 +126,7 @@ class Worlds:
         if not self.has_state:
             self.has_state = self._has_others_random = self._was_fed = self._newcomer.follow()
         while True:
-            self._model.leave()
-            # The gradients are views into the wrapper's buckets.
+            self._on_world(None)
             self._state.optimizer.zero_grad(set_to_none=True)
             try:
                 world = self._session.reform(broke_with, self._state.step, self.feeder.release)
@@ -158,9 +134,10 @@ class Worlds:
                 self.feeder.close()
                 raise
             broke_with = None
+            self._joined = world.joined = self._joined or world.joined
             try:
                 self._share_state(world)
-                self._model.enter(world)
+                self._on_world(world)
                 self.feeder.after_update()
             except LostRankError as error:
                 log.info("generation %d lost a rank at once: %s", world.generation.number, error)
@@ -180,7 +157,7 @@ class Worlds:
         self._exchange = Exchange(content)
         try:
             if self._is_settled:
-                self._exchange.results = gather_bytes(content, world)
+                self._exchange.results = gather_said(content, world)
             else:
                 self._share_state(world)
         except LostRankError as error:
@@ -211,19 +188,16 @@ class Worlds:
             self._serve(rows, world)
             if self._exchange is not None and self._exchange.results is not None:
                 return
-        if not rows[0].wrapped_in or any(row.wrapped_in != rows[0].wrapped_in for row in rows):
-            self._model.unwrap()  # the state that is to come may need the memory
         self._share_state_of(rows, world)
         self._is_settled = True
 
     def _row(self) -> Row:
         state = self._state
         if not self.has_state:
-            return Row(0, 0, 0, 0, 0, int(self.stopped), 0, 0, 0)
+            return Row(0, 0, 0, 0, 0, int(self.stopped), 0, 0)
         now = int(self._exchange is not None)
         fed, broke = int(self._was_fed), int(self._broke)
-        wrapped_in = self._model.wrapped_in
-        return Row(1, state.step, state.updates, state.exchanges, now, int(self.stopped), fed, broke, wrapped_in)
+        return Row(1, state.step, state.updates, state.exchanges, now, int(self.stopped), fed, broke)
 
     def _serve(self, rows: list[Row], world: World) -> None:
         """Bring the exchange about that somebody waits for: some may have its results already."""

@@ -6,12 +6,14 @@ import os
 
 import torch
 
+from freetrain.elastic.on_disk.members import LOCAL_RANK_VARIABLE
+
 
 def device() -> torch.device:
     """This worker's GPU, or the CPU where there is none; makes it the current one."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    index = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
+    index = int(os.environ.get(LOCAL_RANK_VARIABLE, "0")) % torch.cuda.device_count()
     torch.cuda.set_device(index)
     return torch.device("cuda", index)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ import torch
 from freetrain.elastic.worlds.ranks import Ranks
 from freetrain.elastic.worlds.world import World
 
-_CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 4 << 20
 """Small tensors travel together in pieces of this size, large ones alone."""
 
 
@@ -26,9 +26,18 @@ def broadcast_bytes(content: bytes | None, source: int, world: World) -> bytes:
     return bytes(payload.numpy().tobytes()) if content is None else content
 
 
+def gather_said(content: bytes, world: World) -> list[bytes]:
+    """Everybody's bytes, in order of rank, where the script asks for them: all ranks are told of that before."""
+    calls = world.ask("values of all ranks", size=len(content)).wait()
+    return _gather(content, [call.size for call in calls], world)
+
+
 def gather_bytes(content: bytes, world: World) -> list[bytes]:
     """Everybody's bytes, in order of rank."""
-    lengths = [length for (length,) in world.gather([len(content)])]
+    return _gather(content, [length for (length,) in world.gather([len(content)])], world)
+
+
+def _gather(content: bytes, lengths: Sequence[int], world: World) -> list[bytes]:
     padded = torch.zeros(max(1, *lengths), dtype=torch.uint8)
     if content:
         padded[: len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
@@ -57,44 +66,58 @@ def broadcast_tensors(tensors: Iterable[torch.Tensor], source: int, world: World
     """The source's values into everybody's tensors."""
     with torch.no_grad():
         for pack in _packs(tensors):
-            flat = _flat(pack)
+            flat = flatten(pack)
             world.broadcast(flat, source)
-            _unpack(flat, pack)
+            unflatten(flat, pack)
+
+
+def start_broadcast(tensors: Iterable[torch.Tensor], source: int, world: World) -> Callable[[], None]:
+    """Begin to bring the source's values into everybody's tensors; what waits for them."""
+    packs = [(flatten(pack), pack) for pack in _packs(tensors)]
+    finishes = [world.start_broadcast(flat, source) for flat, _ in packs]
+
+    def finish() -> None:
+        for end, (flat, pack) in zip(finishes, packs, strict=True):
+            end()
+            unflatten(flat, pack)
+
+    return finish
 
 
 def add_up_tensors(tensors: Iterable[torch.Tensor], world: World | Ranks) -> None:
     """The sums over all ranks into everybody's tensors."""
     with torch.no_grad():
         packs = list(_packs(tensors))
-        flats = [_flat(pack) for pack in packs]
+        flats = [flatten(pack) for pack in packs]
         if flats:
             world.add_up(flats)
         for flat, pack in zip(flats, packs, strict=True):
-            _unpack(flat, pack)
+            unflatten(flat, pack)
 
 
 def _packs(tensors: Iterable[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
     """Large tensors alone, small ones together by type, as messages cost round trips; none is empty."""
     packs: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
     for tensor in tensors:
-        if _bytes(tensor) >= _CHUNK_BYTES:
+        if bytes_of(tensor) >= CHUNK_BYTES:
             yield [tensor]
         elif tensor.numel():
             pack = packs.setdefault((tensor.dtype, tensor.device), [])
             pack.append(tensor)
-            if sum(map(_bytes, pack)) >= _CHUNK_BYTES:
+            if sum(map(bytes_of, pack)) >= CHUNK_BYTES:
                 yield packs.pop((tensor.dtype, tensor.device))
     yield from packs.values()
 
 
-def _flat(pack: list[torch.Tensor]) -> torch.Tensor:
+def flatten(pack: Sequence[torch.Tensor]) -> torch.Tensor:
     """All values in order, as some ranks may have them in another order in memory; of one tensor no copy."""
     if len(pack) == 1:
         return pack[0].reshape(-1)
-    return torch.cat([tensor.reshape(-1) for tensor in pack])
+    return torch.cat([tensor.reshape(-1) for tensor in pack]) if pack else torch.empty(0)
 
 
-def _unpack(flat: torch.Tensor, pack: list[torch.Tensor]) -> None:
+def unflatten(flat: torch.Tensor, pack: Sequence[torch.Tensor]) -> None:
+    """The reverse; what follows the last tensor's values is left alone."""
     offset = 0
     for tensor in pack:
         if tensor.data_ptr() != flat.data_ptr():
@@ -102,5 +125,6 @@ def _unpack(flat: torch.Tensor, pack: list[torch.Tensor]) -> None:
         offset += tensor.numel()
 
 
-def _bytes(tensor: torch.Tensor) -> int:
+def bytes_of(tensor: torch.Tensor) -> int:
+    """Of its values."""
     return tensor.numel() * tensor.element_size()

@@ -10,15 +10,14 @@ import torch.distributed as dist
 
 from freetrain.elastic.errors import AbandonedError
 from freetrain.elastic.on_disk.members import Generation, this_host
+from freetrain.elastic.worlds.guarded_store import GuardedStore
 
-
-def open_store(port: int = 0) -> dist.TCPStore:
-    """A store in this process on this port, or on a fresh one."""
-    return dist.TCPStore("localhost", port, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=30))
+SERVICE_HOST = "service"
+"""Identity of the host of a store that no member has opened."""
 
 
 def meet(
-    generation: Generation, rank: int, prefix: str, timeout: timedelta, newer: Callable[[], bool]
+    generation: Generation, rank: int, word: str, timeout: timedelta, newer: Callable[[], bool]
 ) -> dist.Store:
     """Wait until all have arrived.
 
@@ -27,7 +26,7 @@ def meet(
     Args:
         generation: who meets, and where.
         rank: of this process.
-        prefix: prefix of the store's keys, unguessable for outsiders.
+        word: that all of them know, and nobody else.
         timeout: how long the store may take over an answer.
         newer: whether a newer generation is known.
 
@@ -38,8 +37,8 @@ def meet(
         AbandonedError: a newer generation made this one obsolete.
     """
     host = "127.0.0.1" if generation.host == this_host() else generation.address
-    plain = dist.TCPStore(host, generation.port, is_master=False, wait_for_workers=False, timeout=timeout)
-    store = dist.PrefixStore(prefix, plain)
+    knows_word = generation.host != SERVICE_HOST
+    store = GuardedStore(host, generation.port, word, timeout, knows_word=knows_word)
     store.set(f"arrived/{rank}", "yes")
     if rank == 0:
         arrivals = [f"arrived/{each}" for each in range(len(generation.everyone))]

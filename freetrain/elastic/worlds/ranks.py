@@ -27,7 +27,7 @@ class Ranks:
         replica: that this worker is of.
 
     Attributes:
-        group: their process group; None for torch's default one.
+        group: their process group.
     """
 
     def __init__(self, size: int, collectives: Collectives, replica: Replica) -> None:
@@ -50,29 +50,47 @@ class Ranks:
 
     def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
         """Sum each tensor, in place; raises LostRankError where that fails."""
+        self.finish([self.start_all_reduce(tensor) for tensor in tensors])
 
-        def sum_all() -> None:
-            for work in [self.start_all_reduce(tensor) for tensor in tensors]:
+    def finish(self, works: Sequence[Any]) -> None:
+        """Wait for what this rank has begun; raises LostRankError where that fails."""
+
+        def finish_all() -> None:
+            for work in works:
                 self._collectives.finish(work)
 
-        self._together(sum_all)
+        self._together(finish_all)
+
+    def start_gather(self, mine: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
+        """Begin to give everybody all tensors, which are of one size; what waits for them, in order of rank.
+
+        Raises:
+            LostRankError: that fails, now or when it is waited for.
+        """
+        all_ = [torch.empty_like(mine) for _ in range(self.size)]
+        work = self._collectives.start(lambda: dist.all_gather(all_, mine, group=self.group, async_op=True))
+
+        def rows() -> list[torch.Tensor]:
+            self.finish([work])
+            return all_
+
+        return rows
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
         """Give everybody the source's tensor, in place; raises LostRankError where that fails."""
-        self._do(lambda: dist.broadcast(tensor, source, group=self.group, async_op=True))
+        self.finish([self.start_broadcast(tensor, source)])
 
     def gather_tensor(self, mine: torch.Tensor) -> list[torch.Tensor]:
         """Everybody's tensor, in order of rank, all of one size; raises LostRankError where that fails."""
-        all_ = [torch.empty_like(mine) for _ in range(self.size)]
-        self._do(lambda: dist.all_gather(all_, mine, group=self.group, async_op=True))
-        return all_
+        return self.start_gather(mine)()
 
     def start_all_reduce(self, tensor: torch.Tensor) -> Any:
-        """Begin to sum a tensor in place; raises LostRankError where that fails."""
-        return self._collectives.start(lambda: dist.all_reduce(tensor, group=self.group, async_op=True))
+        """Begin to sum a tensor in place, which nobody needs if that fails; then raises LostRankError."""
+        return self._collectives.start(lambda: dist.all_reduce(tensor, group=self.group, async_op=True), tensor)
 
-    def _do(self, begin: Callable[[], Any]) -> None:
-        self._together(lambda: self._collectives.finish(self._collectives.start(begin)))
+    def start_broadcast(self, tensor: torch.Tensor, source: int) -> Any:
+        """Begin to give everybody the source's tensor, in place; raises LostRankError where that fails."""
+        return self._collectives.start(lambda: dist.broadcast(tensor, source, group=self.group, async_op=True))
 
     def _together(self, operation: Callable[[], None]) -> None:
         try:

@@ -11,9 +11,6 @@ import os
 import socket
 from collections.abc import Callable, Collection
 
-_ESTABLISHED = 1
-"""A TCP connection's state, as the kernel counts them."""
-
 
 def open_sockets() -> dict[int, str]:
     """Descriptors of all sockets of this process, with their identity."""
@@ -38,25 +35,16 @@ class Wires:
         self._stores = stores
         self._before = open_sockets()
         self._formed: dict[int, str] | None = None
-        self._links: dict[int, str] = {}
 
     def formed(self) -> None:
         """The world has formed: what comes up from now on is not its own."""
         before = self._before.items()
         self._formed = dict(item for item in open_sockets().items() if item not in before)
-        stores = self._stores()
-        self._links = {number: name for number, name in self._formed.items() if _is_link(number, stores)}
 
     @property
     def complete(self) -> bool:
         """Whether the world has formed."""
         return self._formed is not None
-
-    @property
-    def intact(self) -> bool:
-        """Whether all connections to other members are still up."""
-        now = open_sockets()
-        return all(now.get(number) == name and _is_up(number) for number, name in self._links.items())
 
     def cut(self) -> int:
         """Cut the world's connections, so that whoever waits on one gets an error; returns how many there were.
@@ -82,13 +70,6 @@ def _is_link(descriptor: int, stores: Collection[int]) -> bool:
     """Whether it connects with another member, not with a store in this process."""
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
         return _is_connection(connection) and connection.getsockname()[1] not in stores
-    return False
-
-
-def _is_up(descriptor: int) -> bool:
-    """Whether neither side has closed the connection."""
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
-        return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _ESTABLISHED
     return False
 
 

@@ -7,29 +7,24 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
-from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from freetrain.elastic.errors import AbandonedError, LostRankError
 from freetrain.elastic.on_disk.members import Generation
+from freetrain.elastic.worlds.calls import Asked, Call, line_of_script
 from freetrain.elastic.worlds.collectives import Collectives
-from freetrain.elastic.worlds.ddp_group import DdpGroup
-from freetrain.elastic.worlds.groups import abort_nccl, form_beside, form_default, keep_for_ever
+from freetrain.elastic.worlds.groups import abort_nccl, form_beside, form_default, keep_for_ever, put_in_front
 from freetrain.elastic.worlds.meeting import meet
-from freetrain.elastic.worlds.origin import arose_in_communication
 from freetrain.elastic.worlds.ranks import Ranks, Sum
 from freetrain.elastic.worlds.replica import this_replica
+from freetrain.elastic.worlds.scripts_group import ScriptsGroup
 from freetrain.elastic.worlds.servers import Servers
 from freetrain.elastic.worlds.sockets import Wires
 
 _CUT_AGAIN_S = 0.5
 """A cut is repeated while somebody is still inside: it may have missed a connection that was coming up."""
-
-_NOTICE_S = 1.0
-"""How long a loss may take to show after an error that may be its consequence: connections close at once, cuts
-follow the process table."""
 
 
 class World:
@@ -38,10 +33,12 @@ class World:
     Args:
         generation: what to form.
         member: this process.
-        prefix: prefix of the store's keys, unguessable for outsiders.
+        word: that all members know, and nobody else.
         backend: as ``torch.distributed`` names it.
         form_timeout_s: how long connecting may take once all have arrived.
         stores: ports of the stores in this process, of whatever generation.
+        while_waiting: called again and again while the others are waited for, with the seconds so far.
+        turn_out: is told of a member that differs from the others, and how.
 
     Attributes:
         generation: as given.
@@ -50,17 +47,22 @@ class World:
         shards: ranks of each replica.
         replica: place of this process's one, from 0; the rank, where nobody shares a model.
         peers: the ranks that have the same shard, numbered as their replicas are.
-        ended: whether it has been left, and nothing of it writes into anybody's tensors any more.
+        joined: number of the first world that this process was in.
+        awaits: the latest call of this rank, in words.
+        is_script_alone: whether the others have come past the place where the script is.
+        on_script_loss: told of a rank that was lost while the script itself exchanged something.
     """
 
     def __init__(
         self,
         generation: Generation,
         member: str,
-        prefix: str,
+        word: str,
         backend: str,
         form_timeout_s: float,
         stores: Callable[[], Collection[int]] = tuple,
+        while_waiting: Callable[[float], object] = lambda _: None,
+        turn_out: Callable[[str, str], object] = lambda _id, _reason: None,
     ) -> None:
         self.generation = generation
         self.rank = generation.rank_of(member)
@@ -71,15 +73,20 @@ class World:
         self._wires = Wires(stores)
         self._timeout = timedelta(seconds=form_timeout_s)
         self._backend = backend
-        self._prefix = prefix
+        self._word = word
         self._store: dist.Store | None = None
-        self._collectives = Collectives()
+        self._collectives = Collectives(while_waiting)
+        self._turn_out = turn_out
+        self._asked = 0
         self._servers = Servers(generation, self.rank, self._collectives)
         self._all = Ranks(self.size, self._collectives, self._own)
         self.peers = (
             self._all if self.shards == 1 else Ranks(self.size // self.shards, self._collectives, self._own)
         )
-        self.ended = False
+        self.joined = generation.number
+        self.awaits = ""
+        self.is_script_alone: Callable[[], bool] = lambda: False
+        self.on_script_loss: Callable[[LostRankError], object] = lambda _: None
         self._lock = threading.Lock()
         self._alive = True
         self._first_cut_s: float | None = None
@@ -103,7 +110,7 @@ class World:
 
     def _form(self, newer: Callable[[], bool]) -> None:
         try:
-            self._store = meet(self.generation, self.rank, self._prefix, self._timeout, newer)
+            self._store = meet(self.generation, self.rank, self._word, self._timeout, newer)
             self._connect(self._store)
         except AbandonedError:
             self.leave()
@@ -124,6 +131,9 @@ class World:
     def _connect_workers(self, store: dist.Store) -> None:
         if not self._own.is_joined:
             form_default(self._backend, store, self.rank, self.size, self._timeout)
+            inner = dist.distributed_c10d._get_default_group()
+            self._all.group = inner
+            put_in_front(ScriptsGroup(self, inner, self._collectives.finish), inner)
             return
         number = self.generation.number
         self._all.group = form_beside(
@@ -154,80 +164,100 @@ class World:
         with self._lock:
             self._alive = False
             # First of all: destroying waits for collectives that are still under way, and these for their peers.
-            # Besides, what the script keeps of the group (a work handle, an old wrapper) would keep connections
-            # open and let the others wait.
+            # Besides, what the script keeps of the group (a work handle) would keep connections open and let the
+            # others wait.
             if self._wires.complete:
                 self._wires.cut()
             groups = self._groups()
             if groups and self._collectives.ended():
                 self._collectives.forget()
-                self.ended = True
             else:
                 self._collectives.abandon()
                 for group in groups:
                     keep_for_ever(group)
-            for group in groups:
+            # Torch's default group takes all others with it; those of a replica are beside one that stays.
+            own = groups if self._own.is_joined else [None] if dist.is_initialized() else []
+            for each in own:
                 with contextlib.suppress(Exception):
-                    dist.destroy_process_group(group)
+                    dist.destroy_process_group(each)
             self._all.group = self.peers.group = None
             self._servers.groups.clear()
             self._store = None
 
     def _groups(self) -> list[dist.ProcessGroup]:
         """Those of this world that are there."""
-        beside = self._servers.groups
-        if not self._own.is_joined:
-            return [*beside, dist.distributed_c10d._get_default_group()] if dist.is_initialized() else [*beside]
-        mine = [each for each in dict.fromkeys((self.peers.group, self._all.group)) if each is not None]
-        return [*beside, *mine]
+        mine = dict.fromkeys((self.peers.group, self._all.group))
+        return [*self._servers.groups, *(each for each in mine if each is not None)]
 
     def start_sum(self, values: list[float]) -> Sum:
         """Begin to sum some numbers over all ranks; raises LostRankError where that fails."""
         return self._all.start_sum(values)
 
-    def promise_sum(self, tensor: torch.Tensor, on_loss: Callable[[BaseException], object]) -> Any:
-        """A future of the tensor summed over all ranks, in place; it comes even if ranks are lost meanwhile."""
-        try:
-            if self._servers and tensor.is_cuda:
-                self.add_up([tensor])
-                return _completed(tensor)
-            if self._servers:
-                works = self._servers.start_sum(tensor)
-                return self._collectives.promise(works, tensor, on_loss)
-            work = self._all.start_all_reduce(tensor)
-        except LostRankError as error:
-            on_loss(error)
-            return _completed(tensor)
-        if self._backend != "gloo":
-            return work.get_future().then(lambda done: done.value()[0])
-        return self._collectives.promise([work], tensor, on_loss)
+    def ask(self, what: str, digest: int = 0, size: int = 0, payload: bytes = b"", where: str = "") -> Asked:
+        """Begin to tell all ranks what this one is about to do with them, and to hear the same of them.
+
+        Args:
+            what: kind of the collective that follows.
+            digest: of all that has to be the same on all ranks.
+            size: as the rank likes.
+            payload: whatever else it says.
+            where: line of the script; the one that called the runtime by default.
+
+        Raises:
+            LostRankError: that fails.
+        """
+        self._asked += 1
+        call = Call(what, where or line_of_script(), digest, size, self.joined, payload)
+        self.awaits = str(call)
+        rows = self._all.start_gather(call.pack())
+        return Asked(
+            self._asked, self.rank, rows, lambda rank, how: self._turn_out(self.generation.members[rank], how)
+        )
+
+    def start_add_up(self, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
+        """Begin to sum each tensor over all ranks, in place; what waits for the sums.
+
+        Raises:
+            LostRankError: that fails, now or when it is waited for.
+        """
+        if self._servers:
+            return self._start_at_servers(tensors)
+        works = [self._all.start_all_reduce(tensor) for tensor in tensors]
+        return lambda: self._all.finish(works)
 
     def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
         """Sum each tensor over all ranks, in place; raises LostRankError where that fails."""
-        if not self._servers:
-            self._all.add_up(tensors)
-            return
+        self.start_add_up(tensors)()
+
+    def _start_at_servers(self, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
         copies = [tensor.cpu() for tensor in tensors]
-        for work in [work for copy in copies for work in self._servers.start_sum(copy)]:
-            self._collectives.finish(work)
-        for tensor, copy in zip(tensors, copies, strict=True):
-            if copy is not tensor:
-                tensor.copy_(copy)
+        works = [work for copy in copies for work in self._servers.start_sum(copy)]
+
+        def finish() -> None:
+            for work in works:
+                self._collectives.finish(work)
+            for tensor, copy in zip(tensors, copies, strict=True):
+                if copy is not tensor:
+                    tensor.copy_(copy)
+
+        return finish
 
     def serve(self) -> None:
         """As a server: add something up; raises LostRankError where that fails, or the workers leave."""
         self._servers.serve()
 
-    def ddp_group(self, kept: DdpGroup | None = None) -> DdpGroup:
-        """What DDP takes for this world's process group: a new one, or one that was another world's before."""
-        if kept is None:
-            return DdpGroup(self._collectives)
-        kept.go_on_in(self._collectives)
-        return kept
-
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
         """Give everybody the source's tensor, in place; raises LostRankError where that fails."""
         self._all.broadcast(tensor, source)
+
+    def start_broadcast(self, tensor: torch.Tensor, source: int) -> Callable[[], None]:
+        """Begin to give everybody the source's tensor, in place; what waits for it.
+
+        Raises:
+            LostRankError: that fails, now or when it is waited for.
+        """
+        work = self._all.start_broadcast(tensor, source)
+        return lambda: self._all.finish([work])
 
     def gather(self, values: list[int]) -> list[list[int]]:
         """Everybody's numbers, in order of rank; raises LostRankError where that fails."""
@@ -237,34 +267,7 @@ class World:
         """Everybody's tensor, in order of rank, all of one size; raises LostRankError where that fails."""
         return self._all.gather_tensor(mine)
 
-    def broke(self, error: RuntimeError) -> bool:
-        """Whether the error comes from this world's end, not from the script; its text does not count.
-
-        It must have arisen where other ranks are waited for, and this world must be seen to be broken: one of its
-        collectives failed, a connection is down, or the watcher has cut it. A world that ends in this very moment
-        gets a little time to show it.
-        """
-        if not arose_in_communication(error):
-            return False
-        until_s = time.monotonic() + _NOTICE_S
-        while self.whole:
-            if time.monotonic() > until_s:
-                return isinstance(error, dist.DistError)
-            time.sleep(0.01)
-        return True
-
     @property
     def started(self) -> int:
         """Collectives that this rank has begun."""
         return self._collectives.started
-
-    @property
-    def whole(self) -> bool:
-        """Whether no collective has failed, no connection is down, and nobody has cut it."""
-        return not self._collectives.failed and self._first_cut_s is None and self._wires.intact
-
-
-def _completed(tensor: torch.Tensor) -> Any:
-    future: Any = torch.futures.Future(devices=[tensor.device] if tensor.is_cuda else [])
-    future.set_result(tensor)
-    return future

@@ -52,7 +52,6 @@ class Endless(IterableDataset):
     ("data", "sentence"),
     [
         (DataLoader(Endless(), 4, num_workers=1), "the DataLoader has worker processes for iterable data"),
-        (DataLoader(TEN, batch_sampler=[[0, 1]]), "the DataLoader has no batch_size"),
         (DataLoader(TEN, 4, sampler=DistributedSampler(TEN, 2, 0)), "divides the samples among ranks"),
         (Endless(), "nothing says how many samples a batch has"),
         (TEN, "nothing says how many samples a batch has"),

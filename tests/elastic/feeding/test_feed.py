@@ -25,7 +25,7 @@ def test_who_has_fed_a_newcomer_does_not_wait_until_the_memory_is_free() -> None
         watched = weakref.ref(memory, lambda _: freed_by.put(threading.current_thread().name))
         feed = Feed(state, Link(source, memory, lambda: False, is_seen=True), memory)
         del memory
-        feed.send_state(None)
+        feed.send_state()
         feed.end()
         assert freed_by.get(timeout=60).startswith("freetrain-")
         assert watched() is None

@@ -83,21 +83,6 @@ def test_has_the_same_state_bit_by_bit_without_any_broadcast(trainer: Workers, o
     assert_all_alike(trainer)
 
 
-def test_has_the_others_buckets_so_that_nobody_makes_new_ones(trainer: Workers) -> None:
-    train_with_a_third(trainer)
-    wrapped_in = {record["wrapped_in"] for record in trainer.records()}
-    assert len(wrapped_in) == 1, "all were made in the world of the start"
-    assert {record["world"] for record in trainer.records("w2")} == {3}
-
-
-def test_who_cannot_have_the_others_buckets_joins_nevertheless(trainer: Workers) -> None:
-    trainer.environment["UNUSED"] = "1"
-    train_with_a_third(trainer)
-    wrapped_in = {record["wrapped_in"] for record in trainer.records("w0")}
-    assert len(wrapped_in) == 2, "the world of three has buckets of its own"
-    assert_all_alike(trainer)
-
-
 def test_takes_over_alone_what_it_has_been_fed_with(trainer: Workers) -> None:
     start_two(trainer)
     trainer.start(1)

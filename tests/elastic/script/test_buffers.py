@@ -33,13 +33,17 @@ def test_running_means_are_those_of_rank_0_on_all_ranks(tmp_path: Path, kind: st
         assert trainer.finish() == {"w0": 0, "w1": 0, "w2": 0}, trainer.errors()
         steps = by_step(trainer)
     assert {len(records) for records in steps.values()} == {2, 3}
+    first_of = {
+        number: next(name for name, record in records.items() if record["rank"] == 0)
+        for number, records in steps.items()
+    }
     for number, records in steps.items():
-        (first,) = (name for name, record in records.items() if record["rank"] == 0)
+        first = first_of[number]
         for record in records.values():
             assert record["before"] == records[first]["before"]
             assert record["weight"] == records[first]["weight"]
             assert record["tracked"] == number - 1
         if number > 1:
-            last = steps[number - 1][first]
+            last = steps[number - 1][first_of[number - 1]]
             added = [(1 - MOMENTUM) * a + MOMENTUM * b for a, b in zip(last["before"], last["seen"], strict=True)]
             assert records[first]["before"] == pytest.approx(added, abs=1e-6)

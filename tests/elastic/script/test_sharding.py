@@ -141,4 +141,5 @@ def test_models_that_are_distributed_otherwise_are_refused_with_sentences(tmp_pa
     assert said["hybrid"].startswith(otherwise)
     assert said["tensor"].startswith(otherwise)
     assert said["scaler"].startswith("a GradScaler cannot be used with a sharded model")
-    assert said["run"].startswith("elastic.Run cannot train models that are sharded")
+    assert said["scaling"].startswith("AdaScale cannot measure the gradients of a sharded model")
+    assert said["run"] == ""

@@ -7,7 +7,7 @@ import torch
 
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.errors import LostRankError
-from freetrain.elastic.script.updates import Updates
+from freetrain.elastic.script.updates import Taken, Updates
 from freetrain.elastic.training.optimizers import Optimizers
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.worlds.world import World
@@ -23,6 +23,7 @@ class Other:
         self.has_gradients = True
         self.gradient = 1.0
         self.peers = self
+        self.size = 2
 
     def start_sum(self, values: list[float]) -> Any:
         outer = self
@@ -31,19 +32,26 @@ class Other:
             def wait(self) -> list[float]:
                 return [value + outer.has_gradients for value in values]
 
-        if self.is_lost:
-            raise LostRankError("gone")
         return Sum()
 
-    def vote(self) -> None:
+    def ask(self, what: str, digest: int, loss_share: float) -> Any:
         self.told.append("vote")
         if self.is_lost:
             raise LostRankError("gone")
+        return None
 
-    def add_up(self, tensors: list[torch.Tensor]) -> None:
+    def agree(self, asked: Any) -> None:
+        pass
+
+    def start_broadcast(self, tensor: torch.Tensor, source: int) -> Any:
+        raise AssertionError("this model has no buffers")
+
+    def start_add_up(self, tensors: list[torch.Tensor]) -> Any:
         self.told.append("gradients")
         for tensor in tensors:
-            tensor.add_(self.gradient if self.has_gradients else 0.0)
+            tensor[:-1].add_(self.gradient if self.has_gradients else 0.0)
+            tensor[-1] += float(not self.has_gradients)  # the other's word that its gradients are otherwise
+        return lambda: None
 
 
 class Training:
@@ -56,7 +64,7 @@ class Training:
         together = cast(torch.optim.Optimizer, Optimizers(self.optimizers))
         self.state = TrainingState(self.module, together, Sampler(8, 1), {"schedule": self.schedule})
         self.world = Other()
-        self.updates = Updates(self.state, self.optimizers, self.world.vote)
+        self.updates = Updates(self.state, self.optimizers, cast(Any, self.world), lambda: Taken(1, 1.0))
         self.updates.enter(cast(World, self.world))
 
     def begin(self, weight: float = 0.5) -> None:
@@ -83,14 +91,14 @@ def test_an_optimizer_steps_with_the_sum_of_what_each_rank_has_for_its_share() -
     assert training.state.updates == 1
 
 
-def test_ranks_vote_once_in_a_step_before_its_first_gradients_are_summed() -> None:
+def test_ranks_agree_before_the_gradients_of_each_update_are_summed() -> None:
     training = Training()
     for _ in range(2):
         training.begin()
         training.update(0, 4.0)
         training.update(1, 4.0)
         training.state.note_step(1)
-    assert training.world.told == ["vote", "gradients", "gradients"] * 2
+    assert training.world.told == ["vote", "gradients"] * 4
 
 
 def test_who_cannot_vote_any_more_makes_no_update() -> None:
@@ -257,7 +265,7 @@ class Perturbing(torch.optim.SGD):
 def test_closures_of_optimizers_that_may_call_them_otherwise_are_refused(kind: Any) -> None:
     training = Training()
     optimizer = kind([training.module[0]], 1.0)
-    updates = Updates(training.state, [optimizer], training.world.vote)
+    updates = Updates(training.state, [optimizer], cast(Any, training.world), lambda: Taken(1, 1.0))
     updates.enter(cast(World, training.world))
     updates.begin_step()
     updates.weigh(0.5)

@@ -17,9 +17,10 @@ from freetrain.elastic.on_node import workers
 class ForkedWorker:
     """What an agent uses of Popen; the command is a Python and its script."""
 
-    def __init__(self, command, env, start_new_session, preexec_fn):
+    def __init__(self, command, env, stdout, stderr, start_new_session, preexec_fn):
         assert start_new_session
-        facts = {"command": command, "environment": env, "prepare": preexec_fn}
+        assert stdout is stderr
+        facts = {"command": command, "environment": env, "log": stdout, "prepare": preexec_fn}
         self._process = multiprocessing.get_context("fork").Process(target=become, kwargs=facts)
         self._process.start()
         self.pid = self._process.pid
@@ -30,12 +31,15 @@ class ForkedWorker:
         return self._process.exitcode
 
 
-def become(command, environment, prepare):
+def become(command, environment, log, prepare):
     """Go on as a Python that was executed would."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_DFL)
     prepare()
     os.setsid()
+    if log is not None:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = command[1:]

@@ -1,6 +1,6 @@
 """A training whose ranks go ways of their own because of a mistake in the script.
 
-MISTAKE: ``bare`` calls the model past the runtime; ``schedule`` makes a schedule in mid-training and tells nobody;
+MISTAKE: ``schedule`` makes a schedule in mid-training and tells nobody;
 ``rate`` and ``values`` change a learning rate, or a parameter, on one rank alone.
 """
 
@@ -30,9 +30,8 @@ torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 1))
 optimizer = torch.optim.SGD([{"params": part.parameters()} for part in model], 0.001)
 with elastic.Run(model, optimizer, 400, elastic.FixedBatch(8), on_step=on_step) as run:
-    call = model if MISTAKE == "bare" else run.model
     for step in run.steps():
         if MISTAKE == "schedule" and step.number == 3:
             torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.9**step)
         for ids in step:
-            step.backward(call(ids[:, None] / 400 * torch.ones(4)).square().mean())
+            step.backward(model(ids[:, None] / 400 * torch.ones(4)).square().mean())

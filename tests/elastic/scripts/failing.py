@@ -97,7 +97,6 @@ with elastic.Run(
     before_update=before_update,
     on_step=on_step,
     on_resize=on_resize,
-    ddp_options={"find_unused_parameters": True} if "UNUSED" in os.environ else None,
 ) as run:
     for step in run.steps():
         for inputs in step:

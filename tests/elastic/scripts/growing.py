@@ -2,7 +2,6 @@
 
 OPTIMIZER: its name, or ``hooked``. PART_BYTES: what is sent after each step. ALSO=large carries along much.
 MEDDLE=parameters or moments changes them past the optimizer in each step.
-UNUSED=1 lets DDP look for parameters without gradient.
 LOOP=1 keeps its loop, with an optimizer for each half of the model.
 DIES: ``MEMBER:UPDATES``, a member that ends itself after so many of the two, once a newcomer called w2 is ready.
 ELSEWHERE=1 pretends to be on another machine.
@@ -80,8 +79,6 @@ def log(step, world, rank, loss):
     facts = {"step": step, "world": world, "rank": rank, "loss": loss}
     facts |= {"digest": digest(), "broadcasts": len(broadcasts), "rate": schedule.get_last_lr()}
     facts |= {"begun": begun.count, "generation": run._training.world.generation.number}
-    if "LOOP" not in os.environ:
-        facts["wrapped_in"] = run.model._wrapper.made_in
     with (OUT / f"{ME}.jsonl").open("a") as stream:
         stream.write(json.dumps(facts) + "\n")
     if (OUT / "done").exists():
@@ -162,8 +159,7 @@ if "LOOP" in os.environ:
                 for each in optimizers:
                     each.zero_grad()
 else:
-    ddp = {"find_unused_parameters": "UNUSED" in os.environ}
-    options = {"also": also, "before_update": clip, "on_step": on_step, "ddp_options": ddp}
+    options = {"also": also, "before_update": clip, "on_step": on_step}
     with elastic.Run(model, optimizer, 10**6, batch, **options) as run:
         for step in run.steps():
             for ids in step:

@@ -1,4 +1,4 @@
-"""Logs after each step how many worlds and wrapped models are left in memory, while nobody looks for garbage."""
+"""Logs after each step how many worlds are left in memory, while nobody looks for garbage."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ import time
 from pathlib import Path
 
 import torch
-from torch.nn.parallel import DistributedDataParallel
 
 from freetrain import elastic
 from freetrain.elastic.worlds.collectives import Collectives
 from freetrain.elastic.worlds.world import World
 
 OUT = Path(os.environ["OUT"])
-KINDS = {"worlds": World, "collectives": Collectives, "models": DistributedDataParallel}
+KINDS = {"worlds": World, "collectives": Collectives}
 
 
 def on_step(result):
     live = [type(each) for each in gc.get_objects()]
     facts = {"step": result.step, "world": result.world, "rank": result.rank, "loss": result.loss}
-    facts["wrapped_in"] = run.model._wrapper.made_in
     counts = {name: live.count(kind) for name, kind in KINDS.items()}
     with (OUT / f"{os.environ['FREETRAIN_MEMBER']}.jsonl").open("a") as log:
         log.write(json.dumps({**facts, **counts}) + "\n")

@@ -30,8 +30,13 @@ def main():
     def of_mesh(mesh):
         return fully_shard(torch.nn.Linear(2, 2), mesh=mesh)
 
+    def scaled():
+        module = of_mesh(mesh)
+        optimizer = torch.optim.SGD(module.parameters(), 0.1)
+        elastic.Loop(module, optimizer, 8, elastic.FixedBatch(2), scaling=elastic.AdaScale(optimizer, 2))
+
     def run():
-        module = torch.nn.Linear(2, 2)
+        module = of_mesh(mesh)
         elastic.Run(module, torch.optim.SGD(module.parameters(), 0.1), 8, elastic.FixedBatch(2))
 
     hybrid = init_device_mesh("cpu", (1, 1), mesh_dim_names=("replicas", "shards"))
@@ -40,6 +45,7 @@ def main():
         "hybrid": said_to(lambda: looped(of_mesh(hybrid))),
         "tensor": said_to(lambda: looped(parallelize_module(torch.nn.Linear(2, 2), mesh, ColwiseParallel()))),
         "scaler": said_to(lambda: looped(of_mesh(mesh), also={"scaler": torch.amp.GradScaler("cpu")})),
+        "scaling": said_to(scaled),
         "run": said_to(run),
     }
     print(json.dumps(facts))

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.on_disk.members import Generation, this_host
 from freetrain.elastic.worlds.collectives import Collectives
-from freetrain.elastic.worlds.meeting import open_store
+from freetrain.elastic.worlds.guarded_store import StoreServer
 from freetrain.elastic.worlds.world import World
 
 FLOATS_TOO_MANY_FOR_THE_SOCKET = 16 << 20
@@ -44,14 +44,18 @@ def main(way: str) -> None:
     process = os.fork()
     if process == 0:
         peer(int(os.read(reads, 10)))
-    store = open_store()
+    store = StoreServer(words=["prefix"])
     os.write(writes, str(store.port).encode())
     world = world_of(("a", "b"), "a", store.port)
     os.waitpid(process, os.WUNTRACED)
     collectives: Collectives = world._collectives
     sent = torch.ones(FLOATS_TOO_MANY_FOR_THE_SOCKET)
-    ddp = world.ddp_group().broadcast([sent], dist.BroadcastOptions())
-    (work,) = collectives._under_way
+    options = dist.BroadcastOptions()
+    options.rootRank = options.rootTensor = 0
+    spare = sent if way == "gradients" else None
+    work = collectives.start(
+        lambda: dist.distributed_c10d._get_default_group()._inner.broadcast([sent], options), spare
+    )
     lost: list[BaseException] = []
     out = threading.Event()
 
@@ -62,17 +66,18 @@ def main(way: str) -> None:
     time.sleep(0.2)
     since_s = time.monotonic()
     threading.Thread(target=cut_until_out, daemon=True).start()
-    if way in ("finish", "ddp"):
-        try:
-            collectives.finish(work) if way == "finish" else ddp.wait()
-        except (LostRankError, RuntimeError) as error:
-            lost.append(error)
-    else:
-        collectives.promise([work], sent, lost.append).wait()
+    try:
+        if way == "script":
+            world.on_script_loss = lost.append
+            dist.all_reduce(torch.ones(1))
+        else:
+            collectives.finish(work)
+    except LostRankError as error:
+        lost.append(error)
     world.leave()
     out.set()
     left_s = time.monotonic() - since_s
-    alone_store = open_store()
+    alone_store = StoreServer(words=["prefix"])
     alone = world_of(("a",), "a", alone_store.port)
     total = alone.start_sum([2.0]).wait()
     alone.leave()

@@ -1,41 +1,65 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.elastic.training.agreement import Ballot, Difference, Verdict, count
+from freetrain.elastic.errors import LostRankError, OddOneOutError
+from freetrain.elastic.training.agreement import Ballot, Verdict, count
+from freetrain.elastic.worlds.calls import Asked, Call
 
 
-def counted(*ballots: Ballot) -> Verdict:
-    sums = [sum(column) for column in zip(*(ballot.numbers() for ballot in ballots), strict=True)]
-    return count(sums, len(ballots), ballots[0].shards)
+def counted(*ballots: Ballot, rank: int = 0, joined: Sequence[int] = (), shards: int = 1) -> Verdict:
+    since = joined or [1] * len(ballots)
+    rows = [Call("x", joined=each, payload=one.pack()).pack() for one, each in zip(ballots, since, strict=True)]
+    return count(Asked(1, rank, lambda: rows, lambda _rank, _how: None), 4, shards)
 
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False)
 
 
-@given(st.integers(1, 300), st.lists(numbers, max_size=8), st.lists(numbers, max_size=8))
+@given(st.integers(1, 40), st.lists(numbers, max_size=12), st.lists(numbers, max_size=8))
 def test_ranks_that_are_alike_differ_in_nothing(world: int, rates: list[float], values: list[float]) -> None:
     verdict = counted(*[Ballot(False, False, 0.5 / world, rates, values)] * world)
-    assert verdict.difference is None
     assert verdict.loss == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("world", [2, 3, 64, 1000])
-@pytest.mark.parametrize(
-    ("other", "difference"),
-    [
-        (Ballot(False, False, 0.0, (0.1, 0.101), (1.0, -2.0)), Difference.RATES),
-        (Ballot(False, False, 0.0, (0.1, 0.1), (1.0, -2.02)), Difference.VALUES),
-        (Ballot(False, False, 0.0, (0.1, 0.1), (1.000_001, -2.0)), None),
-    ],
-)
-def test_one_rank_that_is_off_is_found_in_any_world(world: int, other: Ballot, difference: Difference) -> None:
-    alike = Ballot(False, False, 0.0, (0.1, 0.1), (1.0, -2.0))
-    assert counted(other, *[alike] * (world - 1)).difference is difference
+ALIKE = Ballot(False, False, 0.0, (0.1, 0.1), (1.0, -2.0))
+RATES = Ballot(False, False, 0.0, (0.1, 0.101), (1.0, -2.0))
+VALUES = Ballot(False, False, 0.0, (0.1, 0.1), (1.0, -2.02))
+
+
+@pytest.mark.parametrize("world", [3, 64])
+@pytest.mark.parametrize(("other", "difference"), [(RATES, "learning rates"), (VALUES, "parameters differ")])
+def test_a_rank_that_is_off_is_told_in_what_and_the_others_that_it_is(
+    world: int, other: Ballot, difference: str
+) -> None:
+    ballots = [ALIKE] * (world - 1) + [other]
+    with pytest.raises(OddOneOutError, match=difference) as caught:
+        counted(*ballots, rank=world - 1)
+    assert "Ellipsis" not in str(caught.value)
+    with pytest.raises(LostRankError, match=f"rank {world - 1}: its {difference}"):
+        counted(*ballots)
+
+
+def test_of_two_that_differ_the_one_that_was_there_before_is_right() -> None:
+    with pytest.raises(OddOneOutError) as caught:
+        counted(RATES, ALIKE, rank=0, joined=(5, 1))
+    assert caught.value.is_new
+    with pytest.raises(LostRankError):
+        counted(RATES, ALIKE, rank=1, joined=(5, 1))
+
+
+def test_most_of_those_that_were_there_first_are_right_however_many_have_come() -> None:
+    with pytest.raises(LostRankError):
+        counted(ALIKE, RATES, RATES, RATES, joined=(1, 2, 2, 2))
+
+
+def test_rounding_is_no_difference() -> None:
+    counted(ALIKE, Ballot(False, False, 0.0, (0.1, 0.1), (1.000_001, -2.0)))
 
 
 def test_one_rank_that_wants_a_change_or_the_end_is_enough() -> None:
@@ -46,13 +70,11 @@ def test_one_rank_that_wants_a_change_or_the_end_is_enough() -> None:
 
 
 def test_what_is_not_a_number_is_left_to_the_script() -> None:
-    ballots = [Ballot(False, False, 0.0, (0.1,), (value,)) for value in (math.nan, 1.0, math.inf)]
-    assert counted(*ballots).difference is None
+    counted(*[Ballot(False, False, 0.0, (0.1,), (value,)) for value in (math.nan, 1.0, math.inf)])
 
 
-def test_shards_differ_but_those_who_have_the_same_one_do_not() -> None:
-    first = Ballot(False, False, 0.0, (0.1,), (1.0,), shard=0, shards=2)
-    second = Ballot(False, False, 0.0, (0.1,), (7.0, 8.0), shard=1, shards=2)
-    off = Ballot(False, False, 0.0, (0.1,), (7.0, 8.1), shard=1, shards=2)
-    assert counted(first, second, first, second).difference is None
-    assert counted(first, second, first, off).difference is Difference.VALUES
+def test_shards_differ_but_ranks_that_have_the_same_one_do_not() -> None:
+    first, second = Ballot(False, False, 0.0, (0.1,), (1.0,)), Ballot(False, False, 0.0, (0.1,), (7.0, 8.0))
+    counted(first, second, first, second, shards=2)
+    with pytest.raises(LostRankError, match="rank 3"):
+        counted(first, second, first, Ballot(False, False, 0.0, (0.1,), (7.0, 8.1)), shards=2)

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.script.updates import Updates
 from freetrain.elastic.training import worlds as module_of_worlds
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.training.worlds import Worlds
+from freetrain.elastic.worlds.calls import Asked, Call
 from freetrain.elastic.worlds.world import World
 
 
@@ -41,6 +41,10 @@ class Seat:
         self.rank, self.size, self._table = rank, table.size, table
         self.replica, self.shards, self.peers = rank, 1, self
 
+    def ask(self, what: str, size: int = 0) -> Asked:
+        rows = self._table.pass_round(self.rank, Call(what, size=size).pack())
+        return Asked(1, self.rank, lambda: rows, lambda _rank, _how: None)
+
     def gather(self, values: list[int]) -> list[list[int]]:
         return self._table.pass_round(self.rank, list(values))
 
@@ -56,7 +60,7 @@ def worlds_of(step: int, exchanges: int, last: list[bytes]) -> Worlds:
     module = torch.nn.Linear(1, 1)
     state = TrainingState(module, torch.optim.SGD(module.parameters(), 0.1), Sampler(8, 1), {})
     state.step, state.exchanges = max(step, 0), exchanges
-    worlds = Worlds(state, Updates(state, [], lambda: None), cast(Any, None), cast(Any, None))
+    worlds = Worlds(state, lambda _: None, cast(Any, None), cast(Any, None))
     worlds.has_state, worlds._last_results = step >= 0, last
     return worlds
 
@@ -130,36 +134,3 @@ def test_one_is_in_the_exchange_after_that_which_the_other_has_not_completed() -
         return results
 
     assert at_once(once, twice) == [[b"newer", b"new"], [[b"old", b"older"], [b"newer", b"new"]]]
-
-
-class Wrapped:
-    """A model that is wrapped as it was in the world of this number."""
-
-    def __init__(self, wrapped_in: int) -> None:
-        self.wrapped_in = wrapped_in
-
-    def unwrap(self) -> None:
-        self.wrapped_in = 0
-
-    def enter(self, world: World) -> None: ...
-
-    def leave(self) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("wrapped_in", "kept"), [((3, 3), True), ((3, 5), False), ((3, 0), False), ((0, 0), False)]
-)
-def test_a_wrapper_is_kept_where_all_ranks_have_the_same(wrapped_in: tuple[int, int], kept: bool) -> None:
-    models = [Wrapped(number) for number in wrapped_in]
-    ranks = [worlds_of(5, 0, []) for _ in models]
-    for rank, model in zip(ranks, models, strict=True):
-        rank._model = model
-    at_once(*(rank.settle for rank in ranks))
-    assert [bool(model.wrapped_in) for model in models] == [kept, kept]
-
-
-def test_a_wrapper_is_not_kept_beside_a_newcomer() -> None:
-    model, first, newcomer = Wrapped(3), worlds_of(5, 0, []), worlds_of(-1, 0, [])
-    first._model = model
-    at_once(first.settle, newcomer.settle)
-    assert not model.wrapped_in

@@ -32,14 +32,8 @@ def test_nothing_of_a_world_stays_when_it_has_been_left(tmp_path: Path) -> None:
         trainer.await_world(1)
         (trainer.out / "done").touch()
         assert trainer.finish("w0") == {"w0": 0}, trainer.errors()
-        left = [
-            {kind: record[kind] for kind in ("worlds", "collectives", "models")} for record in trainer.records()
-        ]
-        assert all(counts == {"worlds": 1, "collectives": 1, "models": 1} for counts in left), left[-1]
-        wrapped_in = {
-            record["world"]: record["wrapped_in"] for record in trainer.records("w0") if record["step"] > 3
-        }
-        assert wrapped_in[3] == wrapped_in[4], "who only sees others leave makes no new buckets"
+        left = [{kind: record[kind] for kind in ("worlds", "collectives")} for record in trainer.records()]
+        assert all(counts == {"worlds": 1, "collectives": 1} for counts in left), left[-1]
 
 
 class Libc:

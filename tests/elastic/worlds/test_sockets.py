@@ -45,31 +45,3 @@ def test_what_comes_up_after_the_world_has_formed_is_not_cut(listener: socket.so
             assert wires.cut() == 0
             late.sendall(b"on")
             assert other.recv(2) == b"on"
-
-
-def test_a_connection_that_the_other_side_closed_shows(listener: socket.socket) -> None:
-    with socket.create_connection(listener.getsockname()) as other:
-        wires = Wires(stores=tuple)
-        with listener.accept()[0]:
-            wires.formed()
-            assert wires.intact
-            other.close()
-            assert not wires.intact
-
-
-def test_a_connection_that_this_side_closed_shows(listener: socket.socket) -> None:
-    with socket.create_connection(listener.getsockname()):
-        wires = Wires(stores=tuple)
-        mine = listener.accept()[0]
-        wires.formed()
-        mine.close()
-        assert not wires.intact
-
-
-def test_who_comes_to_meet_at_a_store_and_goes_breaks_nothing(listener: socket.socket) -> None:
-    with socket.create_connection(listener.getsockname()) as other:
-        wires = Wires(stores=lambda: [port_of(listener)])
-        with listener.accept()[0]:
-            wires.formed()
-            other.close()
-            assert wires.intact

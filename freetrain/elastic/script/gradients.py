@@ -1,0 +1,266 @@
+"""The gradients of one update, added up over the ranks: during the backward pass, or after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.training.shards import is_sharded, local
+from freetrain.elastic.worlds.calls import Asked, digest_of
+from freetrain.elastic.worlds.exchange import (
+    CHUNK_BYTES,
+    add_up_tensors,
+    bytes_of,
+    flatten,
+    start_broadcast,
+    unflatten,
+)
+from freetrain.elastic.worlds.world import World
+from freetrain.errors import InputError
+
+Ask = Callable[[str, int, float], Asked]
+
+
+@dataclass(slots=True)
+class _Pack:
+    """Gradients that travel together; large ones alone, in the memory that they have."""
+
+    parameters: list[torch.Tensor]
+    missing: set[int] = field(default_factory=set)
+    gradients: list[torch.Tensor] = field(default_factory=list)
+    flat: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    finish: Callable[[], None] | None = None
+
+
+class Gradients:
+    """Gradients of some parameters, from the ranks' own ones to their sums.
+
+    All ranks sum the same packs in the same order: that of the parameters backwards, as a backward pass comes to
+    them. The last pack is begun when the backward pass is over, and says besides whether some parameter has a
+    gradient here that had none in the update before, or the reverse; only then do the ranks compare which.
+
+    Args:
+        ask: begins to tell the ranks of the update: its kind, what has to be the same, this rank's part of the
+            loss.
+        agree: hears what they said; raises LostRankError, or OddOneOutError.
+        buffers: of the model, which all ranks have as rank 0 has them after each update; empty: each has its own.
+        adds_up_shards: whether the gradients of sharded parameters are weighted when the node adds them up.
+        measure: a number from parameters and this rank's own gradients, before these are summed.
+
+    Attributes:
+        measured: the sum of these numbers.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        agree: Callable[[Asked], object],
+        buffers: Callable[[], Iterable[torch.Tensor]] = tuple,
+        *,
+        adds_up_shards: bool = False,
+        measure: Callable[[Iterable[tuple[torch.Tensor, torch.Tensor]]], torch.Tensor] | None = None,
+    ) -> None:
+        self.measured = torch.zeros(())
+        self._ask, self._agree, self._buffers = ask, agree, buffers
+        self._adds_up_shards = adds_up_shards
+        self._measure = measure
+        self._known: list[int] = []
+        self._digest = 0
+        self._trusted = -1
+        self._packs: list[_Pack] = []
+        self._pack_of: dict[torch.Tensor, _Pack] = {}
+        self._hooked: set[torch.Tensor] = set()
+        self._none_anywhere: frozenset[int] = frozenset()
+        self._none_here: set[int] = set()
+        self._world: World
+        self._asked: Asked
+        self._weight = 0.0
+        self._aside: Mapping[torch.Tensor, torch.Tensor] = {}
+        self._begun = 0
+        self._is_open = False
+        self._broke_with: LostRankError | None = None
+
+    def forget_world(self) -> None:
+        """The ranks are others now, of whom nothing is known."""
+        self._trusted = -1
+        self._is_open = False
+        for pack in self._packs:
+            pack.gradients, pack.flat, pack.finish = [], torch.empty(0), None
+
+    def begin(
+        self,
+        parameters: Sequence[torch.Tensor],
+        places: Sequence[int],
+        world: World,
+        weight: float,
+        *,
+        loss_share: float = 0.0,
+        during_backward: bool = False,
+        aside: Mapping[torch.Tensor, torch.Tensor] | None = None,
+    ) -> None:
+        """Tell the ranks that the gradients of these parameters are to be summed.
+
+        Args:
+            parameters: those of one optimizer that want a gradient.
+            places: of these among all of its parameters.
+            world: whose ranks sum them.
+            weight: this rank's share of the samples.
+            loss_share: its part of the mean loss.
+            during_backward: sum each pack as soon as its gradients are there.
+            aside: gradients of earlier batches, weighted already; used up.
+
+        Raises:
+            LostRankError: a rank was lost, or differs.
+            OddOneOutError: this one differs.
+        """
+        self._plan(parameters, places)
+        self._world, self._weight, self._aside = world, weight, aside or {}
+        self._begun, self._none_here, self._broke_with = 0, set(), None
+        self.measured = torch.zeros(())
+        self._asked = self._ask("sum of gradients", self._digest, loss_share)
+        if self._digest != self._trusted:
+            # Sums of other shapes than the others' would end the process from within gloo.
+            self._agree(self._asked)
+            self._trusted = self._digest
+        for pack in self._packs:
+            pack.missing = {id(parameter) for parameter in pack.parameters}
+        self._is_open = during_backward
+        for parameter in parameters if during_backward else ():
+            if parameter not in self._hooked:
+                self._hooked.add(parameter)
+                register: Any = parameter.register_post_accumulate_grad_hook
+                register(self._arrived)
+
+    def finish(self) -> None:
+        """Let the parameters have the sums; one that has no gradient anywhere has none.
+
+        Raises:
+            LostRankError: a rank was lost, or differs.
+            OddOneOutError: this one differs.
+        """
+        self._is_open = False
+        if self._broke_with is not None:
+            raise self._broke_with
+        with torch.no_grad():
+            while self._begun < len(self._packs):
+                self._start_next()
+            finish_buffers = start_broadcast(self._buffers(), 0, self._world)
+            self._agree(self._asked)
+            for pack in self._packs:
+                assert pack.finish is not None
+                pack.finish()
+                unflatten(pack.flat, pack.gradients)
+            finish_buffers()
+            self._sum_shards()
+            if self._packs[-1].flat[-1] != 0:
+                self._compare_presence()
+            for place in self._none_anywhere:
+                self._parameters[place].grad = None
+        for pack in self._packs:
+            pack.gradients, pack.flat, pack.finish = [], torch.empty(0), None
+
+    # -- packs
+
+    def _plan(self, parameters: Sequence[torch.Tensor], places: Sequence[int]) -> None:
+        known = [id(parameter) for parameter in parameters]
+        if known == self._known:
+            return
+        self._known, self._parameters = known, list(parameters)
+        self._place = {parameter: place for place, parameter in enumerate(parameters)}
+        self._none_anywhere = frozenset()
+        self._shards = [each for each in parameters if is_sharded(each)]
+        self._packs = list(_packs([each for each in reversed(parameters) if not is_sharded(each)]))
+        self._pack_of = {each: pack for pack in self._packs for each in pack.parameters}
+        shapes = [(tuple(each.shape), str(each.dtype)) for each in parameters]
+        self._digest = digest_of(shapes, list(places))
+
+    def _arrived(self, parameter: torch.Tensor) -> None:
+        """The backward pass has come to the end of this parameter's gradient."""
+        pack = self._pack_of.get(parameter) if self._is_open else None
+        if pack is None:
+            return
+        if id(parameter) not in pack.missing:
+            raise InputError(
+                "a parameter got its gradient twice in the last backward pass of a step.",
+                "Checkpoint activations with use_reentrant=False, make one backward pass for each batch, or leave "
+                "out overlap=True.",
+            )
+        pack.missing.discard(id(parameter))
+        try:
+            while self._begun < len(self._packs) - 1 and not self._packs[self._begun].missing:
+                with torch.no_grad():
+                    self._start_next()
+        except LostRankError as error:
+            self._broke_with, self._is_open = error, False
+
+    def _start_next(self) -> None:
+        """Begin to sum the next pack; the last one with the word whether gradients are where they were."""
+        pack = self._packs[self._begun]
+        self._begun += 1
+        pack.gradients = [self._weighted(parameter) for parameter in pack.parameters]
+        if self._measure is not None:
+            self.measured = self.measured + self._measure(zip(pack.parameters, pack.gradients, strict=True))
+        pack.flat = flatten(pack.gradients)
+        if self._begun == len(self._packs):
+            for parameter in self._shards:
+                self._weighted(parameter)
+            is_otherwise = float(self._none_here != self._none_anywhere)
+            like = pack.flat if pack.gradients else self._parameters[0]
+            word = torch.full((1,), is_otherwise, dtype=like.dtype, device=like.device)
+            pack.flat = torch.cat([pack.flat.to(word), word]) if pack.gradients else word
+        pack.finish = self._world.start_add_up([pack.flat])
+
+    def _weighted(self, parameter: torch.Tensor) -> torch.Tensor:
+        if parameter.grad is None and parameter not in self._aside:
+            self._none_here.add(self._place[parameter])
+        parameter.grad = weighted(parameter, self._weight, self._adds_up_shards)
+        if parameter in self._aside:
+            parameter.grad.add_(self._aside[parameter])
+        return parameter.grad
+
+    def _sum_shards(self) -> None:
+        gradients = [local(each.grad) for each in self._shards]
+        add_up_tensors(gradients, self._world.peers)
+
+    def _compare_presence(self) -> None:
+        """Which parameters have a gradient on some rank."""
+        here = [float(place not in self._none_here) for place in range(len(self._parameters))]
+        present = self._world.start_sum(here).wait()
+        self._none_anywhere = frozenset(place for place, ranks in enumerate(present) if not ranks)
+
+
+def weighted(parameter: torch.Tensor, weight: float, adds_up_shards: bool) -> torch.Tensor:
+    """This rank's gradient times its share of the samples, in place; zeros where it has none.
+
+    Raises:
+        InputError: it is sparse.
+    """
+    gradient = parameter.grad
+    if gradient is None:
+        return torch.zeros_like(parameter)
+    if gradient.layout is not torch.strided:
+        raise InputError("some gradients are sparse, which cannot be added up.", "Use sparse=False.")
+    if is_sharded(gradient) and adds_up_shards:
+        return gradient  # each rank's part was weighted before the node's were added up
+    # A repeated sample's may be infinite.
+    return gradient.zero_() if weight == 0.0 else gradient.mul_(weight)
+
+
+def _packs(parameters: Sequence[torch.Tensor]) -> Iterator[_Pack]:
+    """Large ones alone, small ones together by type; the last pack has only small ones, or none."""
+    small: dict[Any, list[torch.Tensor]] = {}
+    for parameter in parameters:
+        if bytes_of(parameter) >= CHUNK_BYTES:
+            yield _Pack([parameter])
+            continue
+        pack = small.setdefault((parameter.dtype, parameter.device), [])
+        pack.append(parameter)
+        if sum(map(bytes_of, pack)) >= CHUNK_BYTES:
+            yield _Pack(small.pop((parameter.dtype, parameter.device)))
+    *others, last = small.values() or [[]]
+    yield from map(_Pack, others)
+    yield _Pack(last)

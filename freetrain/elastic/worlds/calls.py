@@ -1,0 +1,199 @@
+"""What each rank is about to do with the others: all hear it of all before anybody begins."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import sys
+import sysconfig
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+
+from freetrain.elastic.errors import OddOneOutError, OddRankError
+
+PAYLOAD_BYTES = 176
+"""Room for what ranks say beside the call itself."""
+
+_LAYOUT = struct.Struct(f"<32s48sqqq{PAYLOAD_BYTES}s")
+_PACKAGE = str(Path(__file__).parents[1])
+_NOT_THE_SCRIPTS = (_PACKAGE, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One rank's part in a collective.
+
+    Attributes:
+        what: kind of the collective; the same on all ranks.
+        where: line of the script that asked for it: ``train.py:41``. It is told, and not compared.
+        digest: of all else that has to be the same: shapes, places in the data.
+        size: a number that each rank has of its own: bytes to come, for example.
+        joined: number of the first world that this rank was in.
+        payload: whatever else a rank says.
+    """
+
+    what: str
+    where: str = ""
+    digest: int = 0
+    size: int = 0
+    joined: int = 0
+    payload: bytes = b""
+
+    def pack(self) -> torch.Tensor:
+        """As bytes, always as many."""
+        what, where = self.what.encode()[:32], self.where.encode()[-48:]
+        packed = _LAYOUT.pack(what, where, self.digest, self.size, self.joined, self.payload)
+        return torch.frombuffer(bytearray(packed), dtype=torch.uint8)
+
+    @classmethod
+    def unpack(cls, row: torch.Tensor) -> Call:
+        """The call that was packed."""
+        what, where, digest, size, joined, payload = _LAYOUT.unpack(row.numpy().tobytes())
+        return cls(_text(what), _text(where), digest, size, joined, payload)
+
+    def __str__(self) -> str:
+        return f"{self.what} at {self.where}" if self.where else self.what
+
+
+class Asked:
+    """A call that all ranks are being told of.
+
+    Args:
+        number: of the call in its world, from 1.
+        rank: of this process.
+        collect: waits for everybody's rows; raises LostRankError where they do not come.
+        turn_out: is told of a rank that differs, by the first of those that do not.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        rank: int,
+        collect: Callable[[], Sequence[torch.Tensor]],
+        turn_out: Callable[[int, str], object],
+    ) -> None:
+        self._number = number
+        self._rank = rank
+        self._collect = collect
+        self._turn_out = turn_out
+        self._calls: list[Call] | None = None
+
+    def wait(self) -> list[Call]:
+        """Everybody's call, in order of rank.
+
+        Raises:
+            LostRankError: a rank was lost, or differs and is ended.
+            OddOneOutError: this rank differs from those that were there before.
+        """
+        if self._calls is None:
+            calls = [Call.unpack(row) for row in self._collect()]
+            self.turn_out_odd(calls, [(call.what, call.digest) for call in calls], self._difference)
+            self._calls = calls
+        return self._calls
+
+    def turn_out_odd(
+        self,
+        calls: Sequence[Call],
+        marks: Sequence[object],
+        difference: Callable[[Call, Call], str],
+        alike: Callable[[object, object], bool] | None = None,
+        ranks: Sequence[int] | None = None,
+    ) -> None:
+        """End the ranks whose marks differ from those of the ranks that were there before, and only these.
+
+        Args:
+            calls: everybody's.
+            marks: what has to be alike, in order of rank.
+            difference: a sentence on a call that differs from the right one; it begins with "it".
+            alike: whether two marks are; equal ones by default.
+            ranks: those that are compared; all by default.
+
+        Raises:
+            LostRankError: another rank differs.
+            OddOneOutError: this one does.
+        """
+        compared = range(len(calls)) if ranks is None else ranks
+        right, odd = odd_ranks(
+            [calls[rank].joined for rank in compared], [marks[rank] for rank in compared], alike
+        )
+        if not odd:
+            return
+        model = calls[compared[right]]
+        reasons = {compared[place]: difference(calls[compared[place]], model) for place in odd}
+        if self._rank in reasons:
+            is_new = calls[self._rank].joined > min(call.joined for call in calls)
+            raise OddOneOutError(f"this worker differs from the others: {reasons[self._rank]}.", is_new=is_new)
+        first_right = next(rank for rank in range(len(calls)) if rank not in reasons)
+        if self._rank == first_right:
+            for rank, reason in reasons.items():
+                self._turn_out(rank, f"it differs from the others: {reason}")
+        named = "; ".join(f"rank {rank}: {reason}" for rank, reason in reasons.items())
+        first = min(call.joined for call in calls)
+        raise OddRankError(
+            f"some ranks differ from the others ({named})",
+            was_there_first=any(calls[rank].joined == first for rank in reasons),
+        )
+
+    def _difference(self, odd: Call, right: Call) -> str:
+        if odd.what != right.what:
+            return f"in exchange {self._number} of this world it comes to {odd}, and the others to {right}"
+        return (
+            f"in exchange {self._number} of this world, {odd}, it is at another place of the data, or sums other "
+            "parameters, than the others"
+        )
+
+
+def odd_ranks(
+    joined: Sequence[int], marks: Sequence[object], alike: Callable[[object, object], bool] | None = None
+) -> tuple[int, list[int]]:
+    """The place of a rank that is right, and the places of those that differ from it.
+
+    Right is what most of those say that have been there longest; where that decides nothing, what most of all say;
+    otherwise what the first says.
+    """
+    is_alike = alike or (lambda one, other: one == other)
+    if all(is_alike(marks[0], mark) for mark in marks):
+        return 0, []
+    ranks, oldest = range(len(marks)), min(joined)
+    with_me = [[other for other in ranks if is_alike(marks[rank], marks[other])] for rank in ranks]
+
+    def weight(rank: int) -> tuple[int, int, int]:
+        old = sum(joined[other] == oldest for other in with_me[rank]) if joined[rank] == oldest else 0
+        return old, len(with_me[rank]), -rank
+
+    right = max(ranks, key=weight)
+    return right, [rank for rank in ranks if rank not in with_me[right]]
+
+
+def line_of_script() -> str:
+    """File and line of the script's frame that called the runtime."""
+    frame = sys._getframe(1)
+    innermost = ""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if _is_scripts(name):
+            return f"{name.rpartition('/')[2]}:{frame.f_lineno}"
+        if not innermost and not name.startswith(_PACKAGE):
+            innermost = f"{name.rpartition('/')[2]}:{frame.f_lineno}"
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return innermost
+
+
+@lru_cache(maxsize=1024)
+def _is_scripts(file: str) -> bool:
+    return not file.startswith(_NOT_THE_SCRIPTS)
+
+
+def _text(packed: bytes) -> str:
+    return packed.rstrip(b"\0").decode(errors="replace")
+
+
+def digest_of(*facts: object) -> int:
+    """A number that is the same in all processes for the same facts: numbers, strings and tuples of them."""
+    return int.from_bytes(hashlib.blake2b(repr(facts).encode(), digest_size=7).digest(), "big")
