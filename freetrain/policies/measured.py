@@ -14,5 +14,10 @@ MEASURED: tuple[tuple[str, str, float, int, float, float], ...] = (
     ("smd", "theta", 22295.37, 1383, 1.31, 12.59),
     ("smd,sizes=menu", "theta", 25848.23, 1570, 1.21, 0.00),
     ("freetrain", "cerit", 2181.56, 131, 45.19, 62.36),
+    ("equal-share", "cerit", 2178.96, 133, 46.22, 47.84),
+    ("gadget", "cerit", 2171.24, 131, 45.91, 43.56),
+    ("gadget,utility=log", "cerit", 2177.04, 130, 45.99, 45.51),
+    ("smd", "cerit", 2009.71, 121, 49.02, 48.47),
+    ("smd,sizes=menu", "cerit", 2178.42, 130, 45.97, 43.89),
 )
 """Policy, trace, node-hours of work, completed, mean hours until then, hours of the longest wait."""
