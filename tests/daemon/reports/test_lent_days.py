@@ -97,7 +97,7 @@ def test_what_is_forgotten_stays_in_the_sums_and_nothing_else_of_it(tmp_path: Pa
     ledger = ledger_of(str(tmp_path), ended)
     now_s = BEGIN_S + 12 * DAY_S
     sum_up_days(ledger, now_s)
-    assert ledger.summed_until_s() == BEGIN_S + 10 * DAY_S
+    assert ledger.days.summed_until_s() == BEGIN_S + 10 * DAY_S
     before_s = BEGIN_S + 5 * DAY_S
     while ledger.forget_fragments(before_s, ["8"]):
         pass
@@ -131,9 +131,9 @@ def test_a_day_is_summed_up_once_nothing_of_it_changes_any_more(tmp_path: Path) 
     ledger = ledger_of(str(tmp_path), [going_on])
     for days, summed in ((1.9, 0), (2.2, 1), (4.2, 3)):
         sum_up_days(ledger, BEGIN_S + days * DAY_S)
-        until_s = ledger.summed_until_s()
+        until_s = ledger.days.summed_until_s()
         assert (0 if until_s is None else (until_s - BEGIN_S) / DAY_S) == summed
-    assert [one.lent.lent_s for one in ledger.lent_days(0.0, BEGIN_S + 9 * DAY_S)] == [82800.0, DAY_S, DAY_S]
+    assert [one.lent.lent_s for one in ledger.days.between(0.0, BEGIN_S + 9 * DAY_S)] == [82800.0, DAY_S, DAY_S]
 
 
 def test_what_is_forgotten_is_given_back_to_the_file_system(tmp_path: Path) -> None:
