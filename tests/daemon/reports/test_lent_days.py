@@ -33,6 +33,7 @@ TRAINERS = [
 
 @st.composite
 def fragments(draw: st.DrawFn) -> list[Fragment]:
+    """Fragments on nodes of their own: where some overlap, what is cut depends on what is read together."""
     found = []
     for number in range(draw(st.integers(1, 12))):
         start_s = BEGIN_S + draw(st.integers(0, 5 * 24)) * 3600.0
@@ -40,7 +41,7 @@ def fragments(draw: st.DrawFn) -> list[Fragment]:
         end = draw(st.sampled_from([End.PREEMPTED, End.RELEASED, End.COMPLETED]))
         found.append(
             Fragment(
-                f"{number}", draw(st.sampled_from("789")), draw(st.sampled_from(["n1", "n2", "n3"])),
+                f"{number}", draw(st.sampled_from("789")), f"n{number}",
                 FragmentState.RUNNING if lasts_s is None else FragmentState.ENDED, start_s, 3600.0, start_s,
                 None if lasts_s is None else start_s + lasts_s * 3600.0, None if lasts_s is None else end,
             )
