@@ -90,7 +90,7 @@ def fill_and_sum_up(path: Path, fragments: int, days: int, summed_days: int) -> 
     began_s = time.process_time()
     sum_up_days(ledger, time.time())
     print(f"days summed up in {time.process_time() - began_s:.1f} s of CPU", flush=True)
-    summed_until_s, draw = ledger.summed_until_s() or time.time(), random.Random(2)
+    summed_until_s, draw = ledger.days.summed_until_s() or time.time(), random.Random(2)
     first = day_of(time.time() - days * DAY_S)
     with for_writing(make_engine(path)).begin() as connection:
         for number in range(1, summed_days + 1):

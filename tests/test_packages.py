@@ -124,6 +124,7 @@ def test_a_debian_package_comes_and_goes_in_another_root_and_leaves_nothing_that
     if package.suffix != ".deb":
         pytest.skip("RPM keeps accounts")
     stage, root = tmp_path / "stage", tmp_path / "root"
+    stage.mkdir()
     subprocess.run(["dpkg-deb", "--control", package, stage / "DEBIAN"], check=True)
     assert "procps" in (stage / "DEBIAN/control").read_text(), "ExecReload= uses its kill"
     (stage / "DEBIAN/md5sums").unlink(missing_ok=True)

@@ -13,7 +13,8 @@ from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.lent_time import LentTime
 from freetrain.daemon.reports.lent_days import costs_of, day_of, lendings_of, start_of
 from freetrain.lending.lent_time import LONGEST_LOSS_S, Lending, lent_times
-from freetrain.store.ledger import Ledger, LentDay
+from freetrain.store.ledger import Ledger
+from freetrain.store.lent_days import LentDay
 
 
 class Key(StrEnum):
@@ -64,12 +65,12 @@ def read_books(ledger: Ledger, from_s: float, until_s: float, now_s: float, one_
     Raises:
         StateError: the database cannot be read.
     """
-    summed_until_s = ledger.summed_until_s() or from_s
+    summed_until_s = ledger.days.summed_until_s() or from_s
     first_s, last_s = _next_start(from_s), start_of(day_of(min(until_s, summed_until_s)))
     if one_by_one or first_s >= last_s:
         days, rest = list[LentDay](), [(from_s, until_s)]
     else:
-        days, rest = ledger.lent_days(first_s, last_s), [(from_s, first_s), (last_s, until_s)]
+        days, rest = ledger.days.between(first_s, last_s), [(from_s, first_s), (last_s, until_s)]
     rest = [(begin_s, end_s) for begin_s, end_s in rest if begin_s < end_s]
     found = {
         one.id: one for begin_s, end_s in rest for one in ledger.fragments_between(begin_s - LONGEST_LOSS_S, end_s)

@@ -46,7 +46,7 @@ class LentHours:
         fade = 0.5 ** ((now_s - since_s) / half_life_s)
         hours = defaultdict(float, {user: each * fade for user, each in self._hours.items()})
         # At first days that are summed up spare reading months of fragments.
-        for day in self._ledger.lent_days(since_s, now_s) if self._counted_s == -float("inf") else ():
+        for day in self._ledger.days.between(since_s, now_s) if self._counted_s == -float("inf") else ():
             middle_s = (day.day_s + day.until_s) / 2
             hours[day.owner] += day.lent.lent_s / 3600 * 0.5 ** ((now_s - middle_s) / half_life_s)
             since_s = max(since_s, day.until_s)

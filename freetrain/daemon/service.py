@@ -229,7 +229,7 @@ class Service:
             book.forget(before_s)
             if lender.judgement is None:
                 return  # which trainers Slurm shows is not known yet
-            summed_s = (ledger.summed_until_s() or 0.0) - LONGEST_LOSS_S
+            summed_s = (ledger.days.summed_until_s() or 0.0) - LONGEST_LOSS_S
             while ledger.forget_fragments(min(before_s, summed_s), [one.trainer.id for one in lender.entries]):
                 time.sleep(_BREATH_S)  # looks write in between
             while ledger.give_space_back():

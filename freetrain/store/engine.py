@@ -56,8 +56,6 @@ def _configure(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     # For a new file only: decisions of 2 kB would waste a quarter of SQLite's usual 4 kB pages.
     connection.execute("PRAGMA page_size = 16384")
-    # For a new file only, too: what is forgotten is given back to the file system, see Ledger.give_space_back.
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     # NORMAL would lose the last transactions in a power cut: what the daemon asked of Slurm, and the audit of it.
     connection.execute("PRAGMA synchronous = FULL")
 

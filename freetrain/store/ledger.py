@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from sqlalchemy import Engine, delete, func, select, text, update
@@ -14,8 +14,8 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from freetrain.core.fragment import End, Fragment
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.core.lent_time import LentTime
 from freetrain.store.engine import for_writing
+from freetrain.store.lent_days import LentDays
 from freetrain.store.row_values import fragment_of, row_of_fragment, row_of_trainer, trainer_of
 from freetrain.store.store_errors import explained, sensible
 from freetrain.store.tables import (
@@ -26,7 +26,6 @@ from freetrain.store.tables import (
     FragmentRow,
     HarmRow,
     KeptSinceRow,
-    LentDayRow,
     LiveTrainerRow,
     LostNodeRow,
     RunRow,
@@ -48,33 +47,17 @@ _PAGES_AT_ONCE, _INCREMENTAL = 1000, 2
 _NONE: Mapping[End, int] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class LentDay:
-    """What the trainers of a user, account and kind were lent on one day.
+class Ledger:
+    """Reads and writes the daemon's tables; each method is one transaction. ``Store.ledger`` makes it.
 
     Attributes:
-        day_s: when the day began, UTC epoch seconds.
-        until_s: when it ended.
-        owner: the user.
-        account: to which it is charged.
-        kind: training or tasks; empty: nobody knows.
-        lent: what it came to.
+        days: what each day lent.
     """
-
-    day_s: float
-    until_s: float
-    owner: str
-    account: str
-    kind: str
-    lent: LentTime
-
-
-class Ledger:
-    """Reads and writes the daemon's tables; each method is one transaction. ``Store.ledger`` makes it."""
 
     def __init__(self, engine: Engine, path: Path) -> None:
         self._engine = engine
         self._path = path
+        self.days = LentDays(engine, path)
 
     @contextmanager
     def _reading(self) -> Iterator[Session]:
@@ -161,33 +144,6 @@ class Ledger:
             query = query.where(FragmentRow.node.in_(nodes))
         with self._reading() as session:
             return [(fragment_of(row), owner or "") for row, owner in session.execute(query)][::-1]
-
-    def summed_until_s(self) -> float | None:
-        """Until when days have been summed up; None: none has been."""
-        with self._reading() as session:
-            row = session.get(KeptSinceRow, LentDayRow.__tablename__)
-            return None if row is None else row.time_s
-
-    def save_lent_day(self, day_s: float, until_s: float, sums: Iterable[LentDay]) -> None:
-        """Keep what a day came to, in place of what was kept of it."""
-        with self._writing() as session:
-            session.execute(delete(LentDayRow).where(LentDayRow.day_s == day_s))
-            for one in sums:
-                names = {"day_s": day_s, "until_s": until_s, "owner": one.owner, "account": one.account}
-                session.add(LentDayRow(**names, kind=one.kind, **asdict(one.lent)))
-            session.merge(KeptSinceRow(what=LentDayRow.__tablename__, time_s=until_s))
-
-    def lent_days(self, from_s: float, until_s: float) -> list[LentDay]:
-        """The days that lie within this time, as far as they have been summed up."""
-        query = select(LentDayRow).where(LentDayRow.day_s >= from_s, LentDayRow.until_s <= until_s)
-        with self._reading() as session:
-            return [
-                LentDay(
-                    row.day_s, row.until_s, row.owner, row.account, row.kind,
-                    LentTime(row.lent_s, row.lost_to_starts_s, row.lost_to_ends_s, row.starts, row.evictions),
-                )
-                for row in session.scalars(query.order_by(LentDayRow.day_s))
-            ]  # fmt: skip
 
     def forget_fragments(self, before_s: float, present: Collection[str]) -> bool:
         """Drop some of the fragments that ended before, and the trainers that have none any more.

@@ -69,6 +69,8 @@ def bring_up_to_date(engine: Engine, path: Path) -> None:
         StateError: the schema is a newer one, or the file cannot be written.
     """
     with explained(path):
+        if not path.exists() or not path.stat().st_size:
+            _begin_file(path)
         # Also shows, before any work is done, whether the store can be written at all.
         with for_writing(engine).begin() as connection:
             found = read_schema(connection)
@@ -82,6 +84,15 @@ def bring_up_to_date(engine: Engine, path: Path) -> None:
             alone.execute("PRAGMA journal_mode = WAL")
         with for_writing(make_migration_engine(path)).begin() as connection:
             _migrate(connection)
+
+
+def _begin_file(path: Path) -> None:
+    """Choose what can be chosen for an empty file only."""
+    with closing(_connect(path)) as alone:
+        alone.execute("PRAGMA page_size = 16384")
+        # What is forgotten is given back to the file system, see Ledger.give_space_back.
+        alone.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        alone.execute("PRAGMA journal_mode = WAL")
 
 
 def _check_known(found: str | None, path: Path) -> None:

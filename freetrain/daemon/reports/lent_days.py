@@ -22,7 +22,8 @@ from freetrain.lending.lent_time import (
     lent_times,
 )
 from freetrain.slurm.tags import Tag, parse_tag
-from freetrain.store.ledger import Ledger, LentDay
+from freetrain.store.ledger import Ledger
+from freetrain.store.lent_days import LentDay
 
 _SETTLES_S = LONGEST_LOSS_S + 7200.0
 """So long after a day its fragments, and what their ends cost, are known; a lost one is given up after an hour."""
@@ -30,12 +31,12 @@ _SETTLES_S = LONGEST_LOSS_S + 7200.0
 
 def sum_up_days(ledger: Ledger, now_s: float) -> None:
     """Sum up all days that are settled and have not been summed up yet."""
-    begin_s = ledger.summed_until_s()
+    begin_s = ledger.days.summed_until_s()
     if begin_s is None:
         first_s = ledger.first_start_s()
         begin_s = None if first_s is None else start_of(day_of(first_s))
     while begin_s is not None and (end_s := start_of(day_of(begin_s) + timedelta(days=1))) + _SETTLES_S <= now_s:
-        ledger.save_lent_day(begin_s, end_s, _sums(ledger, begin_s, end_s, now_s))
+        ledger.days.save(begin_s, end_s, _sums(ledger, begin_s, end_s, now_s))
         begin_s = end_s
 
 
