@@ -321,7 +321,7 @@ IN_FREETRAIN_TOML = {
     "harm without limit": ('[harm]\nlimit = "1d"\n', 'limit = "00:01:00"', True),
     "harm that is forgotten": ('[harm]\nwithin = "1s"\n', 'within = "01:00:00"', True),
     "harm without end": ("[harm]\nallowed = 100000\n", "allowed = 3", True),
-    "endless cool down": ('[pace]\ncool_down = "UNLIMITED"\n', 'cool_down = "00:00:00"', False),
+    "long cool down": ('[pace]\ncool_down = "40-0"\n', 'cool_down = "00:00:00"', False),
     "a message a second": ('[notify]\nevery = 1\n', 'every = "01:00:00"', False),
     "no amount": ('[lend]\nkeep = "4 CPUs"\n', 'keep = ""', True),
     "kept of whole nodes": ('[lend]\nkeep = "cpu=4,mem=16G"\n', 'keep = ""', False),

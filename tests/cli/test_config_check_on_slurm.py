@@ -118,13 +118,12 @@ def test_what_is_planted_in_slurm_is_found_and_the_printed_lines_mend_it(lab: La
     account = lab.users["daemon"]
     admin(lab, "sacctmgr", "-i", "modify", "user", account, "set", "AdminLevel=None")
     found = check(lab, path)
-    assert len(found) == 12
+    assert len(found) == 11
     assert {f"{OURS} {mend}" for mend in ("GraceTime=0", "PriorityTier=9", "PreemptMode=REQUEUE", "State=UP")} | {
         f"{OURS} {mend}" for mend in ("RootOnly=NO", "MinNodes=0", "MaxTime=1-00:00:00", "OverTimeLimit=0")
     } | {
         f"{OURS} TRESBillingWeights=CPU=0.0",
-        "sacctmgr -i modify qos normal set GrpTRES=node=3",
-        "sacctmgr -i modify qos normal set MaxSubmitJobsPU=1000",
+        f"{OURS} QOS=freetrain",
         f"sacctmgr -i modify user {account} set AdminLevel=Operator",
     } <= said(found)
     assert mended(lab, path) == []

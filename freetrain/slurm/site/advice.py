@@ -99,7 +99,7 @@ def advise(site: Site, premise: Premise) -> Advice:
 def harmless(site: Site, queue: FragmentQueue, finding: Finding) -> Finding:
     """The finding; without its lines where they would harm the site's own jobs."""
     after, queue_then = apply(finding.changes, site, queue)
-    is_harmless = not finding.changes or not judge_own_jobs(site, after, queue_then)
+    is_harmless = not finding.changes or not judge_own_jobs(site, after, queue_then, queue)
     return finding if is_harmless else replace(finding, mend="", changes=())
 
 
@@ -131,8 +131,7 @@ def _may_be_meant(site: Site, queue: FragmentQueue) -> bool:
     """Whether no ordinary jobs would be taken for fragments: by a partition of the site's, or by a usual QOS."""
     if queue.qos:
         is_preempted = any(queue.qos in quality.preempts for quality in (site.qos or {}).values())
-        is_default = any(one.default_qos == queue.qos for one in site.associations)
-        return queue.qos != USUAL_QOS and (is_preempted or not is_default)
+        return queue.qos != USUAL_QOS and (is_preempted or queue.qos not in site.usual_qos)
     own = site.partitions.get(queue.partition)
     if own is None or own.name == OWN:
         return True
@@ -183,14 +182,14 @@ def _unmended(site: Site, premise: Premise) -> list[Finding]:
 
 def _plan(site: Site, premise: Premise, queue: FragmentQueue) -> Plan | None:
     """What mends all that is unsafe where fragments run in this queue; None: something cannot be mended."""
-    wanted = replace(premise, queue=queue)
     settings = [setting(key, value) for key, value in _settings(premise.queue, queue)]
-    first = _unmended(site, wanted)
+    meant = queue
+    first = _unmended(site, replace(premise, queue=queue))
     changes: dict[Finding, tuple[SiteChange, ...]] = {}
     typed, after = list(settings), site
     root = found("")
     for _ in range(_MOST_ROUNDS):
-        findings = (*_unmended(after, wanted), *judge_own_jobs(site, after, queue))
+        findings = (*_unmended(after, replace(premise, queue=queue)), *judge_own_jobs(site, after, queue, meant))
         unsafe = [finding for finding in findings if finding.is_unsafe]
         if not unsafe:
             changes[root] = (*changes.get(root, ()), *settings)
@@ -204,7 +203,7 @@ def _plan(site: Site, premise: Premise, queue: FragmentQueue) -> Plan | None:
             typed += new
         if len(typed) == before:
             return None
-        after, _ = apply(in_typing_order(typed), site, queue)
+        after, queue = apply(in_typing_order(typed), site, queue)
     return None
 
 
@@ -213,19 +212,20 @@ def _settings(before: FragmentQueue, after: FragmentQueue) -> list[tuple[str, st
     return [(key, new) for key, old, new in pairs if old != new]
 
 
-def judge_own_jobs(before: Site, after: Site, queue: FragmentQueue) -> list[Finding]:
+def judge_own_jobs(before: Site, after: Site, *queues: FragmentQueue) -> list[Finding]:
     """Effects of changes on the site's own jobs: pairs that may preempt, jobs that are locked out, another order.
 
     Args:
         before: the site as it is.
         after: as it would be.
-        queue: where fragments would run.
+        queues: where fragments would run; also where they were meant to run before.
     """
-    kinds = [kind for kind in kinds_of(before) if not is_of_fragments(kind, queue)]
+    kinds = [kind for kind in kinds_of(before) if not any(is_of_fragments(kind, queue) for queue in queues)]
     return [
         *_new_preemptions(before, after, kinds),
-        *_locked_out(before, after, kinds, queue),
+        *_locked_out(before, after, kinds, queues[0]),
         *_another_order(before, after, sorted({kind.partition for kind in kinds})),
+        *_new_limits(before, after),
     ]
 
 
@@ -282,6 +282,13 @@ def _another_order(before: Site, after: Site, names: Sequence[str]) -> Iterator[
     for first, second in combinations(names, 2):
         if order(before, first, second) != order(after, first, second):
             yield found(f"Jobs of partitions {first} and {second} would be considered in another order.")
+
+
+def _new_limits(before: Site, after: Site) -> Iterator[Finding]:
+    for name in sorted(before.usual_qos & (before.qos or {}).keys()):
+        new = (after.qos or {})[name].limits.items() - (before.qos or {})[name].limits.items()
+        for key, limit in sorted(new):
+            yield found(f"Jobs with QOS {name} would have a limit ({key}={limit}).")
 
 
 def _cost(site: Site, plan: Plan) -> tuple[int, int, int]:

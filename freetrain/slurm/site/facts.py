@@ -195,6 +195,11 @@ class Site:
         """Accounts and users; none where they are unknown."""
         return tuple(map(_association_of, self.association_rows or ()))
 
+    @cached_property
+    def usual_qos(self) -> Names:
+        """The QOS that some jobs have without asking for one."""
+        return frozenset({USUAL_QOS, *(one.usual_qos for one in self.associations)})
+
     @property
     def nodes_of(self) -> Mapping[str, Partition]:
         """Partitions by name, as the rest of freetrain knows them."""

@@ -317,8 +317,7 @@ def _of_admission(site: Site, premise: Premise, own: SitePartition) -> Iterator[
 def _is_for_fragments(site: Site, name: str) -> bool:
     """Whether some QOS preempts this one, and nobody has it by default."""
     known = site.qos or {}
-    usual = {"normal", *(one.default_qos for one in site.associations)}
-    return name not in usual and any(name in one.preempts for one in known.values())
+    return name not in site.usual_qos and any(name in one.preempts for one in known.values())
 
 
 def _of_fragments(site: Site, premise: Premise, own: Qos, names: Names) -> Iterator[Finding]:
@@ -441,7 +440,7 @@ def _out_of_limits(site: Site, premise: Premise, own: SitePartition, limits: Qos
         yield qos(name, "GrpTRES", f"node={len(own.partition.nodes)}")
         yield qos(name, "MaxSubmitJobsPU", f"{most_submitted(len(own.partition.nodes))}")
     yield from admit_accounts_to(site, name)
-    if own.admitted_qos is not None and name not in own.admitted_qos:
+    if site.settings.preempt_type == BY_PARTITION or name not in (own.admitted_qos or {name}):
         yield partition(own.name, "AllowQos", name)
     yield setting("qos", name)
 

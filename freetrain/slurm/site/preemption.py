@@ -14,7 +14,7 @@ from enum import IntEnum
 from itertools import product
 
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.slurm.site.facts import BY_PARTITION, BY_QOS, USUAL_QOS, Names, Qos, Site, SitePartition
+from freetrain.slurm.site.facts import BY_PARTITION, BY_QOS, Names, Qos, Site, SitePartition
 
 STOPS = frozenset({"CANCEL", "REQUEUE"})
 """What Slurm may do to a job that it preempts so that it leaves its node; suspended jobs keep memory and GPUs."""
@@ -158,8 +158,7 @@ def best_fragment_qos(site: Site, wish: str, among: Names | None = None) -> str:
         wish: the name of the one to make where there is none.
         among: those that may be chosen; None: any.
     """
-    usual = {USUAL_QOS, *(one.default_qos for one in site.associations)}
-    free = [name for name in site.qos or {} if name not in usual and (among is None or name in among)]
+    free = [name for name in site.qos or {} if name not in site.usual_qos and (among is None or name in among)]
     times = {name: sum(name in qos.preempts for qos in (site.qos or {}).values()) for name in free}
     preempted = [name for name in sorted(free) if times[name]]
     return max(preempted, key=lambda name: times[name], default=wish)

@@ -201,34 +201,32 @@ def _of_fences(site: Site, premise: Premise, own: SitePartition, most_nodes: int
             is_unsafe=False,
         )
         return
-    fence = premise.queue.qos or own.qos
+    fence = premise.queue.qos or (own.qos if own.qos not in site.usual_qos else "")
     fencing = [fence] if fence else sorted(qos_of_fragments(site, premise.queue, own))
     known = [quality for name in fencing if (quality := (site.qos or {}).get(name))]
     nodes, submitted = f"node={most_nodes}", f"{most_submitted(most_nodes)}"
-    is_own = bool(fence) or own.admitted_qos is not None
-    if not all(quality.named_limits(_ON_RUNNING) for quality in known) or not known:
-        if is_own and known:
-            for quality in known:
-                which = f"QOS {quality.name}" + (f" of partition {own.name}" if quality.name == own.qos else "")
-                yield found(
-                    f"{which} has no limit: nothing but freetrain's own hold what runs with it.",
-                    qos(quality.name, "GrpTRES", nodes),
-                    is_unsafe=False,
-                )
-        elif not is_own:
-            name = own.name
-            made = [] if name in (site.qos or {}) else [new_qos(name)]
+    is_own = bool(fence) or (own.admitted_qos is not None and not own.admitted_qos & site.usual_qos)
+    if not is_own and not (known and all(quality.named_limits(_ON_RUNNING) for quality in known)):
+        name = own.name
+        made = [] if name in (site.qos or {}) else [new_qos(name)]
+        yield found(
+            f"Partition {name} has no QOS of its own with limits: nothing but freetrain's own hold what runs "
+            "there.",
+            *made,
+            qos(name, "GrpTRES", nodes),
+            qos(name, "MaxSubmitJobsPU", submitted),
+            partition(name, "QOS", name),
+            is_unsafe=False,
+        )
+    for quality in known if is_own else ():
+        if not quality.named_limits(_ON_RUNNING):
+            which = f"QOS {quality.name}" + (f" of partition {own.name}" if quality.name == own.qos else "")
             yield found(
-                f"Partition {name} has no QOS with limits: nothing but freetrain's own hold what runs there.",
-                *made,
-                qos(name, "GrpTRES", nodes),
-                qos(name, "MaxSubmitJobsPU", submitted),
-                partition(name, "QOS", name),
+                f"{which} has no limit: nothing but freetrain's own hold what runs with it.",
+                qos(quality.name, "GrpTRES", nodes),
                 is_unsafe=False,
             )
-            return
-    for quality in known:
-        if is_own and not quality.named_limits(_ON_WAITING):
+        if not quality.named_limits(_ON_WAITING):
             yield found(
                 f"QOS {quality.name} lets a user submit any number of tasks for partition {own.name}: all of them "
                 "count in slurmctld's MaxJobCount, held ones too.",
@@ -250,7 +248,7 @@ def _of_charges(site: Site, premise: Premise, own: SitePartition) -> Iterator[Fi
         return
     named = ", ".join(f"{quality.name} {quality.usage_factor:g}" for quality in dear)
     weights = own.row.get("TRESBillingWeights") or "not set"
-    is_own = bool(premise.queue.qos) or own.admitted_qos is not None
+    is_own = not names & site.usual_qos
     free = [qos(quality.name, "UsageFactor", "0") for quality in dear]
     yield found(
         f"A lent node counts against its user as any other (UsageFactor of QOS {named}; TRESBillingWeights of "

@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.node import Partition
-from freetrain.slurm.site.advice import Plan, advise, best_plan
+from freetrain.slurm.finding import Finding
+from freetrain.slurm.site.advice import Plan, advise, best_plan, harmless
+from freetrain.slurm.site.changes import qos
 from freetrain.slurm.site.facts import Row, Site
 from freetrain.slurm.site.harm import Premise, judge_harm
 from freetrain.slurm.site.preemption import is_of_fragments, kinds_of, may_preempt
+from freetrain.slurm.site.terms import judge_terms
 from tests.slurm.site.rows import association_row, partition_row, qos_row
 
 NODES = frozenset(f"n{number}" for number in range(1, 9))
@@ -49,7 +52,7 @@ def without_preemption(partitions: dict[str, Row]) -> Site:
 def plan_of(site: Site, partition: str = "freetrain", qos: str = "") -> Plan:
     plan = best_plan(site, Premise(FragmentQueue(partition, qos)))
     assert plan is not None
-    check(site, plan)
+    check(site, plan, FragmentQueue(partition, qos))
     return plan
 
 
@@ -57,10 +60,11 @@ def lines(plan: Plan) -> list[str]:
     return [line for change in plan.all_changes for line in change.line.splitlines()]
 
 
-def check(site: Site, plan: Plan) -> None:
+def check(site: Site, plan: Plan, meant: FragmentQueue) -> None:
     """Nothing is unsafe after it, and each pair of the site's kinds of jobs is as it was; none is locked out."""
     assert not any(one.is_unsafe for one in judge_harm(plan.site, Premise(plan.queue)))
-    kinds = [kind for kind in kinds_of(site) if not is_of_fragments(kind, plan.queue)]
+    own = [plan.queue] + ([meant] if meant.partition == plan.queue.partition and not meant.qos else [])
+    kinds = [kind for kind in kinds_of(site) if not any(is_of_fragments(kind, queue) for queue in own)]
     for taker, holder in product(kinds, repeat=2):
         before, after = may_preempt(site, taker, holder), may_preempt(plan.site, taker, holder)
         assert before is after, (taker, holder, lines(plan))
@@ -219,7 +223,7 @@ def test_whatever_the_site_and_the_premise_advice_mends_and_changes_nothing_for_
     premise = Premise(FragmentQueue(partition, qos))
     plan = best_plan(site, premise)
     if plan is not None:
-        check(site, plan)
+        check(site, plan, premise.queue)
     advice = advise(site, premise)
     if any(finding.is_unsafe for finding in advice.findings) and advice.plan is not None:
         printed = [change for finding in advice.findings if finding.is_unsafe for change in finding.changes]
@@ -246,3 +250,26 @@ def test_no_warning_has_a_line_that_follows_from_a_wrong_premise() -> None:
         for finding in advise(by_qos(partitions, **THREE), Premise(FragmentQueue("freetrain"))).findings
     ]
     assert printed == ['[slurm]\nqos = "freetrain"', "scontrol update PartitionName=main DenyQos=freetrain"]
+
+
+def test_an_ordinary_qos_is_not_limited_for_the_sake_of_fragments() -> None:
+    partitions = tiers(main=2, freetrain=1)
+    partitions["freetrain"] = {**partitions["freetrain"], "PreemptMode": "REQUEUE", "QoS": "normal"}
+    conf = ACCOUNTING | {"PreemptType": "preempt/partition_prio", "PreemptMode": "REQUEUE"}
+    people = (association_row("ml"), association_row("ml", "alice"))
+    site = Site(conf, partitions, {"normal": qos_row("normal")}, people)
+    mends = [finding.mend for finding in judge_terms(site, Premise(FragmentQueue("freetrain")))]
+    assert not any("modify qos normal" in mend for mend in mends)
+    assert any(mend.endswith("scontrol update PartitionName=freetrain QOS=freetrain") for mend in mends)
+    limiting = Finding.of("No.", [qos("normal", "GrpTRES", "node=3")], is_unsafe=False)
+    assert harmless(site, FragmentQueue("freetrain"), limiting).mend == ""
+
+
+def test_fragments_get_out_of_a_limit_of_an_ordinary_qos_by_a_qos_of_their_own() -> None:
+    partitions = tiers(main=2, freetrain=1)
+    partitions["freetrain"] = {**partitions["freetrain"], "PreemptMode": "REQUEUE"}
+    conf = ACCOUNTING | {"PreemptType": "preempt/partition_prio", "PreemptMode": "REQUEUE"}
+    people = (association_row("ml"), association_row("ml", "alice"))
+    plan = plan_of(Site(conf, partitions, {"normal": qos_row("normal", GrpTRES="node=3")}, people))
+    assert plan.queue == FragmentQueue("freetrain", "freetrain")
+    assert {"scontrol update PartitionName=freetrain AllowQos=freetrain", 'qos = "freetrain"'} <= set(lines(plan))

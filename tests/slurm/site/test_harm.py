@@ -290,6 +290,7 @@ def test_a_limit_of_the_usual_qos_that_fragments_have_too_is_refused_with_a_qos_
         "sacctmgr -i modify qos freetrain set GrpTRES=node=4",
         "sacctmgr -i modify qos freetrain set MaxSubmitJobsPU=1000",
         "sacctmgr -i modify account ml set QOS+=freetrain",
+        "scontrol update PartitionName=freetrain AllowQos=freetrain",
         "[slurm]",
         'qos = "freetrain"',
     ]
