@@ -41,7 +41,7 @@ ELSEWHERE: Mapping[str, str] = {
     r"run\b": "starts a training: tests/test_docs_environment.py, tests/examples/test_examples.py",
     r"poke\b": "needs a training that runs: tests/elastic/on_node/test_agent.py",
     r"curve\b": "needs a training that has run: tests/cli/test_curve.py",
-    r"bench\b": "takes minutes: tests/experiments/test_experiments.py",
+    r"bench\b": "takes minutes: tests/policies/test_experiments.py",
     r"sweep\b": "takes minutes: tests/cli/test_sweep.py",
     r"runs compare(?! \d)": "needs a sweep: tests/cli/test_sweep.py",
     r"replay .*--policy first-come": "needs the package that the page shows: tests/policies/test_installed.py",
@@ -118,7 +118,8 @@ def stand_ins(directory: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     slurm.answers("scontrol", partitions, when="show partition")
     slurm.answers("scontrol", partitions, when="-o show")
     slurm.answers("scontrol", "No reservations in the system\n", when="show reservation")
-    slurm.answers("scontrol", "PreemptType = preempt/partition_prio\nClusterName = site\n", when="show config")
+    config = (Path(__file__).parent / "slurm" / "recorded" / "config_22.05.txt").read_text()
+    slurm.answers("scontrol", config.replace("slurmdbd", "none"), when="show config")
     slurm.answers("sbatch", "4712\n")
     return slurm
 

@@ -212,11 +212,13 @@ def shares_limit(job: Job, other: Job) -> bool:
     """
     if job.limit is None:
         return False
+    same_account = job.account == other.account != ""
+    same_qos = job.qos == other.qos != ""
     names = {
-        LimitOf.ACCOUNT: (job.account == other.account,),
-        LimitOf.USER: (job.user == other.user, job.account == other.account),
-        LimitOf.QOS: (job.qos == other.qos,),
-        LimitOf.QOS_AND_USER: (job.qos == other.qos, job.user == other.user),
-        LimitOf.QOS_AND_ACCOUNT: (job.qos == other.qos, job.account == other.account),
+        LimitOf.ACCOUNT: (same_account,),
+        LimitOf.USER: (job.user == other.user, same_account),
+        LimitOf.QOS: (same_qos,),
+        LimitOf.QOS_AND_USER: (same_qos, job.user == other.user),
+        LimitOf.QOS_AND_ACCOUNT: (same_qos, same_account),
     }
     return all(names[job.limit.of])

@@ -278,11 +278,11 @@ class Service:
             parts.admission.admit(config)
             parts.lender.change(config)
         except FreetrainError as error:
-            if error.what != said:
-                log.error("the settings stay as they are: %s", " ".join(filter(None, (error.what, error.hint))))
             again_s = time.monotonic() + retry_after_s(self._config.pace.poll, tries + 1)
             self._refused = _Refused(_content(read), error.what, tries + 1, again_s)
             parts.publisher.refused(error.what)
+            if error.what != said:
+                log.error("the settings stay as they are: %s", " ".join(filter(None, (error.what, error.hint))))
         else:
             log.info("settings read: %s", _told(changed(read.config, self._config), config))
             if self._config.lend.mode == "act" and config.lend.mode != "act":

@@ -109,7 +109,7 @@ def test_bad_rows_and_an_empty_machine_are_warned_of_first(log: Path) -> None:
     result = freetrain("replay", log, "--nodes", "64", "--trainers", "preset:hpo", "--no-report", "--no-store")
     warnings = [line for line in result.stdout.splitlines() if line.startswith("Warning: ")]
     assert result.stdout.startswith(warnings[0])
-    assert "2 rows could not be used, 40 % of those that count" in warnings[0]
+    assert "2 rows could not be used, 67 % of those that count" in warnings[0]
     assert "At least 95 % of the machine was idle for 3.0 hours" in warnings[1]
     assert "full hours" in result.stdout
     assert "without the 3 hours in which at least 95 %" in result.stdout

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from freetrain.cli.main import cli
-from freetrain.config import Config
+from freetrain.config import Config, Loaded
 from freetrain.core import bounds
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.seen_costs import Change, SeenCosts
@@ -84,7 +84,7 @@ def test_every_accepted_tag_goes_through_store_journal_explain_and_page_and_back
         slurm = FakeSlurm()
         arrays = [slurm.submit_array(tag, tasks=2) for tag in tags]
         for _ in range(2):
-            Service(config, slurm, lambda config=config: config).run(cycles=1)
+            Service(Loaded(config), slurm, lambda config=config: Loaded(config)).run(cycles=1)
             slurm.advance(5.0)
             slurm.start_what_can()
         store = Store.open_existing(Path(directory) / DAEMONS_STORE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from math import inf
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,15 @@ from freetrain.slurm.finding import Finding
 
 
 def config_with(path: str, value: float, mode: str = "observe") -> Config:
-    section, name = path.split(".")
+    *sections, name = path.split(".")
     setting = find_setting(path)
     assert setting is not None
     given = int(value) if isinstance(setting.default, int) else value
-    document: dict[str, dict[str, object]] = {"lend": {"mode": mode}}
-    document.setdefault(section, {})[name] = given
+    document: dict[str, Any] = {"lend": {"mode": mode}}
+    table = document
+    for section in sections:
+        table = table.setdefault(section, {})
+    table[name] = given
     return Config.model_validate(document)
 
 

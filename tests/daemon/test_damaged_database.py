@@ -174,5 +174,5 @@ def test_a_disk_that_becomes_full_is_said_once_and_ends_nothing(
     for _ in range(400):
         slurm.submit_array("freetrain:min=1,name=" + "x" * 60, tasks=1)
     monkeypatch.setattr("freetrain.daemon.timetable.Timetable.wait", lambda *_: None)
-    Service(config, slurm, lambda: config).run(cycles=3)
+    Service(Loaded(config), slurm, lambda: Loaded(config)).run(cycles=3)
     assert caplog.text.count("cannot be written: the disk is full. Nothing is concluded from that") == 1

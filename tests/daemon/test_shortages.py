@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.config import Config
+from freetrain.config import Config, Loaded
 from freetrain.core.fragment import Fragment
 from freetrain.daemon.live_cluster import LiveCluster
 from freetrain.daemon.reports.notices import Notices
@@ -64,7 +64,7 @@ def books(config: Config) -> list[Fragment]:
 
 
 def look(config: Config, slurm: FakeSlurm, cycles: int) -> None:
-    Service(config, slurm, lambda: config).run(cycles)
+    Service(Loaded(config), slurm, lambda: Loaded(config)).run(cycles)
 
 
 @pytest.mark.parametrize("error", SHORTAGES, ids=repr)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf
 from pathlib import PurePath
 
 from freetrain.config import Config, ConfigError
@@ -50,10 +49,12 @@ USUAL = {
     "lend.next_in_line": Usual(0, _DAY_S, "", f"{_SELDOM}, and nodes stay idle for it"),
     "lend.idle_for": Usual(0, 7 * _DAY_S, "", _NEVER_LENT),
     "lend.shortest_hole": Usual(1, _DAY_S, "fragments end before they have begun", _NEVER_LENT),
-    "lend.longest_fragment": Usual(_MINUTE_S, inf, "fragments end before they have trained", ""),
+    "lend.longest_fragment": Usual(_MINUTE_S, 30 * _YEAR_S, "fragments end before they have trained", ""),
     "lend.margin": Usual(0, _HOUR_S, "", "so much of each hole stays idle"),
     "lend.half_life": Usual(_HOUR_S, 2 * _YEAR_S, "", "past use tilts the shares for years"),
     "decide.horizon": Usual(0, 30 * _DAY_S, "", _SELDOM),
+    "decide.gadget.patience": Usual(0, 30 * _DAY_S, "", "trainings wait so long for their turn"),
+    "decide.smd.patience": Usual(0, 30 * _DAY_S, "", "trainings wait so long for their turn"),
     "pace.poll": Usual(1, 10 * _MINUTE_S, "Slurm is asked all the time", "holes are seen too late"),
     "pace.cool_down": Usual(0, _DAY_S, "", _NEVER_LENT),
     "pace.back_off": Usual(1, _DAY_S, "a training that fails starts again at once", "a single failure costs days"),
@@ -67,9 +68,9 @@ USUAL = {
         "delays of long ago stop lending", unsafe_below=True,
     ),
     "harm.allowed": Usual(0, 1000, "", "whatever lending costs the site's jobs, it goes on", unsafe_above=True),
-    "harm.pause": Usual(_MINUTE_S, inf, "whatever lending costs the site's jobs, it goes on", ""),
+    "harm.pause": Usual(_MINUTE_S, 30 * _YEAR_S, "whatever lending costs the site's jobs, it goes on", ""),
     "state.keep": Usual(
-        _DAY_S, 100 * _YEAR_S, "decisions, orders and delays are forgotten before anybody can look at them", ""
+        _DAY_S, 30 * _YEAR_S, "decisions, orders and delays are forgotten before anybody can look at them", ""
     ),
     "notify.every": Usual(_MINUTE_S, 30 * _DAY_S, "one cause sends many messages", "nobody is told in time"),
     "notify.timeout": Usual(1, 10 * _MINUTE_S, "commands are ended before they are done", "commands pile up"),
@@ -109,14 +110,14 @@ def find_contradictions(config: Config, nodes: Nodes) -> Iterator[Finding]:
 
 
 def check_contradictions(config: Config) -> None:
-    """Refuse to lend with settings that are unsafe by themselves.
+    """Refuse to lend with values that let the site's jobs wait; all else that is unusual is for ``config check``.
 
     Raises:
         ConfigError: they are.
     """
     if config.lend.mode != "act":
         return
-    for finding in find_contradictions(config, frozenset()):
+    for finding in _unusual_values(config):
         if finding.is_unsafe:
             raise ConfigError(finding.what, f"Write: {' '.join(finding.mend.splitlines())}", finding.mend)
 

@@ -114,7 +114,7 @@ def _limited_accounts(site: Site, job: Job) -> Names:
     """The account that a job is charged to, and those above it that have limits."""
     limited = {one.account for one in site.associations if not one.user and one.limits}
     above = frozenset(name for name in site.accounts_above(job.account) if name in limited)
-    return above or frozenset({job.account})
+    return above or frozenset({job.account} - {""})
 
 
 def _qos_of(site: Site, job: Job) -> Names:

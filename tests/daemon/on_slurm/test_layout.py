@@ -75,12 +75,14 @@ def configure(site: Site, line: str) -> None:
     path.write_text("\n".join([line, *kept]) + "\n")
 
 
-def run_daemon(site: Site, state: str, partition: str = "freetrain") -> subprocess.CompletedProcess[str]:
+def run_daemon(
+    site: Site, state: str, partition: str = "freetrain", qos: str = ""
+) -> subprocess.CompletedProcess[str]:
     """A daemon that lends and looks once."""
     folder = site.out / state
     config = site.out / "once.toml"
     config.write_text(
-        f'[slurm]\nbackend = "cli"\npartition = "{partition}"\n[lend]\nmode = "act"\n'
+        f'[slurm]\nbackend = "cli"\npartition = "{partition}"\nqos = "{qos}"\n[lend]\nmode = "act"\n'
         f'[state]\ndirectory = "{folder}"\nstop_file = "{folder}/STOP"\n'
     )
     program = [sys.executable, "-m", "freetrain.cli.main", "daemon", "--config", str(config), "--cycles", "1"]
@@ -219,9 +221,11 @@ def test_with_preemption_by_qos_each_qos_of_the_site_must_preempt_that_of_fragme
     said = refused(site)
     assert "admits every QOS" in said
     assert "sacctmgr -i modify qos urgent set Preempt+=freetrain" in mends(said)
-    for mend in mends(said):
+    assert mends(said)[-2:] == ["[slurm]", 'qos = "freetrain"']
+    for mend in mends(said)[:-2]:
         admin(site, mend)
     admin(site, "sacctmgr -i modify account ml set qos+=freetrain")
+    admin(site, "scontrol update PartitionName=freetrain AllowQos=freetrain")
     wait_until(lambda: run_daemon(site, "once").returncode == 0, 60, site)  # Slurm hears of it from accounting
     with running(site):
         assert "no mark can be left" not in site.daemon_says

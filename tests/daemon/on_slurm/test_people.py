@@ -176,7 +176,7 @@ def test_a_byte_from_slurm_at_the_end_of_a_job_wakes_it_at_once(woken: Site) -> 
 
 def test_what_cannot_work_is_said_at_once(site: Site) -> None:
     ended = run_daemon(site, "daemon", "[slurm]\npartition = 'nope'\n")
-    assert (ended.returncode, "Slurm has no partition nope" in ended.stderr) == (78, True), ended.stderr
+    assert (ended.returncode, "Slurm has no partition nope" in ended.stderr) == (69, True), ended.stderr
 
 
 def test_pyslurm_is_used_or_it_is_said_why_not(site: Site) -> None:
@@ -192,7 +192,7 @@ def test_pyslurm_is_used_or_it_is_said_why_not(site: Site) -> None:
 @several_people
 def test_without_rights_or_slurm_or_a_place_to_write_it_does_not_begin(site: Site) -> None:
     ended = run_daemon(site, "bob", "[lend]\nmode = 'act'\n")
-    assert (ended.returncode, "has no right to steer" in ended.stderr) == (78, True), ended.stderr
+    assert (ended.returncode, "has no right to steer" in ended.stderr) == (69, True), ended.stderr
     ended = run_daemon(site, "daemon", "", SLURM_CONF="/nowhere/slurm.conf")
     assert (ended.returncode, "/nowhere/slurm.conf" in ended.stderr) == (78, True), ended.stderr
     ended = run_daemon(site, "daemon", "", state="/proc/freetrain")
