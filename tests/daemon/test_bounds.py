@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import Phase, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -72,7 +72,12 @@ def comments(draw: st.DrawFn) -> str:
     return format_tag(values)
 
 
-@settings(max_examples=6, deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(
+    max_examples=6,
+    deadline=None,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+)
 @given(st.lists(comments(), min_size=6, max_size=10), st.booleans())
 def test_every_accepted_tag_goes_through_store_journal_explain_and_page_and_back(
     tags: list[str], is_fair: bool

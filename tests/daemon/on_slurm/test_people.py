@@ -194,7 +194,7 @@ def test_without_rights_or_slurm_or_a_place_to_write_it_does_not_begin(site: Sit
     ended = run_daemon(site, "bob", "[lend]\nmode = 'act'\n")
     assert (ended.returncode, "has no right to steer" in ended.stderr) == (69, True), ended.stderr
     ended = run_daemon(site, "daemon", "", SLURM_CONF="/nowhere/slurm.conf")
-    assert (ended.returncode, "/nowhere/slurm.conf" in ended.stderr) == (78, True), ended.stderr
+    assert (ended.returncode, "/nowhere/slurm.conf" in ended.stderr) == (69, True), ended.stderr
     ended = run_daemon(site, "daemon", "", state="/proc/freetrain")
     assert (ended.returncode, "cannot be used" in ended.stderr) == (74, True), ended.stderr
     site.lab.stop_controller()

@@ -31,12 +31,19 @@ def world_of(members: tuple[str, ...], me: str, port: int) -> World:
     return world
 
 
+def start_broadcast(tensor: torch.Tensor) -> dist.Work:
+    """In torch's own group: the one in front of it would tell the other rank before, and wait for its answer."""
+    options = dist.BroadcastOptions()
+    options.rootRank = options.rootTensor = 0
+    return dist.distributed_c10d._get_default_group()._inner.broadcast([tensor], options)
+
+
 def peer(port: int) -> None:
-    world_of(("a", "b"), "b", port)
-    works = [dist.broadcast(torch.zeros(FLOATS_TOO_MANY_FOR_THE_SOCKET), 0, async_op=True) for _ in range(2)]
+    world = world_of(("a", "b"), "b", port)
+    works = [start_broadcast(torch.zeros(FLOATS_TOO_MANY_FOR_THE_SOCKET)) for _ in range(2)]
     time.sleep(0.3)
     os.kill(os.getpid(), signal.SIGSTOP)
-    del works
+    del works, world
 
 
 def main(way: str) -> None:
@@ -50,12 +57,8 @@ def main(way: str) -> None:
     os.waitpid(process, os.WUNTRACED)
     collectives: Collectives = world._collectives
     sent = torch.ones(FLOATS_TOO_MANY_FOR_THE_SOCKET)
-    options = dist.BroadcastOptions()
-    options.rootRank = options.rootTensor = 0
     spare = sent if way == "gradients" else None
-    work = collectives.start(
-        lambda: dist.distributed_c10d._get_default_group()._inner.broadcast([sent], options), spare
-    )
+    work = collectives.start(lambda: start_broadcast(sent), spare)
     lost: list[BaseException] = []
     out = threading.Event()
 
