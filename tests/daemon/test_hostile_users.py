@@ -26,7 +26,7 @@ from tests.daemon.training import Site, everybody_is_me, rate
 from tests.hostile import PROGRESS_LINES
 
 AT_ONCE = 10
-DRAWS = int(os.environ.get("FREETRAIN_HOSTILE_DRAWS", "250"))
+DRAWS = int(os.environ.get("FREETRAIN_HOSTILE_DRAWS", "120"))
 
 HONEST_TASKS = 4
 HONEST_LINES = (rate(samples_done=100), rate(nodes=1, samples_per_s=33.0, samples_done=200))

@@ -183,6 +183,7 @@ def soak(tmp_path: Path, changes: int, seed: int, make: type[Chaos] = Chaos) -> 
         return chaos.done
 
 
+@pytest.mark.soak
 def test_a_short_soak(tmp_path: Path) -> None:
     assert sum(soak(tmp_path, changes=12, seed=1).values()) == 12
 

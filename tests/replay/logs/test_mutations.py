@@ -11,7 +11,7 @@ from tests.mutations import MOST_BYTES, MOST_S, run_apart
 
 @pytest.mark.slow
 def test_no_damaged_log_crashes_the_reader_or_costs_much(tmp_path: Path) -> None:
-    record = run_apart("logs", 150, tmp_path)
+    record = run_apart("logs", 80, tmp_path)
     assert record.crashes == []
     assert 0 < record.refused < record.trials
     assert record.slowest_s < MOST_S, record.slowest_seed

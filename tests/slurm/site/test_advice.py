@@ -211,7 +211,7 @@ def sites(draw: st.DrawFn) -> Site:
     return Site(conf, rows, qos, people)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     sites(),
     st.sampled_from(["freetrain", "main", "spare", "freetrian"]),
@@ -234,7 +234,7 @@ def plan_lines(plan: Plan) -> list[str]:
     return [line for change in plan.all_changes for line in change.line.splitlines()]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(sites())
 def test_a_site_that_does_not_preempt_yet_always_gets_a_plan(site: Site) -> None:
     off = {name: row | {"PreemptMode": "OFF", "AllowQos": "ALL"} for name, row in site.partition_rows.items()}
