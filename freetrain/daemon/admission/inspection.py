@@ -125,7 +125,7 @@ def inspect(
     premise = premise_of(config, owners_in(config, snapshot), account)
     advice = advise(site, premise)
     found += advice.findings
-    # What else there is to say is said of the site as it will be.
+    # All other findings are about the site as it will be once the plan is carried out.
     planned, queue = (advice.plan.site, advice.plan.queue) if advice.plan else (site, premise.queue)
     if not queue.missing(planned.partitions):
         premise = replace(premise, queue=queue)
@@ -199,7 +199,7 @@ def _of_notify(config: Config) -> Iterator[Finding]:
     if words and shutil.which(words[0]) is None:
         setting = find_setting("notify.command")
         assert setting is not None
-        what = f"notify.command: there is no program {words[0]}, or it may not be run, so nobody is told."
+        what = f"notify.command: there is no program {words[0]}, or it may not be run, so no notice is sent."
         yield Finding(what, f"[notify]\n{setting.line}", False)
 
 

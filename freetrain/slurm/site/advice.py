@@ -66,7 +66,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Advice:
-    """What is to be said of harm.
+    """Findings on harm, with the plan that mends them.
 
     Attributes:
         findings: what is unsafe first; with lines that mend it, or none where no lines do.
@@ -162,7 +162,7 @@ def missing_names(site: Site, queue: FragmentQueue) -> list[Finding]:
 
 def _made_partition(site: Site, queue: FragmentQueue, name: str) -> tuple[SiteChange, ...]:
     """One with all nodes, below all partitions, or equal to those of tier 0, which go up then."""
-    lowest = min((one.partition.priority_tier for one in site.partitions.values()), default=1)
+    lowest = min((partition.partition.priority_tier for partition in site.partitions.values()), default=1)
     by_qos = {"AllowQos": queue.qos or best_fragment_qos(site, OWN)}
     fields = {
         "PriorityTier": f"{max(0, lowest - 1)}",
@@ -313,7 +313,7 @@ def _is_the_sites(site: Site, queue: FragmentQueue, change: SiteChange) -> bool:
 
 
 def _with_changes(site: Site, plan: Plan, finding: Finding, changes: Sequence[SiteChange]) -> Finding:
-    """The finding with its lines, and with whom they concern besides fragments."""
+    """The finding with its lines, and the other jobs that they concern."""
     if not changes:
         return finding
     concerned = [_concerned(site, change) for change in changes if _is_the_sites(site, plan.queue, change)]
@@ -327,8 +327,8 @@ def _concerned(site: Site, change: SiteChange) -> str:
     if change.target is Target.PARTITION:
         return "" if change.value == "OFF" else f"all jobs in partition {change.name}"
     if change.target is Target.QOS:
-        users = {one.user for one in site.associations if one.user}
-        of_qos = {one.user for one in site.associations if one.user and one.usual_qos == change.name}
+        users = {member.user for member in site.members}
+        of_qos = {member.user for member in site.members if member.usual_qos == change.name}
         if users and of_qos == users:
             return f"QOS {change.name} (all {len(users)} users without another QOS)"
         return f"QOS {change.name}" + (f" ({len(of_qos)} users by default)" if of_qos else "")

@@ -196,9 +196,19 @@ class Site:
         return tuple(map(_association_of, self.association_rows or ()))
 
     @cached_property
+    def accounts(self) -> tuple[Association, ...]:
+        """The accounts themselves."""
+        return tuple(association for association in self.associations if not association.user)
+
+    @cached_property
+    def members(self) -> tuple[Association, ...]:
+        """Users, each in an account of theirs."""
+        return tuple(association for association in self.associations if association.user)
+
+    @cached_property
     def usual_qos(self) -> Names:
         """The QOS that some jobs have without asking for one."""
-        return frozenset({USUAL_QOS, *(one.usual_qos for one in self.associations)})
+        return frozenset({USUAL_QOS, *(association.usual_qos for association in self.associations)})
 
     @property
     def nodes_of(self) -> Mapping[str, Partition]:
@@ -220,7 +230,7 @@ class Site:
 
     @cached_property
     def _parents(self) -> Mapping[str, str]:
-        return {one.account: one.parent for one in self.associations if not one.user}
+        return {account.account: account.parent for account in self.accounts}
 
     def without_clock(self) -> Site:
         """The same, whatever the clocks say."""

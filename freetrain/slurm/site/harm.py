@@ -133,7 +133,7 @@ def _of_partition(site: Site, premise: Premise, own: SitePartition) -> Iterator[
 def _another_default(site: Site, premise: Premise, own: SitePartition) -> SiteChange:
     """Slurm has one default partition; without any, jobs that name no partition are refused."""
     others = [one for one in sites_on(site, own, premise.queue) if one.partition.is_up]
-    if any(one.is_default for one in site.partitions.values() if one != own) or not others:
+    if any(other.is_default for other in site.partitions.values() if other != own) or not others:
         return partition(own.name, "Default", "NO")
     return partition(max(others, key=lambda one: len(one.partition.nodes)).name, "Default", "YES")
 
@@ -447,7 +447,7 @@ def _out_of_limits(site: Site, premise: Premise, own: SitePartition, limits: Qos
 
 def admit_accounts_to(site: Site, name: str) -> Iterator[SiteChange]:
     """Lets every account use a QOS, where Slurm keeps jobs from QOS that they may not have."""
-    accounts = sorted({one.account for one in site.associations} - {"root"})
+    accounts = sorted({association.account for association in site.associations} - {"root"})
     if accounts and not any(name in one.qos for one in site.associations):
         yield qos_of_accounts(accounts, name)
 

@@ -59,7 +59,7 @@ def qos_of_fragments(site: Site, queue: FragmentQueue, partition: SitePartition)
     """QOS that fragments in a partition have: where it admits every QOS, those that their owners' jobs have."""
     if queue.qos or partition.admitted_qos is not None:
         return fragment_qos(site, queue, partition)
-    usual = {one.usual_qos for one in site.associations if one.user} or set(site.qos or {})
+    usual = {member.usual_qos for member in site.members} or set(site.qos or {})
     return frozenset(name for name in usual if partition.admits_qos(name))
 
 
@@ -67,7 +67,7 @@ def is_of_the_site(site: Site, queue: FragmentQueue, partition: SitePartition, q
     """Whether jobs of the site's have this QOS, too: somebody has it by default, or there is no other."""
     if not any(other.admits_qos(qos) for other in sites_on(site, partition, queue)):
         return False
-    return any(one.usual_qos == qos for one in site.associations if one.user) or set(site.qos or {}) == {qos}
+    return any(member.usual_qos == qos for member in site.members) or set(site.qos or {}) == {qos}
 
 
 def limited_associations(site: Site, queue: FragmentQueue) -> list[tuple[Association, tuple[str, ...]]]:
@@ -76,20 +76,19 @@ def limited_associations(site: Site, queue: FragmentQueue) -> list[tuple[Associa
         return []
     partitions = [site.partitions[name] for name in queue.partitions if name in site.partitions]
     owners = {
-        one
-        for one in site.associations
-        if one.user
-        and (not queue.qos or queue.qos in one.qos)
-        and any(partition.admits_account(one.account) for partition in partitions)
+        member
+        for member in site.members
+        if (not queue.qos or queue.qos in member.qos)
+        and any(partition.admits_account(member.account) for partition in partitions)
     }
-    accounts = {above for one in owners for above in site.accounts_above(one.account)}
+    accounts = {above for owner in owners for above in site.accounts_above(owner.account)}
     found = []
-    for one in site.associations:
-        if one in owners or (not one.user and one.account in accounts):
-            counts = (*OF_ALL, *_OF_EACH_ASSOCIATION) if one.user else OF_ALL
-            limits = tuple(f"{key}={limit}" for key, limit in one.limits.items() if key.startswith(counts))
+    for association in site.associations:
+        if association in owners or (not association.user and association.account in accounts):
+            counts = (*OF_ALL, *_OF_EACH_ASSOCIATION) if association.user else OF_ALL
+            limits = tuple(f"{key}={limit}" for key, limit in association.limits.items() if key.startswith(counts))
             if limits:
-                found.append((one, limits))
+                found.append((association, limits))
     return found
 
 
@@ -112,7 +111,7 @@ def shares_limit(site: Site, job: Job, other: Job) -> bool:
 
 def _limited_accounts(site: Site, job: Job) -> Names:
     """The account that a job is charged to, and those above it that have limits."""
-    limited = {one.account for one in site.associations if not one.user and one.limits}
+    limited = {account.account for account in site.accounts if account.limits}
     above = frozenset(name for name in site.accounts_above(job.account) if name in limited)
     return above or frozenset({job.account} - {""})
 

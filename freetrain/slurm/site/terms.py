@@ -20,12 +20,18 @@ from freetrain.slurm.site.changes import (
     new_qos,
     partition,
     qos,
-    qos_of_accounts,
     unset_default_qos,
 )
 from freetrain.slurm.site.facts import Qos, Site, SitePartition, amounts_of
 from freetrain.slurm.site.fields import OF_CONF, OF_PARTITION, OF_QOS, number
-from freetrain.slurm.site.harm import Premise, found, most_submitted, nodes_of_the_site, own_nodes
+from freetrain.slurm.site.harm import (
+    Premise,
+    admit_accounts_to,
+    found,
+    most_submitted,
+    nodes_of_the_site,
+    own_nodes,
+)
 from freetrain.slurm.site.limits import limited_associations, qos_of_fragments
 
 _LITTLE = 0.25
@@ -316,24 +322,24 @@ def _of_people(site: Site, premise: Premise) -> Iterator[Finding]:
     name = premise.queue.qos
     if not name or not site.settings.has_accounting:
         return
-    unaware = sorted({one.account for one in site.associations if not one.user and one.default_qos == name})
+    unaware = sorted({account.account for account in site.accounts if account.default_qos == name})
     for account in unaware:
         yield found(
             f"Jobs of account {account} that name no QOS have that of fragments, {name}: they would be preempted.",
             unset_default_qos(account),
         )
-    for one in site.associations:
-        if one.user and one.default_qos == name and one.account not in unaware:
+    for member in site.members:
+        if member.default_qos == name and member.account not in unaware:
             yield found(
-                f"Jobs of {one.user} (account {one.account}) that name no QOS have that of fragments ({name}), "
-                "and are preempted.",
-                unset_default_qos(one.account, one.user),
+                f"Jobs of {member.user} (account {member.account}) that name no QOS have that of fragments "
+                f"({name}), and are preempted.",
+                unset_default_qos(member.account, member.user),
             )
-    accounts = sorted({one.account for one in site.associations} - {"root"})
-    if "qos" in site.settings.enforces and accounts and not any(name in one.qos for one in site.associations):
+    admitting = tuple(admit_accounts_to(site, name))
+    if "qos" in site.settings.enforces and admitting:
         yield found(
             f"No account may use QOS {name}: nobody can submit a training.",
-            qos_of_accounts(accounts, name),
+            *admitting,
             is_unsafe=False,
         )
 
