@@ -11,6 +11,7 @@ A failure or a wait is put down to the job, to the node, to the pair of both, or
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -28,6 +29,8 @@ _REST_S, _LONGEST_REST_S = 60.0, 3600.0
 _OUT_S, _LONGEST_OUT_S = 900.0, 6 * 3600.0
 """How long a node is lent to nobody on which programs of several owners failed at once, at first and at most."""
 _OWNERS_TO_BELIEVE = 2
+_UNSURE = 2
+"""On so many nodes, or as many as it runs on, a program may fail before it is clear that they are not the cause."""
 _MOST_OUT = 0.25
 """No more of the nodes than this are kept from everybody: two people together must not stop lending."""
 
@@ -57,21 +60,20 @@ def cause_of_wait(job: Job | None) -> CauseOf:
     """Whose fault it is that Slurm does not start a fragment.
 
     Args:
-        job: the fragment's, as Slurm shows it; None: it does not show it (any more).
+        job: the fragment's, as Slurm shows it; None: it does not show it.
     """
-    if job is None or not job.state.is_waiting:
-        return CauseOf.QUEUE
+    if job is None:
+        return CauseOf.NODE
     return CauseOf.JOB if job.is_held else _CAUSE_OF_WAIT[job.waits_for]
+
+
+_OWN_OBSTACLES = (WaitsFor.OWNERS_LIMIT, WaitsFor.ITSELF, WaitsFor.OTHER)
+"""A reason that freetrain does not know is none of those by which tasks wait for their node."""
 
 
 def has_own_obstacle(job: Job | None) -> bool:
     """Whether Slurm says already that a released task waits for something that no node can give it."""
-    return (
-        job is not None
-        and job.state.is_waiting
-        and job.waits_for in (WaitsFor.OWNERS_LIMIT, WaitsFor.ITSELF)
-        and not job.is_held
-    )
+    return job is not None and job.state.is_waiting and job.waits_for in _OWN_OBSTACLES and not job.is_held
 
 
 def failed_at_once(fragment: Fragment) -> bool:
@@ -159,7 +161,7 @@ class Suspects:
         owner_of = {one.handed_in: one.owner for one in facts.requests}
         for (trainer, node), _ in failed.items():
             pairs[trainer, node] = pairs.get((trainer, node), _NONE).after(now_s, _REST_S, _LONGEST_REST_S)
-            if well_on.get(trainer, frozenset()) - {node} and trainer in owner_of:
+            if trainer in owner_of and well_on.get(trainer, frozenset()) - {node}:
                 accused_by[node] = accused_by.get(node, frozenset()) | {owner_of[trainer]}
         return Suspects(well_on, pairs, accused_by, *self._set_aside(nodes, accused_by, failed, now_s, most_nodes))
 
@@ -188,10 +190,17 @@ class Suspects:
         for (trainer, node), one in self.pairs.items():
             if one.until_s > now_s:
                 barred.setdefault(trainer, []).append(node)
+        # A program that works nowhere is at fault itself, wherever it is tried.
+        runs_on = Counter(one.trainer for one in facts.fragments if one.state is FragmentState.RUNNING)
+        works = {
+            id_
+            for id_, nodes in barred.items()
+            if self.well_on.get(id_) or len(nodes) <= max(_UNSURE, runs_on[id_])
+        }
         return {
             one.id: Bar(frozenset(barred[one.handed_in]), _why(barred[one.handed_in]))
             for one in facts.requests
-            if one.handed_in in barred
+            if one.handed_in in works
         }
 
     def withheld(self, now_s: float) -> Mapping[str, str]:

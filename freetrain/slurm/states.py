@@ -74,9 +74,9 @@ _OF_THE_JOB = (
 
 _WAITS_FOR = {
     **dict.fromkeys(
-        ("", "None", "Priority", "Resources", "Prolog", "ReqNodeNotAvail", "Reserved"), WaitsFor.NODES
+        ("", "None", "Priority", "Resources", "Prolog", "ReqNodeNotAvail", "Reserved", "NodeDown"), WaitsFor.NODES
     ),
-    "BeginTime": WaitsFor.TIME,
+    **dict.fromkeys(("BeginTime", "Cleaning"), WaitsFor.TIME),
     **dict.fromkeys(_OF_THE_JOB, WaitsFor.ITSELF),
     "BadConstraints": WaitsFor.POSSIBILITY,
     **dict.fromkeys(("PartitionDown", "PartitionInactive", "SchedDefer", "FrontEndDown"), WaitsFor.QUEUE),

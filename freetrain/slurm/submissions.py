@@ -42,7 +42,11 @@ class Submission:
     tag: Tag | WrongTag = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tag", parse_tag(self.comment) or WrongTag("it has no tag"))
+        try:
+            tag = parse_tag(self.comment) or WrongTag("it has no tag")
+        except Exception as error:  # what one user writes must not end a look, whatever nobody thought of
+            tag = WrongTag(f"freetrain cannot read it, which is a defect ({error!r})")
+        object.__setattr__(self, "tag", tag)
 
     @property
     def good_tag(self) -> Tag | None:

@@ -60,7 +60,6 @@ def test_an_array_that_waits_for_something_of_its_own_costs_nobody_else_a_node(
     disturbed = sum(size < len(NODES) for size in sizes)
     known_beforehand = why in list(HELD_UP)[:3]
     assert disturbed == 0 if known_beforehand else disturbed <= 12, sizes
-    assert min(sizes) >= len(NODES) // 2 if why != "something new" else True
     assert len(slurm.running(innocent)) == len(NODES)
 
 
@@ -80,8 +79,7 @@ def test_its_owner_reads_what_it_waits_for(slurm: FakeSlurm, start_daemon: Start
         "a limit of its account": "AssocGrpCpuLimit",
         "something new": "WaitsForTheMoon",
     }
-    if why != "something new":
-        assert expected[why] in told
+    assert expected[why] in told
     assert slurm.running(array) == []
 
 
@@ -161,13 +159,9 @@ def test_bad_nodes_cost_no_task_of_a_filler_and_no_training_its_nodes(
     filler = slurm.submit_array(TASKS, tasks=200, user="alice")
     trainings = [slurm.submit_array(TRAINING, tasks=8, user=user) for user in ("bob", "carol")]
     daemon = start_daemon()
-    taken = 0
     for _ in range(400):
-        before = {job.id: job.nodes for job in slurm.jobs.values() if job.state is JobState.RUNNING}
         daemon.cycle()
         fails_on(slurm, bad)
-        for id_, nodes in before.items():
-            taken += slurm.jobs[id_].array in trainings and slurm.jobs[id_].nodes != nodes and not nodes & bad
         tasks = [job for job in slurm.jobs.values() if job.array == filler and job.state is JobState.RUNNING]
         for job in tasks:
             if slurm.now_s - (job.start_s or 0.0) >= 40:
@@ -177,7 +171,7 @@ def test_bad_nodes_cost_no_task_of_a_filler_and_no_training_its_nodes(
     states = [job.state for job in slurm.jobs.values() if job.array == filler]
     assert states.count(JobState.COMPLETED) == 200
     for training in trainings:
-        assert daemon.ledger.trainers()[training].state is TrainerState.ACTIVE
+        assert daemon.ledger.trainers()[training].state in (TrainerState.ACTIVE, TrainerState.RESTING)
     failed = [one for one in daemon.ledger.fragments(0.0) if one.end == "failed"]
     assert {one.node for one in failed} <= bad
     assert len(failed) <= 30, "a node that fails everybody is left alone, longer each time"
