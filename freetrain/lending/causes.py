@@ -30,7 +30,7 @@ _OUT_S, _LONGEST_OUT_S = 900.0, 6 * 3600.0
 """How long a node is lent to nobody on which programs of several owners failed at once, at first and at most."""
 _OWNERS_TO_BELIEVE = 2
 _UNSURE = 2
-"""On so many nodes, or as many as it runs on, a program may fail before it is clear that they are not the cause."""
+"""On so many nodes, or as many as it runs on, a program may fail before its own fault is clear."""
 _MOST_OUT = 0.25
 """No more of the nodes than this are kept from everybody: two people together must not stop lending."""
 

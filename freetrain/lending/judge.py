@@ -161,6 +161,18 @@ class Judgement:
         """The nodes on which trainers are lent these new parts."""
         return shared_nodes(lent, self.facts, self.rooms, self.parts)
 
+    def why_no_more(self, decisions: Iterable[Decision]) -> Mapping[str, str]:
+        """Trainer that has nodes → why it has no more; nothing of tasks, whose size stays."""
+        if self.stopped or self.facts.paused:
+            return {}
+        sizes = {trainer: len(names) for one in decisions for trainer, names in one.placement.items()}
+        limits = {one.id: one.trainer.most_nodes for one in self.selection.competing if not one.filler}
+        barred = {one: f"it does not get all of them: {bar.why}" for one, bar in self.bars.items()}
+        return {
+            trainer: f"{why}; {barred[trainer]}" if trainer in barred else why
+            for trainer, why in self.parts.why_no_more(sizes, limits).items()
+        }
+
     def conclude(self, decisions: Iterable[Decision]) -> tuple[Memory, Mapping[str, str]]:
         """After all decisions: what is remembered, and trainer → why it has no node although it could run."""
         sizes = {trainer: len(names) for one in decisions for trainer, names in one.placement.items()}
