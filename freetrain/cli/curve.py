@@ -4,33 +4,42 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import click
 
-from freetrain.cli.curve_servers import describe_servers
-from freetrain.cli.curve_speeds import NOTHING_LEARNED, Learned, learned_of
 from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json, print_table, show_value
+from freetrain.config import load_config
+from freetrain.core.bounds import SERVERS
 from freetrain.core.seen_costs import Change, SeenCosts
 from freetrain.core.throughput_fit import FittedCurve, Observation, ScalingModel, fit_throughput
+from freetrain.daemon.reports.standing import find_standing
 from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.elastic.on_disk.directory import TrainerDirectory
-from freetrain.elastic.on_disk.progress_line import Rate
-from freetrain.elastic.on_disk.progress_log import ProgressLog, read_progress
+from freetrain.elastic.on_disk.progress import ProgressLog, Rate, read_progress
 from freetrain.errors import InputError
+from freetrain.policies.smd.inner import Limits, fastest
+from freetrain.policies.smd.speed import LEAST_POINTS, Point, ServerModel, fit_servers
+from freetrain.replay.trainers import UNNAMED
 from freetrain.showing.words import NOTHING
 from freetrain.slurm.tags import Tag
 
 FORMAT = "freetrain-curve/1"
-
 _MODELS = {
     ScalingModel.MEASURED: "One size only: taken as flat beyond it",
     ScalingModel.AMDAHL: "Amdahl's law",
     ScalingModel.RING: "Ring all-reduce",
 }
+_BEYOND = 2
+"""So many times the most workers and servers seen: farther out a fit says little."""
+
+_SAME_BATCH = 0.05
+"""Relative. The model is of steps of one size; the last one of an epoch is smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,8 @@ class _Axis:
 
 
 _NODES = _Axis("node", lambda rate: rate.nodes)
+
+
 _WORKERS = _Axis("worker", lambda rate: rate.world)
 
 
@@ -187,3 +198,102 @@ def _mean(rates: list[Rate], value: Callable[[Rate], float]) -> float:
 def _describe(fit: FittedCurve) -> str:
     error = "" if math.isnan(fit.relative_error) else f", {fit.relative_error:.1%} off the measurements"
     return f"{_MODELS[fit.model]}{error}; {fit.observations} measurements at {fit.sizes} sizes."
+
+
+def describe_servers(rates: Sequence[Rate]) -> Iterator[str]:
+    """Sentences on how fast steps were with servers; none where there were none."""
+    served = [rate for rate in rates if rate.servers]
+    if not served:
+        return
+    by_size: defaultdict[tuple[int, int], list[Rate]] = defaultdict(list)
+    for rate in served:
+        by_size[rate.world, rate.servers].append(rate)
+    points = [Point(*size, _mean_step_s(seen)) for size, seen in sorted(by_size.items())]
+    for one in points:
+        yield f"{one.workers} workers, {one.servers} servers: {show_value(one.step_s)} s per step."
+    batches = [rate.samples / rate.elapsed_s * rate.step_s for rate in served]
+    batch = sum(batches) / len(batches)
+    if max(batches) - min(batches) > _SAME_BATCH * batch:
+        yield "Steps were of different sizes, so SMD's model of workers and servers was not fitted."
+    elif len(points) < LEAST_POINTS:
+        missing = LEAST_POINTS - len(points)
+        yield f"SMD's model of workers and servers needs {missing} more sizes of them to be fitted."
+    else:
+        model = fit_servers(points, batch)
+        yield _fastest(points, model)
+        each = {rate.world / rate.nodes for rate in served}
+        if len(each) == 1:
+            yield _for_the_tag(model, each.pop(), max(one.servers for one in points))
+
+
+def _for_the_tag(model: ServerModel, workers_each: float, seen_servers: int) -> str:
+    """The model by nodes instead of workers, as a submission's tag has it."""
+    a, b, c, d, e = model.coefficients
+    by_nodes = (a * model.batch / workers_each, b, c * workers_each, d * workers_each, e)
+    most = min(_BEYOND * seen_servers, SERVERS.most)
+    step = "/".join(f"{value:.6f}".rstrip("0").rstrip(".") for value in by_nodes)
+    return f"For its tag: servers={most},step={step}"
+
+
+def _fastest(points: Sequence[Point], model: ServerModel) -> str:
+    most_workers = _BEYOND * max(one.workers for one in points)
+    most_servers = _BEYOND * max(one.servers for one in points)
+    workers, servers = fastest(model, Limits((), (), (), most_workers, most_servers)) or (1, 1)
+    off = max(abs(float(model.step_s(one.workers, one.servers)) / one.step_s - 1) for one in points)
+    return (
+        f"SMD's model, {off:.0%} off at most: fastest with {workers} workers and {servers} servers "
+        f"({show_value(float(model.step_s(workers, servers)))} s per step), of {most_workers} and "
+        f"{most_servers} at most."
+    )
+
+
+def _mean_step_s(seen: Sequence[Rate]) -> float:
+    return sum(rate.step_s * rate.elapsed_s for rate in seen) / sum(rate.elapsed_s for rate in seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What the daemon has learned.
+
+    Attributes:
+        speeds: kind of nodes that the trainer's owner names → how fast it is there; on others its speed is 1.
+        at_speed_1: what was seen, as it would have been at speed 1; empty: nothing was.
+    """
+
+    speeds: Mapping[str, float] = field(default_factory=dict)
+    at_speed_1: Sequence[Observation] = ()
+
+    @property
+    def for_the_tag(self) -> str:
+        """A sentence with the part of a tag that says it."""
+        return f"For its tag: speed={'/'.join(f'{kind}:{speed:g}' for kind, speed in self.speeds.items())}"
+
+    @property
+    def choices(self) -> Mapping[str, Any]:
+        """The field of a trainer for replays that says it; empty: there is nothing to say."""
+        if not self.speeds:
+            return {}
+        each = {**self.speeds, UNNAMED: 1.0}
+        return {"choices": [{"kinds": [kind], "speed": speed} for kind, speed in each.items()]}
+
+
+NOTHING_LEARNED = Learned()
+
+
+def learned_of(job: str, config_path: Path | None) -> Learned:
+    """What the daemon with this configuration published last of a job.
+
+    Raises:
+        InputError: it has published nothing of it, or its owner names no kinds of nodes.
+    """
+    standing = find_standing(load_config(config_path).config)
+    known = standing.trainers.get(job)
+    if known is None:
+        why = f"the daemon has published nothing of a training {job}"
+        raise InputError(f"{why}.", "'freetrain jobs' lists the trainings that it knows.")
+    if not known.speeds:
+        raise InputError(
+            f"The tag of {job} names no kinds of nodes, so nobody learned how fast it is on them.",
+            "Say what you believe, as speed=a100:1/v100:0.4 (docs/submitting.md).",
+        )
+    return Learned(known.speeds, tuple(Observation(nodes, rate) for nodes, rate in known.seen_rates.items()))

@@ -24,12 +24,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
     from freetrain.elastic.script.adascale import AdaScale
-    from freetrain.elastic.script.hooks import Resize, StepResult, scale_learning_rate
+    from freetrain.elastic.script.hooks import Resize, StepResult, StopSignal, scale_learning_rate
     from freetrain.elastic.script.local_steps import LocalSteps
     from freetrain.elastic.script.loop import Loop
-    from freetrain.elastic.script.node import node_mesh
     from freetrain.elastic.script.run import Run, Step
-    from freetrain.elastic.script.stop_signal import StopSignal
+    from freetrain.elastic.script.sharding import node_mesh
     from freetrain.elastic.worlds.device import device
 
 __all__ = [

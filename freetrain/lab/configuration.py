@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from freetrain.lab.layout import Layout
-from freetrain.lab.options import LabOptions
-from freetrain.lab.people import People
+from freetrain.lab.options import LabOptions, People
 
 ACCOUNT = "ml"
 CLUSTER = "lab"

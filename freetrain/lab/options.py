@@ -1,7 +1,9 @@
-"""What a lab is to be."""
+"""What a lab is to be, and which accounts play parts in it."""
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -14,7 +16,6 @@ PREEMPT_MODES = ("REQUEUE", "CANCEL", "SUSPEND", "OFF")
 MOST_NODES = 9999
 MOST_IMAGINARY_NODES = 99_999
 FIRST_PORT, LAST_PORT = 1024, 65_535
-
 _CONTROLLER, _ACCOUNTING, _NODES = 0, 1, 10
 _OWN_SETTINGS = {
     "authinfo",
@@ -32,10 +33,10 @@ _OWN_SETTINGS = {
 }
 """What a lab must choose itself, or it does not find its daemons again."""
 
-
 _OWN_PARTITIONS = ("main", "freetrain")
-
 _SCRIPTS = ("job_submit", "job_comp")
+_SERVICE = "slurm"
+_ROLES = {"alice": "news", "bob": "games", "daemon": "backup"}
 
 
 @dataclass(frozen=True)
@@ -183,3 +184,48 @@ class LabOptions:
 def _require(fine: bool, otherwise: str) -> None:
     if not fine:
         raise InputError(otherwise)
+
+
+@dataclass(frozen=True)
+class People:
+    """Who runs what in a lab.
+
+    Args:
+        service: account of all daemons but the slurmds (SlurmUser).
+        nodes: account of the slurmds (SlurmdUser); jobs of others need root.
+        roles: accounts of the people: alice and bob, and daemon, which is freetrain's.
+    """
+
+    service: str
+    nodes: str
+    roles: Mapping[str, str]
+
+    @classmethod
+    def of_this_process(cls) -> People:
+        """As root several people; otherwise whoever runs this plays all of them."""
+        if os.geteuid() == 0:
+            people = cls(_SERVICE, "root", _ROLES)
+            people._require_accounts()
+            return people
+        me = pwd.getpwuid(os.geteuid()).pw_name
+        return cls(me, me, dict.fromkeys(_ROLES, me))
+
+    def _require_accounts(self) -> None:
+        known = {entry.pw_name for entry in pwd.getpwall()}
+        missing = [account for account in (self.service, *self.roles.values()) if account not in known]
+        if missing:
+            raise InputError(f"A lab needs the system's accounts {', '.join(missing)}, which are not there.")
+
+    @property
+    def service_ids(self) -> tuple[int, int]:
+        """User and group of the service account."""
+        entry = pwd.getpwnam(self.service)
+        return entry.pw_uid, entry.pw_gid
+
+    @property
+    def as_service(self) -> dict[str, Any]:
+        """Arguments that let subprocess run a command as the service account."""
+        if os.geteuid() != 0:
+            return {}
+        user, group = self.service_ids
+        return {"user": user, "group": group, "extra_groups": []}

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from freetrain.errors import FreetrainError, InputError
-from freetrain.lab import LabOptions, packages
+from freetrain.lab import LabOptions, programs
 from freetrain.lab.configuration import cgroup_conf, gres_conf, slurm_conf, slurmdbd_conf, topology_conf
 from freetrain.lab.layout import MOST_SOCKET_BYTES, Layout
-from freetrain.lab.people import People
+from freetrain.lab.options import People
 
 LAYOUT = Layout(Path("/tmp/ft-1"))
 PEOPLE = People("slurm", "root", {"alice": "news", "bob": "games", "daemon": "backup"})
@@ -151,10 +151,10 @@ def test_names_that_slurm_would_misread_are_refused(name: str) -> None:
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for present in ("munged", "slurmctld", "slurmd", "scontrol", "sinfo", "scancel"):
         (tmp_path / present).touch(mode=0o755)
-    monkeypatch.setattr(packages, "SEARCH_PATH", str(tmp_path))
-    packages.require_programs(accounting=False)
+    monkeypatch.setattr(programs, "SEARCH_PATH", str(tmp_path))
+    programs.require_programs(accounting=False)
     with pytest.raises(FreetrainError, match="slurmdbd, sacctmgr, mariadbd, mariadb-install-db") as caught:
-        packages.require_programs(accounting=True)
+        programs.require_programs(accounting=True)
     assert "apt install slurm-wlm slurmdbd munge mariadb-server" in caught.value.hint
 
 
@@ -165,5 +165,5 @@ def test_slurm_says_which_it_is(
     slurmctld = tmp_path / "slurmctld"
     slurmctld.write_text(f"#!/bin/sh\necho {told}\n")
     slurmctld.chmod(0o755)
-    monkeypatch.setattr(packages, "SEARCH_PATH", str(tmp_path))
-    assert packages.slurm_version() == version
+    monkeypatch.setattr(programs, "SEARCH_PATH", str(tmp_path))
+    assert programs.slurm_version() == version

@@ -10,9 +10,8 @@ import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
 from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
-from freetrain.elastic.data.own_batches import makes_own_batches, same_random_numbers
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.data.streaming import is_stream
+from freetrain.elastic.data.streams import is_stream, makes_own_batches, same_random_numbers
 from freetrain.errors import InputError
 
 _ENDLESS = 1 << 62

@@ -8,12 +8,9 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from freetrain.elastic.feeding.errors import FeedError, LinkLostError
-from freetrain.elastic.feeding.feed import STEP_BYTES
-from freetrain.elastic.feeding.link import Link, SharedMemory
-from freetrain.elastic.feeding.offer import Listener
-from freetrain.elastic.feeding.packets import Packet
-from freetrain.elastic.feeding.parts import Parts
+from freetrain.elastic.feeding.feeder import STEP_BYTES
+from freetrain.elastic.feeding.link import FeedError, Link, LinkLostError, Listener, SharedMemory
+from freetrain.elastic.feeding.parts import Packet, Parts
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.next_generation import View
 from freetrain.elastic.training.state import TrainingState

@@ -6,23 +6,57 @@ import argparse
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
 import torch
 
-from freetrain.elastic.gpu_check.checks import CHECKS
-from freetrain.elastic.gpu_check.outcomes import (
-    FAILED_STATUS,
-    NO_DEVICE_STATUS,
+from freetrain.elastic.gpu_check.checks import (
     NotPossibleError,
-    Outcome,
-    Verdict,
-    status_of,
-    summary,
-    table,
+    abort,
+    compiled,
+    copies,
+    health,
+    memory,
+    mixed_precision,
+    one_rank,
+    state_copy,
 )
+from freetrain.elastic.gpu_check.rank_checks import hung_peer, joins_and_leaves, two_ranks_on_one_device
 
 _NOT_POSSIBLE_STATUS = 77
 _ALL_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One of the checks.
+
+    Attributes:
+        run: on a device; returns a line of figures. Raises NotPossibleError with the reason where it cannot be
+            tried here, and AssertionError, or whatever it does, if it goes wrong.
+        limit_s: after which it counts as hung.
+    """
+
+    run: Callable[[torch.device], str]
+    limit_s: float = 60.0
+
+
+CHECKS = {
+    "health": Check(health),
+    "copies on streams": Check(copies),
+    "copies of the state": Check(state_copy),
+    "one rank": Check(one_rank),
+    "mixed precision": Check(mixed_precision),
+    "compile": Check(compiled, 120.0),
+    "memory of worlds": Check(memory, 90.0),
+    "abort": Check(abort),
+    "two ranks on one device": Check(two_ranks_on_one_device, 90.0),
+    "join, leave, kill": Check(joins_and_leaves, 150.0),
+    "a rank that hangs": Check(hung_peer, 90.0),
+}
 
 
 def main() -> int:
@@ -94,3 +128,61 @@ def _check(name: str, device: str) -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+class Verdict(StrEnum):
+    """What came of one check."""
+
+    WELL = "well"
+    FAILED = "FAILED"
+    TIMED_OUT = "TIMED OUT"
+    NOT_POSSIBLE = "not possible"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One line of the table.
+
+    Attributes:
+        check: its name.
+        verdict: what came of it.
+        detail: figures, or why.
+        elapsed_s: how long it took.
+    """
+
+    check: str
+    verdict: Verdict
+    detail: str
+    elapsed_s: float
+
+
+NO_DEVICE_STATUS = 2
+
+
+FAILED_STATUS = 1
+
+
+def status_of(outcomes: Sequence[Outcome]) -> int:
+    """0: all that was possible went well; 1: something did not; 2: nothing was possible."""
+    verdicts = Counter(outcome.verdict for outcome in outcomes)
+    if verdicts[Verdict.FAILED] or verdicts[Verdict.TIMED_OUT]:
+        return FAILED_STATUS
+    return 0 if verdicts[Verdict.WELL] else NO_DEVICE_STATUS
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """A line for each check."""
+    rows = [("check", "", "s", "")]
+    rows += [(one.check, str(one.verdict), f"{one.elapsed_s:.1f}", one.detail) for one in outcomes]
+    widths = [max(len(row[place]) for row in rows) for place in range(3)]
+    lines = [
+        f"{name:{widths[0]}}  {verdict:{widths[1]}}  {elapsed:>{widths[2]}}  {detail}".rstrip()
+        for name, verdict, elapsed, detail in rows
+    ]
+    return "\n".join(lines)
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """In a sentence."""
+    verdicts = Counter(outcome.verdict for outcome in outcomes)
+    return ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in Verdict if verdicts[verdict])

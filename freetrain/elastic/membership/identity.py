@@ -12,6 +12,7 @@ import uuid
 from functools import lru_cache
 
 from freetrain.elastic.on_disk.members import Member, start_ticks, this_host
+from freetrain.elastic.on_disk.next_generation import View
 from freetrain.errors import InputError
 
 MEMBER_VARIABLE = "FREETRAIN_MEMBER"
@@ -19,12 +20,12 @@ AGENT_VARIABLE = "FREETRAIN_AGENT"
 REPLICA_VARIABLE = "FREETRAIN_REPLICA"
 SERVER_VARIABLE = "FREETRAIN_SERVER"
 """Set for a process that is to add up the gradients of the others."""
-ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
 
+ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
 _SWITCHES_VARIABLE = "SLURM_TOPOLOGY_ADDR"
 """Slurm tells every task the switches above its node."""
-_NODE_VARIABLE = "SLURMD_NODENAME"
 
+_NODE_VARIABLE = "SLURMD_NODENAME"
 _END_VARIABLE = "SLURM_JOB_END_TIME"
 """Slurm tells every task when its job's time limit ends, and so, of a fragment, the hole that it lies in."""
 
@@ -33,6 +34,9 @@ _GIVEN_VARIABLES = {"cpus": "SLURM_CPUS_ON_NODE", "memory_mb": "SLURM_MEM_PER_NO
 
 _SIOCGIFADDR = 0x8915
 _LONGEST_INTERFACE = 15
+FOREIGN_HINT = (
+    "Give each trainer a directory of its own (--trainer), and all its members the same script and torch."
+)
 
 
 def new_id() -> str:
@@ -153,3 +157,42 @@ def is_server() -> bool:
 def _end_of_this_job_s() -> float:
     text = os.environ.get(_END_VARIABLE, "")
     return float(text) if text.isascii() and text.isdigit() else 0.0
+
+
+def why_foreign(member: Member, newcomer: Member) -> str | None:
+    """Why this newcomer does not fit in with a member; None if it does."""
+    return _difference(member, newcomer) or _difference_of_nodes(member, newcomer)
+
+
+def why_foreign_to(view: View, member: Member) -> str | None:
+    """Why this member does not fit in with those that are there; None if it does."""
+    for id_ in view.present:
+        reason = _difference(view.members[id_], member)
+        if reason is not None and id_ in view.ranks:
+            return reason
+    return None
+
+
+def _difference_of_nodes(member: Member, newcomer: Member) -> str | None:
+    """Only those who are alive object to it: a training may go on from its checkpoint with other nodes."""
+    if newcomer.shards == member.shards:
+        return None
+    return (
+        f"its node has {newcomer.shards} workers to shard the model over, and those of the others have "
+        f"{member.shards}: all nodes of a sharded training need the same number (--nproc)"
+    )
+
+
+def _difference(member: Member, newcomer: Member) -> str | None:
+    if newcomer.torch != member.torch:
+        return f"it runs torch {newcomer.torch}, the others {member.torch}"
+    mine, theirs = (
+        dict(part.partition("=")[::2] for part in each.fingerprint.split()) for each in (member, newcomer)
+    )
+    differing = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
+    if differing == ["script"]:
+        return "its script is not the one that the others run: it has been edited since, or is another one"
+    if differing:
+        named = " and ".join(name for name in differing if name != "script")
+        return f"another training runs there, whose {named} differ, and two cannot share a directory"
+    return None

@@ -1,10 +1,18 @@
-"""Who is alive: by the process table on the same machine, by heartbeats everywhere."""
+"""Which workers are alive, which are slow, and which come to no end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from freetrain.elastic.on_disk.members import Member, start_ticks, this_host
+
+_WINDOW_S = 60.0
+"""Over so long a time waiting is compared: steps, and the looks at them, fall here and there."""
+
+_LEAST_SHARE = 0.1
+"""Of the time, by which the others have waited more than a worker that is told to be slow."""
 
 
 class Liveness:
@@ -49,3 +57,97 @@ class Liveness:
             self._seen[member] = (beat, now_s)
             return 0.0
         return now_s - seen[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a worker is.
+
+    Attributes:
+        generation: number of its world; 0 before the first.
+        started: sums, broadcasts and the like that it has begun in that world; all begin the same ones.
+        waited_ms: that it has waited in that world for the sums of its steps.
+        computed_s: whole seconds that its main thread has computed.
+    """
+
+    generation: int = 0
+    started: int = 0
+    waited_ms: int = 0
+    computed_s: int = 0
+
+    @classmethod
+    def of(cls, beat: str) -> Progress:
+        """As a sign of life tells it, after the count of these."""
+        try:
+            _, generation, started, waited_ms, computed_s = map(int, beat.split())
+        except ValueError:
+            return cls()
+        return cls(generation, started, waited_ms, computed_s)
+
+    def __str__(self) -> str:
+        """As a sign of life has it: always as long."""
+        return f"{self.generation:10d} {self.started:14d} {self.waited_ms:14d} {self.computed_s:13d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a look came to.
+
+    Attributes:
+        hung_s: for how long those have neither moved nor computed for whom others have been waiting for too long.
+        slow: by which share of the last minute the others have waited more than those did; told once a minute.
+    """
+
+    hung_s: Mapping[str, float] = field(default_factory=dict)
+    slow: Mapping[str, float] = field(default_factory=dict)
+
+
+class Waiting:
+    """Compares the workers of one world at each look.
+
+    Args:
+        hung_after_s: how long others may wait for a worker.
+    """
+
+    def __init__(self, hung_after_s: float) -> None:
+        self._hung_after_s = hung_after_s
+        self._generation = 0
+        self._behind: dict[str, tuple[Progress, float]] = {}
+        self._first: Mapping[str, Progress] = {}
+        self._first_s = 0.0
+
+    def look(self, progress: Mapping[str, Progress], generation: int, now_s: float) -> Findings:
+        """Compare those of one world.
+
+        Args:
+            progress: of its members, each as its latest sign of life has it.
+            generation: of the world; who has not entered it yet is not compared.
+            now_s: on the observer's own clock.
+        """
+        here = {id_: one for id_, one in progress.items() if one.generation == generation}
+        if generation != self._generation or here.keys() != self._first.keys():
+            self._generation, self._behind = generation, {}
+            self._first, self._first_s = here, now_s
+        return Findings(self._hung_s(here, now_s), self._slow(here, now_s))
+
+    def _hung_s(self, here: Mapping[str, Progress], now_s: float) -> dict[str, float]:
+        furthest = max((one.started for one in here.values()), default=0)
+        before, self._behind = self._behind, {}
+        for id_, one in here.items():
+            if one.started < furthest:
+                known, since_s = before.get(id_, (Progress(), now_s))
+                stands = (known.started, known.computed_s) == (one.started, one.computed_s)
+                self._behind[id_] = (one, since_s if stands else now_s)
+        waits_s = {id_: now_s - since_s for id_, (_, since_s) in self._behind.items()}
+        return {id_: wait_s for id_, wait_s in waits_s.items() if wait_s > self._hung_after_s}
+
+    def _slow(self, here: Mapping[str, Progress], now_s: float) -> dict[str, float]:
+        elapsed_s = now_s - self._first_s
+        if elapsed_s < _WINDOW_S:
+            return {}
+        shares = {
+            id_: (one.waited_ms - self._first[id_].waited_ms) / 1000 / elapsed_s for id_, one in here.items()
+        }
+        self._first, self._first_s = here, now_s
+        usual = statistics.median_high(shares.values())
+        return {id_: usual - share for id_, share in shares.items() if usual - share > _LEAST_SHARE}

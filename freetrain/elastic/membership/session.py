@@ -4,48 +4,65 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import secrets
+import signal
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from types import FrameType
 
 import torch
 
 from freetrain.elastic.errors import (
     EVICTED_STATUS,
     AbandonedError,
+    BrokenWorldError,
     Departed,
     DirectoryError,
     ForeignTrainerError,
 )
-from freetrain.elastic.membership.breaks import Breaks
-from freetrain.elastic.membership.fitting_in import FOREIGN_HINT, why_foreign, why_foreign_to
-from freetrain.elastic.membership.identity import this_member, use_interface_of_this_address
-from freetrain.elastic.membership.signals import leave_signals_to_agent
-from freetrain.elastic.membership.stores import Stores
-from freetrain.elastic.membership.waiting import Progress
+from freetrain.elastic.membership.identity import (
+    AGENT_VARIABLE,
+    FOREIGN_HINT,
+    this_member,
+    use_interface_of_this_address,
+    why_foreign,
+    why_foreign_to,
+)
+from freetrain.elastic.membership.liveness import Progress
 from freetrain.elastic.membership.watcher import Guard, Watcher
 from freetrain.elastic.on_disk.directory import TrainerDirectory
-from freetrain.elastic.on_disk.members import Generation
-from freetrain.elastic.on_disk.next_generation import View
-from freetrain.elastic.service import named_service
+from freetrain.elastic.on_disk.members import Generation, this_host
+from freetrain.elastic.on_disk.next_generation import Proposal, View
+from freetrain.elastic.service import answering_service, named_service
 from freetrain.elastic.timeouts import Timeouts
+from freetrain.elastic.worlds.guarded_store import SERVICE_HOST, StoreServer
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
 
 log = logging.getLogger(__name__)
-
 _BROKEN_AFTER_S = 1.0
 """A world that fails although nobody is missing is reported after this time: losses are found sooner."""
 
 _REPORT_AGAIN_S = 10.0
-
 _SAY_WAITING_AFTER_S, _SAY_WAITING_AGAIN_S = 30.0, 60.0
 _LEAVES_WAITING_AFTER_S = 5.0
 """A worker that is asked to leave waits so long for the others to end the step with it, as a slow step may be."""
 
 _MOST_NAMED = 4
-
 _NOBODY_MISSING = "its collectives failed with nobody missing"
+_MOST_OF_A_NEWCOMER = 3
+_MOST_OF_A_VETERAN = 6
+"""Worlds in a row. A newcomer gives up first: if the fault is its own, the others go on without it."""
+
+_HINT = (
+    "If it is about an address or a connection, see whether the nodes reach each other (FREETRAIN_ADDRESS, "
+    "GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME); otherwise, whether the backend can sum and broadcast all of the "
+    "model's tensors."
+)
+_THE_AGENTS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Session:
@@ -296,3 +313,101 @@ class Session:
         """How many agents the world's ranks have; a rank without agent stands for itself."""
         known = self._watcher.view.members
         return len({(known[id_].agent if id_ in known else "") or id_ for id_ in generation.members})
+
+
+class Breaks:
+    """Counts the worlds in a row that broke although nobody was missing, and in which no step was completed.
+
+    A lost rank explains a broken world once. What breaks one world after the other with all members alive is a
+    defect of the network, the script or this software, and forming more worlds would hide it for ever.
+    """
+
+    def __init__(self) -> None:
+        self._in_a_row = 0
+        self._last_step: int | None = None
+        self._veteran = False
+
+    def count(self, error: BaseException | None, cause: str, step: int) -> None:
+        """Take note of a generation that follows.
+
+        Args:
+            error: what the world before it broke with in this process; None if it did not, or was cut.
+            cause: of the generation that follows.
+            step: the last completed step.
+
+        Raises:
+            BrokenWorldError: too many in a row.
+        """
+        if self._last_step is not None and step > self._last_step:
+            self._veteran = True
+            self._in_a_row = 0
+        self._last_step = step
+        if cause != "broken":
+            self._in_a_row = 0
+        elif error is not None:
+            self._in_a_row += 1
+        most = _MOST_OF_A_VETERAN if self._veteran else _MOST_OF_A_NEWCOMER
+        if error is not None and self._in_a_row >= most:
+            raise BrokenWorldError(
+                f"{self._in_a_row} worlds in a row broke although no member was missing, the last one with: "
+                f"{error}\n{_HINT}"
+            ) from error
+
+
+class Stores:
+    """Those that this process has opened, whose generations may still meet there.
+
+    Args:
+        address: by which the others reach this process.
+        word_of: what the members of a generation prove to know, from the generation's nonce.
+    """
+
+    def __init__(self, address: str, word_of: Callable[[str], str]) -> None:
+        self._address = address
+        self._word_of = word_of
+        self._stores: dict[int, StoreServer] = {}
+
+    def open(self, proposal: Proposal) -> Generation:
+        """The generation that was proposed, with a store."""
+        host, address, port = this_host(), self._address, 0
+        nonce = secrets.token_hex(16)
+        service = answering_service()
+        if service is not None:
+            host, (address, port) = SERVICE_HOST, service
+        elif proposal.members:
+            store = StoreServer(words=[self._word_of(nonce)])
+            self._stores[proposal.number] = store
+            port = store.port
+        return Generation(
+            proposal.number, proposal.members, host, address, port, nonce, proposal.cause, proposal.servers
+        )
+
+    def ports(self) -> list[int]:
+        """Of those that are open."""
+        return [store.port for store in list(self._stores.values())]
+
+    def drop(self, before: int) -> None:
+        """Close those of earlier generations than this one."""
+        for number in list(self._stores):  # a copy, since the watcher's thread opens stores meanwhile
+            if number < before:
+                self._stores.pop(number).close()
+
+
+def leave_signals_to_agent() -> None:
+    """Go on when told to leave, in a process that an agent watches: it says when, at the next step boundary.
+
+    Some Slurms signal every process of a step (proctrack/linuxproc), others the one that srun started alone
+    (proctrack/cgroup). What the script does itself on a signal stays as it is.
+    """
+    if not os.environ.get(AGENT_VARIABLE) or threading.current_thread() is not threading.main_thread():
+        return
+    worker = os.getpid()
+
+    def go_on(number: int, _frame: FrameType | None) -> None:
+        if os.getpid() != worker:  # forked, as by a data loader, which may end it in this way
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    for number in _THE_AGENTS:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, go_on)

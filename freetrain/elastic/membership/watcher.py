@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable
 
 from freetrain.elastic.errors import DirectoryError
-from freetrain.elastic.membership.liveness import Liveness
-from freetrain.elastic.membership.waiting import Progress, Waiting
+from freetrain.elastic.membership.liveness import Liveness, Progress, Waiting
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation, Member
 from freetrain.elastic.on_disk.next_generation import Proposal, View, members_missing, next_generation, watched_by

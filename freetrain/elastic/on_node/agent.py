@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 
 from freetrain.elastic.errors import EVICTED_STATUS, ODD_STATUS, DirectoryError
-from freetrain.elastic.membership.hosting import Hosting
 from freetrain.elastic.membership.identity import (
     AGENT_VARIABLE,
     MEMBER_VARIABLE,
@@ -19,10 +18,8 @@ from freetrain.elastic.membership.identity import (
 )
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.on_disk.members import LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE
-from freetrain.elastic.on_node.options import AgentOptions, Ending
-from freetrain.elastic.on_node.server_duty import ServerDuty
-from freetrain.elastic.on_node.signals import Signals
-from freetrain.elastic.on_node.workers import Worker, count_gpus, describe
+from freetrain.elastic.on_node.servers import Hosting, ServerDuty
+from freetrain.elastic.on_node.workers import AgentOptions, Ending, Signals, Worker, count_gpus, describe
 from freetrain.errors import ExitCode
 
 log = logging.getLogger(__name__)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from freetrain.elastic.training.gain import NoiseAverage, gain, noise_in
 from freetrain.errors import InputError
 
 _ADAMS = (torch.optim.Adam, torch.optim.AdamW)
@@ -16,12 +16,15 @@ _SGDS = (torch.optim.SGD,)
 _WARM_STEPS = 5
 """Before so many steps what Adam knows of a parameter's gradients says little."""
 
+_LEAST_VARIANCE = 1e-6
+_MEMORY_STEPS = 1000
+
 
 class AdaScale:
     """Makes each step as much larger as its larger batch is worth, for ``elastic.Run(..., scaling=...)``.
 
     With S times the samples that the learning rate was tuned for, a step is worth r ∈ [1, S] steps of the tuned
-    size (AdaScale; :mod:`freetrain.elastic.training.gain` has the formulas and their source). The optimizer's
+    size (AdaScale; :mod:`freetrain.elastic.script.adascale` has the formulas and their source). The optimizer's
     learning rates are multiplied by r during its step, and are what the script made of them otherwise.
 
     For Adam and AdamW they are multiplied by √r, and gradients are compared as Adam scales them, divided by the
@@ -120,3 +123,71 @@ class AdaScale:
             gradient = gradient / (known["exp_avg_sq"].sqrt().div_(math.sqrt(correction)).add_(group["eps"]))
         norm: torch.Tensor = torch.linalg.vector_norm(gradient, dtype=torch.float64)
         return norm.square()
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What the gradients of one step say of the gradient of all data.
+
+    Attributes:
+        squared: its squared norm, μ².
+        variance: trace of the covariance of a gradient of a batch of the tuned size, σ².
+    """
+
+    squared: float
+    variance: float
+
+
+def noise_in(local: float, total: float, ranks: int, scale: float) -> Noise | None:
+    """Estimates without bias, from the gradients of several ranks; None: one rank alone tells nothing.
+
+    With shares wᵢ = nᵢ/N of a step's N samples, E‖gᵢ‖² = μ² + τ²/nᵢ, where τ² is the trace of one sample's
+    covariance, so that local − total = τ² (ranks − 1)/N. For equal shares these are the estimates of AdaScale.
+
+    Args:
+        local: Σ wᵢ ‖gᵢ‖², where gᵢ is the mean gradient of rank i's samples.
+        total: ‖Σ wᵢ gᵢ‖².
+        ranks: those with samples.
+        scale: N by the tuned number of samples, S.
+    """
+    if ranks < 2:
+        return None
+    return Noise((ranks * total - local) / (ranks - 1), (local - total) * scale / (ranks - 1))
+
+
+def gain(noise: Noise, scale: float) -> float:
+    """So many steps of the tuned size is one of ``scale`` times as many samples worth: (σ² + μ²)/(σ²/S + μ²).
+
+    Between 1 (the gradient has no noise that a larger batch could average away) and S.
+    """
+    variance, squared = max(noise.variance, _LEAST_VARIANCE), max(noise.squared, 0.0)
+    return (variance + squared) / (variance / scale + squared)
+
+
+class NoiseAverage:
+    """Moving averages of both estimates, over some 1000/S steps, without the bias of their start."""
+
+    def __init__(self) -> None:
+        self._squared = self._variance = self._weight = 0.0
+
+    def add(self, noise: Noise, scale: float) -> None:
+        """One step more; θ = max(1 − S/1000, 0) of the average before remains."""
+        remains = max(1.0 - scale / _MEMORY_STEPS, 0.0)
+        self._squared = remains * self._squared + (1.0 - remains) * noise.squared
+        self._variance = remains * self._variance + (1.0 - remains) * noise.variance
+        self._weight = remains * self._weight + (1.0 - remains)
+
+    @property
+    def noise(self) -> Noise | None:
+        """The averages; None before the first step."""
+        if not self._weight:
+            return None
+        return Noise(self._squared / self._weight, self._variance / self._weight)
+
+    def state_dict(self) -> dict[str, Any]:
+        """As carried along."""
+        return {"squared": self._squared, "variance": self._variance, "weight": self._weight}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from there."""
+        self._squared, self._variance, self._weight = state["squared"], state["variance"], state["weight"]

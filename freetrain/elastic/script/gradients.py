@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from freetrain.elastic.errors import LostRankError
-from freetrain.elastic.training.shards import is_sharded, local
+from freetrain.elastic.training.tensors import is_sharded, local
 from freetrain.elastic.worlds.calls import Asked, digest_of
 from freetrain.elastic.worlds.exchange import (
     CHUNK_BYTES,

@@ -1,13 +1,16 @@
-"""What the runtime tells the training script."""
+"""What the runtime tells the training script: sizes, completed steps, and that a signal came."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torch.distributed as dist
 
 from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
+from freetrain.elastic.worlds.device import device
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +104,31 @@ def scale_learning_rate(optimizer: torch.optim.Optimizer, at_batch: int) -> Call
             group["lr"] = rate * resize.new_batch
 
     return follow
+
+
+class StopSignal:
+    """Whether the script has to save and end: a signal came to one of its ranks.
+
+    The ranks get it within different steps. All of them ask :attr:`is_due` at the same place of each step, and
+    hear the same: they save together, and nobody waits for a rank that has gone.
+
+    Args:
+        number: of the signal.
+    """
+
+    def __init__(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self._came = False
+        signal.signal(number, self._note)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it came to any rank; a small sum over all of them."""
+        if not dist.is_initialized():
+            return self._came
+        place = torch.device("cpu") if "gloo" in str(dist.get_backend()) else device()
+        came = torch.tensor([float(self._came)], device=place)
+        dist.all_reduce(came)
+        return bool(came > 0)
+
+    def _note(self, *_: object) -> None:
+        self._came = True

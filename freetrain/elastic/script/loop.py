@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -10,36 +11,30 @@ from typing import Any, Self, cast
 
 import torch
 
-from freetrain.elastic.data.batches import Batches
-from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
+from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches
 from freetrain.elastic.data.drawing import BatchStream, Drawing
 from freetrain.elastic.data.orders import Order
-from freetrain.elastic.data.own_batches import OwnBatches, makes_own_batches
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.data.step_batches import Draw, StepBatches
-from freetrain.elastic.data.streaming import Streaming, is_stream
+from freetrain.elastic.data.streams import OwnBatches, Streaming, is_stream, makes_own_batches
 from freetrain.elastic.errors import LostRankError, as_exit, told_plainly
 from freetrain.elastic.script.adascale import AdaScale
 from freetrain.elastic.script.hooks import Hooks, Resize, StepResult
-from freetrain.elastic.script.in_training import InTraining, RankLog
 from freetrain.elastic.script.local_steps import LocalSteps, Rounds
-from freetrain.elastic.script.prepared import loader_in, optimizer_in
 from freetrain.elastic.script.sharding import check_sharding
-from freetrain.elastic.script.steps import Steps
+from freetrain.elastic.script.steps import Batches, Steps
 from freetrain.elastic.script.updates import Taken, Updates, parameters_of
 from freetrain.elastic.training.agreement import Verdict
-from freetrain.elastic.training.optimizers import Optimizers
 from freetrain.elastic.training.records import RecordOptions
-from freetrain.elastic.training.shards import is_sharded
-from freetrain.elastic.training.state import Stateful, TrainingState
+from freetrain.elastic.training.state import Optimizers, Stateful, TrainingState
+from freetrain.elastic.training.tensors import is_sharded
 from freetrain.elastic.training.training import Training
+from freetrain.elastic.worlds.device import device_of
 from freetrain.elastic.worlds.exchange import decode_all, encode, gather_said
 from freetrain.elastic.worlds.replica import lost_replica
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import FreetrainError, InputError
 
 log = logging.getLogger(__name__)
-
 _DATA = "freetrain.data"
 """The name under which the place in data that can only be read in order is carried along."""
 
@@ -48,6 +43,129 @@ _OUTER = "freetrain.outer"
 
 _SCALING = "freetrain.scaling"
 """That of what learning rates follow."""
+
+
+class InTraining(ABC):
+    """A script's view of the training.
+
+    Attributes:
+        state: of the training.
+        log: whose lines begin with the rank.
+    """
+
+    state: TrainingState
+    log: RankLog
+    _training: Training
+    _steps: Steps
+    _updates: Updates
+    _catches_up: bool
+
+    def first_time(self) -> bool:
+        """Whether the top of this epoch is run for the first time; what changes the training belongs under it.
+
+        False in a worker that has joined when the others had passed there: it has what they made of the training.
+        """
+        with self._training.ending_the_process():
+            self._begin()
+        return not self.state.is_begun
+
+    def carry(self, **items: Stateful) -> None:
+        """Carry these along, too, as ``also`` does: what can only be made within the context, such as a schedule.
+
+        Raises:
+            InputError: the training has begun.
+        """
+        if self._training.has_begun:
+            raise InputError(
+                "run.carry() was called after the training had begun, whose state is shared already.",
+                "Call it before run.epochs(), and before anything that needs the other ranks.",
+            )
+        self.state.also.update(items)
+        self._watch_scalers(items.values())
+
+    @property
+    def rank(self) -> int:
+        """This process's rank in the present world."""
+        return self._world.rank
+
+    @property
+    def world_size(self) -> int:
+        """Ranks in the present world."""
+        return self._world.size
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is rank 0, which logs and saves for all."""
+        return self.rank == 0
+
+    @property
+    def device(self) -> torch.device:
+        """That of the model."""
+        return device_of(self.state.module)
+
+    @property
+    def step(self) -> int:
+        """Steps completed."""
+        return self.state.step
+
+    def print(self, *values: object, **options: Any) -> None:
+        """As Python's own, on rank 0 alone."""
+        if self.is_main:
+            print(*values, **options)
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint at the end of this step."""
+        self._training.wants_checkpoint = True
+
+    def stop(self) -> None:
+        """End the training on all ranks at the end of this step; of the next one, if gradients are summed already.
+
+        The training is then complete, as after its last epoch. One rank's word is enough.
+        """
+        self._training.wants_stop = True
+
+    @property
+    def _world(self) -> World:
+        """The present world, which the first who asks enters."""
+        with self._training.ending_the_process():
+            self._begin()
+        return self._training.world
+
+    @property
+    def who(self) -> str:
+        """This rank in words."""
+        world = self._training.present_world
+        return f"rank {world.rank} of {world.size}" if world is not None else "no rank yet"
+
+    def _begin(self) -> None:
+        """Enter the first world."""
+        if not self._training.is_joined:
+            raise InputError("nothing can be asked of a training before 'with elastic.Loop(...) as run:'.")
+        if not self._training.has_begun:
+            self._steps.check_schedules()
+            self._enter_world()
+            self._catches_up = self.state.is_begun
+
+    @abstractmethod
+    def _enter_world(self) -> None:
+        """Enter the next world."""
+
+    def _watch_scalers(self, items: Iterable[object]) -> None:
+        for item in items:
+            if isinstance(item, torch.amp.GradScaler):
+                self._updates.sum_before_unscaling(item)
+
+
+class RankLog(logging.LoggerAdapter[logging.Logger]):
+    """A log whose lines begin with the rank."""
+
+    def __init__(self, loop: InTraining) -> None:
+        super().__init__(logging.getLogger("freetrain.script"), {})
+        self._loop = loop
+
+    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The message with the rank before it."""
+        return f"[{self._loop.who}] {msg}", kwargs
 
 
 class Loop(InTraining):
@@ -385,3 +503,18 @@ def _rounds_of(
             "Leave out local=..., so that the gradients of each step are added up.",
         )
     return Rounds(local, parameters)
+
+
+def optimizer_in(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """The optimizer that makes the updates: the one inside, where accelerate has prepared it."""
+    inner: torch.optim.Optimizer = optimizer.optimizer if _is_prepared(optimizer) else optimizer  # type: ignore[attr-defined]
+    return inner
+
+
+def loader_in(data: Any) -> Any:
+    """The loader that was given to accelerate, and any other data as it is."""
+    return getattr(data, "base_dataloader", data) if _is_prepared(data) else data
+
+
+def _is_prepared(wrapped: object) -> bool:
+    return type(wrapped).__module__.startswith("accelerate.")

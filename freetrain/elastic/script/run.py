@@ -10,11 +10,9 @@ from typing import Any
 
 import torch
 
-from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
-from freetrain.elastic.data.drawing import Drawing
-from freetrain.elastic.data.passes import Passes, PassStream
+from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches
+from freetrain.elastic.data.drawing import Drawing, Passes, PassStream
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.data.step_batches import Draw, StepBatches
 from freetrain.elastic.script.loop import Loop
 from freetrain.elastic.training.state import Stateful
 from freetrain.errors import InputError

@@ -6,6 +6,9 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
+
+from freetrain.elastic.training.tensors import local
 from freetrain.elastic.worlds.calls import PAYLOAD_BYTES, Asked, Call
 
 COMPARED = 8
@@ -18,6 +21,40 @@ that goes a way of its own differs by more before long."""
 
 _LAYOUT = struct.Struct(f"<??ddd{COMPARED}d{COMPARED}d")
 assert _LAYOUT.size <= PAYLOAD_BYTES
+_SAMPLED_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def learning_rates(optimizer: torch.optim.Optimizer) -> list[float]:
+    """Of each group of parameters."""
+    return [float(group.get("lr", 0.0)) for group in optimizer.param_groups]
+
+
+class Samples:
+    """A few values of the model, others in every step, so that in time all tensors are looked at.
+
+    Args:
+        module: the model; parameters that its ranks do not share are left out.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        unshared = getattr(module, "_ddp_params_and_buffers_to_ignore", ())
+        self._parameters = [
+            parameter
+            for name, parameter in module.named_parameters()
+            if name not in unshared
+            and parameter.dtype in _SAMPLED_TYPES
+            and parameter.layout is torch.strided
+            and local(parameter).numel()
+        ]
+
+    def at(self, step: int) -> list[float]:
+        """Those of this step, the same ones on all ranks with the same shard; no more than these are copied."""
+        if not self._parameters:
+            return []
+        values = local(self._parameters[step % len(self._parameters)].detach())
+        while values.dim() > 1:
+            values = values[step % len(values)]
+        return [float(value) for value in values.reshape(-1)[:COMPARED].tolist()]
 
 
 @dataclass(frozen=True, slots=True)

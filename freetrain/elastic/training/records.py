@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.membership.identity import given_by_slurm
-from freetrain.elastic.on_disk.checkpoints import Checkpoints
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.files import write_json
 from freetrain.elastic.on_disk.progress import Progress
-from freetrain.elastic.training.checkpoint_writer import CheckpointWriter
+from freetrain.elastic.training.checkpoints import Checkpoints, CheckpointWriter
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World

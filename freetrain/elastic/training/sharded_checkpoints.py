@@ -8,29 +8,38 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import shutil
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import torch
 import torch.distributed as dist
+from torch.distributed.checkpoint import FileSystemReader
+from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 
 from freetrain.elastic.errors import CheckpointError
-from freetrain.elastic.on_disk.checkpoints import none_usable, unwritable, why_unwritable
 from freetrain.elastic.on_disk.files import create_private, why_distrusted
-from freetrain.elastic.training.sharded_reader import CheckedReader
-from freetrain.elastic.training.skeleton import Contents, fill, hollow
+from freetrain.elastic.training.checkpoints import none_usable, unwritable, why_unwritable
+from freetrain.elastic.training.tensors import Contents, fill, hollow
 from freetrain.elastic.worlds.replica import Replica
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 log = logging.getLogger(__name__)
-
 _REST = "rest.pt"
 _PIECE_BYTES = 1 << 24
+_PLAIN = {
+    "torch": {"Size"},
+    "torch.serialization": {"_get_layout"},
+    "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
+    "pathlib": {"PosixPath", "PurePosixPath", "Path"},
+    "collections": {"OrderedDict"},
+}
+_TABLES = "torch.distributed.checkpoint.metadata"
 
 
 class ShardedCheckpoints:
@@ -217,3 +226,27 @@ def _cause(error: BaseException | None) -> BaseException | None:
     """The error of the worker that failed."""
     failed: list[BaseException] = [first for first, _ in getattr(error, "failures", {}).values()]
     return failed[0] if failed else error
+
+
+class CheckedReader(FileSystemReader):
+    """Torch's reader, but for the table of contents, a pickle, of which it would run whatever it says."""
+
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        """The table of contents; raises UnpicklingError if it has anything else in it."""
+        with self.fs.create_stream(self._get_metadata_path(kwargs.get("rank")), "rb") as stream:
+            metadata: Metadata = _Unpickler(cast(IO[bytes], stream)).load()
+        if getattr(metadata, "storage_meta", None) is None:
+            metadata.storage_meta = StorageMeta()
+        metadata.storage_meta.load_id = self.load_id  # type: ignore[union-attr]
+        return metadata
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if name in _PLAIN.get(module, ()) or (module == _TABLES and "." not in name):
+            found = super().find_class(module, name)
+            if module != _TABLES or getattr(found, "__module__", "") == _TABLES:
+                return found
+        if module == "torch" and isinstance(found := getattr(torch, name, None), torch.dtype):
+            return found
+        raise pickle.UnpicklingError(f"{module}.{name} is not a part of a checkpoint's table of contents")

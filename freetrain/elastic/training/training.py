@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
+import hashlib
+import logging
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
-from freetrain.elastic.errors import Departed, LostRankError, OddOneOutError, OddRankError, as_exit
-from freetrain.elastic.feeding.fitness import wants_to_be_fed
+import torch
+
+from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.errors import (
+    CheckpointError,
+    Departed,
+    LostRankError,
+    OddOneOutError,
+    OddRankError,
+    as_exit,
+)
+from freetrain.elastic.feeding.fitness import wants_to_be_fed, warm_up
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.timeouts import Timeouts
-from freetrain.elastic.training.agreement import Ballot, Verdict, count
-from freetrain.elastic.training.departure import Departure
-from freetrain.elastic.training.device_check import check_device
-from freetrain.elastic.training.fingerprint import fingerprint
-from freetrain.elastic.training.mistakes import Samples, learning_rates
+from freetrain.elastic.training.agreement import Ballot, Samples, Verdict, count, learning_rates
 from freetrain.elastic.training.records import RecordOptions, Records
-from freetrain.elastic.training.serving import serve
 from freetrain.elastic.training.state import TrainingState
-from freetrain.elastic.training.warming import warm_up
 from freetrain.elastic.training.worlds import Worlds
 from freetrain.elastic.worlds.calls import Asked, digest_of
-from freetrain.elastic.worlds.device import backend_for, device_of
-from freetrain.elastic.worlds.memory import keep_memory
+from freetrain.elastic.worlds.device import backend_for, check_device, device_of, keep_memory
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
-from freetrain.errors import FreetrainError
+from freetrain.errors import FreetrainError, InputError
 
+log = logging.getLogger(__name__)
 _NOTICE_S = 1.0
 """How long it takes at most until a worker that has ended is seen to be gone."""
 
@@ -294,3 +303,125 @@ class Training:
             self._records.wait()
             if self._temporary is not None:
                 self._temporary.cleanup()
+
+
+class Departure:
+    """What has to be written, and by whom, before this worker says goodbye.
+
+    Args:
+        session: of this worker.
+        worlds: those it has been in.
+        records: of the training.
+    """
+
+    def __init__(self, session: Session, worlds: Worlds, records: Records) -> None:
+        self._session = session
+        self._worlds = worlds
+        self._records = records
+        self._has_finished = False
+
+    def finish(self, world: World) -> None:
+        """The training is over in this world.
+
+        Raises:
+            Departed: this worker did not see it through.
+        """
+        if world.replica != 0 and not self._worlds.sees_it_through:
+            raise Departed("the training was complete before this worker's first step")
+        self._has_finished = True
+        if world.replica == 0:
+            self._records.finish()
+
+    def end_well(self, world: World | None, step: int, loop: str) -> None:
+        """The script has ended: try once more what could not be written, and do not let a break pass in silence.
+
+        Args:
+            world: the present one; None: there was none.
+            step: the last one that is complete.
+            loop: what the script's loop is over.
+
+        Raises:
+            StateError: it can still not be written.
+            InputError: the script left its loop before the end.
+        """
+        self._records.finish_at_last()
+        if self._worlds.has_state and not self._has_finished:
+            if world is not None and world.replica == 0:
+                self._records.save()
+            raise InputError(
+                f"the script left the loop over {loop} in step {step + 1}, which is lost; the "
+                f"training is not complete.",
+                "Call run.stop() in place of 'break': all workers then end at the end of that step.",
+            )
+
+    def depart(self, departed: Departed, world: World | None) -> None:
+        """Say goodbye; the last of a world that nobody continues writes the checkpoint.
+
+        Who starts anew waits for the goodbye, and so for what is written before.
+        """
+        self._records.wait()
+        if world is not None and self._worlds.has_state and departed.code == 0:
+            self._save_if_last(world, departed)
+        log.info("%s", departed.reason)
+        self._session.say_goodbye(departed.reason)
+
+    def _save_if_last(self, world: World, departed: Departed) -> None:
+        if departed.in_step:
+            # The first of them may be the one that does not come.
+            is_last = this_replica().shards == 1 and not self._session.goes_on(world)
+        else:
+            is_last = this_replica().any(self._session.is_last_of(world))
+        if not is_last:
+            return
+        try:
+            self._records.save()
+        except CheckpointError as error:
+            self._session.say_goodbye(departed.reason)
+            raise as_exit(error) from None
+
+
+def fingerprint(module: torch.nn.Module, sampler: Sampler, batch: object) -> str:
+    """``model=… data=… batch=… script=…``, each with a digest."""
+    shapes = [(name, tuple(tensor.shape), str(tensor.dtype)) for name, tensor in module.state_dict().items()]
+    parts = {
+        "model": shapes,
+        "data": (sampler.samples, sampler.shuffle, sampler.drop_last),
+        "batch": batch,
+        "script": _script(),
+    }
+    return " ".join(
+        f"{name}={hashlib.sha256(repr(fact).encode()).hexdigest()[:12]}" for name, fact in parts.items()
+    )
+
+
+def _script() -> str:
+    """The script's code without comments and layout; empty where there is no file of it."""
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    try:
+        return ast.dump(ast.parse(Path(path or "").read_bytes()))
+    except (OSError, SyntaxError, ValueError):
+        return ""
+
+
+def serve(session: Session) -> NoReturn:
+    """Add up gradients until there are no more.
+
+    Args:
+        session: this server's.
+
+    Raises:
+        Departed: the training is complete, or this server has left it.
+        BrokenWorldError: worlds break one after the other with nobody missing.
+    """
+    broke_with: BaseException | None = None
+    sums = 0
+    while True:
+        world = session.reform(broke_with, sums, lambda _: None)
+        try:
+            while True:
+                world.serve()
+                sums += 1
+        except LostRankError as error:
+            # Workers who leave a world as agreed close their connections, too.
+            log.info("generation %d has ended: %s", world.generation.number, error)
+            broke_with = error

@@ -18,8 +18,8 @@ from freetrain.elastic.training.state import (
     broadcast_state,
     part_random_streams,
 )
+from freetrain.elastic.worlds.device import give_back_memory
 from freetrain.elastic.worlds.exchange import broadcast_bytes, decode, encode, gather_bytes, gather_said
-from freetrain.elastic.worlds.memory import give_back_memory
 from freetrain.elastic.worlds.world import World
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from freetrain.elastic.worlds.ranks import Ranks
+from freetrain.elastic.worlds.collectives import Ranks
 from freetrain.elastic.worlds.world import World
 
 CHUNK_BYTES = 4 << 20
@@ -52,9 +52,9 @@ def encode(document: Any) -> bytes:
     return stream.getvalue()
 
 
-def decode(content: bytes) -> Any:
-    """Without running code: numbers, strings, tensors and plain containers."""
-    return torch.load(io.BytesIO(content), weights_only=True)
+def decode(content: bytes, device: str | None = None) -> Any:
+    """Without running code: numbers, strings, tensors (on this device, or on those they come from), containers."""
+    return torch.load(io.BytesIO(content), weights_only=True, map_location=device)
 
 
 def decode_all(contents: Iterable[bytes]) -> list[Any]:

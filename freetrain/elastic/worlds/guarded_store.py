@@ -15,11 +15,15 @@ import secrets
 import socket
 import struct
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
+
+from freetrain.elastic.errors import AbandonedError
+from freetrain.elastic.on_disk.members import Generation, this_host
 
 _HEAD = struct.Struct("!I")
 _PROOF_BYTES, _NONCE_BYTES = 32, 16
@@ -29,6 +33,9 @@ _PATIENCE_S = 10.0
 _MOST_MESSAGE_BYTES = 1 << 20
 _MOST_BYTES = 64 << 20
 """Of what a store keeps: addresses of a few hundred bytes for each pair of ranks."""
+
+SERVICE_HOST = "service"
+"""Identity of the host of a store that no member has opened."""
 
 
 class StoreServer:
@@ -293,3 +300,49 @@ def _exactly(connection: socket.socket, length: int) -> bytes:
             raise ValueError("the connection was closed")
         content += part
     return content
+
+
+def meet(
+    generation: Generation, rank: int, word: str, timeout: timedelta, newer: Callable[[], bool]
+) -> dist.Store:
+    """Wait until all have arrived.
+
+    Rank 0 alone decides whether the meeting takes place, so that nobody connects with who has moved on.
+
+    Args:
+        generation: who meets, and where.
+        rank: of this process.
+        word: that all of them know, and nobody else.
+        timeout: how long the store may take over an answer.
+        newer: whether a newer generation is known.
+
+    Returns:
+        The store, in which they then connect.
+
+    Raises:
+        AbandonedError: a newer generation made this one obsolete.
+    """
+    host = "127.0.0.1" if generation.host == this_host() else generation.address
+    knows_word = generation.host != SERVICE_HOST
+    store = GuardedStore(host, generation.port, word, timeout, knows_word=knows_word)
+    store.set(f"arrived/{rank}", "yes")
+    if rank == 0:
+        arrivals = [f"arrived/{each}" for each in range(len(generation.everyone))]
+        while not (all_here := store.check(arrivals)) and not newer():
+            time.sleep(0.002)
+        store.set("verdict", "go" if all_here else "newer")
+    if not _await_verdict(store, newer):
+        raise AbandonedError("superseded by a newer generation")
+    return store
+
+
+def _await_verdict(store: dist.Store, newer: Callable[[], bool]) -> bool:
+    """What rank 0 decided; its word counts even with a newer generation in sight, since all heed it."""
+    patience_s = None
+    while not store.check(["verdict"]):
+        if newer():
+            patience_s = patience_s or time.monotonic() + 1.0
+            if time.monotonic() > patience_s:
+                return False
+        time.sleep(0.002)
+    return bool(store.get("verdict") == b"go")

@@ -15,11 +15,10 @@ import torch
 
 from freetrain.elastic.errors import CheckpointError, DirectoryError
 from freetrain.elastic.on_disk import files
-from freetrain.elastic.on_disk.checkpoints import Checkpoints
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_node.agent import Agent
-from freetrain.elastic.on_node.options import AgentOptions, Ending
-from freetrain.elastic.on_node.signals import Signals
+from freetrain.elastic.on_node.workers import AgentOptions, Ending, Signals
+from freetrain.elastic.training.checkpoints import Checkpoints
 from freetrain.errors import ExitCode
 from tests.elastic.harness import Workers, assert_exactly_once, workers
 

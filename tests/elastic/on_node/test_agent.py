@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.elastic.membership.hosting import MOVES_BEFORE_S
-from freetrain.elastic.on_disk.progress_log import read_progress
+from freetrain.elastic.on_disk.progress import read_progress
+from freetrain.elastic.on_node.servers import MOVES_BEFORE_S
 from tests.elastic.harness import FREETRAIN, PATIENCE_S, Agents, assert_exactly_once
 
 pytestmark = pytest.mark.slow

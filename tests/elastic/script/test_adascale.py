@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from freetrain.elastic.script.adascale import AdaScale
-from freetrain.elastic.training.gain import Noise, gain, noise_in
+from freetrain.elastic.script.adascale import AdaScale, Noise, gain, noise_in
 from freetrain.errors import InputError
 from tests.elastic.harness import workers
 

@@ -8,8 +8,7 @@ import torch
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.updates import Taken, Updates
-from freetrain.elastic.training.optimizers import Optimizers
-from freetrain.elastic.training.state import TrainingState
+from freetrain.elastic.training.state import Optimizers, TrainingState
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 
