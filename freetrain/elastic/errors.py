@@ -95,7 +95,7 @@ ODD_STATUS = 78
 
 
 @contextlib.contextmanager
-def told_plainly() -> Iterator[None]:
+def plain_errors() -> Iterator[None]:
     """Errors of what a script gave in here show their sentences and no traceback, if nobody catches them."""
     try:
         yield

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from freetrain.lab.configuration import ACCOUNT, CLUSTER, write_private
-from freetrain.lab.layout import Layout
+from freetrain.lab.layout import LabLayout
 from freetrain.lab.options import LabOptions, People
 from freetrain.lab.programs import (
     Launch,
@@ -44,7 +44,7 @@ class Daemons:
         people: who runs the daemons.
     """
 
-    layout: Layout
+    layout: LabLayout
     options: LabOptions
     people: People
 

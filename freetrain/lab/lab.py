@@ -19,7 +19,7 @@ from freetrain.lab.configuration import (
     write_private,
 )
 from freetrain.lab.daemons import Daemons
-from freetrain.lab.layout import Layout, prepare, read_parameters
+from freetrain.lab.layout import LabLayout, prepare, read_parameters
 from freetrain.lab.options import LabOptions, People
 from freetrain.lab.programs import (
     cancel_jobs,
@@ -73,7 +73,7 @@ class Lab:
     def find(cls, directory: Path) -> Lab:
         """The lab in a directory, whether it runs or not."""
         root = directory.resolve()
-        return cls(root, *read_parameters(Layout(root)))
+        return cls(root, *read_parameters(LabLayout(root)))
 
     @property
     def environment(self) -> dict[str, str]:
@@ -135,8 +135,8 @@ class Lab:
         self._daemons.start_controller()
 
     @property
-    def _layout(self) -> Layout:
-        return Layout(self.directory)
+    def _layout(self) -> LabLayout:
+        return LabLayout(self.directory)
 
     @property
     def _daemons(self) -> Daemons:

@@ -24,7 +24,7 @@ _ALL_MAY_PASS = 0o111
 
 
 @dataclass(frozen=True)
-class Layout:
+class LabLayout:
     """Where a lab's files lie.
 
     Args:
@@ -143,7 +143,7 @@ class Layout:
             )
 
 
-def prepare(layout: Layout, options: LabOptions, people: People) -> None:
+def prepare(layout: LabLayout, options: LabOptions, people: People) -> None:
     """Make the directories of a new lab; those of an earlier one, which has ended, go."""
     root = layout.root
     _make_own(root)
@@ -167,7 +167,7 @@ def prepare(layout: Layout, options: LabOptions, people: People) -> None:
         gpu.touch()
 
 
-def _remove_earlier(layout: Layout) -> None:
+def _remove_earlier(layout: LabLayout) -> None:
     for directory in (*layout.services, layout.nodes):
         if directory.exists():
             shutil.rmtree(directory)
@@ -176,13 +176,13 @@ def _remove_earlier(layout: Layout) -> None:
         file.unlink(missing_ok=True)
 
 
-def _write_parameters(layout: Layout, options: LabOptions, people: People) -> None:
+def _write_parameters(layout: LabLayout, options: LabOptions, people: People) -> None:
     """Write down what the lab was made with."""
     document = {"format": _FORMAT, "user": os.geteuid(), "users": dict(people.roles), "options": options.to_json()}
     layout.parameters.write_text(json.dumps(document, indent=2) + "\n")
 
 
-def read_parameters(layout: Layout) -> tuple[LabOptions, int, dict[str, str]]:
+def read_parameters(layout: LabLayout) -> tuple[LabOptions, int, dict[str, str]]:
     """What a lab was made with, the number of the user who made it, and the accounts of its people."""
     try:
         document: dict[str, Any] = json.loads(layout.parameters.read_text())

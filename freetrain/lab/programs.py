@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from freetrain.errors import ExitCode, FreetrainError
-from freetrain.lab.layout import Layout
+from freetrain.lab.layout import LabLayout
 
 _TIMEOUT_S = 60.0
 _STARTED_S = 180.0
@@ -31,7 +31,7 @@ _DAEMONS = {"munged", "mariadbd", "slurmdbd", "slurmctld", "slurmscriptd", "slur
 _POLL_S = 0.05
 
 
-def environment(layout: Layout) -> dict[str, str]:
+def environment(layout: LabLayout) -> dict[str, str]:
     """The environment of a lab's programs: nothing of a job, or of another Slurm, that this runs in."""
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "SBATCH_", "SALLOC_"))
@@ -45,7 +45,7 @@ def environment(layout: Layout) -> dict[str, str]:
     }
 
 
-def ask(layout: Layout, *command: str) -> subprocess.CompletedProcess[str]:
+def ask(layout: LabLayout, *command: str) -> subprocess.CompletedProcess[str]:
     """Run one of Slurm's commands, and keep what it says; one that hangs has failed."""
     try:
         return subprocess.run(
@@ -61,7 +61,7 @@ def ask(layout: Layout, *command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, 1, "", f"no answer within {_TIMEOUT_S:g} s")
 
 
-def require(layout: Layout, *command: str) -> str:
+def require(layout: LabLayout, *command: str) -> str:
     """What one of Slurm's commands says; complain if it fails."""
     result = ask(layout, *command)
     if result.returncode != 0:
@@ -69,7 +69,7 @@ def require(layout: Layout, *command: str) -> str:
     return result.stdout
 
 
-def node_states(layout: Layout) -> dict[str, int]:
+def node_states(layout: LabLayout) -> dict[str, int]:
     """Number of nodes in each of Slurm's states; empty if the controller does not answer."""
     answer = ask(layout, "sinfo", "--noheader", "--partition=main", "--format=%T %D")
     states: Counter[str] = Counter()
@@ -79,7 +79,7 @@ def node_states(layout: Layout) -> dict[str, int]:
     return dict(states)
 
 
-def cancel_jobs(layout: Layout) -> None:
+def cancel_jobs(layout: LabLayout) -> None:
     """Cancel all jobs, as far as the controller answers."""
     for partition in ("main", "freetrain"):
         ask(layout, "scancel", f"--partition={partition}")
@@ -96,7 +96,7 @@ class Launch:
     """
 
     def __init__(
-        self, layout: Layout, title: str, command: Sequence[str], identity: Mapping[str, Any] | None = None
+        self, layout: LabLayout, title: str, command: Sequence[str], identity: Mapping[str, Any] | None = None
     ) -> None:
         self._title = title
         # A daemon may keep what it was started with open for ever: so this is a file, not a pipe.

@@ -19,7 +19,7 @@ _ENDLESS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class BatchOrder:
     """Which batches the script wants of its data.
 
     Attributes:
@@ -51,7 +51,7 @@ class Order:
     @classmethod
     def of(
         cls, data: Any, batch: FixedBatch | ScaledBatch | None, seed: int, *, shuffle: bool, drop_last: bool
-    ) -> Order:
+    ) -> BatchOrder:
         """As the script's DataLoader says, or as it is told.
 
         Raises:
@@ -95,7 +95,7 @@ class Order:
         return cls(_checked(len(sampler)), batch, shuffle=True, drop_last=data.drop_last, listed=listed)
 
     @classmethod
-    def _of_stream(cls, data: Any, batch: FixedBatch | ScaledBatch | None, *, drop_last: bool) -> Order:
+    def _of_stream(cls, data: Any, batch: FixedBatch | ScaledBatch | None, *, drop_last: bool) -> BatchOrder:
         if isinstance(data, DataLoader):
             if data.num_workers:
                 raise InputError(

@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any
 
 from freetrain.elastic.errors import DirectoryError
-from freetrain.elastic.feeding.link import FeedError, Link, Offer, let_go
-from freetrain.elastic.feeding.parts import Packet, Parts, size_of
+from freetrain.elastic.feeding.link import FeedError, FeedOffer, Link, let_go
+from freetrain.elastic.feeding.parts import Packet, StateParts, size_of
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.members import Generation
 from freetrain.elastic.training.state import TrainingState, hyperparameters
-from freetrain.elastic.training.tensors import Contents, hollow
+from freetrain.elastic.training.tensors import DetachedTensors, detach_tensors
 
 log = logging.getLogger(__name__)
 STEP_BYTES = 128 << 20
@@ -72,11 +72,11 @@ class Feeder:
             self._answered.add((name, attempt))
             offer = None
             if name not in view.gone and name not in view.ready and name not in view.ranks:
-                offer = Offer.of(self._session.directory.feed_offer(name, attempt))
+                offer = FeedOffer.of(self._session.directory.feed_offer(name, attempt))
             if offer is not None and offer.source == self._session.member.id:
                 self._begin(name, offer)
 
-    def _begin(self, name: str, offer: Offer) -> None:
+    def _begin(self, name: str, offer: FeedOffer) -> None:
         try:
             link, memory = offer.accept(self._session.directory.secret, lambda: name in self._session.view.gone)
         except FeedError as error:
@@ -124,7 +124,7 @@ class Feed:
 
     def __init__(self, state: TrainingState, link: Link, memory: mmap.mmap) -> None:
         self._state = state
-        self._parts = Parts(state)
+        self._parts = StateParts(state)
         self._link = link
         self._packet = Packet(memory)
         self._arrived = 0
@@ -161,13 +161,13 @@ class Feed:
             FeedError: that cannot be.
         """
         self._check_versions()
-        if Parts(self._state).layout != self._parts.layout:
+        if StateParts(self._state).layout != self._parts.layout:
             raise FeedError("the script has changed which parameters it trains, or in which groups")
         rest = self._state.capture_rest()
         if size_of(rest) > _MOST_REST_BYTES:
             raise FeedError("buffers, or what is in also={...}, are large")
-        contents = Contents()
-        hollow(rest, contents)
+        contents = DetachedTensors()
+        detach_tensors(rest, contents)
         if contents.shards:
             raise FeedError("something in also={...} is sharded")
         start = self._packet.used_bytes

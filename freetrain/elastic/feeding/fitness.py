@@ -85,7 +85,7 @@ def _from_mb() -> float:
     return value
 
 
-def warm_up(state: TrainingState) -> None:
+def prewarm(state: TrainingState) -> None:
     """Step each optimizer once with gradients of zero and learning rates of zero, and let it forget that.
 
     Parameters stay as they are. What torch prepares for an optimizer's first step it prepares now: code that it
@@ -101,10 +101,10 @@ def warm_up(state: TrainingState) -> None:
     for optimizer in state.optimizers:
         # Some optimizers know something before their first step, which it would change.
         if not any(optimizer.state.values()):
-            _step_in_vain(optimizer)
+            _step_with_zeros(optimizer)
 
 
-def _step_in_vain(optimizer: torch.optim.Optimizer) -> None:
+def _step_with_zeros(optimizer: torch.optim.Optimizer) -> None:
     parameters = [each for group in optimizer.param_groups for each in group["params"] if each.requires_grad]
     if any(each.grad is not None for each in parameters):
         return

@@ -196,7 +196,7 @@ def _available_bytes() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class FeedOffer:
     """Where a newcomer can be fed, and by whom.
 
     Attributes:
@@ -265,11 +265,13 @@ class Listener:
         self._nonce = secrets.token_hex(16)
         self._listening = socket.create_server(("", 0))
 
-    def offer(self, source: str) -> Offer:
+    def offer(self, source: str) -> FeedOffer:
         """What the source has to know."""
         me, memory = self._me, self._memory
         port = self._listening.getsockname()[1]
-        return Offer(source, me.host, me.address, port, me.pid, memory.descriptor, memory.size_bytes, self._nonce)
+        return FeedOffer(
+            source, me.host, me.address, port, me.pid, memory.descriptor, memory.size_bytes, self._nonce
+        )
 
     def accept(self, wait_s: float, given_up: Callable[[], bool]) -> Link | None:
         """The connection with who knows the word; None if nobody comes in this time."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from freetrain.elastic.feeding.feeder import STEP_BYTES
 from freetrain.elastic.feeding.link import FeedError, Link, LinkLostError, Listener, SharedMemory
-from freetrain.elastic.feeding.parts import Packet, Parts
+from freetrain.elastic.feeding.parts import Packet, StateParts
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.next_generation import View
 from freetrain.elastic.training.state import TrainingState
@@ -92,7 +92,7 @@ class Newcomer:
     @contextlib.contextmanager
     def _memory(self) -> Iterator[SharedMemory]:
         """Room for all gradients and for some of the state."""
-        parts = Parts(self._state)
+        parts = StateParts(self._state)
         largest = max(parts.size_bytes(index) for index in range(len(parts)))
         memory = SharedMemory(parts.gradient_bytes + max(STEP_BYTES, _MOST_PER_VALUE * largest))
         try:
@@ -133,7 +133,7 @@ class Newcomer:
 
     def _take_all(self, link: Link, source: str, packet: Packet) -> None:
         """Take what comes until the source says that it was all."""
-        parts = Parts(self._state)
+        parts = StateParts(self._state)
         while not self._is_out(self._session.view):
             message = link.receive(_LOOK_S)
             if message is None:
@@ -148,7 +148,7 @@ class Newcomer:
                 return
             self._take(message, parts, packet, link)
 
-    def _take(self, message: dict[str, Any], parts: Parts, packet: Packet, link: Link) -> None:
+    def _take(self, message: dict[str, Any], parts: StateParts, packet: Packet, link: Link) -> None:
         if message["kind"] == "update":
             self._is_whole = False
             parts.update(message, packet)
@@ -156,7 +156,7 @@ class Newcomer:
             self._take_state(message, parts, packet)
         link.say_done()
 
-    def _take_state(self, message: dict[str, Any], parts: Parts, packet: Packet) -> None:
+    def _take_state(self, message: dict[str, Any], parts: StateParts, packet: Packet) -> None:
         if message["layout"] != parts.layout:
             raise FeedError("the source trains other parameters, or in other groups, than the script at its start")
         self.is_mixed = True

@@ -23,7 +23,7 @@ _MOST_CORES = 4
 """One core copies six gigabytes a second, two nearly twice as much; with four the memory is busy."""
 
 
-class Parts:
+class StateParts:
     """The parameters in an order that is the same on all ranks; of a sharded one, this worker's shard.
 
     Args:

@@ -31,7 +31,7 @@ _ALL_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class GpuCheck:
     """One of the checks.
 
     Attributes:
@@ -45,17 +45,17 @@ class Check:
 
 
 CHECKS = {
-    "health": Check(health),
-    "copies on streams": Check(copies),
-    "copies of the state": Check(state_copy),
-    "one rank": Check(one_rank),
-    "mixed precision": Check(mixed_precision),
-    "compile": Check(compiled, 120.0),
-    "memory of worlds": Check(memory, 90.0),
-    "abort": Check(abort),
-    "two ranks on one device": Check(two_ranks_on_one_device, 90.0),
-    "join, leave, kill": Check(joins_and_leaves, 150.0),
-    "a rank that hangs": Check(hung_peer, 90.0),
+    "health": GpuCheck(health),
+    "copies on streams": GpuCheck(copies),
+    "copies of the state": GpuCheck(state_copy),
+    "one rank": GpuCheck(one_rank),
+    "mixed precision": GpuCheck(mixed_precision),
+    "compile": GpuCheck(compiled, 120.0),
+    "memory of worlds": GpuCheck(memory, 90.0),
+    "abort": GpuCheck(abort),
+    "two ranks on one device": GpuCheck(two_ranks_on_one_device, 90.0),
+    "join, leave, kill": GpuCheck(joins_and_leaves, 150.0),
+    "a rank that hangs": GpuCheck(hung_peer, 90.0),
 }
 
 
@@ -93,19 +93,19 @@ def _where(device: str) -> str:
     return f"{len(names)} x {names[0]}, torch {torch.__version__}, CUDA {torch.version.cuda}, NCCL {nccl}"
 
 
-def _outcome_of(name: str, device: str, until_s: float) -> Outcome:
+def _outcome_of(name: str, device: str, until_s: float) -> CheckOutcome:
     began_s = time.monotonic()
     limit_s = min(CHECKS[name].limit_s, max(1.0, until_s - began_s))
     command = [sys.executable, "-m", __package__, "--device", device, "--in-this-process", "--only", name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
     except subprocess.TimeoutExpired:
-        return Outcome(name, Verdict.TIMED_OUT, f"after {limit_s:g} s", time.monotonic() - began_s)
+        return CheckOutcome(name, CheckVerdict.TIMED_OUT, f"after {limit_s:g} s", time.monotonic() - began_s)
     elapsed_s = time.monotonic() - began_s
     last = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1:] or [f"exit status {done.returncode}"]
-    verdicts = {0: Verdict.WELL, _NOT_POSSIBLE_STATUS: Verdict.NOT_POSSIBLE}
-    verdict = verdicts.get(done.returncode, Verdict.FAILED)
-    return Outcome(name, verdict, last[0] if verdict != Verdict.FAILED else _why(done), elapsed_s)
+    verdicts = {0: CheckVerdict.WELL, _NOT_POSSIBLE_STATUS: CheckVerdict.NOT_POSSIBLE}
+    verdict = verdicts.get(done.returncode, CheckVerdict.FAILED)
+    return CheckOutcome(name, verdict, last[0] if verdict != CheckVerdict.FAILED else _why(done), elapsed_s)
 
 
 def _why(done: subprocess.CompletedProcess[str]) -> str:
@@ -130,7 +130,7 @@ if __name__ == "__main__":
     sys.exit(main())
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """What came of one check."""
 
     WELL = "well"
@@ -140,7 +140,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckOutcome:
     """One line of the table.
 
     Attributes:
@@ -151,7 +151,7 @@ class Outcome:
     """
 
     check: str
-    verdict: Verdict
+    verdict: CheckVerdict
     detail: str
     elapsed_s: float
 
@@ -162,15 +162,15 @@ NO_DEVICE_STATUS = 2
 FAILED_STATUS = 1
 
 
-def status_of(outcomes: Sequence[Outcome]) -> int:
+def status_of(outcomes: Sequence[CheckOutcome]) -> int:
     """0: all that was possible went well; 1: something did not; 2: nothing was possible."""
     verdicts = Counter(outcome.verdict for outcome in outcomes)
-    if verdicts[Verdict.FAILED] or verdicts[Verdict.TIMED_OUT]:
+    if verdicts[CheckVerdict.FAILED] or verdicts[CheckVerdict.TIMED_OUT]:
         return FAILED_STATUS
-    return 0 if verdicts[Verdict.WELL] else NO_DEVICE_STATUS
+    return 0 if verdicts[CheckVerdict.WELL] else NO_DEVICE_STATUS
 
 
-def table(outcomes: Sequence[Outcome]) -> str:
+def table(outcomes: Sequence[CheckOutcome]) -> str:
     """A line for each check."""
     rows = [("check", "", "s", "")]
     rows += [(one.check, str(one.verdict), f"{one.elapsed_s:.1f}", one.detail) for one in outcomes]
@@ -182,7 +182,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def summary(outcomes: Sequence[Outcome]) -> str:
+def summary(outcomes: Sequence[CheckOutcome]) -> str:
     """In a sentence."""
     verdicts = Counter(outcome.verdict for outcome in outcomes)
-    return ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in Verdict if verdicts[verdict])
+    return ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in CheckVerdict if verdicts[verdict])

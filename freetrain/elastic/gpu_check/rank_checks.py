@@ -27,7 +27,7 @@ _WORKER = "freetrain.elastic.gpu_check.rank_checks"
 
 def two_ranks_on_one_device(device: torch.device) -> str:
     """Whether a GPU can have more than one worker."""
-    with Ranks(device, same_device=True) as ranks:
+    with RankProcesses(device, same_device=True) as ranks:
         ranks.start(2)
         if ranks.await_world(2):
             return "two ranks train on one device"
@@ -44,7 +44,7 @@ def _several(device: torch.device) -> None:
 def joins_and_leaves(device: torch.device) -> str:
     """A second rank comes and goes, and is killed."""
     _several(device)
-    with Ranks(device) as ranks:
+    with RankProcesses(device) as ranks:
         ranks.start(1)
         ranks.require_world(1, "no world of one")
         ranks.start(1)
@@ -62,7 +62,7 @@ def joins_and_leaves(device: torch.device) -> str:
 def hung_peer(device: torch.device) -> str:
     """A rank that is stopped in the middle of a sum is given up, and the other one gets out of it."""
     _several(device)
-    with Ranks(device) as ranks:
+    with RankProcesses(device) as ranks:
         ranks.start(2)
         ranks.require_world(2, "no world of two")
         ranks.stop(1)
@@ -70,7 +70,7 @@ def hung_peer(device: torch.device) -> str:
         return f"out of it, and on in {ranks.pauses_s()[-1]:.1f} s"
 
 
-class Ranks:
+class RankProcesses:
     """A training in a temporary directory; used as a context, in whose end all of it ends.
 
     Args:
@@ -160,7 +160,7 @@ class Ranks:
         return self._root / "trainer"
 
     def _told_world(self) -> int:
-        """Ranks of the world that did the last steps that were told; 0 before the first."""
+        """RankProcesses of the world that did the last steps that were told; 0 before the first."""
         return next((int(line["world"]) for line in reversed(self._progress())), 0)
 
     def _progress(self) -> list[dict[str, Any]]:

@@ -60,7 +60,7 @@ class Liveness:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class WorkerProgress:
     """How far a worker is.
 
     Attributes:
@@ -76,7 +76,7 @@ class Progress:
     computed_s: int = 0
 
     @classmethod
-    def of(cls, beat: str) -> Progress:
+    def of(cls, beat: str) -> WorkerProgress:
         """As a sign of life tells it, after the count of these."""
         try:
             _, generation, started, waited_ms, computed_s = map(int, beat.split())
@@ -90,7 +90,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class Stragglers:
     """What a look came to.
 
     Attributes:
@@ -102,7 +102,7 @@ class Findings:
     slow: Mapping[str, float] = field(default_factory=dict)
 
 
-class Waiting:
+class StragglerDetector:
     """Compares the workers of one world at each look.
 
     Args:
@@ -112,11 +112,11 @@ class Waiting:
     def __init__(self, hung_after_s: float) -> None:
         self._hung_after_s = hung_after_s
         self._generation = 0
-        self._behind: dict[str, tuple[Progress, float]] = {}
-        self._first: Mapping[str, Progress] = {}
+        self._behind: dict[str, tuple[WorkerProgress, float]] = {}
+        self._first: Mapping[str, WorkerProgress] = {}
         self._first_s = 0.0
 
-    def look(self, progress: Mapping[str, Progress], generation: int, now_s: float) -> Findings:
+    def look(self, progress: Mapping[str, WorkerProgress], generation: int, now_s: float) -> Stragglers:
         """Compare those of one world.
 
         Args:
@@ -128,20 +128,20 @@ class Waiting:
         if generation != self._generation or here.keys() != self._first.keys():
             self._generation, self._behind = generation, {}
             self._first, self._first_s = here, now_s
-        return Findings(self._hung_s(here, now_s), self._slow(here, now_s))
+        return Stragglers(self._hung_s(here, now_s), self._slow(here, now_s))
 
-    def _hung_s(self, here: Mapping[str, Progress], now_s: float) -> dict[str, float]:
+    def _hung_s(self, here: Mapping[str, WorkerProgress], now_s: float) -> dict[str, float]:
         furthest = max((one.started for one in here.values()), default=0)
         before, self._behind = self._behind, {}
         for id_, one in here.items():
             if one.started < furthest:
-                known, since_s = before.get(id_, (Progress(), now_s))
+                known, since_s = before.get(id_, (WorkerProgress(), now_s))
                 stands = (known.started, known.computed_s) == (one.started, one.computed_s)
                 self._behind[id_] = (one, since_s if stands else now_s)
         waits_s = {id_: now_s - since_s for id_, (_, since_s) in self._behind.items()}
         return {id_: wait_s for id_, wait_s in waits_s.items() if wait_s > self._hung_after_s}
 
-    def _slow(self, here: Mapping[str, Progress], now_s: float) -> dict[str, float]:
+    def _slow(self, here: Mapping[str, WorkerProgress], now_s: float) -> dict[str, float]:
         elapsed_s = now_s - self._first_s
         if elapsed_s < _WINDOW_S:
             return {}

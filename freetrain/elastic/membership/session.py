@@ -31,7 +31,7 @@ from freetrain.elastic.membership.identity import (
     why_foreign,
     why_foreign_to,
 )
-from freetrain.elastic.membership.liveness import Progress
+from freetrain.elastic.membership.liveness import WorkerProgress
 from freetrain.elastic.membership.watcher import Guard, Watcher
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation, this_host
@@ -102,7 +102,7 @@ class Session:
         self._backend = backend
         self._stores = Stores(self.member.address, directory.secret.derive)
         self._last_error = _NOBODY_MISSING
-        self._breaks = Breaks()
+        self._breaks = BrokenWorlds()
         self._say_waiting_s = _SAY_WAITING_AFTER_S
         self._leaving_since_s = 0.0
         may_join = partial(why_foreign, self.member)
@@ -182,7 +182,7 @@ class Session:
             form_timeout_s,
             ports,
             self._while_waiting,
-            self._turn_out,
+            self._expel,
         )
         guard = Guard(generation, world.cut, lambda: world.started)
         self._watcher.guard(guard)
@@ -194,7 +194,7 @@ class Session:
         self._last_error = _NOBODY_MISSING
         return world
 
-    def _turn_out(self, member: str, reason: str) -> None:
+    def _expel(self, member: str, reason: str) -> None:
         """A member of the world differs from the others; it ends by itself, if it can."""
         log.warning("%s is ended: %s", member, reason)
         with contextlib.suppress(DirectoryError):
@@ -221,7 +221,7 @@ class Session:
     def _behind(self, world: World) -> str:
         """Who has not come to this worker's place, in words."""
         members = world.generation.members
-        progress = {id_: Progress.of(self.directory.last_beat(id_)) for id_ in members}
+        progress = {id_: WorkerProgress.of(self.directory.last_beat(id_)) for id_ in members}
         missing = [id_ for id_ in members if progress[id_].started < world.started and id_ != self.member.id]
         named = [f"rank {members.index(id_)} ({id_})" for id_ in missing[:_MOST_NAMED]]
         more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
@@ -315,7 +315,7 @@ class Session:
         return len({(known[id_].agent if id_ in known else "") or id_ for id_ in generation.members})
 
 
-class Breaks:
+class BrokenWorlds:
     """Counts the worlds in a row that broke although nobody was missing, and in which no step was completed.
 
     A lost rank explains a broken world once. What breaks one world after the other with all members alive is a

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from freetrain.elastic.errors import DirectoryError
-from freetrain.elastic.membership.liveness import Liveness, Progress, Waiting
+from freetrain.elastic.membership.liveness import Liveness, StragglerDetector, WorkerProgress
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation, Member
 from freetrain.elastic.on_disk.next_generation import Proposal, View, members_missing, next_generation, watched_by
@@ -79,7 +79,7 @@ class Watcher:
         self._open_store = open_store
         self._may_join = may_join
         self._liveness = Liveness(directory.last_beat, timeouts.lost_after_s, time.monotonic)
-        self._waiting = Waiting(timeouts.hung_after_s)
+        self._waiting = StragglerDetector(timeouts.hung_after_s)
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._hurries_until_s = float("-inf")
@@ -135,7 +135,7 @@ class Watcher:
             try:
                 self._look(silence_too=count > 1 and beats)
                 if beats:
-                    self._look_for_whom_all_wait(self.view)
+                    self._find_stragglers(self.view)
             except DirectoryError as error:
                 self._complain(error.what)
             except OSError as error:
@@ -164,9 +164,9 @@ class Watcher:
                 self._changed.notify_all()
         self._cut_broken(view)
         self._mark_lost(view, silence_too=silence_too)
-        self._turn_away(view)
+        self._refuse_misfits(view)
         self._propose(view)
-        self._say_who_is_missing(view)
+        self._report_missing(view)
 
     def _mark_lost(self, view: View, *, silence_too: bool) -> None:
         others = [view.members[id_] for id_ in view.present if id_ != self._member.id]
@@ -176,19 +176,19 @@ class Watcher:
             for id_ in self._liveness.silent(watched_by(self._member.id, view)):
                 self._directory.mark_gone(id_, f"no sign of life for {self._timeouts.lost_after_s:g} s")
 
-    def _progress(self) -> Progress:
+    def _progress(self) -> WorkerProgress:
         """Of this member, in the world that it is in."""
         guard = self._guard
         if guard is None or not guard.formed:
-            return Progress()
+            return WorkerProgress()
         computed_s = int(time.clock_gettime(time.pthread_getcpuclockid(self._main_thread)))
-        return Progress(guard.generation.number, guard.started(), int(1000 * guard.waited_s), computed_s)
+        return WorkerProgress(guard.generation.number, guard.started(), int(1000 * guard.waited_s), computed_s)
 
-    def _look_for_whom_all_wait(self, view: View) -> None:
+    def _find_stragglers(self, view: View) -> None:
         """Rank 0 does, as it looks at everybody's signs of life anyway."""
         if not view.current or view.current[0] != self._member.id:
             return
-        progress = {id_: Progress.of(self._directory.last_beat(id_)) for id_ in view.current}
+        progress = {id_: WorkerProgress.of(self._directory.last_beat(id_)) for id_ in view.current}
         found = self._waiting.look(progress, view.number, time.monotonic())
         for id_, wait_s in found.hung_s.items():
             reason = f"no sign of progress for {wait_s:.0f} s, while others waited for it"
@@ -197,7 +197,7 @@ class Watcher:
         for id_, share in found.slow.items():
             log.warning("%s is slow: the others waited for it %.0f %% of the last minute", id_, 100 * share)
 
-    def _turn_away(self, view: View) -> None:
+    def _refuse_misfits(self, view: View) -> None:
         for id_ in (*view.outside, *view.servers):
             reason = self._may_join(view.members[id_]) if self._member.id in view.ranks else None
             if reason is not None:
@@ -219,7 +219,7 @@ class Watcher:
             "published" if won else "lost",
         )
 
-    def _say_who_is_missing(self, view: View) -> None:
+    def _report_missing(self, view: View) -> None:
         """The first of those who wait for more says so, after a moment and then once in a while."""
         least = self._timeouts.min_members
         missing = members_missing(view, least)

@@ -194,11 +194,11 @@ class TrainerDirectory:
 
     # -- servers
 
-    def tell_servers(self, nodes: Sequence[str]) -> None:
+    def place_servers(self, nodes: Sequence[str]) -> None:
         """Say on which nodes servers are to run from now on."""
         write_json(self._servers_path, {"nodes": list(nodes)})
 
-    def told_servers(self) -> frozenset[str]:
+    def server_nodes(self) -> frozenset[str]:
         """On which nodes they are to run; none: nobody has said anything, or that there are to be none."""
         nodes = (read_json(self._servers_path) or {}).get("nodes")
         return frozenset(map(str, nodes)) if isinstance(nodes, list) else frozenset()

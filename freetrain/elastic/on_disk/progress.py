@@ -64,7 +64,7 @@ class _Tally:
     exposed_s: float = 0.0
 
 
-class Progress:
+class ProgressWriter:
     """Adds up what rank 0 sees and appends a line every now and then.
 
     Adding up costs a microsecond per step; a line (some tens of microseconds, on NFS a millisecond) is written at

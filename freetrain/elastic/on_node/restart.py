@@ -19,8 +19,8 @@ from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.files import write_json
 from freetrain.elastic.on_disk.members import Generation, Member, this_host
 from freetrain.elastic.on_disk.next_generation import Proposal, View
-from freetrain.elastic.on_disk.progress import Progress
-from freetrain.elastic.on_node.workers import AgentOptions, Ending, Signals, Worker, describe
+from freetrain.elastic.on_disk.progress import ProgressWriter
+from freetrain.elastic.on_node.workers import AgentEnd, AgentOptions, Signals, Worker, describe
 from freetrain.elastic.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
@@ -65,12 +65,12 @@ class RestartAgent:
         self._failed_s: float | None = None
         self._failures: list[str] = []
 
-    def run(self) -> Ending:
+    def run(self) -> AgentEnd:
         """Join, and run the workers of every generation until the training is complete or this node leaves."""
         self._directory.beat(self._me.id, -1)
         self._directory.join(self._me)
         self._watcher.start()
-        ending: Ending | None = None
+        ending: AgentEnd | None = None
         try:
             while ending is None:
                 ending = self._look(self._watcher.view)
@@ -82,15 +82,15 @@ class RestartAgent:
             self._watcher.stop()
         return ending
 
-    def _look(self, view: View) -> Ending | None:
+    def _look(self, view: View) -> AgentEnd | None:
         if self._signals.received is not None:
-            return Ending(0, f"left on {self._signals.received}; the training can go on without this node")
+            return AgentEnd(0, f"left on {self._signals.received}; the training can go on without this node")
         if self._me.id in view.leaving:
-            return Ending(0, "left, as asked")
+            return AgentEnd(0, "left, as asked")
         if self._me.id in view.refused:
-            return Ending(1, f"the trainer refuses this node: {view.refused[self._me.id]}")
+            return AgentEnd(1, f"the trainer refuses this node: {view.refused[self._me.id]}")
         if self._me.id in view.gone:
-            return Ending(1, f"given up for lost by the others: {view.gone[self._me.id]}")
+            return AgentEnd(1, f"given up for lost by the others: {view.gone[self._me.id]}")
         if self._is_new(view):
             self._start_workers(view)
         return self._look_at_workers(view)
@@ -100,13 +100,13 @@ class RestartAgent:
             return False
         return self._generation is None or view.number > self._generation.number
 
-    def _look_at_workers(self, view: View) -> Ending | None:
+    def _look_at_workers(self, view: View) -> AgentEnd | None:
         """All ended well: complete. One failed: wait whether another node is to blame, else start all anew."""
         self._progress.look()
         statuses = [worker.poll() for worker in self._workers]
         if self._workers and all(status == 0 for status in statuses):
             write_json(self._directory.finished_path, {"time_s": time.time()}, mode=0o644)
-            return Ending(0, "the training is complete")
+            return AgentEnd(0, "the training is complete")
         bad = [status for status in statuses if status]
         if not bad or self._generation is None or view.number > self._generation.number:
             return None
@@ -116,7 +116,7 @@ class RestartAgent:
         self._failures.append(describe(bad[0]))
         self._failed_s = None
         if len(self._failures) > self._options.max_restarts:
-            return Ending(1, f"workers failed {len(self._failures)} times, last with {self._failures[-1]}")
+            return AgentEnd(1, f"workers failed {len(self._failures)} times, last with {self._failures[-1]}")
         self._stop_workers()
         self._directory.report_broken(self._generation.number, describe(bad[0]))
         return None
@@ -213,7 +213,7 @@ class RestartProgress:
         every_s: float = 5.0,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._progress = Progress(path)
+        self._progress = ProgressWriter(path)
         self._steps = steps
         self._samples_per_step = samples_per_step
         self._every_s = every_s

@@ -49,7 +49,7 @@ class ServerDuty:
         self._directory = directory
         self._agent = agent
         self._servers = servers
-        self._told = ToldServers(directory, agent) if servers is None else None
+        self._told = ServerNodes(directory, agent) if servers is None else None
         self._due_s = 0.0
 
     def look(self, *, is_alone: bool) -> Hosting | None:
@@ -136,7 +136,7 @@ def _claim(member: Member, has_one: bool, now_s: float) -> _Claim:
     return _Claim(ends_s - now_s < MOVES_BEFORE_S, not has_one, -ends_s, member.joined_s, member.agent)
 
 
-class ToldServers:
+class ServerNodes:
     """What freetrain has said, as far as this agent knows.
 
     The agent of the first worker asks: every quarter of a minute, and every three seconds for a while when the
@@ -166,7 +166,7 @@ class ToldServers:
         first = next(iter(view.current or view.present), "")
         if first and view.members[first].agent == self._agent:
             self._ask(frozenset(view.members[id_].agent for id_ in view.present))
-        return self._directory.told_servers()
+        return self._directory.server_nodes()
 
     def close(self) -> None:
         """Ask no more."""
@@ -198,10 +198,10 @@ class ToldServers:
             self._tell(servers_in(said))
 
     def _tell(self, nodes: Sequence[str]) -> None:
-        if frozenset(nodes) == self._directory.told_servers():
+        if frozenset(nodes) == self._directory.server_nodes():
             return
         try:
-            self._directory.tell_servers(nodes)
+            self._directory.place_servers(nodes)
             log.info("servers are to run on %s", ", ".join(nodes) or "no node")
         except DirectoryError as error:  # tried again at the next answer
             log.warning("%s", error.what)

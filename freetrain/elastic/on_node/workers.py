@@ -46,7 +46,7 @@ class AgentOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class AgentEnd:
     """How an agent ended: exit status and the reason in words."""
 
     status: int
@@ -101,9 +101,9 @@ class Worker:
         self.name = name
         self.index = index
         self.is_server = is_server
-        self.told_to_leave_s: float | None = None
+        self.asked_to_leave_s: float | None = None
         self.gone_since_s: float | None = None
-        self.is_taken_along = False
+        self.ends_with_replica = False
         self.started_s = time.monotonic()
         try:
             with contextlib.ExitStack() as stack:

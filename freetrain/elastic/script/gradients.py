@@ -10,7 +10,7 @@ import torch
 
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.training.tensors import is_sharded, local
-from freetrain.elastic.worlds.calls import Asked, digest_of
+from freetrain.elastic.worlds.calls import PendingCalls, digest_of
 from freetrain.elastic.worlds.exchange import (
     CHUNK_BYTES,
     add_up_tensors,
@@ -22,7 +22,7 @@ from freetrain.elastic.worlds.exchange import (
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 
-Ask = Callable[[str, int, float], Asked]
+Ask = Callable[[str, int, float], PendingCalls]
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Gradients:
     def __init__(
         self,
         ask: Ask,
-        agree: Callable[[Asked], object],
+        agree: Callable[[PendingCalls], object],
         buffers: Callable[[], Iterable[torch.Tensor]] = tuple,
         *,
         adds_up_shards: bool = False,
@@ -77,7 +77,7 @@ class Gradients:
         self._none_anywhere: frozenset[int] = frozenset()
         self._none_here: set[int] = set()
         self._world: World
-        self._asked: Asked
+        self._asked: PendingCalls
         self._weight = 0.0
         self._aside: Mapping[torch.Tensor, torch.Tensor] = {}
         self._begun = 0

@@ -13,23 +13,23 @@ import torch
 
 from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches
 from freetrain.elastic.data.drawing import BatchStream, Drawing
-from freetrain.elastic.data.orders import Order
+from freetrain.elastic.data.orders import BatchOrder
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.data.streams import OwnBatches, Streaming, is_stream, makes_own_batches
-from freetrain.elastic.errors import LostRankError, as_exit, told_plainly
+from freetrain.elastic.errors import LostRankError, as_exit, plain_errors
 from freetrain.elastic.script.adascale import AdaScale
 from freetrain.elastic.script.hooks import Hooks, Resize, StepResult
 from freetrain.elastic.script.local_steps import LocalSteps, Rounds
 from freetrain.elastic.script.sharding import check_sharding
 from freetrain.elastic.script.steps import Batches, Steps
 from freetrain.elastic.script.updates import Taken, Updates, parameters_of
-from freetrain.elastic.training.agreement import Verdict
+from freetrain.elastic.training.agreement import StepVerdict
 from freetrain.elastic.training.records import RecordOptions
 from freetrain.elastic.training.state import Optimizers, Stateful, TrainingState
 from freetrain.elastic.training.tensors import is_sharded
-from freetrain.elastic.training.training import Training
+from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.device import device_of
-from freetrain.elastic.worlds.exchange import decode_all, encode, gather_said
+from freetrain.elastic.worlds.exchange import decode_all, encode, gather_announced
 from freetrain.elastic.worlds.replica import lost_replica
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import FreetrainError, InputError
@@ -55,7 +55,7 @@ class InTraining(ABC):
 
     state: TrainingState
     log: RankLog
-    _training: Training
+    _training: ElasticTraining
     _steps: Steps
     _updates: Updates
     _catches_up: bool
@@ -203,7 +203,7 @@ class Loop(InTraining):
     _name = "run.epochs()"
     """What the script's loop is over."""
 
-    @told_plainly()
+    @plain_errors()
     def __init__(
         self,
         model: torch.nn.Module | Sequence[torch.nn.Module],
@@ -229,7 +229,7 @@ class Loop(InTraining):
         trainer: Path | None = None,
     ) -> None:
         data = loader_in(data)
-        order = Order.of(data, batch, seed, shuffle=shuffle, drop_last=drop_last)
+        order = BatchOrder.of(data, batch, seed, shuffle=shuffle, drop_last=drop_last)
         sampler = order.sampler(epochs, seed)
         module = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
         check_sharding(module, (also or {}).values())
@@ -251,7 +251,7 @@ class Loop(InTraining):
         self.model: Any = model
         self.state = TrainingState(module, together, sampler, {**own, **(also or {})})
         records = RecordOptions(progress_every_s, checkpoint_every_s, keep_checkpoints, background_checkpoints)
-        self._training = Training(
+        self._training = ElasticTraining(
             self.state,
             order.batch,
             can_be_fed=rounds is None,
@@ -330,7 +330,7 @@ class Loop(InTraining):
                 return [value]
             if self._steps.is_under_way:
                 try:
-                    return decode_all(gather_said(content, self._training.world))
+                    return decode_all(gather_announced(content, self._training.world))
                 except LostRankError as error:
                     self._updates.lose(error)
                     return [value]
@@ -407,7 +407,7 @@ class Loop(InTraining):
         if not self._steps.conclude():
             self._enter_world()
 
-    def _completed(self, verdict: Verdict, batches: Sequence[Draw], epoch: int) -> None:
+    def _completed(self, verdict: StepVerdict, batches: Sequence[Draw], epoch: int) -> None:
         world = self._training.world
         ids = [id_ for draw in batches for id_ in draw.ids]
         mine = [id_ for draw in batches for id_ in draw.mine]

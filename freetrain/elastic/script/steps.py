@@ -13,9 +13,9 @@ import torch
 
 from freetrain.elastic.data.batching import Draw, StepBatches
 from freetrain.elastic.script.updates import Updates
-from freetrain.elastic.training.agreement import Verdict
+from freetrain.elastic.training.agreement import StepVerdict
 from freetrain.elastic.training.state import Stateful, TrainingState
-from freetrain.elastic.training.training import Training
+from freetrain.elastic.training.training import ElasticTraining
 from freetrain.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -42,12 +42,12 @@ class Steps:
     def __init__(
         self,
         state: TrainingState,
-        training: Training,
+        training: ElasticTraining,
         optimizers: Sequence[torch.optim.Optimizer],
         updates: Updates,
         drawing: StepBatches,
         also: Mapping[str, Stateful],
-        completed: Callable[[Verdict, Sequence[Draw], int], object],
+        completed: Callable[[StepVerdict, Sequence[Draw], int], object],
     ) -> None:
         self._state = state
         self._training = training

@@ -16,7 +16,7 @@ from freetrain.elastic.script.gradients import Gradients, weighted
 from freetrain.elastic.script.local_steps import Rounds
 from freetrain.elastic.script.sharding import weigh_shards
 from freetrain.elastic.training.state import TrainingState, hyperparameters, set_hyperparameters
-from freetrain.elastic.training.training import Training
+from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.exchange import broadcast_tensors
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
@@ -66,7 +66,7 @@ class Updates:
         self,
         state: TrainingState,
         optimizers: Sequence[torch.optim.Optimizer],
-        training: Training,
+        training: ElasticTraining,
         taken: Callable[[], Taken],
         *,
         rounds: Rounds | None = None,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from freetrain.elastic.training.tensors import local
-from freetrain.elastic.worlds.calls import PAYLOAD_BYTES, Asked, Call
+from freetrain.elastic.worlds.calls import PAYLOAD_BYTES, Call, PendingCalls
 
 COMPARED = 8
 """Learning rates, and values of the model, that each step compares: so few cost some microseconds."""
@@ -85,7 +85,7 @@ class Ballot:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StepVerdict:
     """What all ranks know after each has heard all, each the same.
 
     Attributes:
@@ -99,7 +99,7 @@ class Verdict:
     loss: float
 
 
-def count(asked: Asked, step: int, shards: int = 1) -> Verdict:
+def count(asked: PendingCalls, step: int, shards: int = 1) -> StepVerdict:
     """What the ballots of all ranks come to, of whom so many have the shards of one model.
 
     Raises:
@@ -111,12 +111,14 @@ def count(asked: Asked, step: int, shards: int = 1) -> Verdict:
     _compare_rates(asked, calls, rows, step)
     for shard in range(shards):
         _compare_values(asked, calls, [row[5 + COMPARED :] for row in rows], range(shard, len(rows), shards), step)
-    return Verdict(any(row[0] for row in rows), any(row[1] for row in rows), sum(row[2] for row in rows))
+    return StepVerdict(any(row[0] for row in rows), any(row[1] for row in rows), sum(row[2] for row in rows))
 
 
-def _compare_rates(asked: Asked, calls: Sequence[Call], rows: Sequence[tuple[float, ...]], step: int) -> None:
+def _compare_rates(
+    asked: PendingCalls, calls: Sequence[Call], rows: Sequence[tuple[float, ...]], step: int
+) -> None:
     told = {id(call): row[5 : 5 + COMPARED] for call, row in zip(calls, rows, strict=True)}
-    asked.turn_out_odd(
+    asked.expel_odd(
         calls,
         [row[3:5] for row in rows],
         lambda odd, right: (
@@ -128,10 +130,14 @@ def _compare_rates(asked: Asked, calls: Sequence[Call], rows: Sequence[tuple[flo
 
 
 def _compare_values(
-    asked: Asked, calls: Sequence[Call], values: Sequence[tuple[float, ...]], ranks: Sequence[int], step: int
+    asked: PendingCalls,
+    calls: Sequence[Call],
+    values: Sequence[tuple[float, ...]],
+    ranks: Sequence[int],
+    step: int,
 ) -> None:
     told = {id(call): row for call, row in zip(calls, values, strict=True)}
-    asked.turn_out_odd(
+    asked.expel_odd(
         calls,
         values,
         lambda odd, right: (

@@ -14,7 +14,7 @@ from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.membership.identity import given_by_slurm
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.files import write_json
-from freetrain.elastic.on_disk.progress import Progress
+from freetrain.elastic.on_disk.progress import ProgressWriter
 from freetrain.elastic.training.checkpoints import Checkpoints, CheckpointWriter
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.worlds.replica import this_replica
@@ -56,7 +56,7 @@ class Records:
     def __init__(self, directory: TrainerDirectory, state: TrainingState, options: RecordOptions) -> None:
         self._directory = directory
         self._state = state
-        self._progress = Progress(directory.progress_path, options.progress_every_s)
+        self._progress = ProgressWriter(directory.progress_path, options.progress_every_s)
         self._replica = this_replica()
         self._checkpoints: Checkpoints | ShardedCheckpoints
         if self._replica.is_joined:

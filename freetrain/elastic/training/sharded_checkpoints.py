@@ -23,7 +23,7 @@ from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.on_disk.files import create_private, why_distrusted
 from freetrain.elastic.training.checkpoints import none_usable, unwritable, why_unwritable
-from freetrain.elastic.training.tensors import Contents, fill, hollow
+from freetrain.elastic.training.tensors import DetachedTensors, attach_tensors, detach_tensors
 from freetrain.elastic.worlds.replica import Replica
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class ShardedCheckpoints:
         Raises:
             CheckpointError: there are checkpoints, but none can be used.
         """
-        paths = self._told_by_first([path.name for path in self.newest_first()])
+        paths = self._as_first_sees([path.name for path in self.newest_first()])
         for path in (self._folder / name for name in paths):
             state, reason = self._load(path)
             if state is not None:
@@ -97,7 +97,7 @@ class ShardedCheckpoints:
             log.warning("checkpoint not used: %s; falling back to the one before", reason)
         if paths:
             raise none_usable(self._folder, len(paths))
-        if self._told_by_first([path.name for path in self._folder.glob("step-*.pt")]):
+        if self._as_first_sees([path.name for path in self._folder.glob("step-*.pt")]):
             raise CheckpointError(
                 f"the checkpoints in {self._folder} are of a model that was not sharded.",
                 "Give each trainer a directory of its own, or move them away.",
@@ -113,8 +113,8 @@ class ShardedCheckpoints:
     def _write(self, state: dict[str, Any], draft: Path) -> None:
         from torch.distributed import checkpoint
 
-        contents = Contents()
-        skeleton = hollow(state, contents)
+        contents = DetachedTensors()
+        skeleton = detach_tensors(state, contents)
         checkpoint.save(
             {**contents.tensors, **contents.shards},
             storage_writer=checkpoint.FileSystemWriter(draft),
@@ -159,8 +159,8 @@ class ShardedCheckpoints:
                 reason = f"{path / _REST} cannot be read ({str(error).splitlines()[0]})"
         if not self._all(reason is None):
             return None, reason or f"{path} cannot be read by another worker of this node"
-        contents = Contents()
-        state = fill(rest["skeleton"], contents, {}, self._mesh)
+        contents = DetachedTensors()
+        state = attach_tensors(rest["skeleton"], contents, {}, self._mesh)
         try:
             checkpoint.load(
                 {**contents.tensors, **contents.shards},
@@ -186,7 +186,7 @@ class ShardedCheckpoints:
         dist.all_reduce(ballot, op=dist.ReduceOp.MIN, group=self._replica.writers)
         return bool(ballot[0])
 
-    def _told_by_first(self, names: list[str]) -> list[str]:
+    def _as_first_sees(self, names: list[str]) -> list[str]:
         """What the first worker sees; file systems may show the others something else."""
         told: list[Any] = [names]
         dist.broadcast_object_list(told, 0, group=self._replica.writers)

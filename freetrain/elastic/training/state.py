@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.training.tensors import Contents, fill, hollow, is_sharded, local
+from freetrain.elastic.training.tensors import DetachedTensors, attach_tensors, detach_tensors, is_sharded, local
 from freetrain.elastic.worlds.exchange import broadcast_bytes, broadcast_tensors, decode, encode
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
@@ -210,15 +210,15 @@ def _from_source(
     world: World,
 ) -> Any:
     """What the source captures; the others receive it into their own tensors where they have any of that name."""
-    contents = Contents()
+    contents = DetachedTensors()
     first = source * world.shards
     if world.replica == source:
         captured = capture()
-        skeleton = encode(hollow(captured, contents))
+        skeleton = encode(detach_tensors(captured, contents))
         broadcast_bytes(skeleton if world.rank == first else None, first, world)
     else:
         skeleton = decode(broadcast_bytes(None, first, world))
-        captured = fill(skeleton, contents, own, state.mesh)
+        captured = attach_tensors(skeleton, contents, own, state.mesh)
     broadcast_tensors(contents.tensors.values(), first, world)
     broadcast_tensors([local(each) for each in contents.shards.values()], source, world.peers)
     return captured

@@ -62,7 +62,7 @@ def sharded_modules(module: torch.nn.Module) -> Iterator[Any]:
 
 
 @dataclass
-class Contents:
+class DetachedTensors:
     """The tensors of a skeleton, by their places in the state.
 
     Attributes:
@@ -83,7 +83,7 @@ class Contents:
             self.tensors[place] = tensor
 
 
-def hollow(value: Any, contents: Contents, place: str = "") -> Any:
+def detach_tensors(value: Any, contents: DetachedTensors, place: str = "") -> Any:
     """The value with its tensors taken out."""
     if is_sharded(value):
         contents.add(place, value)
@@ -92,40 +92,42 @@ def hollow(value: Any, contents: Contents, place: str = "") -> Any:
         contents.add(place, value)
         return (_TENSOR, list(value.shape), str(value.dtype), value.device.type)
     if isinstance(value, dict):
-        return {key: hollow(item, contents, _within(place, key)) for key, item in value.items()}
+        return {key: detach_tensors(item, contents, _within(place, key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        items = [hollow(item, contents, _within(place, index)) for index, item in enumerate(value)]
+        items = [detach_tensors(item, contents, _within(place, index)) for index, item in enumerate(value)]
         return items if isinstance(value, list) else tuple(items)
     return value
 
 
-def fill(skeleton: Any, contents: Contents, own: dict[str, Any], mesh: Callable[[], DeviceMesh]) -> Any:
+def attach_tensors(
+    skeleton: Any, contents: DetachedTensors, own: dict[str, Any], mesh: Callable[[], DeviceMesh]
+) -> Any:
     """The reverse: with tensors to receive into, the model's own ones where they fit.
 
     Args:
-        skeleton: as :func:`hollow` made it.
+        skeleton: as :func:`detach_tensors` made it.
         contents: where the tensors are noted, in its order.
         own: the model's tensors by name.
         mesh: over which sharded tensors are.
     """
-    return _fill(skeleton, contents, {f"model.{name}": value for name, value in own.items()}, mesh, "")
+    return _attach(skeleton, contents, {f"model.{name}": value for name, value in own.items()}, mesh, "")
 
 
-def _fill(
-    skeleton: Any, contents: Contents, own: dict[str, Any], mesh: Callable[[], DeviceMesh], place: str
+def _attach(
+    skeleton: Any, contents: DetachedTensors, own: dict[str, Any], mesh: Callable[[], DeviceMesh], place: str
 ) -> Any:
     if isinstance(skeleton, tuple) and len(skeleton) == 4 and skeleton[0] in (_TENSOR, _SHARDED):
         return _receiver(skeleton, contents, own.get(place), mesh, place)
     if isinstance(skeleton, dict):
-        return {key: _fill(item, contents, own, mesh, _within(place, key)) for key, item in skeleton.items()}
+        return {key: _attach(item, contents, own, mesh, _within(place, key)) for key, item in skeleton.items()}
     if isinstance(skeleton, list | tuple):
-        items = [_fill(item, contents, own, mesh, _within(place, index)) for index, item in enumerate(skeleton)]
+        items = [_attach(item, contents, own, mesh, _within(place, index)) for index, item in enumerate(skeleton)]
         return items if isinstance(skeleton, list) else tuple(items)
     return skeleton
 
 
 def _receiver(
-    what: Any, contents: Contents, known: Any, mesh: Callable[[], DeviceMesh], place: str
+    what: Any, contents: DetachedTensors, known: Any, mesh: Callable[[], DeviceMesh], place: str
 ) -> torch.Tensor:
     kind, shape, name, where = what
     fits = isinstance(known, torch.Tensor) and list(known.shape) == shape and str(known.dtype) == name

@@ -24,15 +24,15 @@ from freetrain.elastic.errors import (
     OddRankError,
     as_exit,
 )
-from freetrain.elastic.feeding.fitness import wants_to_be_fed, warm_up
+from freetrain.elastic.feeding.fitness import prewarm, wants_to_be_fed
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.timeouts import Timeouts
-from freetrain.elastic.training.agreement import Ballot, Samples, Verdict, count, learning_rates
+from freetrain.elastic.training.agreement import Ballot, Samples, StepVerdict, count, learning_rates
 from freetrain.elastic.training.records import RecordOptions, Records
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.training.worlds import Worlds
-from freetrain.elastic.worlds.calls import Asked, digest_of
+from freetrain.elastic.worlds.calls import PendingCalls, digest_of
 from freetrain.elastic.worlds.device import backend_for, check_device, device_of, keep_memory
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
@@ -43,7 +43,7 @@ _NOTICE_S = 1.0
 """How long it takes at most until a worker that has ended is seen to be gone."""
 
 
-class Training:
+class ElasticTraining:
     """What a worker does beside computing: it joins, enters worlds, concludes steps, keeps records and ends.
 
     Args:
@@ -79,7 +79,7 @@ class Training:
         self.session: Session
         self.worlds: Worlds
         self._samples = Samples(state.module)
-        self._verdict: Verdict | None = None
+        self._verdict: StepVerdict | None = None
         self._on_world = on_world
         self._departed: Departed | None = None
         self._batch = batch
@@ -131,7 +131,7 @@ class Training:
         self._departure = Departure(self.session, self.worlds, self._records)
         # All workers of a replica, or none: they clip together.
         if this_replica().any(bool(directory.view().current)):
-            warm_up(self.state)
+            prewarm(self.state)
         self.session.join()
 
     def enter_world(self) -> World:
@@ -175,7 +175,7 @@ class Training:
 
     def ask(
         self, what: str, digest: int = 0, loss_share: float = 0.0, *, has_same_parameters: bool = True
-    ) -> Asked:
+    ) -> PendingCalls:
         """Begin to agree on what all do now, and on what comes after this step.
 
         Where a backward pass follows, or sums of gradients, it takes no time of its own. What this worker learns
@@ -197,7 +197,7 @@ class Training:
         place = digest_of(state.step, state.updates, sampler.epoch, sampler.position, digest)
         return self.world.ask(what, place, payload=ballot.pack())
 
-    def agree(self, asked: Asked) -> None:
+    def agree(self, asked: PendingCalls) -> None:
         """Hear what all said.
 
         Raises:
@@ -211,7 +211,7 @@ class Training:
             self.wants_checkpoint |= error.was_there_first
             raise
 
-    def conclude(self) -> Verdict:
+    def conclude(self) -> StepVerdict:
         """The step is complete, but for what all know of it.
 
         Returns:
@@ -220,7 +220,7 @@ class Training:
         Raises:
             OddOneOutError: this rank differs from those that were there before.
         """
-        verdict = Verdict(change=True, stop=False, loss=float("nan"))
+        verdict = StepVerdict(change=True, stop=False, loss=float("nan"))
         if self.broke_with is None:
             try:
                 if self._verdict is None:  # gradients were summed in the world before

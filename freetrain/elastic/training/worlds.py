@@ -19,7 +19,7 @@ from freetrain.elastic.training.state import (
     part_random_streams,
 )
 from freetrain.elastic.worlds.device import give_back_memory
-from freetrain.elastic.worlds.exchange import broadcast_bytes, decode, encode, gather_bytes, gather_said
+from freetrain.elastic.worlds.exchange import broadcast_bytes, decode, encode, gather_announced, gather_bytes
 from freetrain.elastic.worlds.world import World
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ _SETTLED_AFTER_STEPS = 3
 """By then a world has all the memory that it needs."""
 
 
-class Row(NamedTuple):
+class RankPosition(NamedTuple):
     """Where one rank stands, as numbers that all ranks tell each other at the start of a world.
 
     Attributes:
@@ -157,7 +157,7 @@ class Worlds:
         self._exchange = Exchange(content)
         try:
             if self._is_settled:
-                self._exchange.results = gather_said(content, world)
+                self._exchange.results = gather_announced(content, world)
             else:
                 self._share_state(world)
         except LostRankError as error:
@@ -182,7 +182,7 @@ class Worlds:
         """All go on from the same state, unless somebody has to finish an exchange before."""
         self._is_settled = False
         while True:
-            rows = [Row(*row) for row in world.gather(list(self._row()))]
+            rows = [RankPosition(*row) for row in world.gather(list(self._row()))]
             if not any(row.exchanges_now for row in rows):
                 break
             self._serve(rows, world)
@@ -191,15 +191,15 @@ class Worlds:
         self._share_state_of(rows, world)
         self._is_settled = True
 
-    def _row(self) -> Row:
+    def _row(self) -> RankPosition:
         state = self._state
         if not self.has_state:
-            return Row(0, 0, 0, 0, 0, int(self.stopped), 0, 0)
+            return RankPosition(0, 0, 0, 0, 0, int(self.stopped), 0, 0)
         now = int(self._exchange is not None)
         fed, broke = int(self._was_fed), int(self._broke)
-        return Row(1, state.step, state.updates, state.exchanges, now, int(self.stopped), fed, broke)
+        return RankPosition(1, state.step, state.updates, state.exchanges, now, int(self.stopped), fed, broke)
 
-    def _serve(self, rows: list[Row], world: World) -> None:
+    def _serve(self, rows: list[RankPosition], world: World) -> None:
         """Bring the exchange about that somebody waits for: some may have its results already."""
         done = max(row.exchanges for row in rows)
         waits = [bool(row.exchanges_now) and row.exchanges < done for row in rows]
@@ -214,7 +214,7 @@ class Worlds:
         if mine is not None and waits[world.rank]:
             mine.results = results
 
-    def _share_state_of(self, rows: list[Row], world: World) -> None:
+    def _share_state_of(self, rows: list[RankPosition], world: World) -> None:
         """All go on from the replica that is furthest, or from the last checkpoint if none remembers anything.
 
         A replica is as far as all of its ranks are.

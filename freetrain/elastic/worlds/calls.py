@@ -59,14 +59,14 @@ class Call:
         return f"{self.what} at {self.where}" if self.where else self.what
 
 
-class Asked:
+class PendingCalls:
     """A call that all ranks are being told of.
 
     Args:
         number: of the call in its world, from 1.
         rank: of this process.
         collect: waits for everybody's rows; raises LostRankError where they do not come.
-        turn_out: is told of a rank that differs, by the first of those that do not.
+        expel: is told of a rank that differs, by the first of those that do not.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class Asked:
         number: int,
         rank: int,
         collect: Callable[[], Sequence[torch.Tensor]],
-        turn_out: Callable[[int, str], object],
+        expel: Callable[[int, str], object],
     ) -> None:
         self._number = number
         self._rank = rank
         self._collect = collect
-        self._turn_out = turn_out
+        self._expel = expel
         self._calls: list[Call] | None = None
 
     def wait(self) -> list[Call]:
@@ -91,11 +91,11 @@ class Asked:
         """
         if self._calls is None:
             calls = [Call.unpack(row) for row in self._collect()]
-            self.turn_out_odd(calls, [(call.what, call.digest) for call in calls], self._difference)
+            self.expel_odd(calls, [(call.what, call.digest) for call in calls], self._difference)
             self._calls = calls
         return self._calls
 
-    def turn_out_odd(
+    def expel_odd(
         self,
         calls: Sequence[Call],
         marks: Sequence[object],
@@ -130,7 +130,7 @@ class Asked:
         first_right = next(rank for rank in range(len(calls)) if rank not in reasons)
         if self._rank == first_right:
             for rank, reason in reasons.items():
-                self._turn_out(rank, f"it differs from the others: {reason}")
+                self._expel(rank, f"it differs from the others: {reason}")
         named = "; ".join(f"rank {rank}: {reason}" for rank, reason in reasons.items())
         first = min(call.joined for call in calls)
         raise OddRankError(

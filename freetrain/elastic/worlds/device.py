@@ -73,7 +73,7 @@ def check_device(device: torch.device) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class DeviceFault:
     """What is wrong with a device.
 
     Attributes:
@@ -89,7 +89,7 @@ def fault_of(
     device: torch.device,
     examine: Callable[[torch.device], str | None] | None = None,
     patience_s: float = _PATIENCE_S,
-) -> Fault | None:
+) -> DeviceFault | None:
     """What is wrong with the device; None: it computes.
 
     Args:
@@ -107,8 +107,8 @@ def fault_of(
     try:
         reason = answers.get(timeout=patience_s)
     except queue.Empty:
-        return Fault(f"has not come to the end of a small product within {patience_s:g} s", is_hung=True)
-    return None if reason is None else Fault(reason)
+        return DeviceFault(f"has not come to the end of a small product within {patience_s:g} s", is_hung=True)
+    return None if reason is None else DeviceFault(reason)
 
 
 def product_and_copies(device: torch.device) -> str | None:

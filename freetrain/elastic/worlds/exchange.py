@@ -26,7 +26,7 @@ def broadcast_bytes(content: bytes | None, source: int, world: World) -> bytes:
     return bytes(payload.numpy().tobytes()) if content is None else content
 
 
-def gather_said(content: bytes, world: World) -> list[bytes]:
+def gather_announced(content: bytes, world: World) -> list[bytes]:
     """Everybody's bytes, in order of rank, where the script asks for them: all ranks are told of that before."""
     calls = world.ask("values of all ranks", size=len(content)).wait()
     return _gather(content, [call.size for call in calls], world)

@@ -1,4 +1,4 @@
-"""Servers of one world: its workers send them their gradients, and get the sums back.
+"""GradientServers of one world: its workers send them their gradients, and get the sums back.
 
 Each server adds up a part of every tensor, all parts of one size. The workers update: no server has anything that
 could be lost with it but the sums under way, and a step whose sums do not come is made again.
@@ -28,7 +28,7 @@ _DTYPES = (
 )
 
 
-class Servers:
+class GradientServers:
     """The connections between the workers of one world and its servers.
 
     Each server has a process group with all workers, in which it comes after the last of them.

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from freetrain.elastic.errors import AbandonedError, LostRankError
 from freetrain.elastic.on_disk.members import Generation
-from freetrain.elastic.worlds.calls import Asked, Call, line_of_script
+from freetrain.elastic.worlds.calls import Call, PendingCalls, line_of_script
 from freetrain.elastic.worlds.collectives import Collectives, Ranks, Sum
 from freetrain.elastic.worlds.groups import (
     ScriptsGroup,
@@ -27,7 +27,7 @@ from freetrain.elastic.worlds.groups import (
 )
 from freetrain.elastic.worlds.guarded_store import meet
 from freetrain.elastic.worlds.replica import this_replica
-from freetrain.elastic.worlds.servers import Servers
+from freetrain.elastic.worlds.servers import GradientServers
 
 _CUT_AGAIN_S = 0.5
 """A cut is repeated while somebody is still inside: it may have missed a connection that was coming up."""
@@ -44,7 +44,7 @@ class World:
         form_timeout_s: how long connecting may take once all have arrived.
         stores: ports of the stores in this process, of whatever generation.
         while_waiting: called again and again while the others are waited for, with the seconds so far.
-        turn_out: is told of a member that differs from the others, and how.
+        expel: is told of a member that differs from the others, and how.
 
     Attributes:
         generation: as given.
@@ -68,7 +68,7 @@ class World:
         form_timeout_s: float,
         stores: Callable[[], Collection[int]] = tuple,
         while_waiting: Callable[[float], object] = lambda _: None,
-        turn_out: Callable[[str, str], object] = lambda _id, _reason: None,
+        expel: Callable[[str, str], object] = lambda _id, _reason: None,
     ) -> None:
         self.generation = generation
         self.rank = generation.rank_of(member)
@@ -76,15 +76,15 @@ class World:
         self._own = this_replica()
         self.shards = self._own.shards
         self.replica = self.rank // self.shards
-        self._wires = Wires(stores)
+        self._wires = Connections(stores)
         self._timeout = timedelta(seconds=form_timeout_s)
         self._backend = backend
         self._word = word
         self._store: dist.Store | None = None
         self._collectives = Collectives(while_waiting)
-        self._turn_out = turn_out
+        self._expel = expel
         self._asked = 0
-        self._servers = Servers(generation, self.rank, self._collectives)
+        self._servers = GradientServers(generation, self.rank, self._collectives)
         self._all = Ranks(self.size, self._collectives, self._own)
         self.peers = (
             self._all if self.shards == 1 else Ranks(self.size // self.shards, self._collectives, self._own)
@@ -199,7 +199,9 @@ class World:
         """Begin to sum some numbers over all ranks; raises LostRankError where that fails."""
         return self._all.start_sum(values)
 
-    def ask(self, what: str, digest: int = 0, size: int = 0, payload: bytes = b"", where: str = "") -> Asked:
+    def ask(
+        self, what: str, digest: int = 0, size: int = 0, payload: bytes = b"", where: str = ""
+    ) -> PendingCalls:
         """Begin to tell all ranks what this one is about to do with them, and to hear the same of them.
 
         Args:
@@ -216,8 +218,8 @@ class World:
         call = Call(what, where or line_of_script(), digest, size, self.joined, payload)
         self.awaits = str(call)
         rows = self._all.start_gather(call.pack())
-        return Asked(
-            self._asked, self.rank, rows, lambda rank, how: self._turn_out(self.generation.members[rank], how)
+        return PendingCalls(
+            self._asked, self.rank, rows, lambda rank, how: self._expel(self.generation.members[rank], how)
         )
 
     def start_add_up(self, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
@@ -290,7 +292,7 @@ def open_sockets() -> dict[int, str]:
     return found
 
 
-class Wires:
+class Connections:
     """The connections that came up while a world formed; the script's own are left alone.
 
     Args:

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from freetrain.elastic.data.batching import FixedBatch
-from freetrain.elastic.data.orders import Order
+from freetrain.elastic.data.orders import BatchOrder
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.data.streams import OwnBatches, Streaming, is_stream, makes_own_batches
 from freetrain.elastic.worlds.world import World
@@ -270,4 +270,6 @@ def test_what_has_no_rows_is_refused() -> None:
 
 def test_a_batch_beside_batches_of_the_loaders_own_is_refused() -> None:
     with pytest.raises(InputError, match="makes its own batches"):
-        Order.of(DataLoader(NUMBERS, batch_sampler=Buckets()), FixedBatch(4), 0, shuffle=True, drop_last=False)
+        BatchOrder.of(
+            DataLoader(NUMBERS, batch_sampler=Buckets()), FixedBatch(4), 0, shuffle=True, drop_last=False
+        )

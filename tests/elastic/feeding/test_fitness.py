@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.feeding.fitness import FROM_VARIABLE, wants_to_be_fed, warm_up, why_not_fed
+from freetrain.elastic.feeding.fitness import FROM_VARIABLE, prewarm, wants_to_be_fed, why_not_fed
 from freetrain.elastic.training.state import Optimizers, TrainingState
 from freetrain.errors import InputError
 
@@ -79,7 +79,7 @@ def test_the_reason_is_said_where_it_matters(
     assert "Meddling is not known to update each parameter by its own gradient alone" in caplog.text
 
 
-class Training:
+class ElasticTraining:
     """A model whose every parameter has an optimizer that counts its steps."""
 
     def __init__(self, kind: Any, **options: Any) -> None:
@@ -113,10 +113,10 @@ class Training:
     ],
 )
 def test_each_optimizer_steps_once_and_forgets_it(kind: Any, options: dict[str, Any]) -> None:
-    training = Training(kind, **options)
+    training = ElasticTraining(kind, **options)
     parameters = [each.detach().clone() for each in training.model.parameters()]
     groups = copy.deepcopy([each.state_dict()["param_groups"] for each in training.optimizers])
-    warm_up(training.state)
+    prewarm(training.state)
     assert training.steps == 2
     for before, after in zip(parameters, training.model.parameters(), strict=True):
         assert torch.equal(before, after)
@@ -126,24 +126,24 @@ def test_each_optimizer_steps_once_and_forgets_it(kind: Any, options: dict[str, 
 
 
 def test_what_an_optimizer_knows_already_stays_as_it_is() -> None:
-    training = Training(torch.optim.Adagrad)
+    training = ElasticTraining(torch.optim.Adagrad)
     before = copy.deepcopy(training.state.optimizer.state_dict())
-    warm_up(training.state)
+    prewarm(training.state)
     assert training.steps == 0
     assert str(training.state.optimizer.state_dict()) == str(before)
 
 
 def test_what_the_script_has_done_with_gradients_already_stays_as_it_is() -> None:
-    training = Training(torch.optim.SGD)
+    training = ElasticTraining(torch.optim.SGD)
     for each in training.model.parameters():
         each.grad = torch.ones_like(each)
-    warm_up(training.state)
+    prewarm(training.state)
     assert training.steps == 0
     assert all(torch.equal(each.grad, torch.ones_like(each)) for each in training.model.parameters())
 
 
 def test_optimizers_whose_steps_may_do_other_things_are_left_alone() -> None:
-    training = Training(torch.optim.SGD)
+    training = ElasticTraining(torch.optim.SGD)
     training.optimizers[0].register_step_pre_hook(lambda *_: None)
-    warm_up(training.state)
+    prewarm(training.state)
     assert training.steps == 0

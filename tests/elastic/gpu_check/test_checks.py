@@ -6,13 +6,13 @@ import sys
 import pytest
 import torch
 
-from freetrain.elastic.gpu_check.__main__ import Outcome, Verdict, status_of, summary, table
+from freetrain.elastic.gpu_check.__main__ import CheckOutcome, CheckVerdict, status_of, summary, table
 
 COMMAND = [sys.executable, "-m", "freetrain.elastic.gpu_check"]
-WELL = Outcome("health", Verdict.WELL, "a product is right", 1.25)
-FAILED = Outcome("abort", Verdict.FAILED, "aborting took 11 s", 11.0)
-HANGS = Outcome("compile", Verdict.TIMED_OUT, "after 120 s", 120.0)
-CANNOT = Outcome("join, leave, kill", Verdict.NOT_POSSIBLE, "needs two devices", 0.5)
+WELL = CheckOutcome("health", CheckVerdict.WELL, "a product is right", 1.25)
+FAILED = CheckOutcome("abort", CheckVerdict.FAILED, "aborting took 11 s", 11.0)
+HANGS = CheckOutcome("compile", CheckVerdict.TIMED_OUT, "after 120 s", 120.0)
+CANNOT = CheckOutcome("join, leave, kill", CheckVerdict.NOT_POSSIBLE, "needs two devices", 0.5)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from freetrain.elastic.errors import BrokenWorldError
-from freetrain.elastic.membership.session import Breaks
+from freetrain.elastic.membership.session import BrokenWorlds
 
 ERROR = RuntimeError("no route")
 SCRIPT = """
@@ -31,7 +31,7 @@ print(-os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_the_third_world_in_a_row_that_breaks_with_nobody_missing_ends_a_newcomer() -> None:
-    breaks = Breaks()
+    breaks = BrokenWorlds()
     breaks.count(None, "start", 0)
     breaks.count(ERROR, "broken", 0)
     breaks.count(ERROR, "broken", 0)
@@ -42,7 +42,7 @@ def test_the_third_world_in_a_row_that_breaks_with_nobody_missing_ends_a_newcome
 
 @pytest.mark.parametrize("cause", ["loss", "leave", "join", "start"])
 def test_a_change_of_members_explains_why_a_world_broke(cause: str) -> None:
-    breaks = Breaks()
+    breaks = BrokenWorlds()
     for _ in range(20):
         breaks.count(ERROR, "broken", 0)
         breaks.count(ERROR, "broken", 0)
@@ -50,19 +50,19 @@ def test_a_change_of_members_explains_why_a_world_broke(cause: str) -> None:
 
 
 def test_worlds_that_complete_steps_may_break_for_ever() -> None:
-    breaks = Breaks()
+    breaks = BrokenWorlds()
     for step in range(20):
         breaks.count(ERROR, "broken", step)
 
 
 def test_who_was_cut_out_of_a_world_is_not_at_fault() -> None:
-    breaks = Breaks()
+    breaks = BrokenWorlds()
     for _ in range(20):
         breaks.count(None, "broken", 0)
 
 
 def test_who_has_trained_before_has_more_patience_than_a_newcomer() -> None:
-    breaks = Breaks()
+    breaks = BrokenWorlds()
     breaks.count(None, "start", 0)
     breaks.count(ERROR, "broken", 7)
     for _ in range(4):

@@ -17,7 +17,7 @@ from freetrain.elastic.errors import CheckpointError, DirectoryError
 from freetrain.elastic.on_disk import files
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_node.agent import Agent
-from freetrain.elastic.on_node.workers import AgentOptions, Ending, Signals
+from freetrain.elastic.on_node.workers import AgentEnd, AgentOptions, Signals
 from freetrain.elastic.training.checkpoints import Checkpoints
 from freetrain.errors import ExitCode
 from tests.elastic.harness import Workers, assert_exactly_once, workers
@@ -164,7 +164,7 @@ while not (root / "end").exists():
 """
 
 
-def run_agent(root: Path, script: str, nproc: int) -> Ending:
+def run_agent(root: Path, script: str, nproc: int) -> AgentEnd:
     directory = FillsUp.open(root)
     return Agent(directory, AgentOptions([sys.executable, "-c", script], nproc), Signals(())).run()
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from freetrain.elastic.on_disk import progress
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.progress import (
-    Progress,
     Rate,
     Rejected,
     Rescale,
@@ -142,7 +141,7 @@ def test_any_rate_within_the_bounds_is_believed(nodes: int, samples_per_s: float
 
 def test_what_is_written_is_read_and_later_lines_only_once(tmp_path: Path) -> None:
     path = tmp_path / "progress.jsonl"
-    progress = Progress(path)
+    progress = ProgressWriter(path)
     progress.add(10, 0.001, 0.002)
     progress.write_rate(**FACTS)
     first = read_progress(path)
@@ -155,7 +154,9 @@ def test_what_is_written_is_read_and_later_lines_only_once(tmp_path: Path) -> No
 
 def test_a_line_that_is_being_written_is_left_for_the_next_time(tmp_path: Path) -> None:
     path = tmp_path / "progress.jsonl"
-    Progress(path).write_event("rescale", generation=3, world=2, nodes=1, cause="leave", step=7, pause_s=0.04)
+    ProgressWriter(path).write_event(
+        "rescale", generation=3, world=2, nodes=1, cause="leave", step=7, pause_s=0.04
+    )
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:20])
     log = read_progress(path)
@@ -211,7 +212,7 @@ def test_of_many_short_lines_some_are_read_at_once(monkeypatch: pytest.MonkeyPat
 
 def test_others_may_read_the_progress_and_nothing_else(tmp_path: Path) -> None:
     directory = TrainerDirectory.open(tmp_path / "trainer")
-    Progress(directory.progress_path).write_event("rescale")
+    ProgressWriter(directory.progress_path).write_event("rescale")
     assert stat.S_IMODE(directory.root.stat().st_mode) == 0o711
     assert stat.S_IMODE(directory.progress_path.stat().st_mode) == 0o644
     private = [path for path in directory.root.iterdir() if path != directory.progress_path]

@@ -14,7 +14,7 @@ from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation
 from freetrain.elastic.on_disk.progress import read_progress
 from freetrain.elastic.on_node.restart import LAST_NUMBER, RestartAgent, RestartProgress, WatchedSteps
-from freetrain.elastic.on_node.workers import AgentOptions, Ending, Signals
+from freetrain.elastic.on_node.workers import AgentEnd, AgentOptions, Signals
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.errors import InputError
 
@@ -53,14 +53,14 @@ class OneAgent:
         self._signals = Signals(())
         progress = RestartProgress(directory.progress_path)
         self._agent = RestartAgent(directory, options, self._signals, Timeouts.from_environment(), progress)
-        self._endings: list[Ending] = []
+        self._endings: list[AgentEnd] = []
         self._thread = threading.Thread(target=lambda: self._endings.append(self._agent.run()))
         self._thread.start()
 
     def leave(self) -> None:
         self._signals.received = "SIGTERM"
 
-    def ending(self) -> Ending:
+    def ending(self) -> AgentEnd:
         self._thread.join(PATIENCE_S)
         return self._endings[0]
 

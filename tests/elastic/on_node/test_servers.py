@@ -9,7 +9,7 @@ import pytest
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation, Member
 from freetrain.elastic.on_disk.next_generation import View
-from freetrain.elastic.on_node.servers import MOVES_BEFORE_S, Hosting, ToldServers, hosting, servers_in
+from freetrain.elastic.on_node.servers import MOVES_BEFORE_S, Hosting, ServerNodes, hosting, servers_in
 from freetrain.slurm.comments import with_answer, with_servers
 
 NOW_S = 1e9
@@ -166,7 +166,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 def test_the_agent_of_the_first_worker_asks_and_tells_the_others(tmp_path: Path, slurm: Slurm) -> None:
     directory = TrainerDirectory.open(tmp_path / "trainer")
-    first, other = (ToldServers(directory, agent, lambda: slurm.now_s) for agent in "AB")
+    first, other = (ServerNodes(directory, agent, lambda: slurm.now_s) for agent in "AB")
     slurm.say("c2")
     assert other.look(seen_by("A", "B")) == frozenset()
     until(lambda: first.look(seen_by("A", "B")) == {"c2"})
@@ -175,7 +175,7 @@ def test_the_agent_of_the_first_worker_asks_and_tells_the_others(tmp_path: Path,
 
 
 def test_it_asks_often_when_the_nodes_have_changed_and_now_and_then_later(tmp_path: Path, slurm: Slurm) -> None:
-    told = ToldServers(TrainerDirectory.open(tmp_path / "trainer"), "A", lambda: slurm.now_s)
+    told = ServerNodes(TrainerDirectory.open(tmp_path / "trainer"), "A", lambda: slurm.now_s)
     slurm.say("c2")
     until(lambda: told.look(seen_by("A", "B")) == {"c2"})
     slurm.say("c1")
@@ -202,7 +202,7 @@ def test_the_job_that_stands_for_the_trainer_is_asked_for(
         [("SLURM_ARRAY_JOB_ID", "7"), ("SLURM_ARRAY_TASK_ID", "3"), ("FREETRAIN_FRAGMENT_OF", "9")]
     ):
         monkeypatch.setenv(name, value)
-        told = ToldServers(TrainerDirectory.open(tmp_path / f"trainer{number}"), "A", lambda: slurm.now_s)
+        told = ServerNodes(TrainerDirectory.open(tmp_path / f"trainer{number}"), "A", lambda: slurm.now_s)
         until(lambda told=told: told.look(seen_by("A")) == {"c1"})  # type: ignore[misc]
     assert [line.rpartition("=")[2] for line in slurm.asked] == ["42", "7_3", "9"]
 
@@ -212,8 +212,8 @@ def test_an_answer_that_does_not_come_changes_nothing_and_ends_with_the_agent(
 ) -> None:
     (tmp_path / "squeue").write_text("#!/bin/sh\nexec sleep 600\n")
     directory = TrainerDirectory.open(tmp_path / "trainer")
-    directory.tell_servers(["c3"])
-    told = ToldServers(directory, "A", lambda: slurm.now_s)
+    directory.place_servers(["c3"])
+    told = ServerNodes(directory, "A", lambda: slurm.now_s)
     assert told.look(seen_by("A")) == {"c3"}
     slurm.now_s += 31.0
     assert told.look(seen_by("A")) == {"c3"}
@@ -223,9 +223,9 @@ def test_an_answer_that_does_not_come_changes_nothing_and_ends_with_the_agent(
 @pytest.mark.parametrize("said", ["", "slurm_load_jobs error: Invalid job id specified"])
 def test_where_slurm_does_not_show_the_job_servers_stay(tmp_path: Path, slurm: Slurm, said: str) -> None:
     directory = TrainerDirectory.open(tmp_path / "trainer")
-    directory.tell_servers(["c3"])
+    directory.place_servers(["c3"])
     (tmp_path / "said").write_text(said)
-    told = ToldServers(directory, "A", lambda: slurm.now_s)
+    told = ServerNodes(directory, "A", lambda: slurm.now_s)
     for number in range(1, 4):
         until(lambda count=number: bool(told.look(seen_by("A"))) and len(slurm.asked) == count)  # type: ignore[misc]
         slurm.now_s += 31.0
@@ -236,7 +236,7 @@ def test_where_there_is_no_squeue_it_is_said_once(
     tmp_path: Path, slurm: Slurm, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    told = ToldServers(TrainerDirectory.open(tmp_path / "trainer"), "A", lambda: slurm.now_s)
+    told = ServerNodes(TrainerDirectory.open(tmp_path / "trainer"), "A", lambda: slurm.now_s)
     for _ in range(3):
         assert told.look(seen_by("A")) == frozenset()
         slurm.now_s += 31.0
@@ -245,6 +245,6 @@ def test_where_there_is_no_squeue_it_is_said_once(
 
 def test_where_there_is_no_slurm_nobody_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slurm = Slurm(tmp_path, monkeypatch, job="")
-    told = ToldServers(TrainerDirectory.open(tmp_path / "trainer"), "A", lambda: slurm.now_s)
+    told = ServerNodes(TrainerDirectory.open(tmp_path / "trainer"), "A", lambda: slurm.now_s)
     assert told.look(seen_by("A")) == frozenset()
     assert slurm.asked == []

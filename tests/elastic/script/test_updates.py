@@ -53,7 +53,7 @@ class Other:
         return lambda: None
 
 
-class Training:
+class ElasticTraining:
     """Two parameters, each with an optimizer that subtracts the gradient."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Training:
 
 
 def test_an_optimizer_steps_with_the_sum_of_what_each_rank_has_for_its_share() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin(weight=0.25)
     training.update(0, 8.0)
     assert training.values() == [-(0.25 * 8.0 + 1.0), 0.0]
@@ -91,7 +91,7 @@ def test_an_optimizer_steps_with_the_sum_of_what_each_rank_has_for_its_share() -
 
 
 def test_ranks_agree_before_the_gradients_of_each_update_are_summed() -> None:
-    training = Training()
+    training = ElasticTraining()
     for _ in range(2):
         training.begin()
         training.update(0, 4.0)
@@ -101,7 +101,7 @@ def test_ranks_agree_before_the_gradients_of_each_update_are_summed() -> None:
 
 
 def test_who_cannot_vote_any_more_makes_no_update() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin()
     training.world.is_lost = True
     training.update(0, 4.0)
@@ -110,7 +110,7 @@ def test_who_cannot_vote_any_more_makes_no_update() -> None:
 
 
 def test_batches_of_one_step_count_by_their_own_shares() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin(weight=0.5)
     training.propagate(0, 4.0)
     training.updates.weigh(0.0)
@@ -122,7 +122,7 @@ def test_batches_of_one_step_count_by_their_own_shares() -> None:
 
 
 def test_what_is_summed_for_clipping_is_not_summed_again() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin()
     training.propagate(0, 4.0)
     training.updates.sum(training.optimizers[0])
@@ -133,7 +133,7 @@ def test_what_is_summed_for_clipping_is_not_summed_again() -> None:
 
 @pytest.mark.parametrize("unscales_itself", [True, False])
 def test_an_infinite_gradient_of_another_rank_leaves_the_update_out_here_too(unscales_itself: bool) -> None:
-    training = Training()
+    training = ElasticTraining()
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
     training.updates.sum_before_unscaling(scaler)
     for gradient, expected in ((float("inf"), 0.0), (2.0, -(0.5 * 3.0 + 2.0 / 2.0))):
@@ -152,7 +152,7 @@ def test_an_infinite_gradient_of_another_rank_leaves_the_update_out_here_too(uns
 
 
 def test_a_parameter_without_gradient_anywhere_keeps_none() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin()
     training.updates.sum(training.optimizers[1])
     assert torch.equal(training.module[1].grad, torch.ones(3, 3))
@@ -165,7 +165,7 @@ def test_a_parameter_without_gradient_anywhere_keeps_none() -> None:
 
 
 def test_after_a_loss_optimizers_do_nothing_and_what_was_done_since_is_taken_back() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin()
     training.update(1, 2.0)
     training.world.is_lost = True
@@ -180,7 +180,7 @@ def test_after_a_loss_optimizers_do_nothing_and_what_was_done_since_is_taken_bac
 
 
 def test_a_step_that_is_made_again_leaves_out_the_updates_that_were_made() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin()
     training.update(1, 2.0)
     training.begin()  # the state still says that one update was made
@@ -193,7 +193,7 @@ def test_a_step_that_is_made_again_leaves_out_the_updates_that_were_made() -> No
 
 @pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
 def test_what_a_schedule_did_between_two_updates_counts_once_when_the_second_is_made_again() -> None:
-    training = Training()
+    training = ElasticTraining()
     for is_lost in (True, False):
         training.begin()
         training.update(1, 2.0)
@@ -207,7 +207,7 @@ def test_what_a_schedule_did_between_two_updates_counts_once_when_the_second_is_
 
 
 def test_outside_of_steps_an_optimizer_is_the_scripts_own() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.update(0, 4.0)
     assert training.values()[0] == -4.0
     with pytest.raises(InputError, match=r"run.sync\(\) was called before the first batch"):
@@ -216,7 +216,7 @@ def test_outside_of_steps_an_optimizer_is_the_scripts_own() -> None:
 
 @pytest.mark.parametrize("by_name", [False, True])
 def test_a_closure_is_called_once_before_its_gradients_are_summed(by_name: bool) -> None:
-    training, losses = Training(), []
+    training, losses = ElasticTraining(), []
     training.begin(weight=0.25)
 
     def closure() -> torch.Tensor:
@@ -236,7 +236,7 @@ def test_a_closure_is_called_once_before_its_gradients_are_summed(by_name: bool)
 
 def test_no_closure_is_no_closure() -> None:
     """As Accelerate calls the optimizers that it wraps."""
-    training = Training()
+    training = ElasticTraining()
     training.begin(weight=0.25)
     training.propagate(0, 4.0)
     training.optimizers[0].step(None)
@@ -244,7 +244,7 @@ def test_no_closure_is_no_closure() -> None:
 
 
 def test_a_closure_of_a_step_that_is_lost_changes_nothing() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin()
     training.world.is_lost = True
     training.optimizers[0].step(lambda: training.propagate(0, 4.0))
@@ -262,7 +262,7 @@ class Perturbing(torch.optim.SGD):
 
 @pytest.mark.parametrize("kind", [torch.optim.LBFGS, Perturbing])
 def test_closures_of_optimizers_that_may_call_them_otherwise_are_refused(kind: Any) -> None:
-    training = Training()
+    training = ElasticTraining()
     optimizer = kind([training.module[0]], 1.0)
     updates = Updates(training.state, [optimizer], cast(Any, training.world), lambda: Taken(1, 1.0))
     updates.enter(cast(World, training.world))

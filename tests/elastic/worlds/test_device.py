@@ -14,14 +14,14 @@ import torch
 
 from freetrain.elastic.errors import BrokenDeviceError
 from freetrain.elastic.worlds import device
-from freetrain.elastic.worlds.device import Fault, fault_of
+from freetrain.elastic.worlds.device import DeviceFault, fault_of
 from tests.elastic.harness import workers
 
 CPU = torch.device("cpu")
 
 
 def test_who_has_a_device_that_does_not_compute_does_not_join(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "fault_of", lambda device: Fault("computes wrongly"))
+    monkeypatch.setattr(device, "fault_of", lambda device: DeviceFault("computes wrongly"))
     with pytest.raises(BrokenDeviceError, match=r"this worker does not join: cuda:1 of .* computes wrongly"):
         device.check_device(torch.device("cuda", 1))
 
@@ -37,14 +37,14 @@ def test_a_device_that_computes_has_no_fault() -> None:
 
 def test_a_wrong_product_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "cpu", lambda self: self + 1)
-    assert fault_of(CPU) == Fault("computes a product of small numbers wrongly")
+    assert fault_of(CPU) == DeviceFault("computes a product of small numbers wrongly")
 
 
 def test_so_is_an_error_of_its_driver() -> None:
     def fails(device: torch.device) -> str | None:
         raise RuntimeError("CUDA error: uncorrectable ECC error encountered\nand much besides")
 
-    assert fault_of(CPU, fails) == Fault("fails: CUDA error: uncorrectable ECC error encountered")
+    assert fault_of(CPU, fails) == DeviceFault("fails: CUDA error: uncorrectable ECC error encountered")
 
 
 def test_so_is_a_call_that_does_not_come_back() -> None:
@@ -53,7 +53,7 @@ def test_so_is_a_call_that_does_not_come_back() -> None:
         fault = fault_of(CPU, lambda device: str(ended.wait()), patience_s=0.05)
     finally:
         ended.set()
-    assert fault == Fault("has not come to the end of a small product within 0.05 s", is_hung=True)
+    assert fault == DeviceFault("has not come to the end of a small product within 0.05 s", is_hung=True)
 
 
 def test_nothing_of_a_world_stays_when_it_has_been_left(tmp_path: Path) -> None:

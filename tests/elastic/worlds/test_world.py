@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.elastic.worlds.world import Wires
+from freetrain.elastic.worlds.world import Connections
 from tests.elastic.harness import printed_by
 
 
@@ -28,7 +28,7 @@ def port_of(listener: socket.socket) -> int:
 
 def test_a_cut_ends_what_came_up_with_the_world_and_nothing_older(listener: socket.socket) -> None:
     with socket.create_connection(listener.getsockname()):
-        wires = Wires(stores=tuple)
+        wires = Connections(stores=tuple)
         with listener.accept()[0] as newer:
             assert wires.cut() == 1
             assert newer.recv(1) == b""
@@ -38,7 +38,7 @@ def test_a_cut_ends_what_came_up_with_the_world_and_nothing_older(listener: sock
 def test_a_cut_spares_those_who_meet_at_a_store_of_this_process(listener: socket.socket) -> None:
     """They may be forming the next world already."""
     with socket.create_connection(listener.getsockname()) as other:
-        wires = Wires(stores=lambda: [port_of(listener)])
+        wires = Connections(stores=lambda: [port_of(listener)])
         with listener.accept()[0] as met:
             assert wires.cut() == 0
             met.sendall(b"go")
@@ -47,7 +47,7 @@ def test_a_cut_spares_those_who_meet_at_a_store_of_this_process(listener: socket
 
 def test_what_comes_up_after_the_world_has_formed_is_not_cut(listener: socket.socket) -> None:
     with socket.create_connection(listener.getsockname()) as other:
-        wires = Wires(stores=tuple)
+        wires = Connections(stores=tuple)
         wires.formed()
         with listener.accept()[0] as late:
             assert wires.cut() == 0
