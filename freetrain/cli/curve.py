@@ -106,14 +106,14 @@ def curve_command(
         _save(save_path, trainer, log, axis, fit, learned)
     pauses_s = [rescale.pause_s for rescale in log.rescales]
     if as_json:
-        rescales = [asdict(one) for one in log.rescales]
+        rescales = [asdict(rescale) for rescale in log.rescales]
         speeds = dict(learned.speeds)
         document = {"format": FORMAT, "by": f"{axis.unit}s", "fit": asdict(fit), "rescales": rescales}
         print_json({**document, "speeds": speeds})
         return
     columns = [f"{axis.unit}s", "samples/s", f"per {axis.unit}"]
     columns += ["measured s", "step s", "communication", "data wait"]
-    by_size = {size: [one for one in log.rates if axis.size(one) == size] for size, _ in fit.curve if size <= most}
+    by_size = {size: [rate for rate in log.rates if axis.size(rate) == size] for size, _ in fit.curve if size <= most}
     print_table(columns, [_row(size, rate, by_size[size]) for size, rate in fit.curve if size in by_size], columns)
     click.echo(f"\n{_describe(fit)}")
     if axis is _WORKERS:
@@ -135,7 +135,7 @@ def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedC
             "The curve cannot be saved: it is by workers, and replays lend nodes.",
             "Let every node have the same number of workers.",
         )
-    changes = (Change(one.time_s, one.nodes, one.cause, one.pause_s, one.start_s) for one in log.rescales)
+    changes = (Change(rescale.time_s, rescale.nodes, rescale.cause, rescale.pause_s, rescale.start_s) for rescale in log.rescales)
     costs = asdict(believed_costs(SeenCosts().after(changes, ()), Tag()))
     known = {name: seconds for name, seconds in costs.items() if seconds is not None}
     described = {"id": trainer.absolute().name, "throughput": fit.curve, **known, **learned.choices}
@@ -148,7 +148,7 @@ def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedC
 
 def _tell_longest(sentence: str, log: ProgressLog, part: str) -> None:
     """Of the rescales in restart mode, where the parts of a pause are known."""
-    seconds = [value for one in log.rescales if (value := getattr(one, part)) is not None]
+    seconds = [value for rescale in log.rescales if (value := getattr(rescale, part)) is not None]
     if seconds:
         click.echo(sentence.format(max(seconds)))
 
@@ -209,8 +209,8 @@ def describe_servers(rates: Sequence[Rate]) -> Iterator[str]:
     for rate in served:
         by_size[rate.world, rate.servers].append(rate)
     points = [Point(*size, _mean_step_s(seen)) for size, seen in sorted(by_size.items())]
-    for one in points:
-        yield f"{one.workers} workers, {one.servers} servers: {show_value(one.step_s)} s per step."
+    for point in points:
+        yield f"{point.workers} workers, {point.servers} servers: {show_value(point.step_s)} s per step."
     batches = [rate.samples / rate.elapsed_s * rate.step_s for rate in served]
     batch = sum(batches) / len(batches)
     if max(batches) - min(batches) > _SAME_BATCH * batch:
@@ -223,7 +223,7 @@ def describe_servers(rates: Sequence[Rate]) -> Iterator[str]:
         yield _fastest(points, model)
         each = {rate.world / rate.nodes for rate in served}
         if len(each) == 1:
-            yield _for_the_tag(model, each.pop(), max(one.servers for one in points))
+            yield _for_the_tag(model, each.pop(), max(point.servers for point in points))
 
 
 def _for_the_tag(model: ServerModel, workers_each: float, seen_servers: int) -> str:
@@ -236,10 +236,10 @@ def _for_the_tag(model: ServerModel, workers_each: float, seen_servers: int) -> 
 
 
 def _fastest(points: Sequence[Point], model: ServerModel) -> str:
-    most_workers = _BEYOND * max(one.workers for one in points)
-    most_servers = _BEYOND * max(one.servers for one in points)
+    most_workers = _BEYOND * max(point.workers for point in points)
+    most_servers = _BEYOND * max(point.servers for point in points)
     workers, servers = fastest(model, Limits((), (), (), most_workers, most_servers)) or (1, 1)
-    off = max(abs(float(model.step_s(one.workers, one.servers)) / one.step_s - 1) for one in points)
+    off = max(abs(float(model.step_s(point.workers, point.servers)) / point.step_s - 1) for point in points)
     return (
         f"SMD's model, {off:.0%} off at most: fastest with {workers} workers and {servers} servers "
         f"({show_value(float(model.step_s(workers, servers)))} s per step), of {most_workers} and "

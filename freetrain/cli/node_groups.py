@@ -75,7 +75,7 @@ def _brought_up_to_date(
     """What the daemon found, but for the fragments and jobs that have started or ended since."""
     trainer_on = {fragment.node: fragment.trainer for fragment in running}
     jobs_on = {} if in_parts else _jobs_of_others(snapshot, running)
-    verdicts = {name: each for each in groups for name in expand_nodes(each.nodes)}
+    verdicts = {name: group for group in groups for name in expand_nodes(group.nodes)}
     for name, verdict in verdicts.items():
         trainer, node = trainer_on.get(name, ""), snapshot.node.get(name)
         if trainer and (verdict.state, verdict.trainer) != ("due back", trainer):
@@ -123,5 +123,5 @@ def _judged_here(
     rooms = find_rooms(snapshot, running, {}, rules)
     groups = groups_of(find_offers(snapshot, running, shadow, rules, seen, drained, rooms), running)
     return [
-        replace(each, state="not lent", why=_WITHOUT_DAEMON) if each.state == "free" else each for each in groups
+        replace(group, state="not lent", why=_WITHOUT_DAEMON) if group.state == "free" else group for group in groups
     ]

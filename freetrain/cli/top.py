@@ -99,7 +99,7 @@ def _bar(standing: Standing, width: int) -> Iterator[Text]:
 
 
 def _trainers(standing: Standing, chosen: Chosen, most_rows: int | None) -> Table | Text:
-    shown = [one for one in standing.trainers.values() if _is_chosen(one, chosen)]
+    shown = [trainer for trainer in standing.trainers.values() if _is_chosen(trainer, chosen)]
     shown.sort(key=lambda one: (-len(expand_nodes(one.lent)), one.id))
     if not shown:
         return Text("No such training waits or runs." if chosen != Chosen() else "No training waits or runs.")
@@ -107,12 +107,12 @@ def _trainers(standing: Standing, chosen: Chosen, most_rows: int | None) -> Tabl
     for column in ("TRAINING", "USER", "NODES", "ASKED", "SAMPLES", "EVICTIONS", "STATE"):
         right = column in ("NODES", "ASKED", "SAMPLES", "EVICTIONS")
         table.add_column(column, justify="right" if right else "left", no_wrap=True)
-    for one in shown[:most_rows]:
-        nodes, asked = len(expand_nodes(one.lent)), len(expand_nodes(one.asked))
-        waits = one.waits_for or standing.nothing_is_lent or one.state
-        said = one.note or one.fault or ("running" if nodes else waits)
-        evictions = str(one.ends.get("preempted", 0))
-        cells = (one.id, one.owner, str(nodes), str(asked), f"{one.samples_done:,.0f}", evictions, printable(said))
+    for trainer in shown[:most_rows]:
+        nodes, asked = len(expand_nodes(trainer.lent)), len(expand_nodes(trainer.asked))
+        waits = trainer.waits_for or standing.nothing_is_lent or trainer.state
+        said = trainer.note or trainer.fault or ("running" if nodes else waits)
+        evictions = str(trainer.ends.get("preempted", 0))
+        cells = (trainer.id, trainer.owner, str(nodes), str(asked), f"{trainer.samples_done:,.0f}", evictions, printable(said))
         table.add_row(*cells, style="" if nodes else "bright_black")
     if most_rows is not None and len(shown) > most_rows:
         table.caption = f"{len(shown) - most_rows} more"

@@ -50,7 +50,7 @@ class Daemons:
 
     def running(self, name: str) -> list[Process]:
         """The processes of a daemon."""
-        return [each for each in daemon_processes(self.layout.root) if each.name == name]
+        return [process for process in daemon_processes(self.layout.root) if process.name == name]
 
     def start_munge(self) -> None:
         """Start munged with a key of its own."""
@@ -150,7 +150,7 @@ class Daemons:
 
     def _absent(self, names: Sequence[str]) -> list[str]:
         """Those without a slurmd."""
-        there = {each.node for each in self.running("slurmd")}
+        there = {process.node for process in self.running("slurmd")}
         return [name for name in names if name not in there]
 
     def stop(self, name: str, seconds: float) -> None:
@@ -169,11 +169,11 @@ class Daemons:
         _kill(partial(self._jobs, node))
 
     def _slurmds(self, node: str | None) -> list[Process]:
-        return [each for each in self.running("slurmd") if node in (None, each.node)]
+        return [process for process in self.running("slurmd") if node in (None, process.node)]
 
     def _jobs(self, node: str | None) -> list[Process]:
-        steps = [each for each in self.running("slurmstepd") if node in (None, each.node)]
-        return steps + task_processes(self.layout.root, node, {each.pid for each in steps})
+        steps = [process for process in self.running("slurmstepd") if node in (None, process.node)]
+        return steps + task_processes(self.layout.root, node, {process.pid for process in steps})
 
 
 def _kill(left: Callable[[], list[Process]]) -> None:

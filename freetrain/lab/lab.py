@@ -89,8 +89,8 @@ class Lab:
         """What of the lab runs."""
         self._require_owner()
         running = daemon_processes(self.directory)
-        names = {each.name for each in running}
-        nodes = {each.node for each in running if each.name == "slurmd"}
+        names = {process.name for process in running}
+        nodes = {process.node for process in running if process.name == "slurmd"}
         expected = ("munged", *(("mariadbd", "slurmdbd") if self.options.accounting else ()), "slurmctld")
         return LabStatus(
             {name: name in names for name in expected},
@@ -205,7 +205,7 @@ class Lab:
             )
 
     def _no_step_runs(self) -> bool:
-        return all(each.name != "slurmstepd" for each in daemon_processes(self.directory))
+        return all(process.name != "slurmstepd" for process in daemon_processes(self.directory))
 
 
 @dataclass(frozen=True)

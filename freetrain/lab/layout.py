@@ -209,7 +209,7 @@ def _make_own(root: Path) -> None:
 def _require_passable(root: Path, people: People) -> None:
     """Complain where a directory on the way is closed to other accounts; munged wants it open to all."""
     if people.nodes != people.service:
-        closed = [each for each in root.parents if each.stat().st_mode & _ALL_MAY_PASS != _ALL_MAY_PASS]
+        closed = [parent for parent in root.parents if parent.stat().st_mode & _ALL_MAY_PASS != _ALL_MAY_PASS]
         if closed:
             raise InputError(
                 f"{root} is of no use to other accounts, because {closed[-1]} is closed to them.",

@@ -259,7 +259,7 @@ def _says_it_runs_on(pid: int, root: Path, node: str | None) -> bool:
     if f"SLURM_CONF={root}/slurm.conf".encode() not in environment:
         return False
     if node is None:
-        return any(each.startswith(b"SLURMD_NODENAME=") for each in environment)
+        return any(setting.startswith(b"SLURMD_NODENAME=") for setting in environment)
     return f"SLURMD_NODENAME={node}".encode() in environment
 
 

@@ -117,7 +117,7 @@ class Streaming(StepBatches):
 def makes_own_batches(data: Any) -> bool:
     """Whether the loader itself says what a batch is, so that batches cannot be asked for by number."""
     if isinstance(data, list | tuple):
-        return bool(data) and all(isinstance(each, DataLoader) for each in data)
+        return bool(data) and all(isinstance(loader, DataLoader) for loader in data)
     if isinstance(data, DataLoader):
         return data.batch_size is None or type(data).__iter__ is not DataLoader.__iter__
     return not hasattr(data, "__getitem__") and not isinstance(data, int | IterableDataset)
@@ -226,7 +226,7 @@ def _parts(batch: Any) -> Sequence[Any] | None:
     if isinstance(batch, Mapping):
         return list(batch.values())
     if isinstance(batch, tuple | list) and any(
-        isinstance(each, torch.Tensor | tuple | list | Mapping) for each in batch
+        isinstance(part, torch.Tensor | tuple | list | Mapping) for part in batch
     ):
         return batch
     return None
@@ -275,4 +275,4 @@ def _marks(batch: Any) -> list[Any]:
         return [_marks(part) for part in parts]
     if isinstance(batch, torch.Tensor):
         return [list(batch.shape), batch.reshape(-1)[:_MARKED_VALUES].tolist()]
-    return [repr(each)[:80] for each in list(batch)[:_MARKED_VALUES]]
+    return [repr(item)[:80] for item in list(batch)[:_MARKED_VALUES]]

@@ -42,7 +42,7 @@ def wants_to_be_fed(state: TrainingState) -> bool:
     Raises:
         InputError: the environment does not say from which size on it would.
     """
-    size_bytes = sum(each.numel() * each.element_size() for each in state.module.parameters())
+    size_bytes = sum(parameter.numel() * parameter.element_size() for parameter in state.module.parameters())
     if size_bytes < 1e6 * _from_mb():
         return False
     reason = why_not_fed(state)
@@ -60,11 +60,11 @@ def why_not_fed(state: TrainingState) -> str | None:
         if not all(_is_ours(hook) for some in hooks for hook in some.values()):
             return "the optimizer has hooks"
     updated = [
-        id(each) for optimizer in state.optimizers for group in optimizer.param_groups for each in group["params"]
+        id(parameter) for optimizer in state.optimizers for group in optimizer.param_groups for parameter in group["params"]
     ]
     if len(updated) != len(set(updated)):
         return "some parameters have two optimizers"
-    if any(each.layout is not torch.strided for each in state.module.parameters()):
+    if any(parameter.layout is not torch.strided for parameter in state.module.parameters()):
         return "some parameters are sparse"
     return None
 
@@ -105,20 +105,20 @@ def prewarm(state: TrainingState) -> None:
 
 
 def _step_with_zeros(optimizer: torch.optim.Optimizer) -> None:
-    parameters = [each for group in optimizer.param_groups for each in group["params"] if each.requires_grad]
-    if any(each.grad is not None for each in parameters):
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"] if parameter.requires_grad]
+    if any(parameter.grad is not None for parameter in parameters):
         return
     before = hyperparameters(optimizer)
     try:
-        for each in parameters:
-            each.grad = torch.zeros_like(each)
+        for parameter in parameters:
+            parameter.grad = torch.zeros_like(parameter)
         for group in optimizer.param_groups:
             group["lr"] = group["lr"] * 0
-        _clip([each for each in parameters if is_sharded(each)])
+        _clip([parameter for parameter in parameters if is_sharded(parameter)])
         optimizer.step()
     finally:
-        for each in parameters:
-            each.grad = None
+        for parameter in parameters:
+            parameter.grad = None
         optimizer.state.clear()
         set_hyperparameters(optimizer, before)
 

@@ -33,10 +33,10 @@ class StateParts:
     def __init__(self, state: TrainingState) -> None:
         self._optimizers = state.optimizers
         self._optimizer_of = {
-            each: optimizer
+            parameter: optimizer
             for optimizer in self._optimizers
             for group in optimizer.param_groups
-            for each in group["params"]
+            for parameter in group["params"]
         }
         every = dict.fromkeys([*self._optimizer_of, *state.module.parameters()])
         self.parameters: list[torch.Tensor] = list(every)
@@ -48,11 +48,11 @@ class StateParts:
     @property
     def gradient_bytes(self) -> int:
         """Room for a gradient of each."""
-        return sum(room_for(local(each)) for each in self.parameters)
+        return sum(room_for(local(parameter)) for parameter in self.parameters)
 
     def size_bytes(self, index: int) -> int:
         """Room for one part as it is now."""
-        return sum(room_for(local(each)) for each in (self.parameters[index], *self._known_tensors(index)))
+        return sum(room_for(local(parameter)) for parameter in (self.parameters[index], *self._known_tensors(index)))
 
     # -- at the source
 
@@ -61,8 +61,8 @@ class StateParts:
 
         Of sharded ones the whole: what ``to_local`` gives is a new alias each time, whose changes are not counted.
         """
-        known = (each for index in range(len(self)) for each in self._known_tensors(index))
-        return [(id(each), each._version) for each in (*self.parameters, *known)]
+        known = (tensor for index in range(len(self)) for tensor in self._known_tensors(index))
+        return [(id(parameter), parameter._version) for parameter in (*self.parameters, *known)]
 
     def put_gradients(self, place: int, count: int, packet: Packet) -> dict[int, Slot]:
         """The gradients with which this optimizer steps, of those of the first parts that have one."""

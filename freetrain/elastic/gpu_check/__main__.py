@@ -173,7 +173,7 @@ def status_of(outcomes: Sequence[CheckOutcome]) -> int:
 def table(outcomes: Sequence[CheckOutcome]) -> str:
     """A line for each check."""
     rows = [("check", "", "s", "")]
-    rows += [(one.check, str(one.verdict), f"{one.elapsed_s:.1f}", one.detail) for one in outcomes]
+    rows += [(outcome.check, str(outcome.verdict), f"{outcome.elapsed_s:.1f}", outcome.detail) for outcome in outcomes]
     widths = [max(len(row[place]) for row in rows) for place in range(3)]
     lines = [
         f"{name:{widths[0]}}  {verdict:{widths[1]}}  {elapsed:>{widths[2]}}  {detail}".rstrip()

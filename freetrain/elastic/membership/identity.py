@@ -187,7 +187,7 @@ def _difference(member: Member, newcomer: Member) -> str | None:
     if newcomer.torch != member.torch:
         return f"it runs torch {newcomer.torch}, the others {member.torch}"
     mine, theirs = (
-        dict(part.partition("=")[::2] for part in each.fingerprint.split()) for each in (member, newcomer)
+        dict(part.partition("=")[::2] for part in record.fingerprint.split()) for record in (member, newcomer)
     )
     differing = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
     if differing == ["script"]:

@@ -124,20 +124,20 @@ class StragglerDetector:
             generation: of the world; who has not entered it yet is not compared.
             now_s: on the observer's own clock.
         """
-        here = {id_: one for id_, one in progress.items() if one.generation == generation}
+        here = {id_: worker for id_, worker in progress.items() if worker.generation == generation}
         if generation != self._generation or here.keys() != self._first.keys():
             self._generation, self._behind = generation, {}
             self._first, self._first_s = here, now_s
         return Stragglers(self._hung_s(here, now_s), self._slow(here, now_s))
 
     def _hung_s(self, here: Mapping[str, WorkerProgress], now_s: float) -> dict[str, float]:
-        furthest = max((one.started for one in here.values()), default=0)
+        furthest = max((worker.started for worker in here.values()), default=0)
         before, self._behind = self._behind, {}
-        for id_, one in here.items():
-            if one.started < furthest:
+        for id_, worker in here.items():
+            if worker.started < furthest:
                 known, since_s = before.get(id_, (WorkerProgress(), now_s))
-                stands = (known.started, known.computed_s) == (one.started, one.computed_s)
-                self._behind[id_] = (one, since_s if stands else now_s)
+                stands = (known.started, known.computed_s) == (worker.started, worker.computed_s)
+                self._behind[id_] = (worker, since_s if stands else now_s)
         waits_s = {id_: now_s - since_s for id_, (_, since_s) in self._behind.items()}
         return {id_: wait_s for id_, wait_s in waits_s.items() if wait_s > self._hung_after_s}
 
@@ -146,7 +146,7 @@ class StragglerDetector:
         if elapsed_s < _WINDOW_S:
             return {}
         shares = {
-            id_: (one.waited_ms - self._first[id_].waited_ms) / 1000 / elapsed_s for id_, one in here.items()
+            id_: (worker.waited_ms - self._first[id_].waited_ms) / 1000 / elapsed_s for id_, worker in here.items()
         }
         self._first, self._first_s = here, now_s
         usual = statistics.median_high(shares.values())

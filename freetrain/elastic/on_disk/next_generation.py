@@ -67,14 +67,14 @@ class View:
     def outside(self) -> tuple[str, ...]:
         """Workers who joined and are in no generation yet, in the order of their coming."""
         out = {*self.ranks, *self.leaving, *self.gone, *self.refused}
-        outside = [each for id_, each in self.members.items() if id_ not in out and not each.is_server]
+        outside = [member for id_, member in self.members.items() if id_ not in out and not member.is_server]
         return tuple(member.id for member in in_order_of_coming(outside))
 
     @property
     def servers(self) -> tuple[str, ...]:
         """Those who are there to add up gradients and stay, in the order of their coming."""
         out = {*self.leaving, *self.gone, *self.refused}
-        servers = [each for id_, each in self.members.items() if each.is_server and id_ not in out]
+        servers = [member for id_, member in self.members.items() if member.is_server and id_ not in out]
         return tuple(member.id for member in in_order_of_coming(servers))
 
     @property
@@ -175,8 +175,8 @@ def spread(
         return leaving, gone
     leaves = {member.replica for member in bound if member.id in leaving}
     lost = {member.replica: member.id for member in bound if member.id in gone and member.id not in leaving}
-    too = {one.id: f"its replica lost {lost[one.replica]}" for one in bound if one.replica in lost}
-    return leaving | {one.id for one in bound if one.replica in leaves}, {**too, **gone}
+    too = {member.id: f"its replica lost {lost[member.replica]}" for member in bound if member.replica in lost}
+    return leaving | {member.id for member in bound if member.replica in leaves}, {**too, **gone}
 
 
 def in_order_of_coming(members: Iterable[Member]) -> list[Member]:

@@ -59,7 +59,7 @@ class AdaScale:
         self._factor: float | None = None
         self._rates: list[Any] = []
         groups = enumerate(optimizer.param_groups)
-        self._group_of = {each: place for place, group in groups for each in group["params"]}
+        self._group_of = {parameter: place for place, group in groups for parameter in group["params"]}
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
 
@@ -81,7 +81,7 @@ class AdaScale:
             ranks: those with samples.
         """
         scale = samples / self._at_batch
-        summed = ((each, each.grad) for each in self._group_of if each.grad is not None)
+        summed = ((parameter, parameter.grad) for parameter in self._group_of if parameter.grad is not None)
         noise = noise_in(local, float(self.squared_norm(summed)), ranks, scale)
         if noise is not None and math.isfinite(noise.squared + noise.variance):
             self._average.add(noise, scale)

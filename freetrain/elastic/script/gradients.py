@@ -172,10 +172,10 @@ class Gradients:
         self._known, self._parameters = known, list(parameters)
         self._place = {parameter: place for place, parameter in enumerate(parameters)}
         self._none_anywhere = frozenset()
-        self._shards = [each for each in parameters if is_sharded(each)]
-        self._packs = list(_packs([each for each in reversed(parameters) if not is_sharded(each)]))
-        self._pack_of = {each: pack for pack in self._packs for each in pack.parameters}
-        shapes = [(tuple(each.shape), str(each.dtype)) for each in parameters]
+        self._shards = [parameter for parameter in parameters if is_sharded(parameter)]
+        self._packs = list(_packs([parameter for parameter in reversed(parameters) if not is_sharded(parameter)]))
+        self._pack_of = {parameter: pack for pack in self._packs for parameter in pack.parameters}
+        shapes = [(tuple(parameter.shape), str(parameter.dtype)) for parameter in parameters]
         self._digest = digest_of(shapes, list(places))
 
     def _arrived(self, parameter: torch.Tensor) -> None:

@@ -234,7 +234,7 @@ class Loop(InTraining):
         module = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
         check_sharding(module, (also or {}).values())
         optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
-        self._optimizers = [optimizer_in(each) for each in optimizers]
+        self._optimizers = [optimizer_in(optimizer) for optimizer in optimizers]
         together = cast(torch.optim.Optimizer, Optimizers(self._optimizers))
         self._drawing, place = self._drawing_of(
             data, sampler, order.batch, makes_own=batch is None and makes_own_batches(data)
@@ -310,8 +310,8 @@ class Loop(InTraining):
         Otherwise ``optimizer.step()`` does this.
         """
         with self._training.ending_the_process():
-            for each in optimizers or self._optimizers:
-                self._updates.sum(each)
+            for optimizer in optimizers or self._optimizers:
+                self._updates.sum(optimizer)
 
     def gather(self, value: Any) -> list[Any]:
         """Everybody's value, in order of rank; all ranks have to ask for it.
@@ -495,8 +495,8 @@ def _rounds_of(
     """
     if local is None:
         return None
-    parameters = [each for optimizer in optimizers for each in parameters_of(optimizer)]
-    scales = any(isinstance(each, torch.amp.GradScaler) for each in also)
+    parameters = [parameter for optimizer in optimizers for parameter in parameters_of(optimizer)]
+    scales = any(isinstance(item, torch.amp.GradScaler) for item in also)
     if len(optimizers) > 1 or scales or any(map(is_sharded, parameters)):
         raise InputError(
             "local steps cannot be made with several optimizers, a GradScaler or a sharded model.",

@@ -50,26 +50,26 @@ def check_sharding(module: torch.nn.Module, also: Iterable[object] = ()) -> None
         InputError: it is not, or something cannot be done with sharded models.
     """
     replica = this_replica()
-    sharded = [each for each in module.parameters() if is_sharded(each)]
-    managed = {id(each) for part in sharded_modules(module) for each in part.parameters()}
+    sharded = [parameter for parameter in module.parameters() if is_sharded(parameter)]
+    managed = {id(parameter) for part in sharded_modules(module) for parameter in part.parameters()}
     if sharded and not replica.is_joined:
         raise InputError(
             "the model is sharded over process groups that elastic trainings do not know.",
             "Shard it over the workers of the node: fully_shard(model, mesh=elastic.node_mesh()).",
         )
-    if any(id(each) not in managed or tuple(each.device_mesh.shape) != (replica.shards,) for each in sharded):
+    if any(id(parameter) not in managed or tuple(parameter.device_mesh.shape) != (replica.shards,) for parameter in sharded):
         raise InputError(
             "some parameters are distributed otherwise than by fully_shard over all workers of the node, for "
             "example by tensor parallelism.",
             "Use fully_shard(model, mesh=elastic.node_mesh()) alone.",
         )
-    if sharded and any(isinstance(each, torch.amp.GradScaler) for each in also):
+    if sharded and any(isinstance(item, torch.amp.GradScaler) for item in also):
         raise InputError(
             "a GradScaler cannot be used with a sharded model: each worker would look for infinite gradients in "
             "its own shard, and leave out other updates than the others.",
             "Use bfloat16, which needs none.",
         )
-    if not all(hasattr(each, "set_custom_reduce_scatter") for each in sharded_modules(module)):
+    if not all(hasattr(part, "set_custom_reduce_scatter") for part in sharded_modules(module)):
         raise InputError(
             f"torch {torch.__version__} cannot weigh the gradients of sharded models.", "Use torch 2.13 or newer."
         )

@@ -54,12 +54,12 @@ class Steps:
         self._updates = updates
         self._drawing = drawing
         self._completed = completed
-        self._schedules = [Schedules(each, also) for each in optimizers]
+        self._schedules = [Schedules(optimizer, also) for optimizer in optimizers]
 
     def check_schedules(self) -> None:
         """Raises InputError if learning rate schedules are not carried along."""
-        for each in self._schedules:
-            each.check()
+        for schedule in self._schedules:
+            schedule.check()
 
     @property
     def is_under_way(self) -> bool:

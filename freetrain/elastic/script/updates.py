@@ -254,9 +254,9 @@ class Updates:
 
     def _begin(self, optimizer: torch.optim.Optimizer, *, during_backward: bool = False) -> None:
         parameters = list(parameters_of(optimizer))
-        every = (each for group in optimizer.param_groups for each in group["params"])
+        every = (parameter for group in optimizer.param_groups for parameter in group["params"])
         places = [place for place, each in enumerate(every) if _takes_part(each)]
-        aside = {each: self._aside.pop(each) for each in parameters if each in self._aside}
+        aside = {parameter: self._aside.pop(parameter) for parameter in parameters if parameter in self._aside}
         self._gradients[optimizer].begin(
             parameters,
             places,
@@ -311,7 +311,7 @@ class Updates:
     def _put_aside(self, weight: float) -> None:
         """What batches of another weight have left."""
         with torch.no_grad():
-            for parameter in dict.fromkeys(each for one in self._optimizers for each in parameters_of(one)):
+            for parameter in dict.fromkeys(parameter for optimizer in self._optimizers for parameter in parameters_of(optimizer)):
                 if parameter.grad is not None:
                     mine = weighted(parameter, weight, self._adds_up_shards)
                     before = self._aside.get(parameter)
@@ -321,7 +321,7 @@ class Updates:
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
     """What it may change, each once."""
-    every = (each for group in optimizer.param_groups for each in group["params"])
+    every = (parameter for group in optimizer.param_groups for parameter in group["params"])
     return dict.fromkeys(each for each in every if _takes_part(each))
 
 

@@ -124,13 +124,13 @@ class ShardedCheckpoints:
         dist.all_gather_object(sums, _sums(draft.glob(f"__{self._replica.shard}_*")), self._replica.writers)
         if self._replica.shard == 0:
             with create_private(draft / _REST) as stream:
-                torch.save({"skeleton": skeleton, "sums": {k: v for one in sums for k, v in one.items()}}, stream)
+                torch.save({"skeleton": skeleton, "sums": {k: v for own in sums for k, v in own.items()}}, stream)
                 stream.flush()
                 os.fsync(stream.fileno())
 
     def _place(self, draft: Path, path: Path) -> None:
-        for each in draft.iterdir():
-            each.chmod(0o600)
+        for file in draft.iterdir():
+            file.chmod(0o600)
         draft.chmod(0o700)
         if not path.exists():  # another node that left with this one may have written it
             draft.replace(path)
@@ -208,7 +208,7 @@ def _sum(path: Path) -> int:
 
 def _why_distrusted(path: Path) -> str | None:
     try:
-        reasons = [why_distrusted(each) for each in (path, *path.iterdir())]
+        reasons = [why_distrusted(file) for file in (path, *path.iterdir())]
     except OSError as error:
         return f"{path} cannot be read ({error.strerror})"
     return next((reason for reason in reasons if reason is not None), None)

@@ -63,7 +63,7 @@ class TrainingState:
 
     def mesh(self) -> DeviceMesh:
         """Over which the model is sharded."""
-        return next(each.device_mesh for each in self.module.parameters() if is_sharded(each))
+        return next(parameter.device_mesh for parameter in self.module.parameters() if is_sharded(parameter))
 
     def note_step(self, samples: int, batches: int = 1) -> None:
         """A step of so many samples is complete, its gradients applied."""
@@ -220,7 +220,7 @@ def _from_source(
         skeleton = decode(broadcast_bytes(None, first, world))
         captured = attach_tensors(skeleton, contents, own, state.mesh)
     broadcast_tensors(contents.tensors.values(), first, world)
-    broadcast_tensors([local(each) for each in contents.shards.values()], source, world.peers)
+    broadcast_tensors([local(shard) for shard in contents.shards.values()], source, world.peers)
     return captured
 
 
@@ -294,21 +294,21 @@ class Optimizers:
     @property
     def param_groups(self) -> list[dict[str, Any]]:
         """The groups of all."""
-        return [group for each in self.each for group in each.param_groups]
+        return [group for optimizer in self.each for group in optimizer.param_groups]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients of all."""
-        for each in self.each:
-            each.zero_grad(set_to_none=set_to_none)
+        for optimizer in self.each:
+            optimizer.zero_grad(set_to_none=set_to_none)
 
     def state_dict(self) -> dict[str, Any]:
         """The states of all."""
-        return {str(place): each.state_dict() for place, each in enumerate(self.each)}
+        return {str(place): optimizer.state_dict() for place, optimizer in enumerate(self.each)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from there."""
-        for place, each in enumerate(self.each):
-            each.load_state_dict(state_dict[str(place)])
+        for place, optimizer in enumerate(self.each):
+            optimizer.load_state_dict(state_dict[str(place)])
 
 
 def each_of(optimizer: torch.optim.Optimizer | Optimizers) -> list[torch.optim.Optimizer]:

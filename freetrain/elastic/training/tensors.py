@@ -50,7 +50,7 @@ def empty(shape: list[int], dtype: torch.dtype, dimensions: list[int | None], me
     """A tensor that is sharded over this mesh, of any values."""
     from torch.distributed import tensor
 
-    placements = [tensor.Replicate() if each is None else tensor.Shard(each) for each in dimensions]
+    placements = [tensor.Replicate() if dimension is None else tensor.Shard(dimension) for dimension in dimensions]
     return tensor.empty(*shape, dtype=dtype, device_mesh=mesh, placements=placements)
 
 
@@ -58,7 +58,7 @@ def sharded_modules(module: torch.nn.Module) -> Iterator[Any]:
     """The parts of a model to which ``fully_shard`` was applied."""
     fsdp = sys.modules.get("torch.distributed.fsdp")
     if fsdp is not None and hasattr(fsdp, "FSDPModule"):
-        yield from (each for each in module.modules() if isinstance(each, fsdp.FSDPModule))
+        yield from (part for part in module.modules() if isinstance(part, fsdp.FSDPModule))
 
 
 @dataclass

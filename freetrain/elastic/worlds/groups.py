@@ -78,7 +78,7 @@ def form_beside(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         group, _ = make(size, rank, [], backend, store, name, timeout=timeout)
-    dist.distributed_c10d._world.pg_group_ranks[group] = {each: each for each in range(size)}
+    dist.distributed_c10d._world.pg_group_ranks[group] = {rank: rank for rank in range(size)}
     dist.distributed_c10d._set_pg_timeout(FOREVER, group)
     return group
 

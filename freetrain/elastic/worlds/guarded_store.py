@@ -182,7 +182,7 @@ class GuardedStore(dist.Store):
         request = {
             "do": do,
             "keys": list(keys),
-            "values": [bytes(each).decode("latin-1") for each in values],
+            "values": [bytes(value).decode("latin-1") for value in values],
             **more,
         }
         with self._lock:
@@ -237,7 +237,7 @@ class GuardedStore(dist.Store):
 
     def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
         """Set a value if it is what is expected; what it is then."""
-        pair = [each.encode() if isinstance(each, str) else each for each in (expected, desired)]
+        pair = [value.encode() if isinstance(value, str) else value for value in (expected, desired)]
         return self._values("compare", [key], pair)[0] or pair[0]
 
     def delete_key(self, key: str) -> bool:
@@ -327,7 +327,7 @@ def meet(
     store = GuardedStore(host, generation.port, word, timeout, knows_word=knows_word)
     store.set(f"arrived/{rank}", "yes")
     if rank == 0:
-        arrivals = [f"arrived/{each}" for each in range(len(generation.everyone))]
+        arrivals = [f"arrived/{rank}" for rank in range(len(generation.everyone))]
         while not (all_here := store.check(arrivals)) and not newer():
             time.sleep(0.002)
         store.set("verdict", "go" if all_here else "newer")

@@ -68,7 +68,7 @@ class Replica:
             self._store.set(said[self.shard], str(int(formed)))
             if formed:
                 self._store.wait(said, FOREVER)
-            return formed and all(self._store.get(each) == b"1" for each in said)
+            return formed and all(self._store.get(key) == b"1" for key in said)
         except RuntimeError as error:
             raise lost_replica() from error
 

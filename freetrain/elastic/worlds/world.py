@@ -183,9 +183,9 @@ class World:
                     keep_for_ever(group)
             # Torch's default group takes all others with it; those of a replica are beside one that stays.
             own = groups if self._own.is_joined else [None] if dist.is_initialized() else []
-            for each in own:
+            for group in own:
                 with contextlib.suppress(Exception):
-                    dist.destroy_process_group(each)
+                    dist.destroy_process_group(group)
             self._all.group = self.peers.group = None
             self._servers.groups.clear()
             self._store = None
@@ -193,7 +193,7 @@ class World:
     def _groups(self) -> list[dist.ProcessGroup]:
         """Those of this world that are there."""
         mine = dict.fromkeys((self.peers.group, self._all.group))
-        return [*self._servers.groups, *(each for each in mine if each is not None)]
+        return [*self._servers.groups, *(group for group in mine if group is not None)]
 
     def start_sum(self, values: list[float]) -> Sum:
         """Begin to sum some numbers over all ranks; raises LostRankError where that fails."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from freetrain.elastic.on_disk import progress
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.progress import (
+    ProgressWriter,
     Rate,
     Rejected,
     Rescale,
